@@ -1,0 +1,84 @@
+//! What can go wrong, with all that the caller needs to act on it.
+
+use std::fmt;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Every error of this crate.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Bracketed text that is not a tree.
+    #[error(transparent)]
+    Parse(#[from] Box<ParseError>),
+    /// Flat arrays that do not describe trees.
+    #[error("{array}[{index}]: expected {expected}, got {got}")]
+    Array {
+        /// The array at fault, by its public name.
+        array: &'static str,
+        /// The entry at fault.
+        index: usize,
+        /// What would have been right there.
+        expected: String,
+        /// What stands there.
+        got: String,
+    },
+    /// Arrays whose lengths do not fit together.
+    #[error("{array} has {got} entries, expected {expected}")]
+    Length {
+        /// The array at fault, by its public name.
+        array: &'static str,
+        /// The length that would have been right, in words.
+        expected: String,
+        /// The length it has.
+        got: usize,
+    },
+    /// More labels, productions, nodes or edges than 32-bit ids can name.
+    #[error("a forest holds at most {limit} {what}, and this input needs more")]
+    Capacity {
+        /// What ran out.
+        what: &'static str,
+        /// How many there can be.
+        limit: u64,
+    },
+    /// The caller asked for the work to stop (Ctrl-C in Python). Nothing was changed.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Where bracketed text stops being a tree, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError {
+    /// The tree's number, from 0: in a list of items the item's.
+    pub tree: usize,
+    /// Line within the text (or item), from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// Offset in bytes of UTF-8, from 0.
+    pub offset: usize,
+    /// What would have been right there.
+    pub expected: &'static str,
+    /// What stands there, shortened.
+    pub got: String,
+    /// Line and column of the innermost bracket that is still open, if any.
+    pub open: Option<(usize, usize)>,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tree, line, column, offset, expected, got, open } = self;
+        write!(
+            f,
+            "tree {tree}, line {line}, column {column} (byte {offset}): \
+             expected {expected}, got {got}"
+        )?;
+        if let Some((line, column)) = open {
+            write!(f, "; the bracket opened at line {line}, column {column} is open")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ParseError {}

@@ -1,0 +1,27 @@
+#![doc = include_str!("../README.md")]
+#![deny(missing_docs)]
+//!
+//! # A tour of the crate
+//!
+//! Data flows one way; a module imports only what stands above it.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`error`] | the one error type; every variant says where, what was expected, what was got |
+//! | `intern` | the hash table from content to ids behind everything that is interned |
+//! | [`label`] | labels to and from [`Label`] ids |
+//! | [`forest`] | hash-consed trees: equal subtrees are one node, children before parents |
+//! | [`parse`] | bracketed text to a [`Forest`], and back |
+//! | `python` | the only files that name pyo3 or numpy (feature `python`) |
+
+pub mod error;
+pub mod forest;
+mod intern;
+pub mod label;
+pub mod parse;
+#[cfg(feature = "python")]
+mod python;
+
+pub use error::{Error, ParseError, Result};
+pub use forest::{Forest, NodeId, Nodes, ProductionId};
+pub use label::{Label, Labels};

@@ -1,0 +1,462 @@
+//! Bracketed text to a [`Forest`], and back.
+//!
+//! ```text
+//! tree  := '(' label child* ')'           child := tree | label
+//! ```
+//!
+//! Both notations in use are read, mixed at will: `(NN dog)`, where a bare label is a
+//! leaf, and `(NN(dog))`, where leaves have brackets too. Blanks between brackets are
+//! optional, and an empty bracket around a whole tree, `( (S ...) )`, is dropped.
+//!
+//! A label is a run of characters other than brackets and blanks (the six ASCII ones);
+//! `\(`, `\)`, `\\` and a backslash before a blank stand for that character, and a label
+//! written `\e` is the empty one. Any other backslash is an ordinary character, so that
+//! the Penn Treebank's `1\/2` and `\*` stay what they are. A byte-order mark before the
+//! text is skipped.
+//!
+//! Printing is the inverse for every tree, whatever its labels contain:
+//!
+//! ```
+//! use treekernel_rs::Forest;
+//!
+//! let forest = Forest::from_brackets(r"(NP(DT(the))(NN(dog))) (NP (NN \(\)))")?;
+//! assert_eq!(forest.to_brackets(), ["(NP (DT the) (NN dog))", r"(NP (NN \(\)))"]);
+//!
+//! let error = Forest::from_brackets("(NP (DT the)").unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "tree 0, line 1, column 13 (byte 12): expected ')', got the end of the text; \
+//!      the bracket opened at line 1, column 1 is open"
+//! );
+//! # Ok::<(), treekernel_rs::Error>(())
+//! ```
+//!
+//! # Complexity
+//! One pass, linear in the text, with an explicit stack: depth costs memory only. Labels
+//! are scanned eight bytes at a time; the word in which a short label's end is found is
+//! also the key under which it is interned.
+
+use crate::{Error, Forest, Label, NodeId, Nodes, ParseError, Result};
+
+/// Bytes of text between two questions whether to go on: some milliseconds.
+const BYTES_BETWEEN_CHECKS: usize = 1 << 20;
+
+impl Forest {
+    /// Reads one or more trees from one text.
+    ///
+    /// # Errors
+    /// [`Error::Parse`] for text that is not a sequence of trees, or blank.
+    pub fn from_brackets(text: &str) -> Result<Self> {
+        let mut forest = Self::default();
+        forest.push_brackets(text, || Ok(()))?;
+        forest.shrink_to_fit();
+        Ok(forest)
+    }
+
+    /// Reads one tree from each item.
+    ///
+    /// # Errors
+    /// [`Error::Parse`] for an item that is not exactly one tree; its number is the
+    /// item's, and line, column and offset count within the item.
+    pub fn from_bracket_items<'a>(
+        items: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self> {
+        let mut forest = Self::default();
+        forest.push_bracket_items(items, || Ok(()))?;
+        forest.shrink_to_fit();
+        Ok(forest)
+    }
+
+    /// Appends the trees of one text. A failed call leaves the forest as it was.
+    ///
+    /// `check` is called about every megabyte; its error ends the call.
+    ///
+    /// # Errors
+    /// As [`from_brackets`](Self::from_brackets), and what `check` returns.
+    pub fn push_brackets(
+        &mut self,
+        text: &str,
+        mut check: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        self.extend_with(|nodes, roots| {
+            let mut parser = Parser::default();
+            let mut cursor = Cursor::new(text, 0);
+            let mut next_check = BYTES_BETWEEN_CHECKS;
+            cursor.skip_blanks();
+            loop {
+                roots.push(parser.tree(&mut cursor, nodes)?);
+                cursor.tree += 1;
+                cursor.skip_blanks();
+                if cursor.at == text.len() {
+                    return Ok(());
+                }
+                if cursor.at >= next_check {
+                    check()?;
+                    next_check = cursor.at + BYTES_BETWEEN_CHECKS;
+                }
+            }
+        })
+    }
+
+    /// Appends one tree per item. A failed call leaves the forest as it was.
+    ///
+    /// `check` is called about every megabyte; its error ends the call.
+    ///
+    /// # Errors
+    /// As [`from_bracket_items`](Self::from_bracket_items), and what `check` returns.
+    pub fn push_bracket_items<'a>(
+        &mut self,
+        items: impl IntoIterator<Item = &'a str>,
+        mut check: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        self.extend_with(|nodes, roots| {
+            let mut parser = Parser::default();
+            let mut bytes = 0;
+            for (tree, text) in items.into_iter().enumerate() {
+                let mut cursor = Cursor::new(text, tree);
+                cursor.skip_blanks();
+                roots.push(parser.tree(&mut cursor, nodes)?);
+                cursor.skip_blanks();
+                if cursor.at < text.len() {
+                    return Err(
+                        cursor.error("the end of the text after one tree", None)
+                    );
+                }
+                bytes += text.len();
+                if bytes >= BYTES_BETWEEN_CHECKS {
+                    check()?;
+                    bytes = 0;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Every tree in Penn notation, `(NN dog)`. Reads back as the same tree.
+    pub fn to_brackets(&self) -> Vec<String> {
+        let print = |&root| {
+            let mut text = String::new();
+            self.nodes().print(root, usize::MAX, &mut text);
+            text
+        };
+        self.roots().iter().map(print).collect()
+    }
+}
+
+/// Text as UTF-8, or the error that says where it is not.
+///
+/// # Errors
+/// [`Error::Parse`] at the first byte that is not UTF-8. `tree` is the number to name
+/// there; in a text of several trees, which can't be parsed up to there, it is 0.
+pub fn utf8(bytes: &[u8], tree: usize) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let offset = error.valid_up_to();
+        let before = String::from_utf8_lossy(&bytes[..offset]);
+        let (line, column) = position(&before);
+        let got = format!("the byte 0x{:02x}", bytes[offset]);
+        let expected = "UTF-8";
+        let error =
+            ParseError { tree, line, column, offset, expected, got, open: None };
+        Error::Parse(Box::new(error))
+    })
+}
+
+/// Line and column, from 1, of what follows `before`.
+fn position(before: &str) -> (usize, usize) {
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    (line, before[start..].chars().count() + 1)
+}
+
+#[inline]
+fn is_blank(byte: u8) -> bool {
+    byte == b' ' || byte.wrapping_sub(b'\t') < 5
+}
+
+/// A place in a text.
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+    tree: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(text: &'a str, tree: usize) -> Self {
+        let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        Self { text, at, tree }
+    }
+
+    #[inline]
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    #[inline]
+    fn skip_blanks(&mut self) {
+        while self.peek().is_some_and(is_blank) {
+            self.at += 1;
+        }
+    }
+
+    /// Reads the label that starts here; there is at least one byte of it.
+    #[inline]
+    fn label(&mut self, nodes: &mut Nodes) -> Result<Label> {
+        let rest = &self.text.as_bytes()[self.at..];
+        if let Some((word, _)) = rest.split_first_chunk::<8>() {
+            let word = u64::from_le_bytes(*word);
+            let len = (special(word).trailing_zeros() / 8) as usize;
+            if len < 8 && (is_blank(rest[len]) || matches!(rest[len], b'(' | b')')) {
+                let key = word & ((1 << (8 * len)) - 1);
+                let (text, start) = (self.text, self.at);
+                self.at += len;
+                return nodes
+                    .labels_mut()
+                    .intern_short(key, || &text[start..start + len]);
+            }
+        }
+        self.long_label(nodes)
+    }
+
+    /// Labels of eight bytes and more, at the end of the text, or with an escape.
+    fn long_label(&mut self, nodes: &mut Nodes) -> Result<Label> {
+        let bytes = self.text.as_bytes();
+        let start = self.at;
+        let mut end = start;
+        loop {
+            while let Some((word, _)) = bytes[end..].split_first_chunk::<8>() {
+                let len =
+                    (special(u64::from_le_bytes(*word)).trailing_zeros() / 8) as usize;
+                end += len;
+                if len < 8 {
+                    break;
+                }
+            }
+            match bytes.get(end) {
+                None | Some(b'(' | b')') => break,
+                Some(&b) if is_blank(b) => break,
+                Some(b'\\') => return self.escaped_label(nodes),
+                Some(_) => end += 1, // a control character, or near the end
+            }
+        }
+        self.at = end;
+        nodes.labels_mut().intern(&self.text[start..end])
+    }
+
+    #[cold]
+    fn escaped_label(&mut self, nodes: &mut Nodes) -> Result<Label> {
+        let mut name = String::new();
+        let mut rest = self.text[self.at..].char_indices().peekable();
+        let mut end = self.text.len();
+        while let Some((at, char)) = rest.next() {
+            let next = rest.peek().map(|&(_, next)| next);
+            match (char, next) {
+                ('\\', Some(next)) if needs_escape(next) || next == '\\' => {
+                    name.push(next);
+                    rest.next();
+                }
+                ('(' | ')', _) => {
+                    end = self.at + at;
+                    break;
+                }
+                (char, _) if needs_escape(char) => {
+                    end = self.at + at;
+                    break;
+                }
+                (char, _) => name.push(char),
+            }
+        }
+        let is_empty = &self.text[self.at..end] == EMPTY;
+        self.at = end;
+        nodes.labels_mut().intern(if is_empty { "" } else { &name })
+    }
+
+    #[cold]
+    fn error(&self, expected: &'static str, open: Option<usize>) -> Error {
+        let rest = &self.text[self.at..];
+        let got = match rest.bytes().next() {
+            None => "the end of the text".to_owned(),
+            Some(bracket @ (b'(' | b')')) => format!("'{}'", bracket as char),
+            Some(_) => {
+                let end = rest.find(|c| needs_escape(c) || c == '\\');
+                let label = &rest[..end.unwrap_or(rest.len())];
+                let short: String = label.chars().take(20).collect();
+                let dots = if short.len() < label.len() { "..." } else { "" };
+                format!("{:?}{dots}", if short.is_empty() { "\\" } else { &short })
+            }
+        };
+        let (line, column) = position(&self.text[..self.at]);
+        Error::Parse(Box::new(ParseError {
+            tree: self.tree,
+            line,
+            column,
+            offset: self.at,
+            expected,
+            got,
+            open: open.map(|at| position(&self.text[..at])),
+        }))
+    }
+}
+
+/// Marks (with the upper bit) the first byte that may end a label: control characters
+/// and blanks, brackets, backslash. Bytes above the first mark may be marked wrongly.
+#[inline]
+fn special(word: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    let below = |word: u64, limit: u64| (word.wrapping_sub(ONES * limit)) & !word;
+    let control_or_blank = below(word, 0x21);
+    let bracket = below((word & !ONES) ^ (ONES * 0x28), 1);
+    let backslash = below(word ^ (ONES * 0x5c), 1);
+    (control_or_blank | bracket | backslash) & (ONES * 0x80)
+}
+
+/// A bracket that is open.
+struct Open {
+    /// None for an empty bracket around the whole tree.
+    label: Option<Label>,
+    first_child: usize,
+    at: usize,
+}
+
+/// The stacks of the parser: kept from tree to tree.
+#[derive(Default)]
+struct Parser {
+    open: Vec<Open>,
+    children: Vec<NodeId>,
+}
+
+impl Parser {
+    /// Reads the tree that starts at the cursor, which stands on no blank.
+    fn tree(&mut self, cursor: &mut Cursor, nodes: &mut Nodes) -> Result<NodeId> {
+        self.open.clear();
+        self.children.clear();
+        let mut wrapped = false; // in an empty bracket whose tree is complete
+        loop {
+            match cursor.peek() {
+                Some(b'(') if !wrapped => self.open_bracket(cursor, nodes)?,
+                Some(b')') => {
+                    let Some(closed) = self.open.pop() else {
+                        return Err(cursor.error("'('", None));
+                    };
+                    cursor.at += 1;
+                    let node = match closed.label {
+                        Some(label) => {
+                            let below = &self.children[closed.first_child..];
+                            nodes.intern(label, below)?
+                        }
+                        None => self.children[0],
+                    };
+                    self.children.truncate(closed.first_child);
+                    match self.open.last() {
+                        None => return Ok(node),
+                        Some(parent) => wrapped = parent.label.is_none(),
+                    }
+                    self.children.push(node);
+                }
+                Some(byte) if !is_blank(byte) && !wrapped && !self.open.is_empty() => {
+                    let label = cursor.label(nodes)?;
+                    self.children.push(nodes.intern_leaf(label)?);
+                }
+                Some(byte) if is_blank(byte) => {
+                    cursor.skip_blanks();
+                }
+                _ => {
+                    let open = self.open.last().map(|o| o.at);
+                    let expected = match self.open.last() {
+                        None => "'('",
+                        Some(_) => "')'",
+                    };
+                    return Err(cursor.error(expected, open));
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn open_bracket(&mut self, cursor: &mut Cursor, nodes: &mut Nodes) -> Result<()> {
+        let at = cursor.at;
+        cursor.at += 1;
+        cursor.skip_blanks();
+        let label = match cursor.peek() {
+            // Below a labelled bracket there is no unlabelled one: the last tells of all.
+            Some(b'(') if self.open.last().is_none_or(|o| o.label.is_none()) => None,
+            None | Some(b'(' | b')') => return Err(cursor.error("a label", Some(at))),
+            Some(_) => Some(cursor.label(nodes)?),
+        };
+        let first_child = self.children.len();
+        // Half of the brackets of a parse tree are `(NN dog)`: read in one go, without
+        // the stack. Worth a tenth of the time.
+        if let (Some(label), Some(b' '), false) =
+            (label, cursor.peek(), self.open.is_empty())
+        {
+            cursor.at += 1;
+            if cursor.peek().is_some_and(|b| !is_blank(b) && !matches!(b, b'(' | b')'))
+            {
+                let word = cursor.label(nodes)?;
+                self.children.push(nodes.intern_leaf(word)?);
+                if cursor.peek() == Some(b')') {
+                    cursor.at += 1;
+                    let node = nodes.intern(label, &self.children[first_child..])?;
+                    self.children[first_child] = node;
+                    return Ok(());
+                }
+            }
+        }
+        self.open.push(Open { label, first_child, at });
+        Ok(())
+    }
+}
+
+/// The written form of the empty label.
+const EMPTY: &str = "\\e";
+
+fn needs_escape(char: char) -> bool {
+    matches!(char, '(' | ')') || u8::try_from(char).is_ok_and(is_blank)
+}
+
+impl Nodes {
+    /// Appends a tree in Penn notation; stops early once `text` exceeds `limit` bytes,
+    /// for those who show only a beginning. Returns whether the tree was complete.
+    pub(crate) fn print(&self, root: NodeId, limit: usize, text: &mut String) -> bool {
+        let mut todo = vec![(root, 0)];
+        text.push('(');
+        self.print_label(root, text);
+        while let Some((node, next)) = todo.last_mut() {
+            if text.len() > limit {
+                return false;
+            }
+            let Some(&child) = self.children(*node).get(*next) else {
+                text.push(')');
+                todo.pop();
+                continue;
+            };
+            *next += 1;
+            text.push(' ');
+            if !self.is_leaf(child) {
+                text.push('(');
+                todo.push((child, 0));
+            }
+            self.print_label(child, text);
+        }
+        true
+    }
+
+    fn print_label(&self, node: NodeId, text: &mut String) {
+        let name = self.name(node);
+        if name.is_empty() {
+            return text.push_str(EMPTY);
+        }
+        let mut chars = name.chars().peekable();
+        let doubles = name == EMPTY;
+        while let Some(char) = chars.next() {
+            // A backslash is doubled where it would be read as an escape.
+            let next = chars.peek().copied();
+            let is_read = char == '\\' && {
+                doubles || next.is_none_or(|n| n == '\\' || needs_escape(n))
+            };
+            if is_read || needs_escape(char) {
+                text.push('\\');
+            }
+            text.push(char);
+        }
+    }
+}

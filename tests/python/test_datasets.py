@@ -1,0 +1,424 @@
+"""Claims about the datasets: which functions are read, and what their trees look like.
+
+Most tests read a library of a few lines in a temporary directory; only those about
+real source read the installed one.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+from textwrap import dedent
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from treekernel_rs import datasets
+from treekernel_rs.datasets import TreeDataset, python_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Library = Callable[[dict[str, str]], Path]
+
+REAL: dict[str, Any] = {"classes": ["email", "json", "logging"], "max_per_class": 40}
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
+    """Write files (path -> source) and let them be the standard library."""
+
+    def write(files: dict[str, str]) -> Path:
+        for name, source in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(dedent(source), encoding="utf-8")
+        stand_in = SimpleNamespace(get_path=lambda _: str(tmp_path))
+        monkeypatch.setattr(datasets, "sysconfig", stand_in)
+        return tmp_path
+
+    return write
+
+
+def function(name: str, calls: int = 1) -> str:
+    """Source of a function whose tree grows with `calls`."""
+    return f"def {name}():\n" + "    work()\n" * calls
+
+
+def read(**options: Any) -> TreeDataset:
+    return python_functions(**{"min_nodes": 1, "n_classes": 1} | options)
+
+
+def bracket(source: str, **options: bool) -> str:
+    """Print the tree of the one function in `source`."""
+    switches = {"identifiers": False, "constants": False} | options
+    builder = datasets._TreeBuilder(**switches)
+    tree = builder.build(ast.parse(dedent(source)).body[0], 100_000)
+    assert tree is not None
+    return datasets._forest([tree], list(builder.labels)).to_brackets()[0]
+
+
+def digest(data: TreeDataset) -> str:
+    text = "\n".join([*data.forest.to_brackets(), *data.names, *map(str, data.y)])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# -- which functions
+
+
+def test_two_calls_give_the_same_dataset() -> None:
+    first, second = python_functions(**REAL), python_functions(**REAL)
+    assert first.forest == second.forest
+    assert first.names == second.names
+    assert first.classes == second.classes
+    assert first.description == second.description
+    np.testing.assert_array_equal(first.y, second.y)
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_hash_seed_does_not_matter(seed: str) -> None:
+    options = REAL | {"identifiers": True, "constants": True}
+    # Handed over as a set, whose order does depend on the seed.
+    script = f"""
+import hashlib
+from treekernel_rs.datasets import python_functions
+options = {options!r}
+data = python_functions(**options | {{"classes": set(options["classes"])}})
+text = "\\n".join([*data.forest.to_brackets(), *data.names, *map(str, data.y)])
+print(hashlib.sha256(text.encode()).hexdigest())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONHASHSEED": seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == digest(python_functions(**options))
+
+
+def test_limits_are_respected_by_the_default_call() -> None:
+    data = python_functions()
+    assert data.forest.n_nodes.min() >= 10
+    assert data.forest.n_nodes.max() <= 300
+    assert np.bincount(data.y).max() <= 300
+    assert len(data.classes) == 8
+    assert data.classes == sorted(data.classes)
+    assert set(data.y.tolist()) == set(range(8))
+    assert data.y.dtype == np.int64
+    assert len(data.forest) == len(data.y) == len(data.names)
+    for index, name in zip(data.y.tolist(), data.names, strict=True):
+        assert name.split(".")[0] == data.classes[index]
+
+
+def test_node_limits_are_inclusive(library: Library) -> None:
+    library({"json.py": "".join(function(f"f{n}", n) for n in range(1, 6))})
+    sizes = read().forest.n_nodes.tolist()
+    low, high = sizes[1], sizes[3]
+    kept = read(min_nodes=low, max_nodes=high)
+    assert kept.forest.n_nodes.tolist() == sizes[1:4]
+    assert kept.names == ["json.f2", "json.f3", "json.f4"]
+    assert read(min_nodes=low + 1, max_nodes=high - 1).names == ["json.f3"]
+
+
+def test_max_per_class_takes_from_all_files_evenly(library: Library) -> None:
+    files = {f"json/m{i}.py": function("f") + function("g") for i in range(4)}
+    library(files)
+    assert read(max_per_class=4).names == [f"json.m{i}.f" for i in range(4)]
+    assert len(read(max_per_class=None).names) == 8
+
+
+def test_modules_with_most_different_functions_are_chosen(library: Library) -> None:
+    library(
+        {
+            "email/a.py": function("f") + function("g"),
+            "email/b/c.py": function("h"),
+            "json.py": function("f") + function("g"),
+            "csv.py": function("f") + function("g"),
+            "ast.py": 5 * function("f"),
+        }
+    )
+    # csv comes before json: a tie goes to the name that sorts first. The five functions
+    # of ast are one.
+    assert read(n_classes=2, identifiers=True).classes == ["csv", "email"]
+    assert read(n_classes=3, identifiers=True).y.tolist() == [0, 0, 1, 1, 1, 2, 2]
+
+
+def test_classes_are_sorted_and_counted_once(library: Library) -> None:
+    library({"json.py": function("f"), "csv.py": function("f")})
+    data = read(classes=["json", "csv", "json"])
+    assert data.classes == ["csv", "json"]
+    assert data.names == ["csv.f", "json.f"]
+
+
+def test_tests_site_packages_and_foreign_modules_are_skipped(library: Library) -> None:
+    library(
+        {
+            "json/__init__.py": function("kept"),
+            "json/tests/a.py": function("f"),
+            "json/test/deep/a.py": function("f"),
+            "json/idle_test/a.py": function("f"),
+            "json/__pycache__/a.py": function("f"),
+            "json/site-packages/a.py": function("f"),
+            "test/a.py": function("f"),
+            "site-packages/numpy/a.py": function("f"),
+            "not_of_the_library.py": function("f"),
+        }
+    )
+    assert read().names == ["json.kept"]
+    with pytest.raises(ValueError, match="unknown class 'test'"):
+        read(classes=["test"])
+
+
+def test_files_that_do_not_parse_are_skipped(library: Library) -> None:
+    root = library({"json/a.py": "def f(:", "json/b.py": function("kept")})
+    (root / "json" / "c.py").write_bytes(b"def f(): pass\0")
+    (root / "json" / "d.py").write_bytes(b"x = '\xff'\ndef f(): pass")
+    assert read().names == ["json.b.kept"]
+
+
+def test_warnings_of_the_parser_are_silent(library: Library) -> None:
+    library({"json.py": "def f():\n    return '\\d'\n"})
+    assert len(read().forest) == 1
+
+
+def test_methods_and_guarded_functions_are_listed_nested_ones_are_not(
+    library: Library,
+) -> None:
+    library(
+        {
+            "json/decoder.py": """
+                class Outer:
+                    class Inner:
+                        def method(self):
+                            class Local:
+                                def hidden(self): pass
+                            def hidden(): pass
+                    async def later(self): pass
+                try:
+                    import fast
+                except ImportError:
+                    def fallback(): pass
+                else:
+                    def quick(): pass
+                if True:
+                    with x:
+                        def guarded(): pass
+            """
+        }
+    )
+    data = read(identifiers=True)
+    assert data.names == [
+        "json.decoder.Outer.Inner.method",
+        "json.decoder.Outer.later",
+        "json.decoder.fallback",
+        "json.decoder.quick",
+        "json.decoder.guarded",
+    ]
+    assert data.forest.to_brackets()[0].count("hidden") == 2
+    assert data.forest[1].label == "AsyncFunctionDef"
+
+
+# -- what trees look like
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f(): pass", "(FunctionDef arguments (body Pass))"),
+        (
+            "def f(a): return a + 1",
+            "(FunctionDef (arguments arg) "
+            "(body (Return (BinOp Name Add (Constant int)))))",
+        ),
+        (
+            "def f(a, /, b, *c, d, e=1, **g): pass",
+            "(FunctionDef (arguments (posonlyargs arg) arg (vararg arg) "
+            "(kwonlyargs arg arg) (kw_defaults None (Constant int)) (kwarg arg)) "
+            "(body Pass))",
+        ),
+        (
+            "@d\ndef f(a: int = 0) -> str: pass",
+            "(FunctionDef (arguments (arg Name) (defaults (Constant int))) "
+            "(body Pass) (decorator_list Name) (returns Name))",
+        ),
+        (
+            "def f():\n if a: pass\n else: b",
+            "(FunctionDef arguments (body (If Name (body Pass) (orelse (Expr Name)))))",
+        ),
+        (
+            "def f():\n try: a\n except E: b\n finally: c",
+            "(FunctionDef arguments (body (Try (body (Expr Name)) "
+            "(ExceptHandler Name (body (Expr Name))) (finalbody (Expr Name)))))",
+        ),
+        (
+            "def f(): a[1:], a[:1]",
+            "(FunctionDef arguments (body (Expr (Tuple "
+            "(Subscript Name (Slice (lower (Constant int)))) "
+            "(Subscript Name (Slice (upper (Constant int))))))))",
+        ),
+        (
+            "def f(): return (lambda: a) if b else {**c}",
+            "(FunctionDef arguments "
+            "(body (Return (IfExp Name (Lambda arguments Name) (Dict None Name)))))",
+        ),
+        ("def f():\n global a", "(FunctionDef arguments (body Global))"),
+    ],
+)
+def test_tree_follows_the_convention(source: str, expected: str) -> None:
+    assert bracket(source) == expected
+
+
+def test_identifiers_add_leaves() -> None:
+    source = "def f(a):\n global g\n import x.y as z\n return a.b(k=a)"
+    assert bracket(source, identifiers=True) == (
+        "(FunctionDef f (arguments (arg a)) (body (Global g) (Import (alias x.y z)) "
+        "(Return (Call (Attribute (Name a) b) (keyword k (Name a))))))"
+    )
+    assert bracket(source) == (
+        "(FunctionDef (arguments arg) (body Global (Import alias) "
+        "(Return (Call (Attribute Name) (keyword Name)))))"
+    )
+
+
+def test_constants_add_leaves() -> None:
+    source = "def f():\n return 1, 'two', None, ..."
+    assert bracket(source) == (
+        "(FunctionDef arguments (body (Return (Tuple (Constant int) (Constant str) "
+        "(Constant NoneType) (Constant ellipsis)))))"
+    )
+    assert bracket(source, constants=True) == (
+        "(FunctionDef arguments (body (Return (Tuple (Constant (int 1)) "
+        "(Constant (str 'two')) (Constant (NoneType None)) "
+        "(Constant (ellipsis Ellipsis))))))"
+    )
+
+
+def test_switches_reach_the_dataset(library: Library) -> None:
+    library({"json.py": "def f(a):\n    return 1\n"})
+    sizes = {
+        (names, values): int(
+            read(identifiers=names, constants=values).forest.n_nodes[0]
+        )
+        for names in (False, True)
+        for values in (False, True)
+    }
+    plain = sizes[False, False]
+    assert sizes == {
+        (False, False): plain,
+        (True, False): plain + 2,
+        (False, True): plain + 1,
+        (True, True): plain + 3,
+    }
+
+
+def test_docstrings_are_dropped_other_strings_stay() -> None:
+    source = '''
+        def f():
+            """Gone."""
+            class A:
+                """Gone."""
+                b
+            def g():
+                """Gone, and the body with it."""
+            "stays"
+    '''
+    assert bracket(source, constants=True) == (
+        "(FunctionDef arguments (body (ClassDef (body (Expr Name))) "
+        "(FunctionDef arguments) (Expr (Constant (str 'stays')))))"
+    )
+
+
+def test_labels_of_functions_left_out_are_not_in_the_forest(library: Library) -> None:
+    library({"json.py": "def f(): pass\ndef g():\n while a: b"})
+    assert "While" not in read(max_per_class=1).forest.labels
+
+
+def test_long_chain_in_source_is_no_recursion() -> None:
+    # About as deep as the parser of Python 3.11 goes from inside pytest.
+    chain = "+".join(["a"] * 1_500)
+    assert bracket(f"def f(): return {chain}").count("BinOp") == 1_499
+
+
+def test_depth_beyond_the_parser_is_no_recursion() -> None:
+    chain: ast.expr = ast.Name("a", ast.Load())
+    for _ in range(20_000):
+        chain = ast.BinOp(chain, ast.Add(), ast.Name("a", ast.Load()))
+    builder = datasets._TreeBuilder(identifiers=False, constants=False)
+    tree = builder.build(chain, 100_000)
+    assert tree is not None
+    assert len(tree[0]) == 60_001
+    assert datasets._forest([tree], list(builder.labels))[0].depth == 20_001
+
+
+# -- errors
+
+
+def test_missing_source_says_what_was_looked_for_and_where(library: Library) -> None:
+    root = library({"json/__init__.pyc": "", "lib.zip": ""})
+    with pytest.raises(RuntimeError, match=r"looked for the \.py files") as caught:
+        python_functions()
+    assert str(root) in str(caught.value)
+
+
+def test_unknown_class_is_named_with_some_that_exist() -> None:
+    with pytest.raises(ValueError, match=r"unknown class 'jsom'.* json") as caught:
+        python_functions(classes=["email", "jsom"])
+    assert "there are" in str(caught.value)
+
+
+def test_class_without_functions_in_the_limits_is_named(library: Library) -> None:
+    library({"json.py": function("f"), "csv.py": "x = 1"})
+    with pytest.raises(ValueError, match="class 'csv' has no function of 1 to 300"):
+        read(classes=["csv", "json"])
+
+
+def test_more_classes_than_there_are_is_an_error(library: Library) -> None:
+    library({"json.py": function("f"), "csv.py": "x = 1"})
+    with pytest.raises(ValueError, match=r"n_classes must be at most 1, .* got 2"):
+        read(n_classes=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_classes": 0}, "n_classes must be an integer of at least 1, got 0"),
+        ({"n_classes": True}, "n_classes must be .* got True"),
+        ({"max_per_class": 0}, "max_per_class must be .* at least 1, got 0"),
+        ({"max_per_class": 2.5}, r"max_per_class must be an integer .* got 2\.5"),
+        ({"min_nodes": -3}, "min_nodes must be .* at least 1, got -3"),
+        ({"min_nodes": 9, "max_nodes": 8}, "max_nodes must be .* at least 9, got 8"),
+        ({"classes": "json"}, "classes must be an iterable .* got the string 'json'"),
+        ({"classes": []}, "classes must name at least one module"),
+    ],
+)
+def test_bad_option_is_rejected(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        python_functions(**options)
+
+
+# -- the result
+
+
+def test_description_records_the_python_version(library: Library) -> None:
+    root = library({"json.py": function("f") + function("g")})
+    text = read(max_per_class=1).description
+    assert platform.python_version() in text
+    assert str(root) in text
+    assert "json 1/2" in text
+
+
+def test_dataset_is_frozen_and_shows_its_size(library: Library) -> None:
+    library({"json.py": "def f(): pass"})
+    data = read()
+    assert repr(data) == "<TreeDataset: 1 trees, 4 nodes, 1 classes (json)>"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        data.y = np.zeros(1, np.int64)  # type: ignore[misc]
