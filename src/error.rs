@@ -42,6 +42,27 @@ pub enum Error {
         /// How many there can be.
         limit: u64,
     },
+    /// A parameter outside its range.
+    #[error("{name} must be {expected}, got {got}")]
+    Parameter {
+        /// The parameter, by its public name.
+        name: &'static str,
+        /// Its range, in words.
+        expected: &'static str,
+        /// The value given.
+        got: String,
+    },
+    /// A kernel value beyond what a 64-bit float holds (1.8e308).
+    #[error(
+        "the kernel of tree {row} and tree {column} is too large for a float: lower decay, \
+         or use normalize=True"
+    )]
+    Overflow {
+        /// Index of the first tree, in X.
+        row: usize,
+        /// Index of the second tree, in Y (in X where there is no Y).
+        column: usize,
+    },
     /// The caller asked for the work to stop (Ctrl-C in Python). Nothing was changed.
     #[error("interrupted")]
     Interrupted,

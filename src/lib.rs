@@ -12,11 +12,14 @@
 //! | [`label`] | labels to and from [`Label`] ids |
 //! | [`forest`] | hash-consed trees: equal subtrees are one node, children before parents |
 //! | [`parse`] | bracketed text to a [`Forest`], and back |
+//! | [`kernel`] | tree kernels: parameters, definitions, single pairs |
+//! | [`gram`] | whole kernel matrices, rows by rows |
 //! | `python` | the only files that name pyo3 or numpy (feature `python`) |
 
 pub mod error;
 pub mod forest;
 mod intern;
+pub mod kernel;
 pub mod label;
 pub mod parse;
 #[cfg(feature = "python")]
@@ -24,4 +27,5 @@ mod python;
 
 pub use error::{Error, ParseError, Result};
 pub use forest::{Forest, NodeId, Nodes, ProductionId};
+pub use kernel::Kernel;
 pub use label::{Label, Labels};

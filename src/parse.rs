@@ -143,15 +143,31 @@ impl Forest {
     }
 }
 
-/// Text as UTF-8, or the error that says where it is not.
+/// Bytes as text; or the error of what comes first in them, a place that is not UTF-8
+/// or one that is not a tree. `item` is the number of an item of a list, None for a text
+/// of several trees.
 ///
 /// # Errors
-/// [`Error::Parse`] at the first byte that is not UTF-8. `tree` is the number to name
-/// there; in a text of several trees, which can't be parsed up to there, it is 0.
-pub fn utf8(bytes: &[u8], tree: usize) -> Result<&str> {
+/// [`Error::Parse`].
+pub fn utf8(bytes: &[u8], item: Option<usize>) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| {
         let offset = error.valid_up_to();
         let before = String::from_utf8_lossy(&bytes[..offset]);
+        let mut forest = Forest::default();
+        let parsed = match item {
+            None => forest.push_brackets(&before, || Ok(())),
+            Some(_) => forest.push_bracket_items([&*before], || Ok(())),
+        };
+        let tree = match parsed {
+            Err(Error::Parse(mut first)) => {
+                first.tree = item.unwrap_or(first.tree);
+                if first.offset < offset {
+                    return Error::Parse(first);
+                }
+                first.tree
+            }
+            _ => item.unwrap_or(forest.len()),
+        };
         let (line, column) = position(&before);
         let got = format!("the byte 0x{:02x}", bytes[offset]);
         let expected = "UTF-8";
@@ -385,9 +401,8 @@ impl Parser {
         let first_child = self.children.len();
         // Half of the brackets of a parse tree are `(NN dog)`: read in one go, without
         // the stack. Worth a tenth of the time.
-        if let (Some(label), Some(b' '), false) =
-            (label, cursor.peek(), self.open.is_empty())
-        {
+        let inside = self.open.last().is_some_and(|open| open.label.is_some());
+        if let (Some(label), Some(b' '), true) = (label, cursor.peek(), inside) {
             cursor.at += 1;
             if cursor.peek().is_some_and(|b| !is_blank(b) && !matches!(b, b'(' | b')'))
             {

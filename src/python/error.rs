@@ -2,7 +2,9 @@
 
 use crate::Error;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyValueError};
+use pyo3::exceptions::{
+    PyKeyboardInterrupt, PyMemoryError, PyOverflowError, PyValueError,
+};
 use pyo3::prelude::*;
 
 create_exception!(
@@ -51,9 +53,10 @@ impl From<Error> for PyErr {
                 });
                 set.err().unwrap_or(raised)
             }
-            Error::Array { .. } | Error::Length { .. } => {
+            Error::Array { .. } | Error::Length { .. } | Error::Parameter { .. } => {
                 PyValueError::new_err(error.to_string())
             }
+            Error::Overflow { .. } => PyOverflowError::new_err(error.to_string()),
             Error::Capacity { .. } => PyMemoryError::new_err(error.to_string()),
             Error::Interrupted => PyKeyboardInterrupt::new_err(()),
         }

@@ -91,8 +91,8 @@ impl Forest {
     #[staticmethod]
     pub(super) fn from_brackets(lines: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mut forest = crate::Forest::default();
-        if let Some(text) = Text::of(lines, 0)? {
-            let text = text.as_str(0)?;
+        if let Some(text) = Text::of(lines, None)? {
+            let text = text.as_str(None)?;
             interruptible(lines.py(), |check| {
                 forest.push_brackets(text, check)?;
                 forest.shrink_to_fit();
@@ -103,7 +103,7 @@ impl Forest {
         let mut texts = Vec::with_capacity(lines.len().unwrap_or(0));
         for (tree, item) in lines.try_iter()?.enumerate() {
             let item = item?;
-            texts.push(Text::of(&item, tree)?.ok_or_else(|| {
+            texts.push(Text::of(&item, Some(tree))?.ok_or_else(|| {
                 let got = type_name(&item);
                 PyTypeError::new_err(format!(
                     "tree {tree}: expected str or bytes, got {got}; for trees that are \
@@ -112,10 +112,16 @@ impl Forest {
             })?);
         }
         interruptible(lines.py(), |check| {
-            // Checked up front: an item that is not text is not half a tree.
             let mut items = Vec::with_capacity(texts.len());
             for (tree, text) in texts.iter().enumerate() {
-                items.push(text.as_str(tree)?);
+                match text.as_str(Some(tree)) {
+                    Ok(text) => items.push(text),
+                    Err(error) => {
+                        // An item before it may be wrong as well, and comes first.
+                        forest.push_bracket_items(items, check)?;
+                        return Err(error);
+                    }
+                }
             }
             forest.push_bracket_items(items, check)?;
             forest.shrink_to_fit();
@@ -539,7 +545,7 @@ enum Text {
 
 impl Text {
     /// The text, or None if the object is not one.
-    fn of(object: &Bound<'_, PyAny>, tree: usize) -> PyResult<Option<Self>> {
+    fn of(object: &Bound<'_, PyAny>, item: Option<usize>) -> PyResult<Option<Self>> {
         if let Ok(text) = object.cast::<PyString>() {
             if let Ok(text) = PyBackedStr::try_from(text.clone()) {
                 return Ok(Some(Self::Str(text)));
@@ -547,7 +553,7 @@ impl Text {
             // A lone surrogate has no UTF-8. Its place is found like that of any other
             // byte that is not UTF-8.
             let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
-            parse::utf8(bytes.cast::<PyBytes>()?.as_bytes(), tree)?;
+            parse::utf8(bytes.cast::<PyBytes>()?.as_bytes(), item)?;
         }
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Some(Self::Bytes(PyBackedBytes::from(bytes.clone()))));
@@ -555,10 +561,10 @@ impl Text {
         Ok(None)
     }
 
-    fn as_str(&self, tree: usize) -> crate::Result<&str> {
+    fn as_str(&self, item: Option<usize>) -> crate::Result<&str> {
         match self {
             Self::Str(text) => Ok(text),
-            Self::Bytes(bytes) => parse::utf8(bytes, tree),
+            Self::Bytes(bytes) => parse::utf8(bytes, item),
         }
     }
 }

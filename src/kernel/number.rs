@@ -1,0 +1,150 @@
+//! Floats that do not overflow, for the few trees that need them.
+//!
+//! At decay 1 a kernel counts fragments, and their number is exponential in the tree:
+//! some thousand nodes exceed 1.8e308. A normalised value is nevertheless small. So
+//! pairs are evaluated over [`Number`]: `f64` as a rule, [`Scaled`] where that overflows.
+
+use std::ops::{Add, Mul};
+
+/// What a kernel is computed in: not negative, added and multiplied, never subtracted
+/// except where a recursion says so.
+pub(crate) trait Number: Copy + Add<Output = Self> + Mul<Output = Self> {
+    /// The number of this value.
+    fn of(value: f64) -> Self;
+
+    /// `self - other`, for the recursions that need it.
+    fn minus(self, other: Self) -> Self;
+}
+
+impl Number for f64 {
+    #[inline]
+    fn of(value: f64) -> Self {
+        value
+    }
+
+    #[inline]
+    fn minus(self, other: Self) -> Self {
+        self - other
+    }
+}
+
+/// A float with an exponent of 64 bits: `mantissa * 2^exponent`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scaled {
+    /// Zero, or of absolute value in [1, 2^256).
+    mantissa: f64,
+    /// A multiple of 256, so that most additions need no shift.
+    exponent: i64,
+}
+
+const STEP: i64 = 256;
+const UP: f64 = 1.157_920_892_373_162e77; // 2^256
+const DOWN: f64 = 1.0 / UP;
+
+impl Scaled {
+    fn normal(mut mantissa: f64, mut exponent: i64) -> Self {
+        if mantissa == 0.0 {
+            return Self { mantissa, exponent: 0 };
+        }
+        while mantissa.abs() >= UP {
+            mantissa *= DOWN;
+            exponent += STEP;
+        }
+        while mantissa.abs() < 1.0 {
+            mantissa *= UP;
+            exponent -= STEP;
+        }
+        Self { mantissa, exponent }
+    }
+
+    /// The value as a float; infinite where it is too large.
+    pub(crate) fn value(self) -> f64 {
+        let step = self.exponent.clamp(-8 * STEP, 8 * STEP) / STEP;
+        let factor = if step < 0 { DOWN } else { UP };
+        (0..step.abs()).fold(self.mantissa, |value, _| value * factor)
+    }
+
+    /// `self / sqrt(a * b)`: a normalised kernel value.
+    pub(crate) fn normalized(self, a: Self, b: Self) -> f64 {
+        let ratio = self.mantissa / (a.mantissa.sqrt() * b.mantissa.sqrt());
+        // The exponents of a and b are even, so their roots are powers of two as well.
+        let exponent = self.exponent - a.exponent / 2 - b.exponent / 2;
+        if exponent % STEP == 0 {
+            return Self::normal(ratio, exponent).value();
+        }
+        Self::normal(ratio * (1u128 << 127) as f64 * 2.0, exponent - STEP / 2).value()
+    }
+}
+
+impl Number for Scaled {
+    fn of(value: f64) -> Self {
+        Self::normal(value, 0)
+    }
+
+    fn minus(self, other: Self) -> Self {
+        self + Self { mantissa: -other.mantissa, ..other }
+    }
+}
+
+impl Add for Scaled {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        if self.mantissa == 0.0 {
+            return other;
+        }
+        if other.mantissa == 0.0 {
+            return self;
+        }
+        let (large, small) =
+            if self.exponent >= other.exponent { (self, other) } else { (other, self) };
+        let shifted = match large.exponent - small.exponent {
+            0 => small.mantissa,
+            STEP => small.mantissa * DOWN,
+            _ => return large, // at least 2^256 times smaller: below the last bit
+        };
+        Self::normal(large.mantissa + shifted, large.exponent)
+    }
+}
+
+impl Mul for Scaled {
+    type Output = Self;
+
+    fn mul(self, other: Self) -> Self {
+        Self::normal(self.mantissa * other.mantissa, self.exponent + other.exponent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scaled_numbers_agree_with_floats_where_floats_suffice() {
+        let values =
+            [0.0, 1e-300, 1e-30, 0.4, 1.0, 3.5, 1e10, 1e76, 1e78, 1e150, 1e300];
+        for a in values {
+            assert_eq!(Scaled::of(a).value(), a);
+            for b in values {
+                assert_eq!((Scaled::of(a) + Scaled::of(b)).value(), a + b, "{a} + {b}");
+                let product = (Scaled::of(a) * Scaled::of(b)).value();
+                let close = (product - a * b).abs() <= 1e-15 * (a * b);
+                assert!(close || product == a * b, "{a} * {b}");
+            }
+        }
+        assert_eq!(Scaled::of(5.0).minus(Scaled::of(3.0)).value(), 2.0);
+    }
+
+    #[test]
+    fn normalised_values_survive_overflow() {
+        for power in [1, 2, 3, 5, 100, 1001] {
+            let huge = (0..power).fold(Scaled::of(3.0), |x, _| x * Scaled::of(1e200));
+            assert!((huge.normalized(huge, huge) - 1.0).abs() < 1e-15, "{power}");
+            let half = huge * Scaled::of(0.5);
+            assert!((half.normalized(huge, huge) - 0.5).abs() < 1e-15);
+            let small = Scaled::of(2.0).normalized(huge, Scaled::of(4.0));
+            assert!(small < 1e-99, "{small}");
+        }
+        assert_eq!(Scaled::of(6.0).normalized(Scaled::of(4.0), Scaled::of(9.0)), 1.0);
+    }
+}
