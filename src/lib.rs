@@ -18,6 +18,7 @@
 
 pub mod error;
 pub mod forest;
+pub mod gram;
 mod intern;
 pub mod kernel;
 pub mod label;

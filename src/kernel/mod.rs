@@ -12,12 +12,24 @@
 //!
 //! [`naive`] transcribes the definitions; [`crate::gram`] computes whole matrices.
 
+mod bags;
 pub mod naive;
 mod number;
 
+pub(crate) use bags::Bags;
 pub(crate) use number::{Number, Scaled};
 
 use crate::{Error, Result};
+
+/// Trees made ready for single pairs: each evaluation is one call, allocates nothing
+/// once its scratch has grown, and may be done in any [`Number`].
+pub(crate) trait Pairs: Sync {
+    /// What is kept from call to call.
+    type Scratch<N: Number>: Default + Send;
+
+    /// K of the trees with these numbers.
+    fn pair<N: Number>(&self, a: usize, b: usize, scratch: &mut Self::Scratch<N>) -> N;
+}
 
 /// A tree kernel with its parameters. Normalisation is the caller's: see
 /// [`crate::gram::Options`].
@@ -74,7 +86,7 @@ impl Kernel {
                 not_negative("leaf_factor", leaf_factor)?;
                 if max_children == Some(0) {
                     let expected = "at least 1, or None for no limit";
-                    return Err(parameter("max_children", expected, 0));
+                    return Err(parameter("max_children", expected, &0));
                 }
             }
             Self::ElasticTree { decay } => unit("decay", decay)?,
@@ -83,7 +95,7 @@ impl Kernel {
     }
 }
 
-fn parameter(name: &'static str, expected: &'static str, got: impl ToString) -> Error {
+fn parameter(name: &'static str, expected: &'static str, got: &impl ToString) -> Error {
     Error::Parameter { name, expected, got: got.to_string() }
 }
 
@@ -91,12 +103,12 @@ fn unit(name: &'static str, value: f64) -> Result<()> {
     if value > 0.0 && value <= 1.0 {
         return Ok(());
     }
-    Err(parameter(name, "above 0 and at most 1", value))
+    Err(parameter(name, "above 0 and at most 1", &value))
 }
 
 fn not_negative(name: &'static str, value: f64) -> Result<()> {
     if value >= 0.0 && value.is_finite() {
         return Ok(());
     }
-    Err(parameter(name, "finite and not negative", value))
+    Err(parameter(name, "finite and not negative", &value))
 }

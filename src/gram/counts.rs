@@ -1,0 +1,195 @@
+//! Integer dot products of one tree's counts with those of all trees.
+//!
+//! Every pair of nodes with the same production adds at least λ to the subset tree
+//! kernel, and every pair of equal leaves `leaf_weight`: both are a weight times an
+//! integer, Σ over symbols of count in x · count in t. Frequent symbols (in more than
+//! one tree of 32) keep a dense column of counts that is added as it stands, in 16 bits
+//! where all results fit, others a list of (tree, count).
+
+use crate::Result;
+use crate::intern::new_id;
+
+/// Counts of symbols `0..n_symbols` in trees, by symbol.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    n_trees: usize,
+    /// Per symbol: where its list ends.
+    ends: Vec<u32>,
+    trees: Vec<u32>,
+    counts: Vec<u32>,
+    /// Per symbol: the number of its dense column, or `SPARSE`.
+    column: Vec<u32>,
+    narrow: Vec<u16>,
+    wide: Vec<u64>,
+}
+
+const SPARSE: u32 = u32::MAX;
+/// A symbol has a dense column if more than one tree in so many has it.
+const DENSE: usize = 32;
+
+/// What a worker needs: the accumulators of one row.
+#[derive(Debug, Default)]
+pub(crate) struct CountsScratch {
+    narrow: Vec<u16>,
+    wide: Vec<u64>,
+}
+
+impl Counts {
+    /// From the symbols of each tree with their counts; each symbol at most once a tree.
+    pub(crate) fn new<I>(
+        n_symbols: usize,
+        trees: impl Fn(usize) -> I,
+        n: usize,
+    ) -> Result<Self>
+    where
+        I: Iterator<Item = (u32, u32)>,
+    {
+        let mut ends = vec![0u32; n_symbols + 1];
+        let mut total = 0;
+        let mut largest = 0.0f64;
+        for tree in 0..n {
+            let mut square = 0.0;
+            for (symbol, count) in trees(tree) {
+                ends[symbol as usize + 1] += 1;
+                total += 1;
+                square += f64::from(count) * f64::from(count);
+            }
+            largest = largest.max(square);
+        }
+        new_id(total, "pairs of tree and production")?;
+        // No dot product of two trees exceeds the larger of their squared lengths.
+        let fits = largest <= f64::from(u16::MAX);
+        for symbol in 0..n_symbols {
+            ends[symbol + 1] += ends[symbol];
+        }
+        let (mut at, mut tree_list, mut count_list) =
+            (ends.clone(), vec![0; total], vec![0; total]);
+        for tree in 0..n {
+            for (symbol, count) in trees(tree) {
+                let place = at[symbol as usize] as usize;
+                at[symbol as usize] += 1;
+                tree_list[place] = tree as u32;
+                count_list[place] = count;
+            }
+        }
+        let mut counts = Self {
+            n_trees: n,
+            ends,
+            trees: tree_list,
+            counts: count_list,
+            column: vec![SPARSE; n_symbols],
+            narrow: Vec::new(),
+            wide: Vec::new(),
+        };
+        let mut columns = 0;
+        for symbol in 0..n_symbols {
+            let list = counts.list(symbol);
+            if list.len() * DENSE <= n {
+                continue;
+            }
+            if fits {
+                counts.narrow.resize((columns + 1) * n, 0);
+                for place in list {
+                    let tree = counts.trees[place] as usize;
+                    counts.narrow[columns * n + tree] = counts.counts[place] as u16;
+                }
+            } else {
+                counts.wide.resize((columns + 1) * n, 0);
+                for place in list {
+                    let tree = counts.trees[place] as usize;
+                    counts.wide[columns * n + tree] = u64::from(counts.counts[place]);
+                }
+            }
+            counts.column[symbol] = columns as u32;
+            columns += 1;
+        }
+        if !fits && columns == 0 {
+            counts.wide.push(0); // what tells that 16 bits do not do
+        }
+        Ok(counts)
+    }
+
+    #[inline]
+    fn list(&self, symbol: usize) -> std::ops::Range<usize> {
+        self.ends[symbol] as usize..self.ends[symbol + 1] as usize
+    }
+
+    pub(crate) fn scratch(&self) -> CountsScratch {
+        let mut scratch = CountsScratch::default();
+        if self.wide.is_empty() {
+            scratch.narrow = vec![0; self.n_trees];
+        } else {
+            scratch.wide = vec![0; self.n_trees];
+        }
+        scratch
+    }
+
+    /// Adds `weight` times the dot products with a tree of these symbols to the values
+    /// of the first `row.len()` trees.
+    pub(crate) fn add_to(
+        &self,
+        symbols: impl Iterator<Item = (u32, u32)>,
+        weight: f64,
+        scratch: &mut CountsScratch,
+        row: &mut [f64],
+    ) {
+        if self.wide.is_empty() {
+            accumulate(
+                self,
+                &self.narrow,
+                symbols,
+                &mut scratch.narrow[..row.len()],
+                |c| c as u16,
+            );
+            for (value, sum) in row.iter_mut().zip(&scratch.narrow) {
+                *value += weight * f64::from(*sum);
+            }
+        } else {
+            accumulate(
+                self,
+                &self.wide,
+                symbols,
+                &mut scratch.wide[..row.len()],
+                u64::from,
+            );
+            for (value, sum) in row.iter_mut().zip(&scratch.wide) {
+                *value += weight * *sum as f64;
+            }
+        }
+    }
+}
+
+/// Sums into `sums`, one integer type for all: dense columns one after another (four at
+/// a time were no faster, as the sums stay in the first-level cache), lists by scatter.
+fn accumulate<T>(
+    counts: &Counts,
+    columns: &[T],
+    symbols: impl Iterator<Item = (u32, u32)>,
+    sums: &mut [T],
+    narrow: impl Fn(u32) -> T,
+) where
+    T: Copy + Default + std::ops::AddAssign + std::ops::Mul<Output = T>,
+{
+    sums.fill(T::default());
+    let end = sums.len();
+    for (symbol, count) in symbols {
+        let count = narrow(count);
+        match counts.column[symbol as usize] {
+            SPARSE => {
+                for place in counts.list(symbol as usize) {
+                    let tree = counts.trees[place] as usize;
+                    if tree >= end {
+                        break;
+                    }
+                    sums[tree] += count * narrow(counts.counts[place]);
+                }
+            }
+            column => {
+                let start = column as usize * counts.n_trees;
+                for (sum, &other) in sums.iter_mut().zip(&columns[start..start + end]) {
+                    *sum += count * other;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,642 @@
+//! Rows of the subset tree kernel.
+//!
+//! Write val_v[u] = Π_j (1 + C(v_j, u_j)), which is C(v,u)/λ for a node v of the row's
+//! tree and a subtree u of the columns' trees with v's production, and 1 unless some
+//! child of v and the same child of u share their production too. So
+//!
+//! ```text
+//! K(x,t) = Σ_{v in x, u in t, same production} λ val_v[u]
+//!        = λ Σ_p count_x(p) count_t(p)  +  Σ_{v,u} λ (val_v[u] - 1)
+//! ```
+//!
+//! The first sum is an integer dot product ([`Counts`]). The second needs only pairs
+//! that share a child's production, and an index finds them: for each production p,
+//! child position j and child production q the list of all subtrees u with them. A row
+//! takes the nodes v of x, children first, and for each inner child walks one list:
+//!
+//! ```text
+//! for (u, c) in list:   f = λ val_child[c];  d = val_v[u] f;  val_v[u] += d;  K[t of u] += λ d
+//! ```
+//!
+//! As Π (1 + f_j) = 1 + Σ_j f_j Π_{i<j} (1 + f_i), the additions to K telescope: one pass,
+//! no subtraction, and nothing is visited that shares no child's production.
+//!
+//! Subtrees are numbered within their production by the first tree that has them, so
+//! the trees up to x are a prefix of every list, and a symmetric matrix costs half. A
+//! subtree that several trees share (or one tree has twice) collects what it would add
+//! to each of them, and passes it on once, at the end of the row.
+//!
+//! # Complexity
+//! A row takes time by the matches of (production, child, child's production) between
+//! its tree and the distinct subtrees of the columns; the index takes memory by the
+//! distinct subtrees.
+
+use super::counts::{Counts, CountsScratch};
+use crate::intern::{IdTable, mix, new_id};
+use crate::kernel::Bags;
+use crate::{Nodes, Result};
+
+/// "No number": not among the columns, or a leaf.
+const NONE: u32 = u32::MAX;
+
+/// One subtree in a list.
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    /// Its number within its production.
+    u: u32,
+    /// Its child's number within the child's production.
+    child: u32,
+    /// The tree it stands in; if in several (or twice), n_trees + its number among those.
+    slot: u32,
+}
+
+/// An inner child of a row's node.
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    /// The list of (production, position, child's production), or NONE if no column's
+    /// subtree is in it.
+    list: u32,
+    /// The child among the row nodes.
+    child: u32,
+}
+
+/// A distinct inner subtree of the rows' trees.
+#[derive(Debug, Clone, Copy)]
+struct RowNode {
+    /// Its production among the columns', or NONE.
+    group: u32,
+    /// Where its edges end.
+    edges: u32,
+    is_preterminal: bool,
+}
+
+/// The index of some trees (columns), and what is needed of others (rows) to walk it.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    decay: f64,
+    n_trees: usize,
+    lists: Vec<Entry>,
+    list_ends: Vec<u32>,
+    /// Per production: how many subtrees.
+    group_sizes: Vec<u32>,
+    /// Column subtrees in the order of their first tree: production, then per inner
+    /// child the list that it is in.
+    column_groups: Vec<u32>,
+    column_edges: Vec<u32>,
+    column_edge_ends: Vec<u32>,
+    /// Per tree: where its new column subtrees end.
+    tree_ends: Vec<u32>,
+    /// Subtrees of several trees: the trees with how often they stand there.
+    shared_ends: Vec<u32>,
+    shared: Vec<(u32, u32)>,
+    row_nodes: Vec<RowNode>,
+    edges: Vec<Edge>,
+    /// Rows: the distinct inner subtrees of each tree, children first, with counts.
+    row_ends: Vec<u32>,
+    row_items: Vec<(u32, u32)>,
+    /// Rows: productions of each tree, with counts.
+    base_ends: Vec<u32>,
+    base_items: Vec<(u32, u32)>,
+    base: Counts,
+    leaves: Option<Leaves>,
+}
+
+/// Equal leaves, for `leaf_weight`.
+#[derive(Debug)]
+struct Leaves {
+    weight: f64,
+    ends: Vec<u32>,
+    items: Vec<(u32, u32)>,
+    counts: Counts,
+}
+
+/// What one worker keeps from row to row.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    /// How far the columns are known: trees before it.
+    revealed: usize,
+    /// Per production, per list: subtrees that stand in those trees.
+    group_len: Vec<u32>,
+    list_len: Vec<u32>,
+    vals: Vec<f64>,
+    /// Per row node of the tree at hand: where its values start.
+    val_start: Vec<u32>,
+    /// Per shared subtree: what it adds to each of its trees; zero between rows.
+    extra: Vec<f64>,
+    touched: Vec<u32>,
+    base: CountsScratch,
+    leaves: CountsScratch,
+}
+
+impl Engine {
+    /// Indexes the trees of `columns` for rows from `rows` (None: from the same trees).
+    pub(crate) fn new(
+        nodes: &Nodes,
+        decay: f64,
+        leaf_weight: f64,
+        columns: &Bags,
+        rows: Option<&Bags>,
+    ) -> Result<Self> {
+        Builder::new(nodes, decay, columns)?.finish(leaf_weight, rows)
+    }
+}
+
+impl super::Engine for Engine {
+    type Scratch = Scratch;
+
+    fn scratch(&self) -> Scratch {
+        Scratch {
+            revealed: 0,
+            group_len: vec![0; self.group_sizes.len()],
+            list_len: vec![0; self.list_ends.len()],
+            vals: Vec::new(),
+            val_start: vec![0; self.row_nodes.len()],
+            extra: vec![0.0; self.shared_ends.len() - 1],
+            touched: Vec::new(),
+            base: self.base.scratch(),
+            leaves: self
+                .leaves
+                .as_ref()
+                .map_or_else(CountsScratch::default, |l| l.counts.scratch()),
+        }
+    }
+
+    fn row(&self, x: usize, scratch: &mut Scratch, row: &mut [f64]) {
+        self.reveal(row.len(), scratch);
+        row.fill(0.0);
+        let base = slice(&self.base_items, &self.base_ends, x).iter().copied();
+        self.base.add_to(base, self.decay, &mut scratch.base, row);
+        if let Some(leaves) = &self.leaves {
+            let own = slice(&leaves.items, &leaves.ends, x).iter().copied();
+            leaves.counts.add_to(own, leaves.weight, &mut scratch.leaves, row);
+        }
+        self.corrections(x, scratch, row);
+        for &number in &scratch.touched {
+            let extra = std::mem::take(&mut scratch.extra[number as usize]);
+            let start = self.shared_ends[number as usize] as usize;
+            let end = self.shared_ends[number as usize + 1] as usize;
+            for &(tree, count) in &self.shared[start..end] {
+                let Some(value) = row.get_mut(tree as usize) else { break };
+                *value += extra * f64::from(count);
+            }
+        }
+        scratch.touched.clear();
+    }
+}
+
+impl Engine {
+    /// Counts the subtrees of the first `end` trees. Rows come in ascending order, so
+    /// this is a step from the last row; for another order it starts again.
+    fn reveal(&self, end: usize, scratch: &mut Scratch) {
+        if end < scratch.revealed {
+            scratch.group_len.fill(0);
+            scratch.list_len.fill(0);
+            scratch.revealed = 0;
+        }
+        let start = scratch.revealed.checked_sub(1).map_or(0, |t| self.tree_ends[t]);
+        let stop = end.checked_sub(1).map_or(0, |t| self.tree_ends[t]);
+        for &group in &self.column_groups[start as usize..stop as usize] {
+            scratch.group_len[group as usize] += 1;
+        }
+        let edge = |subtree: u32| {
+            subtree.checked_sub(1).map_or(0, |s| self.column_edge_ends[s as usize])
+                as usize
+        };
+        for &list in &self.column_edges[edge(start)..edge(stop)] {
+            scratch.list_len[list as usize] += 1;
+        }
+        scratch.revealed = end;
+    }
+
+    fn corrections(&self, x: usize, scratch: &mut Scratch, row: &mut [f64]) {
+        let Scratch { vals, val_start, extra, touched, group_len, list_len, .. } =
+            scratch;
+        let mut used = 0;
+        for &(number, count) in slice(&self.row_items, &self.row_ends, x) {
+            let node = self.row_nodes[number as usize];
+            if node.is_preterminal || node.group == NONE {
+                continue;
+            }
+            let len = group_len[node.group as usize] as usize;
+            val_start[number as usize] = used as u32;
+            if vals.len() < used + len {
+                vals.resize(used + len, 1.0);
+            }
+            let (before, own) = vals.split_at_mut(used);
+            let own = &mut own[..len];
+            used += len;
+            own.fill(1.0);
+            let weight = f64::from(count) * self.decay;
+            let mut sink = Sink { row, extra, touched, weight };
+            let first =
+                number.checked_sub(1).map_or(0, |n| self.row_nodes[n as usize].edges);
+            for edge in &self.edges[first as usize..node.edges as usize] {
+                if edge.list == NONE {
+                    continue;
+                }
+                let start =
+                    edge.list.checked_sub(1).map_or(0, |l| self.list_ends[l as usize]);
+                let len = list_len[edge.list as usize];
+                let list = &self.lists[start as usize..(start + len) as usize];
+                if self.row_nodes[edge.child as usize].is_preterminal {
+                    for entry in list {
+                        let value = &mut own[entry.u as usize];
+                        let d = *value * self.decay;
+                        *value += d;
+                        sink.add(entry.slot, d);
+                    }
+                } else {
+                    let child = &before[val_start[edge.child as usize] as usize..];
+                    for entry in list {
+                        let f = self.decay * child[entry.child as usize];
+                        let value = &mut own[entry.u as usize];
+                        let d = *value * f;
+                        *value += d;
+                        sink.add(entry.slot, d);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where corrections go: to a tree, or to a subtree of several trees.
+struct Sink<'a> {
+    row: &'a mut [f64],
+    extra: &'a mut [f64],
+    touched: &'a mut Vec<u32>,
+    weight: f64,
+}
+
+impl Sink<'_> {
+    #[inline(always)]
+    fn add(&mut self, slot: u32, d: f64) {
+        if let Some(value) = self.row.get_mut(slot as usize) {
+            *value += self.weight * d;
+        } else {
+            self.add_shared(slot, d);
+        }
+    }
+
+    #[inline]
+    fn add_shared(&mut self, slot: u32, d: f64) {
+        let number = !slot;
+        let value = &mut self.extra[number as usize];
+        if *value == 0.0 {
+            self.touched.push(number);
+        }
+        *value += self.weight * d;
+    }
+}
+
+/// The items of number `index`, where lists end at `ends`.
+#[inline]
+fn slice<'a, T>(items: &'a [T], ends: &[u32], index: usize) -> &'a [T] {
+    let start = index.checked_sub(1).map_or(0, |i| ends[i]);
+    &items[start as usize..ends[index] as usize]
+}
+
+/// A column subtree while the index is built.
+#[derive(Debug, Clone, Copy)]
+struct Column {
+    group: u32,
+    /// Number within the production.
+    local: u32,
+    /// A tree, or the complement of a number among the shared.
+    slot: u32,
+}
+
+struct Builder<'a> {
+    nodes: &'a Nodes,
+    columns: &'a Bags,
+    engine: Engine,
+    /// By node: its number among the columns' subtrees.
+    number: Vec<u32>,
+    column: Vec<Column>,
+    /// By production: its number among the columns'.
+    group: Vec<u32>,
+    list_table: IdTable,
+    /// Per list: its key (production, position and child's production as hashed).
+    list_keys: Vec<(u64, u32)>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(nodes: &'a Nodes, decay: f64, columns: &'a Bags) -> Result<Self> {
+        let counts = |_: usize| std::iter::empty();
+        let engine = Engine {
+            decay,
+            n_trees: columns.len(),
+            lists: Vec::new(),
+            list_ends: Vec::new(),
+            group_sizes: Vec::new(),
+            column_groups: Vec::new(),
+            column_edges: Vec::new(),
+            column_edge_ends: Vec::new(),
+            tree_ends: Vec::new(),
+            shared_ends: vec![0],
+            shared: Vec::new(),
+            row_nodes: Vec::new(),
+            edges: Vec::new(),
+            row_ends: Vec::new(),
+            row_items: Vec::new(),
+            base_ends: Vec::new(),
+            base_items: Vec::new(),
+            base: Counts::new(0, counts, 0)?,
+            leaves: None,
+        };
+        let mut builder = Self {
+            nodes,
+            columns,
+            engine,
+            number: vec![NONE; nodes.len()],
+            column: Vec::new(),
+            group: vec![NONE; nodes.n_productions()],
+            list_table: IdTable::default(),
+            list_keys: Vec::new(),
+        };
+        builder.number_subtrees()?;
+        builder.collect_shared();
+        builder.build_lists()?;
+        Ok(builder)
+    }
+
+    /// Numbers the columns' subtrees by first tree, children first.
+    fn number_subtrees(&mut self) -> Result<()> {
+        for tree in 0..self.columns.len() {
+            for &node in self.columns.nodes(tree) {
+                let Some(production) = self.nodes.production(node) else { continue };
+                if self.number[node.index()] != NONE {
+                    continue;
+                }
+                let group = &mut self.group[production.index()];
+                if *group == NONE {
+                    *group = self.engine.group_sizes.len() as u32;
+                    self.engine.group_sizes.push(0);
+                }
+                let size = &mut self.engine.group_sizes[*group as usize];
+                self.number[node.index()] = new_id(self.column.len(), "subtrees")?;
+                self.engine.column_groups.push(*group);
+                self.column.push(Column {
+                    group: *group,
+                    local: *size,
+                    slot: tree as u32,
+                });
+                *size += 1;
+            }
+            self.engine.tree_ends.push(self.column.len() as u32);
+        }
+        Ok(())
+    }
+
+    /// Finds subtrees that stand more than once, and lists where. Preterminals are left
+    /// out: no list has them.
+    fn collect_shared(&mut self) {
+        let mut times = vec![0u32; self.column.len()];
+        for tree in 0..self.columns.len() {
+            for (node, count) in self.columns.iter(tree) {
+                let number = self.number[node.index()];
+                if number != NONE {
+                    let times = &mut times[number as usize];
+                    *times += if count > 1 { 2 } else { 1 };
+                }
+            }
+        }
+        // From here on: the number among the shared, or NONE.
+        let mut n_shared = 0;
+        for (column, times) in self.column.iter_mut().zip(&mut times) {
+            if *times > 1 {
+                column.slot = !n_shared;
+                *times = n_shared;
+                n_shared += 1;
+            } else {
+                *times = NONE;
+            }
+        }
+        let shared_of = times;
+        let mut ends = vec![0u32; n_shared as usize + 1];
+        let each = |f: &mut dyn FnMut(usize, u32, u32)| {
+            for tree in 0..self.columns.len() {
+                for (node, count) in self.columns.iter(tree) {
+                    let number = self.number[node.index()];
+                    if number != NONE && shared_of[number as usize] != NONE {
+                        f(shared_of[number as usize] as usize, tree as u32, count);
+                    }
+                }
+            }
+        };
+        each(&mut |shared, _, _| ends[shared + 1] += 1);
+        for shared in 0..n_shared as usize {
+            ends[shared + 1] += ends[shared];
+        }
+        let mut at = ends.clone();
+        let mut items = vec![(0, 0); ends[n_shared as usize] as usize];
+        each(&mut |shared, tree, count| {
+            items[at[shared] as usize] = (tree, count);
+            at[shared] += 1;
+        });
+        self.engine.shared_ends = ends;
+        self.engine.shared = items;
+    }
+
+    /// The id of a list; a new one on `insert`.
+    fn list(
+        &mut self,
+        group: u32,
+        position: usize,
+        child: u32,
+        insert: bool,
+    ) -> Result<u32> {
+        let key = (u64::from(group) << 32 | u64::from(child), position as u32);
+        let hash = (mix(key.0, u64::from(key.1)) >> 8) as u32;
+        if let Some(list) =
+            self.list_table.find(hash, |l| self.list_keys[l as usize] == key)
+        {
+            return Ok(list);
+        }
+        if !insert {
+            return Ok(NONE);
+        }
+        let list = new_id(self.list_keys.len(), "child lists")?;
+        self.list_table.insert(hash, list);
+        self.list_keys.push(key);
+        Ok(list)
+    }
+
+    fn build_lists(&mut self) -> Result<()> {
+        // The columns in the order of their numbers.
+        let mut order = vec![crate::NodeId(0); self.column.len()];
+        for (node, &number) in self.number.iter().enumerate() {
+            if number != NONE {
+                order[number as usize] = crate::NodeId(node as u32);
+            }
+        }
+        let mut children = Vec::new();
+        for (number, &node) in order.iter().enumerate() {
+            let group = self.column[number].group;
+            for (position, child) in self.nodes.children(node).iter().enumerate() {
+                let child = self.number[child.index()];
+                if child != NONE {
+                    let child_group = self.column[child as usize].group;
+                    let list = self.list(group, position, child_group, true)?;
+                    self.engine.column_edges.push(list);
+                    children.push(child);
+                }
+            }
+            let end = new_id(self.engine.column_edges.len(), "edges")?;
+            self.engine.column_edge_ends.push(end);
+        }
+        let mut ends = vec![0u32; self.list_keys.len()];
+        for &list in &self.engine.column_edges {
+            ends[list as usize] += 1;
+        }
+        let mut end = 0;
+        let mut at: Vec<u32> = Vec::with_capacity(ends.len());
+        for len in &mut ends {
+            at.push(end);
+            end += *len;
+            *len = end;
+        }
+        let mut lists = vec![Entry::default(); end as usize];
+        let mut edge = 0;
+        for (number, column) in self.column.iter().enumerate() {
+            let last = self.engine.column_edge_ends[number] as usize;
+            while edge < last {
+                let place = &mut at[self.engine.column_edges[edge] as usize];
+                let child = self.column[children[edge] as usize].local;
+                lists[*place as usize] =
+                    Entry { u: column.local, child, slot: column.slot };
+                *place += 1;
+                edge += 1;
+            }
+        }
+        self.engine.lists = lists;
+        self.engine.list_ends = ends;
+        Ok(())
+    }
+
+    fn finish(mut self, leaf_weight: f64, rows: Option<&Bags>) -> Result<Engine> {
+        let symmetric = rows.is_none();
+        let rows = rows.unwrap_or(self.columns);
+        // Row subtrees have numbers of their own: rows need not be columns.
+        let mut row_number = vec![NONE; if symmetric { 0 } else { self.nodes.len() }];
+        let mut tally = vec![0u32; self.engine.group_sizes.len()];
+        let mut base = Vec::new();
+        for tree in 0..rows.len() {
+            for (node, count) in rows.iter(tree) {
+                let Some(production) = self.nodes.production(node) else { continue };
+                let known = if symmetric {
+                    self.number[node.index()]
+                } else {
+                    row_number[node.index()]
+                };
+                let next = self.engine.row_nodes.len() as u32;
+                let number = if known == NONE { next } else { known };
+                if number == next {
+                    if !symmetric {
+                        row_number[node.index()] = number;
+                    }
+                    let numbers = if symmetric { None } else { Some(&row_number) };
+                    self.add_row_node(node, self.group[production.index()], numbers)?;
+                }
+                self.engine.row_items.push((number, count));
+                let group = self.group[production.index()];
+                if group != NONE {
+                    if tally[group as usize] == 0 {
+                        base.push(group);
+                    }
+                    tally[group as usize] += count;
+                }
+            }
+            self.engine.row_ends.push(new_id(self.engine.row_items.len(), "subtrees")?);
+            for group in base.drain(..) {
+                let count = std::mem::take(&mut tally[group as usize]);
+                self.engine.base_items.push((group, count));
+            }
+            self.engine.base_ends.push(self.engine.base_items.len() as u32);
+        }
+        self.count_productions(symmetric)?;
+        if leaf_weight > 0.0 {
+            self.engine.leaves = Some(self.count_leaves(leaf_weight, rows)?);
+        }
+        Ok(self.engine)
+    }
+
+    fn add_row_node(
+        &mut self,
+        node: crate::NodeId,
+        group: u32,
+        row_number: Option<&Vec<u32>>,
+    ) -> Result<()> {
+        let nodes = self.nodes;
+        for (position, child) in nodes.children(node).iter().enumerate() {
+            let Some(production) = nodes.production(*child) else { continue };
+            let number = row_number.unwrap_or(&self.number)[child.index()];
+            let child_group = self.group[production.index()];
+            let list = if group == NONE || child_group == NONE {
+                NONE
+            } else {
+                self.list(group, position, child_group, false)?
+            };
+            self.engine.edges.push(Edge { list, child: number });
+        }
+        self.engine.row_nodes.push(RowNode {
+            group,
+            edges: new_id(self.engine.edges.len(), "edges")?,
+            is_preterminal: nodes.is_preterminal(node),
+        });
+        Ok(())
+    }
+
+    fn count_productions(&mut self, symmetric: bool) -> Result<()> {
+        let (ends, items) = if symmetric {
+            (self.engine.base_ends.clone(), self.engine.base_items.clone())
+        } else {
+            self.tally(self.columns)
+        };
+        let of = |tree| slice(&items, &ends, tree).iter().copied();
+        self.engine.base =
+            Counts::new(self.engine.group_sizes.len(), of, self.columns.len())?;
+        Ok(())
+    }
+
+    /// Productions of each tree with their counts.
+    fn tally(&self, trees: &Bags) -> (Vec<u32>, Vec<(u32, u32)>) {
+        let mut tally = vec![0u32; self.engine.group_sizes.len()];
+        let (mut ends, mut items, mut met) = (Vec::new(), Vec::new(), Vec::new());
+        for tree in 0..trees.len() {
+            for (node, count) in trees.iter(tree) {
+                let Some(production) = self.nodes.production(node) else { continue };
+                let group = self.group[production.index()];
+                if tally[group as usize] == 0 {
+                    met.push(group);
+                }
+                tally[group as usize] += count;
+            }
+            for group in met.drain(..) {
+                items.push((group, std::mem::take(&mut tally[group as usize])));
+            }
+            ends.push(items.len() as u32);
+        }
+        (ends, items)
+    }
+
+    fn count_leaves(&self, weight: f64, rows: &Bags) -> Result<Leaves> {
+        let n = self.nodes.labels().len();
+        let nodes = self.nodes;
+        let of = |trees: &'a Bags, tree: usize| {
+            let leaves = trees.iter(tree).filter(|(node, _)| nodes.is_leaf(*node));
+            leaves.map(|(node, count)| (nodes.label(node).0, count))
+        };
+        let counts = Counts::new(n, |tree| of(self.columns, tree), self.columns.len())?;
+        let (mut ends, mut items) = (Vec::new(), Vec::new());
+        for tree in 0..rows.len() {
+            items.extend(
+                rows.iter(tree)
+                    .filter(|(node, _)| nodes.is_leaf(*node))
+                    .map(|(node, count)| (nodes.label(node).0, count)),
+            );
+            ends.push(items.len() as u32);
+        }
+        Ok(Leaves { weight, ends, items, counts })
+    }
+}

@@ -1,0 +1,102 @@
+//! Threads that share out rows.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::{Error, Result};
+
+/// How often the caller's thread asks whether to go on.
+const BETWEEN_CHECKS: Duration = Duration::from_millis(50);
+
+/// The caller's thread and helpers. They live as long as one call: a pool that outlived
+/// it would be missing in a forked child, which would wait for it forever.
+pub(crate) struct Team {
+    /// None: the caller works alone.
+    helpers: Option<rayon::ThreadPool>,
+    size: usize,
+}
+
+impl Team {
+    /// `n_jobs` workers; None: one for each core that the process may use.
+    pub(crate) fn new(n_jobs: Option<usize>, n_tasks: usize) -> Result<Self> {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let size = n_jobs.unwrap_or_else(cores).min(n_tasks).max(1);
+        if size == 1 {
+            return Ok(Self { helpers: None, size });
+        }
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(size - 1).build();
+        // No threads to be had is no reason to fail: the caller's is enough.
+        Ok(pool.map_or(Self { helpers: None, size: 1 }, |pool| Self {
+            helpers: Some(pool),
+            size,
+        }))
+    }
+
+    /// How many workers there are.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Runs tasks `0..n_tasks`, each worker taking the next one, with a scratch of its
+    /// own. `watch` is called by the caller's thread with the number of tasks done; its
+    /// error stops all.
+    pub(crate) fn run<S: Send>(
+        &self,
+        n_tasks: usize,
+        scratch: &mut [S],
+        task: impl Fn(usize, &mut S) -> Result<()> + Sync,
+        watch: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
+        let next = AtomicUsize::new(0);
+        let stop = AtomicBool::new(false);
+        let failure: Mutex<Option<(usize, Error)>> = Mutex::new(None);
+        let fail = |number: usize, error: Error| {
+            stop.store(true, Ordering::Relaxed);
+            if let Ok(mut first) = failure.lock() {
+                // The same error whatever the number of threads: that of the first task.
+                if first.as_ref().is_none_or(|(known, _)| number < *known) {
+                    *first = Some((number, error));
+                }
+            }
+        };
+        let work = |scratch: &mut S, watch: &mut dyn FnMut(usize) -> Result<()>| {
+            while !stop.load(Ordering::Relaxed) {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= n_tasks {
+                    return;
+                }
+                if let Err(error) = task(number, scratch) {
+                    return fail(number, error);
+                }
+                if let Err(error) = watch(number + 1) {
+                    return fail(0, error);
+                }
+            }
+        };
+        let mut checked = Instant::now();
+        let mut watch = |done| {
+            if checked.elapsed() < BETWEEN_CHECKS {
+                return Ok(());
+            }
+            checked = Instant::now();
+            watch(done)
+        };
+        let Some((own, others)) = scratch.split_first_mut() else {
+            return Ok(());
+        };
+        match &self.helpers {
+            None => work(own, &mut watch),
+            Some(pool) => pool.in_place_scope(|scope| {
+                for scratch in others {
+                    scope.spawn(|_| work(scratch, &mut |_| Ok(())));
+                }
+                work(own, &mut watch);
+            }),
+        }
+        match failure.into_inner() {
+            Ok(Some((_, error))) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
