@@ -3,12 +3,29 @@
 Examples
 --------
 >>> import treekernel_rs as tk
->>> forest = tk.Forest.from_brackets(["(S (NP dogs) (VP bark))", "(S (NP cats) (VP bark))"])
->>> forest.n_distinct
-8
+>>> forest = tk.Forest.from_brackets(["(S (A a) (B b))", "(S (A a) (B c))"])
+>>> tk.SubsetTreeKernel(0.4)(forest).round(3)
+array([[1.584, 0.96 ],
+       [0.96 , 1.584]])
 """
 
 from treekernel_rs import datasets
 from treekernel_rs._core import Forest, ParseError, Tree, __version__
+from treekernel_rs.kernels import (
+    ElasticTreeKernel,
+    PartialTreeKernel,
+    SubsetTreeKernel,
+    SubtreeKernel,
+)
 
-__all__ = ["Forest", "ParseError", "Tree", "__version__", "datasets"]
+__all__ = [
+    "ElasticTreeKernel",
+    "Forest",
+    "ParseError",
+    "PartialTreeKernel",
+    "SubsetTreeKernel",
+    "SubtreeKernel",
+    "Tree",
+    "__version__",
+    "datasets",
+]

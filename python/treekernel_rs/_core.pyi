@@ -1,10 +1,18 @@
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Self, SupportsIndex, TypedDict, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Forest", "ParseError", "Tree", "TreeIterator", "__version__"]
+__all__ = [
+    "Forest",
+    "Kernel",
+    "ParseError",
+    "Tree",
+    "TreeIterator",
+    "__version__",
+    "as_forest",
+]
 
 __version__: Final[str]
 
@@ -81,3 +89,31 @@ class Tree:
 class TreeIterator(Iterator[Tree]):
     def __iter__(self) -> Self: ...
     def __next__(self) -> Tree: ...
+
+@final
+class Kernel:
+    @staticmethod
+    def subtree(decay: float, leaf_weight: float) -> Kernel: ...
+    @staticmethod
+    def subset_tree(decay: float, leaf_weight: float) -> Kernel: ...
+    @staticmethod
+    def partial_tree(
+        decay: float, mu: float, leaf_factor: float, max_children: int | None
+    ) -> Kernel: ...
+    @staticmethod
+    def elastic_tree(decay: float) -> Kernel: ...
+    def gram(
+        self,
+        x: Any,
+        y: Any | None,
+        out: NDArray[Any],
+        normalize: bool,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[list[int], list[int]]: ...
+    def diagonal(
+        self, x: Any, normalize: bool, n_jobs: int | None
+    ) -> tuple[NDArray[np.float64], list[int]]: ...
+    def pair(self, a: Any, b: Any, normalize: bool) -> float: ...
+
+def as_forest(trees: Any) -> Forest: ...

@@ -1,8 +1,39 @@
 //! Whole kernel matrices, rows by rows.
+//!
+//! A Gram matrix is not computed pair by pair. The trees are indexed once by their
+//! distinct subtrees, and each row is one pass over what its tree shares with the index
+//! (the four engines, one file per kernel). This module does what all kernels need:
+//! equal trees are computed once, rows are shared out to threads, values normalised and
+//! stored in blocks, and pairs that overflow are evaluated again in numbers that do not.
+//!
+//! ```
+//! use treekernel_rs::{Forest, Kernel, gram};
+//!
+//! let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
+//! let kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
+//! let matrix = gram::gram(&kernel, &forest, None, gram::Options::default())?;
+//! assert!((matrix[[0, 1]] - 0.96).abs() < 1e-12);
+//! # Ok::<(), treekernel_rs::Error>(())
+//! ```
+//!
+//! # Complexity
+//! Memory besides the result: the index, linear in the distinct subtrees, and a block
+//! of rows of at most 16 MB.
 
 mod counts;
+mod store;
 mod subset;
 mod team;
+
+use std::sync::Mutex;
+
+use ndarray::Array2;
+
+use crate::kernel::{Bags, Number, Pairs, Scaled};
+use crate::{Error, Forest, Kernel, NodeId, Nodes, Result, kernel};
+use store::{Distinct, Matrix};
+pub use store::Element;
+use team::Team;
 
 /// An index of some trees, the columns, from which kernels of one row's tree with all
 /// of them are computed at once.
@@ -16,4 +47,227 @@ pub(crate) trait Engine: Sync {
     /// The kernels of row `x` with the first `row.len()` columns. Faster when a worker
     /// takes its rows in ascending order; right in any.
     fn row(&self, x: usize, scratch: &mut Self::Scratch, row: &mut [f64]);
+}
+
+/// How a matrix is to be computed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// K(a,b) / sqrt(K(a,a) K(b,b)), and 0 where a tree's own kernel is 0.
+    pub normalize: bool,
+    /// Threads; None: one for each core that the process may use.
+    pub n_jobs: Option<usize>,
+}
+
+/// What the caller may want to warn of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Trees of X whose kernel with themselves is 0 (normalised matrices only).
+    pub zero_rows: Vec<usize>,
+    /// Trees of Y (of X, where there is no Y) whose kernel with themselves is 0.
+    pub zero_columns: Vec<usize>,
+}
+
+/// Told from time to time how many rows of how many are done; its error ends the call.
+pub type Watch<'a> = dyn FnMut(usize, usize) -> Result<()> + 'a;
+
+/// The kernels of all trees of `x` with all of `y` (of `x`, where it is None).
+///
+/// # Errors
+/// As [`fill`].
+pub fn gram(
+    kernel: &Kernel,
+    x: &Forest,
+    y: Option<&Forest>,
+    options: Options,
+) -> Result<Array2<f64>> {
+    let shape = (x.len(), y.unwrap_or(x).len());
+    let mut values = vec![0.0; shape.0 * shape.1];
+    fill(kernel, x, y, options, &mut values, &mut |_, _| Ok(()))?;
+    Ok(Array2::from_shape_vec(shape, values).unwrap_or_default())
+}
+
+/// As [`gram`], into `out`: row after row, of `f32` or `f64`. A failed call may leave
+/// some rows written.
+///
+/// # Errors
+/// [`Error::Parameter`] for a kernel out of range, [`Error::Length`] for an `out` of the
+/// wrong size, [`Error::Overflow`] for a value too large for `out`,
+/// [`Error::Capacity`], and what `watch` returns.
+pub fn fill<T: Element>(
+    kernel: &Kernel,
+    x: &Forest,
+    y: Option<&Forest>,
+    options: Options,
+    out: &mut [T],
+    watch: &mut Watch<'_>,
+) -> Result<Report> {
+    let kernel = kernel.validated()?;
+    let n_columns = y.unwrap_or(x).len();
+    if out.len() != x.len() * n_columns {
+        let expected = format!("{}, rows times columns", x.len() * n_columns);
+        return Err(Error::Length { array: "out", expected, got: out.len() });
+    }
+    let both = y.map(|y| y.union_store(x)).transpose()?;
+    let (columns, rows) = match &both {
+        Some((y, x)) => (y, Some(x)),
+        None => (x, None),
+    };
+    let nodes = columns.nodes();
+    let columns = Distinct::new(columns.roots());
+    let rows = rows.map(|rows| Distinct::new(rows.roots()));
+    let bags = Bags::new(nodes, &columns.roots)?;
+    let row_bags = rows.as_ref().map(|r| Bags::new(nodes, &r.roots)).transpose()?;
+    let matrix = Matrix { out, columns: &columns, rows: rows.as_ref(), options };
+    let all: Vec<NodeId> =
+        columns.roots.iter().chain(rows.iter().flat_map(|r| &r.roots)).copied().collect();
+    let singles = options.normalize.then(|| singles(&kernel, nodes, &all)).transpose()?;
+    let (singles, rows) = (singles.as_deref(), row_bags.as_ref());
+    match kernel {
+        Kernel::SubsetTree { decay, leaf_weight } => {
+            let engine = subset::Engine::new(nodes, decay, leaf_weight, &bags, rows)?;
+            matrix.fill(&engine, singles, watch)
+        }
+        _ => Err(Error::Interrupted),
+    }
+}
+
+/// The kernel of each tree with itself.
+///
+/// # Errors
+/// As [`fill`].
+pub fn diagonal(
+    kernel: &Kernel,
+    x: &Forest,
+    options: Options,
+    watch: &mut Watch<'_>,
+) -> Result<(Vec<f64>, Report)> {
+    let kernel = kernel.validated()?;
+    let nodes = x.nodes();
+    let trees = Distinct::new(x.roots());
+    let singles = singles(&kernel, nodes, &trees.roots)?;
+    let values = self_kernels(&*singles, trees.roots.len(), options.n_jobs, watch)?;
+    let mut report = Report::default();
+    let mut diagonal = Vec::with_capacity(x.len());
+    for (index, &tree) in trees.of.iter().enumerate() {
+        let value = values[tree as usize].value();
+        if options.normalize {
+            if value == 0.0 {
+                report.zero_rows.push(index);
+            }
+            diagonal.push(if value == 0.0 { 0.0 } else { 1.0 });
+        } else if value.is_finite() {
+            diagonal.push(value);
+        } else {
+            return Err(Error::Overflow { row: index, column: index });
+        }
+    }
+    Ok((diagonal, report))
+}
+
+/// The kernel of the first trees of two forests.
+///
+/// # Errors
+/// [`Error::Parameter`], and [`Error::Overflow`] (which calls the trees 0 and 1).
+pub fn pair(kernel: &Kernel, a: &Forest, b: &Forest, normalize: bool) -> Result<f64> {
+    let kernel = kernel.validated()?;
+    // A store of their own: theirs may be large, and what follows is linear in it.
+    let mut nodes = Nodes::default();
+    let a = nodes.absorb_one(a.nodes(), a.roots()[0])?;
+    let b = nodes.absorb_one(b.nodes(), b.roots()[0])?;
+    let roots = [a, b];
+    let singles = singles(&kernel, &nodes, &roots)?;
+    let mut of = singles.worker();
+    let value = of(0, 1)?;
+    if normalize {
+        let (x, y) = (of(0, 0)?, of(1, 1)?);
+        return Ok(if a == b && !x.is_zero() { 1.0 } else { value.normalized(x, y) });
+    }
+    let value = value.value();
+    if value.is_finite() { Ok(value) } else { Err(Error::Overflow { row: 0, column: 1 }) }
+}
+
+/// Kernels of single pairs of some trees, whatever the trees are like.
+pub(crate) trait Single: Sync {
+    /// What a worker calls, with the numbers of two trees.
+    fn worker(&self) -> Box<dyn FnMut(usize, usize) -> Result<Scaled> + Send + '_>;
+}
+
+struct Singles<P, L> {
+    pairs: P,
+    /// How to evaluate a pair of trees in which too many pairs of nodes match.
+    large: L,
+}
+
+/// Matching pairs of nodes from which on the index of a row engine, which avoids most
+/// of them, is worth building for two trees.
+const TOO_MANY: f64 = 1e6;
+
+impl<P, L> Single for Singles<P, L>
+where
+    P: Pairs,
+    L: Fn(usize, usize) -> Result<Scaled> + Sync,
+{
+    fn worker(&self) -> Box<dyn FnMut(usize, usize) -> Result<Scaled> + Send + '_> {
+        let mut floats = P::Scratch::<f64>::default();
+        let mut scaled = P::Scratch::<Scaled>::default();
+        Box::new(move |a, b| {
+            if self.pairs.cost(a, b) > TOO_MANY {
+                return (self.large)(a, b);
+            }
+            let float = self.pairs.pair(a, b, &mut floats);
+            if float < store::LARGEST {
+                return Ok(Scaled::of(float));
+            }
+            Ok(self.pairs.pair(a, b, &mut scaled))
+        })
+    }
+}
+
+/// Makes trees ready for single pairs.
+fn singles<'a>(
+    kernel: &Kernel,
+    nodes: &'a Nodes,
+    roots: &'a [NodeId],
+) -> Result<Box<dyn Single + 'a>> {
+    match *kernel {
+        Kernel::SubsetTree { decay, leaf_weight } => {
+            let pairs = kernel::subset::Trees::new(nodes, decay, leaf_weight, roots)?;
+            let large = move |a: usize, b: usize| {
+                let [a, b] = [a, b].map(|tree| Bags::new(nodes, &[roots[tree]]));
+                let engine = subset::Engine::new(nodes, decay, leaf_weight, &b?, Some(&a?));
+                Ok(engine?.single())
+            };
+            Ok(Box::new(Singles { pairs, large }))
+        }
+        _ => Err(Error::Interrupted),
+    }
+}
+
+/// K(t,t) of the first `n` trees.
+fn self_kernels(
+    singles: &dyn Single,
+    n: usize,
+    n_jobs: Option<usize>,
+    watch: &mut Watch<'_>,
+) -> Result<Vec<Scaled>> {
+    const PER_TASK: usize = 64;
+    let mut values = vec![Scaled::of(0.0); n];
+    let parts: Vec<_> = values.chunks_mut(PER_TASK).map(Mutex::new).collect();
+    let team = Team::new(n_jobs, parts.len())?;
+    let mut workers: Vec<_> = (0..team.size()).map(|_| singles.worker()).collect();
+    team.run(
+        parts.len(),
+        &mut workers,
+        |part, of| {
+            let Ok(mut values) = parts[part].lock() else { return Ok(()) };
+            for (offset, value) in values.iter_mut().enumerate() {
+                let tree = part * PER_TASK + offset;
+                *value = of(tree, tree)?;
+            }
+            Ok(())
+        },
+        &mut |_| watch(0, n),
+    )?;
+    drop(parts);
+    Ok(values)
 }

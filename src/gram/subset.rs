@@ -33,7 +33,7 @@
 
 use super::counts::{Counts, CountsScratch};
 use crate::intern::{IdTable, mix, new_id};
-use crate::kernel::Bags;
+use crate::kernel::{Bags, Number, Scaled};
 use crate::{Nodes, Result};
 
 /// "No number": not among the columns, or a leaf.
@@ -74,11 +74,11 @@ struct RowNode {
 #[derive(Debug)]
 pub(crate) struct Engine {
     decay: f64,
-    n_trees: usize,
     lists: Vec<Entry>,
     list_ends: Vec<u32>,
     /// Per production: how many subtrees.
     group_sizes: Vec<u32>,
+    largest_group: u32,
     /// Column subtrees in the order of their first tree: production, then per inner
     /// child the list that it is in.
     column_groups: Vec<u32>,
@@ -112,17 +112,19 @@ struct Leaves {
 
 /// What one worker keeps from row to row.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub(crate) struct Scratch<N> {
     /// How far the columns are known: trees before it.
     revealed: usize,
     /// Per production, per list: subtrees that stand in those trees.
     group_len: Vec<u32>,
     list_len: Vec<u32>,
-    vals: Vec<f64>,
-    /// Per row node of the tree at hand: where its values start.
-    val_start: Vec<u32>,
+    /// Per row node of the tree at hand: val_v, as long as a parent needs it.
+    vals: Vec<Vec<N>>,
+    spare: Vec<Vec<N>>,
+    /// Per row node: parents that have not been computed.
+    parents: Vec<u32>,
     /// Per shared subtree: what it adds to each of its trees; zero between rows.
-    extra: Vec<f64>,
+    extra: Vec<N>,
     touched: Vec<u32>,
     base: CountsScratch,
     leaves: CountsScratch,
@@ -142,16 +144,28 @@ impl Engine {
 }
 
 impl super::Engine for Engine {
-    type Scratch = Scratch;
+    type Scratch = Scratch<f64>;
 
-    fn scratch(&self) -> Scratch {
+    fn scratch(&self) -> Scratch<f64> {
+        self.new_scratch()
+    }
+
+    fn row(&self, x: usize, scratch: &mut Scratch<f64>, row: &mut [f64]) {
+        self.base_row(x, scratch, row);
+        self.add_corrections(x, scratch, row);
+    }
+}
+
+impl Engine {
+    fn new_scratch<N: Number>(&self) -> Scratch<N> {
         Scratch {
             revealed: 0,
             group_len: vec![0; self.group_sizes.len()],
             list_len: vec![0; self.list_ends.len()],
-            vals: Vec::new(),
-            val_start: vec![0; self.row_nodes.len()],
-            extra: vec![0.0; self.shared_ends.len() - 1],
+            vals: vec![Vec::new(); self.row_nodes.len()],
+            spare: Vec::new(),
+            parents: vec![0; self.row_nodes.len()],
+            extra: vec![N::of(0.0); self.shared_ends.len() - 1],
             touched: Vec::new(),
             base: self.base.scratch(),
             leaves: self
@@ -161,8 +175,18 @@ impl super::Engine for Engine {
         }
     }
 
-    fn row(&self, x: usize, scratch: &mut Scratch, row: &mut [f64]) {
-        self.reveal(row.len(), scratch);
+    /// The kernel of row `x` and column 0, of an index of one tree each: for trees so
+    /// large that pairs of nodes are too many, or values too large for floats.
+    pub(crate) fn single(&self) -> Scaled {
+        let mut scratch = self.new_scratch();
+        let mut base = [0.0];
+        self.base_row(0, &mut scratch, &mut base);
+        let mut row = [Scaled::of(base[0])];
+        self.add_corrections(0, &mut scratch, &mut row);
+        row[0]
+    }
+
+    fn base_row<N: Number>(&self, x: usize, scratch: &mut Scratch<N>, row: &mut [f64]) {
         row.fill(0.0);
         let base = slice(&self.base_items, &self.base_ends, x).iter().copied();
         self.base.add_to(base, self.decay, &mut scratch.base, row);
@@ -170,24 +194,26 @@ impl super::Engine for Engine {
             let own = slice(&leaves.items, &leaves.ends, x).iter().copied();
             leaves.counts.add_to(own, leaves.weight, &mut scratch.leaves, row);
         }
+    }
+
+    fn add_corrections<N: Number>(&self, x: usize, scratch: &mut Scratch<N>, row: &mut [N]) {
+        self.reveal(row.len(), scratch);
         self.corrections(x, scratch, row);
         for &number in &scratch.touched {
-            let extra = std::mem::take(&mut scratch.extra[number as usize]);
+            let extra = std::mem::replace(&mut scratch.extra[number as usize], N::of(0.0));
             let start = self.shared_ends[number as usize] as usize;
             let end = self.shared_ends[number as usize + 1] as usize;
             for &(tree, count) in &self.shared[start..end] {
                 let Some(value) = row.get_mut(tree as usize) else { break };
-                *value += extra * f64::from(count);
+                *value = *value + extra * N::of(f64::from(count));
             }
         }
         scratch.touched.clear();
     }
-}
 
-impl Engine {
     /// Counts the subtrees of the first `end` trees. Rows come in ascending order, so
     /// this is a step from the last row; for another order it starts again.
-    fn reveal(&self, end: usize, scratch: &mut Scratch) {
+    fn reveal<N>(&self, end: usize, scratch: &mut Scratch<N>) {
         if end < scratch.revealed {
             scratch.group_len.fill(0);
             scratch.list_len.fill(0);
@@ -208,84 +234,153 @@ impl Engine {
         scratch.revealed = end;
     }
 
-    fn corrections(&self, x: usize, scratch: &mut Scratch, row: &mut [f64]) {
-        let Scratch { vals, val_start, extra, touched, group_len, list_len, .. } =
+    fn corrections<N: Number>(&self, x: usize, scratch: &mut Scratch<N>, row: &mut [N]) {
+        let decay = N::of(self.decay);
+        let Scratch { vals, spare, parents, extra, touched, group_len, list_len, .. } =
             scratch;
-        let mut used = 0;
-        for &(number, count) in slice(&self.row_items, &self.row_ends, x) {
+        let items = slice(&self.row_items, &self.row_ends, x);
+        for &(number, _) in items {
+            for edge in self.edges(number) {
+                parents[edge.child as usize] += 1;
+            }
+        }
+        for &(number, count) in items {
             let node = self.row_nodes[number as usize];
             if node.is_preterminal || node.group == NONE {
                 continue;
             }
-            let len = group_len[node.group as usize] as usize;
-            val_start[number as usize] = used as u32;
-            if vals.len() < used + len {
-                vals.resize(used + len, 1.0);
-            }
-            let (before, own) = vals.split_at_mut(used);
-            let own = &mut own[..len];
-            used += len;
-            own.fill(1.0);
-            let weight = f64::from(count) * self.decay;
-            let mut sink = Sink { row, extra, touched, weight };
-            let first =
-                number.checked_sub(1).map_or(0, |n| self.row_nodes[n as usize].edges);
-            for edge in &self.edges[first as usize..node.edges as usize] {
-                if edge.list == NONE {
-                    continue;
-                }
-                let start =
-                    edge.list.checked_sub(1).map_or(0, |l| self.list_ends[l as usize]);
-                let len = list_len[edge.list as usize];
-                let list = &self.lists[start as usize..(start + len) as usize];
-                if self.row_nodes[edge.child as usize].is_preterminal {
-                    for entry in list {
-                        let value = &mut own[entry.u as usize];
-                        let d = *value * self.decay;
-                        *value += d;
-                        sink.add(entry.slot, d);
-                    }
-                } else {
-                    let child = &before[val_start[edge.child as usize] as usize..];
-                    for entry in list {
-                        let f = self.decay * child[entry.child as usize];
-                        let value = &mut own[entry.u as usize];
-                        let d = *value * f;
-                        *value += d;
-                        sink.add(entry.slot, d);
+            // All of one size: growing them as groups grow cost a tenth of the time.
+            let fresh = || vec![decay; self.largest_group as usize];
+            let mut own = spare.pop().unwrap_or_else(fresh);
+            for edge in self.edges(number) {
+                let child = edge.child as usize;
+                if edge.list != NONE {
+                    let start = self.list_start(edge.list) as usize;
+                    let len = list_len[edge.list as usize] as usize;
+                    let list = &self.lists[start..start + len];
+                    let count = N::of(f64::from(count));
+                    let mut sink = Sink { row, extra, touched, count };
+                    if self.row_nodes[child].is_preterminal {
+                        walk_preterminal(list, &mut own, decay, &mut sink);
+                    } else {
+                        walk(list, &mut own, &vals[child], &mut sink);
                     }
                 }
+                parents[child] -= 1;
+                if parents[child] == 0 {
+                    let used = std::mem::take(&mut vals[child]);
+                    self.give_back(edge.child, used, group_len, list_len, spare);
+                }
             }
+            vals[number as usize] = own;
         }
+        // The root has no parent, nor has what stands below a production that no column
+        // has.
+        for &(number, _) in items {
+            let used = std::mem::take(&mut vals[number as usize]);
+            self.give_back(number, used, group_len, list_len, spare);
+            parents[number as usize] = 0;
+        }
+    }
+
+    /// Makes a row node's values λ again, all of them or those that its lists touched,
+    /// whichever is less, and keeps them for another node.
+    fn give_back<N: Number>(
+        &self,
+        number: u32,
+        mut used: Vec<N>,
+        group_len: &[u32],
+        list_len: &[u32],
+        spare: &mut Vec<Vec<N>>,
+    ) {
+        let decay = N::of(self.decay);
+        if used.is_empty() {
+            return;
+        }
+        let lists = || self.edges(number).iter().filter(|e| e.list != NONE).map(|e| e.list);
+        let touched: u32 = lists().map(|list| list_len[list as usize]).sum();
+        let len = group_len[self.row_nodes[number as usize].group as usize];
+        if touched < len / 4 {
+            for list in lists() {
+                let start = self.list_start(list) as usize;
+                for entry in &self.lists[start..start + list_len[list as usize] as usize] {
+                    used[entry.u as usize] = decay;
+                }
+            }
+        } else {
+            used[..len as usize].fill(decay);
+        }
+        spare.push(used);
+    }
+
+    #[inline]
+    fn edges(&self, number: u32) -> &[Edge] {
+        let start = number.checked_sub(1).map_or(0, |n| self.row_nodes[n as usize].edges);
+        &self.edges[start as usize..self.row_nodes[number as usize].edges as usize]
+    }
+
+    #[inline]
+    fn list_start(&self, list: u32) -> u32 {
+        list.checked_sub(1).map_or(0, |l| self.list_ends[l as usize])
     }
 }
 
 /// Where corrections go: to a tree, or to a subtree of several trees.
-struct Sink<'a> {
-    row: &'a mut [f64],
-    extra: &'a mut [f64],
+struct Sink<'a, N> {
+    row: &'a mut [N],
+    extra: &'a mut [N],
     touched: &'a mut Vec<u32>,
-    weight: f64,
+    /// How often the row's node stands in its tree.
+    count: N,
 }
 
-impl Sink<'_> {
+impl<N: Number> Sink<'_, N> {
     #[inline(always)]
-    fn add(&mut self, slot: u32, d: f64) {
+    fn add(&mut self, slot: u32, d: N) {
         if let Some(value) = self.row.get_mut(slot as usize) {
-            *value += self.weight * d;
+            *value = *value + self.count * d;
         } else {
             self.add_shared(slot, d);
         }
     }
 
-    #[inline]
-    fn add_shared(&mut self, slot: u32, d: f64) {
+    #[inline(never)]
+    fn add_shared(&mut self, slot: u32, d: N) {
         let number = !slot;
         let value = &mut self.extra[number as usize];
-        if *value == 0.0 {
+        if *value == N::of(0.0) {
             self.touched.push(number);
         }
-        *value += self.weight * d;
+        *value = *value + self.count * d;
+    }
+}
+
+/// Walks a list: `own` is C of the row's node, as far as its children were taken, and
+/// `child` that of its child. Functions of their own, so that what the loop needs stays
+/// in registers.
+#[inline(never)]
+fn walk<N: Number>(list: &[Entry], own: &mut [N], child: &[N], sink: &mut Sink<'_, N>) {
+    for entry in list {
+        let c = &mut own[entry.u as usize];
+        let d = *c * child[entry.child as usize];
+        *c = *c + d;
+        sink.add(entry.slot, d);
+    }
+}
+
+/// As [`walk`], for a child that is a preterminal: its C is λ throughout.
+#[inline(never)]
+fn walk_preterminal<N: Number>(
+    list: &[Entry],
+    own: &mut [N],
+    decay: N,
+    sink: &mut Sink<'_, N>,
+) {
+    for entry in list {
+        let c = &mut own[entry.u as usize];
+        let d = *c * decay;
+        *c = *c + d;
+        sink.add(entry.slot, d);
     }
 }
 
@@ -325,10 +420,10 @@ impl<'a> Builder<'a> {
         let counts = |_: usize| std::iter::empty();
         let engine = Engine {
             decay,
-            n_trees: columns.len(),
             lists: Vec::new(),
             list_ends: Vec::new(),
             group_sizes: Vec::new(),
+            largest_group: 0,
             column_groups: Vec::new(),
             column_edges: Vec::new(),
             column_edge_ends: Vec::new(),
@@ -554,6 +649,7 @@ impl<'a> Builder<'a> {
             }
             self.engine.base_ends.push(self.engine.base_items.len() as u32);
         }
+        self.engine.largest_group = self.engine.group_sizes.iter().copied().max().unwrap_or(0);
         self.count_productions(symmetric)?;
         if leaf_weight > 0.0 {
             self.engine.leaves = Some(self.count_leaves(leaf_weight, rows)?);

@@ -15,6 +15,7 @@
 mod bags;
 pub mod naive;
 mod number;
+pub(crate) mod subset;
 
 pub(crate) use bags::Bags;
 pub(crate) use number::{Number, Scaled};
@@ -26,6 +27,9 @@ use crate::{Error, Result};
 pub(crate) trait Pairs: Sync {
     /// What is kept from call to call.
     type Scratch<N: Number>: Default + Send;
+
+    /// About how many pairs of nodes [`pair`](Self::pair) would look at.
+    fn cost(&self, a: usize, b: usize) -> f64;
 
     /// K of the trees with these numbers.
     fn pair<N: Number>(&self, a: usize, b: usize, scratch: &mut Self::Scratch<N>) -> N;

@@ -8,7 +8,9 @@ use std::ops::{Add, Mul};
 
 /// What a kernel is computed in: not negative, added and multiplied, never subtracted
 /// except where a recursion says so.
-pub(crate) trait Number: Copy + Add<Output = Self> + Mul<Output = Self> {
+pub(crate) trait Number:
+    Copy + PartialEq + Send + Sync + Add<Output = Self> + Mul<Output = Self>
+{
     /// The number of this value.
     fn of(value: f64) -> Self;
 
@@ -64,15 +66,25 @@ impl Scaled {
         (0..step.abs()).fold(self.mantissa, |value, _| value * factor)
     }
 
-    /// `self / sqrt(a * b)`: a normalised kernel value.
+    /// Whether the value is zero.
+    pub(crate) fn is_zero(self) -> bool {
+        self.mantissa == 0.0
+    }
+
+    /// `self / sqrt(a * b)`, at most 1: a normalised kernel value; 0 where a or b is.
     pub(crate) fn normalized(self, a: Self, b: Self) -> f64 {
+        if a.is_zero() || b.is_zero() {
+            return 0.0;
+        }
         let ratio = self.mantissa / (a.mantissa.sqrt() * b.mantissa.sqrt());
         // The exponents of a and b are even, so their roots are powers of two as well.
         let exponent = self.exponent - a.exponent / 2 - b.exponent / 2;
         if exponent % STEP == 0 {
-            return Self::normal(ratio, exponent).value();
+            return Self::normal(ratio, exponent).value().min(1.0);
         }
-        Self::normal(ratio * (1u128 << 127) as f64 * 2.0, exponent - STEP / 2).value()
+        // 2^128 into the mantissa, so that the exponent is a multiple of the step.
+        let ratio = ratio * (1u128 << 127) as f64 * 2.0;
+        Self::normal(ratio, exponent - STEP / 2).value().min(1.0)
     }
 }
 

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PySlice, PyString, PyTuple};
 
-use super::interruptible;
+use super::{Progress, interruptible};
 use crate::forest as core;
 use crate::{NodeId, parse};
 
@@ -93,8 +93,8 @@ impl Forest {
         let mut forest = crate::Forest::default();
         if let Some(text) = Text::of(lines, None)? {
             let text = text.as_str(None)?;
-            interruptible(lines.py(), |check| {
-                forest.push_brackets(text, check)?;
+            interruptible(lines.py(), Progress::none(), |watch| {
+                forest.push_brackets(text, || watch(0, 0))?;
                 forest.shrink_to_fit();
                 Ok(())
             })?;
@@ -111,19 +111,19 @@ impl Forest {
                 ))
             })?);
         }
-        interruptible(lines.py(), |check| {
+        interruptible(lines.py(), Progress::none(), |watch| {
             let mut items = Vec::with_capacity(texts.len());
             for (tree, text) in texts.iter().enumerate() {
                 match text.as_str(Some(tree)) {
                     Ok(text) => items.push(text),
                     Err(error) => {
                         // An item before it may be wrong as well, and comes first.
-                        forest.push_bracket_items(items, check)?;
+                        forest.push_bracket_items(items, || watch(0, 0))?;
                         return Err(error);
                     }
                 }
             }
-            forest.push_bracket_items(items, check)?;
+            forest.push_bracket_items(items, || watch(0, 0))?;
             forest.shrink_to_fit();
             Ok(())
         })?;
@@ -505,7 +505,7 @@ impl Tree {
         (&self.nodes, self.root)
     }
 
-    fn forest(&self) -> crate::Forest {
+    pub(super) fn forest(&self) -> crate::Forest {
         crate::Forest::new(Arc::clone(&self.nodes), vec![self.root])
     }
 

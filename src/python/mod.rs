@@ -6,6 +6,7 @@
 
 mod error;
 mod forest;
+mod kernel;
 mod objects;
 
 use pyo3::prelude::*;
@@ -17,30 +18,51 @@ mod _core {
     use super::error::ParseError;
     #[pymodule_export]
     use super::forest::{Forest, Tree, TreeIterator};
+    #[pymodule_export]
+    use super::kernel::{Kernel, as_forest};
 
     #[allow(non_upper_case_globals)] // Python's name for it
     #[pymodule_export]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 }
 
+/// A Python callable that is told how far a computation is, if there is one.
+struct Progress(Option<Py<PyAny>>);
+
+impl Progress {
+    fn new(callable: Option<&Bound<'_, PyAny>>) -> Self {
+        Self(callable.map(|callable| callable.clone().unbind()))
+    }
+
+    fn none() -> Self {
+        Self(None)
+    }
+}
+
 /// Runs a long computation without the interpreter. The computation calls the function
-/// it is given now and then; a pending Ctrl-C becomes its error, and the caller's.
+/// it is given now and then, with what is done of how much; a pending Ctrl-C, or an
+/// exception of the callable, becomes its error, and the caller's.
 fn interruptible<T: Send>(
     py: Python<'_>,
-    work: impl Send + FnOnce(&mut dyn FnMut() -> crate::Result<()>) -> crate::Result<T>,
+    progress: Progress,
+    work: impl Send + FnOnce(&mut dyn FnMut(usize, usize) -> crate::Result<()>) -> crate::Result<T>,
 ) -> PyResult<T> {
     let (result, raised) = py.detach(|| {
         let mut raised = None;
-        // The method alone is not general enough over lifetimes, whatever clippy says.
-        #[allow(clippy::redundant_closure_for_method_calls)]
-        let mut check = || match Python::attach(|py| py.check_signals()) {
-            Ok(()) => Ok(()),
-            Err(error) => {
+        let mut watch = |done, total| {
+            let told = Python::attach(|py| {
+                py.check_signals()?;
+                match &progress.0 {
+                    Some(callable) => callable.call1(py, (done, total)).map(drop),
+                    None => Ok(()),
+                }
+            });
+            told.map_err(|error| {
                 raised = Some(error);
-                Err(crate::Error::Interrupted)
-            }
+                crate::Error::Interrupted
+            })
         };
-        (work(&mut check), raised)
+        (work(&mut watch), raised)
     });
     match raised {
         Some(error) => Err(error),

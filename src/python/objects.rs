@@ -1,14 +1,48 @@
-//! Trees and arrays that come as Python objects.
+//! Trees, forests and arrays that come as Python objects.
 
 use std::collections::HashSet;
 
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyIterator, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
-use super::forest::{Tree, in_range, type_name};
+use super::forest::{self, Tree, in_range, type_name};
 use crate::{Error, Forest, Label, NodeId, Nodes};
+
+/// What is taken for a forest wherever one is expected: a `Forest`, bracketed text, or a
+/// list of either bracketed strings or objects.
+pub(super) fn forest_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
+    if let Ok(known) = object.cast::<forest::Forest>() {
+        return Ok(known.get().0.clone());
+    }
+    if is_text(object) {
+        return Ok(forest::Forest::from_brackets(object)?.0);
+    }
+    if object.hasattr("label")? || object.try_iter().is_err() {
+        return Err(PyTypeError::new_err(format!(
+            "expected a Forest or a list of bracketed strings, got {}",
+            type_name(object)
+        )));
+    }
+    let items: Vec<Bound<'_, PyAny>> = object.try_iter()?.collect::<PyResult<_>>()?;
+    let all_text = items.iter().all(is_text);
+    let items = PyList::new(object.py(), items)?.into_any();
+    if all_text { Ok(forest::Forest::from_brackets(&items)?.0) } else { from_trees(&items) }
+}
+
+/// What is taken for a tree: a `Tree`, bracketed text, or an object as in `from_trees`.
+pub(super) fn tree_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
+    if let Ok(known) = object.cast::<Tree>() {
+        return Ok(known.get().forest());
+    }
+    let one = PyList::new(object.py(), [object])?.into_any();
+    if is_text(object) { Ok(forest::Forest::from_brackets(&one)?.0) } else { from_trees(&one) }
+}
+
+fn is_text(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyString>() || object.is_instance_of::<PyBytes>()
+}
 
 /// An object whose children are being read.
 struct Open<'py> {
