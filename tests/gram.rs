@@ -68,7 +68,7 @@ fn kernels() -> Vec<Kernel> {
             kernels.push(Kernel::PartialTree { decay, mu, leaf_factor, max_children });
         }
     }
-    kernels.retain(|k| matches!(k, Kernel::SubsetTree {..}));
+    kernels.retain(|k| matches!(k, Kernel::SubsetTree { .. }));
     kernels
 }
 
@@ -167,7 +167,12 @@ fn threads_and_blocks_change_no_bit() {
     for kernel in [
         Kernel::Subtree { decay: 0.4, leaf_weight: 0.3 },
         Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.3 },
-        Kernel::PartialTree { decay: 0.4, mu: 0.4, leaf_factor: 2.0, max_children: None },
+        Kernel::PartialTree {
+            decay: 0.4,
+            mu: 0.4,
+            leaf_factor: 2.0,
+            max_children: None,
+        },
         Kernel::ElasticTree { decay: 0.4 },
     ] {
         for normalize in [false, true] {
@@ -186,7 +191,11 @@ fn threads_and_blocks_change_no_bit() {
                 &mut |_, _| Ok(()),
             );
             told.unwrap();
-            assert!(one.iter().zip(&single).all(|(&a, &b)| (a as f32).to_bits() == b.to_bits()));
+            assert!(
+                one.iter()
+                    .zip(&single)
+                    .all(|(&a, &b)| (a as f32).to_bits() == b.to_bits())
+            );
         }
         // Equal trees have equal rows.
         let matrix = gram::gram(&kernel, &all, None, options(false, 2)).unwrap();
@@ -204,7 +213,8 @@ fn overflow_is_an_error_that_names_the_trees_and_normalisation_survives_it() {
     let kernel = Kernel::SubsetTree { decay: 1.0, leaf_weight: 0.0 };
     let error = gram::gram(&kernel, &all, None, options(false, 1)).unwrap_err();
     assert_eq!(error, Error::Overflow { row: 1, column: 1 });
-    let error = gram::gram(&kernel, &all, Some(&all.select([0, 3, 2])), options(false, 2));
+    let error =
+        gram::gram(&kernel, &all, Some(&all.select([0, 3, 2])), options(false, 2));
     assert_eq!(error.unwrap_err(), Error::Overflow { row: 1, column: 2 });
     for jobs in [1, 2] {
         let matrix = gram::gram(&kernel, &all, None, options(true, jobs)).unwrap();
@@ -212,7 +222,8 @@ fn overflow_is_an_error_that_names_the_trees_and_normalisation_survives_it() {
         assert_eq!((matrix[[1, 1]], matrix[[2, 2]], matrix[[3, 3]]), (1.0, 1.0, 0.0));
         assert!(matrix[[1, 2]] > 0.1 && matrix[[1, 2]] < 1.0, "{}", matrix[[1, 2]]);
         assert_eq!(matrix[[1, 2]], matrix[[2, 1]]);
-        let value = gram::pair(&kernel, &all.select([1]), &all.select([2]), true).unwrap();
+        let value =
+            gram::pair(&kernel, &all.select([1]), &all.select([2]), true).unwrap();
         assert_eq!(value, matrix[[1, 2]]);
     }
 }
@@ -224,9 +235,14 @@ fn interruption_ends_the_call_with_its_error() {
     let kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
     let mut out = vec![0f32; all.len() * all.len()];
     for jobs in [1, 2] {
-        let stop = gram::fill(&kernel, &all, None, options(false, jobs), &mut out, &mut |_, _| {
-            Err(Error::Interrupted)
-        });
+        let stop = gram::fill(
+            &kernel,
+            &all,
+            None,
+            options(false, jobs),
+            &mut out,
+            &mut |_, _| Err(Error::Interrupted),
+        );
         assert_eq!(stop, Err(Error::Interrupted));
     }
 }
@@ -236,7 +252,14 @@ fn wrong_sizes_and_parameters_are_refused() {
     let all = forest(&random_trees(5, 1));
     let kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
     let mut out = vec![0.0f64; 24];
-    let error = gram::fill(&kernel, &all, None, options(false, 1), &mut out, &mut |_, _| Ok(()));
+    let error = gram::fill(
+        &kernel,
+        &all,
+        None,
+        options(false, 1),
+        &mut out,
+        &mut |_, _| Ok(()),
+    );
     assert!(matches!(error, Err(Error::Length { array: "out", got: 24, .. })));
     let wrong = [
         Kernel::SubsetTree { decay: 0.0, leaf_weight: 0.0 },
@@ -244,9 +267,24 @@ fn wrong_sizes_and_parameters_are_refused() {
         Kernel::Subtree { decay: f64::NAN, leaf_weight: 0.0 },
         Kernel::Subtree { decay: 1.0, leaf_weight: -1.0 },
         Kernel::ElasticTree { decay: f64::INFINITY },
-        Kernel::PartialTree { decay: 1.0, mu: 0.0, leaf_factor: 1.0, max_children: None },
-        Kernel::PartialTree { decay: 1.0, mu: 1.0, leaf_factor: f64::NAN, max_children: None },
-        Kernel::PartialTree { decay: 1.0, mu: 1.0, leaf_factor: 1.0, max_children: Some(0) },
+        Kernel::PartialTree {
+            decay: 1.0,
+            mu: 0.0,
+            leaf_factor: 1.0,
+            max_children: None,
+        },
+        Kernel::PartialTree {
+            decay: 1.0,
+            mu: 1.0,
+            leaf_factor: f64::NAN,
+            max_children: None,
+        },
+        Kernel::PartialTree {
+            decay: 1.0,
+            mu: 1.0,
+            leaf_factor: 1.0,
+            max_children: Some(0),
+        },
     ];
     for kernel in wrong {
         let error = gram::gram(&kernel, &all, None, Options::default());
@@ -275,7 +313,8 @@ fn wide_and_deep_trees_take_linear_time() {
         let matrix = gram::gram(&kernel, &all, None, options(true, 1)).unwrap();
         assert!(matrix.iter().all(|v| v.is_finite()));
         let chain = all.select([2]);
-        let chain = gram::gram(&kernel, &chain, Some(&all.select([2, 2])), options(false, 1));
+        let chain =
+            gram::gram(&kernel, &chain, Some(&all.select([2, 2])), options(false, 1));
         assert!(chain.unwrap().iter().all(|v| v.is_finite()));
         let seconds = start.elapsed().as_secs_f64();
         assert!(seconds < 2.0, "{kernel:?}: {seconds} s");

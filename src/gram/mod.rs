@@ -31,8 +31,8 @@ use ndarray::Array2;
 
 use crate::kernel::{Bags, Number, Pairs, Scaled};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result, kernel};
-use store::{Distinct, Matrix};
 pub use store::Element;
+use store::{Distinct, Matrix};
 use team::Team;
 
 /// An index of some trees, the columns, from which kernels of one row's tree with all
@@ -118,9 +118,14 @@ pub fn fill<T: Element>(
     let bags = Bags::new(nodes, &columns.roots)?;
     let row_bags = rows.as_ref().map(|r| Bags::new(nodes, &r.roots)).transpose()?;
     let matrix = Matrix { out, columns: &columns, rows: rows.as_ref(), options };
-    let all: Vec<NodeId> =
-        columns.roots.iter().chain(rows.iter().flat_map(|r| &r.roots)).copied().collect();
-    let singles = options.normalize.then(|| singles(&kernel, nodes, &all)).transpose()?;
+    let all: Vec<NodeId> = columns
+        .roots
+        .iter()
+        .chain(rows.iter().flat_map(|r| &r.roots))
+        .copied()
+        .collect();
+    let singles =
+        options.normalize.then(|| singles(&kernel, nodes, &all)).transpose()?;
     let (singles, rows) = (singles.as_deref(), row_bags.as_ref());
     match kernel {
         Kernel::SubsetTree { decay, leaf_weight } => {
@@ -183,7 +188,11 @@ pub fn pair(kernel: &Kernel, a: &Forest, b: &Forest, normalize: bool) -> Result<
         return Ok(if a == b && !x.is_zero() { 1.0 } else { value.normalized(x, y) });
     }
     let value = value.value();
-    if value.is_finite() { Ok(value) } else { Err(Error::Overflow { row: 0, column: 1 }) }
+    if value.is_finite() {
+        Ok(value)
+    } else {
+        Err(Error::Overflow { row: 0, column: 1 })
+    }
 }
 
 /// Kernels of single pairs of some trees, whatever the trees are like.
@@ -234,7 +243,8 @@ fn singles<'a>(
             let pairs = kernel::subset::Trees::new(nodes, decay, leaf_weight, roots)?;
             let large = move |a: usize, b: usize| {
                 let [a, b] = [a, b].map(|tree| Bags::new(nodes, &[roots[tree]]));
-                let engine = subset::Engine::new(nodes, decay, leaf_weight, &b?, Some(&a?));
+                let engine =
+                    subset::Engine::new(nodes, decay, leaf_weight, &b?, Some(&a?));
                 Ok(engine?.single())
             };
             Ok(Box::new(Singles { pairs, large }))

@@ -107,7 +107,9 @@ impl Distinct {
             }
             let place = place as usize + start - tree as usize;
             let cells = &mut row[place..place + end - start];
-            for (cell, &value) in cells.iter_mut().zip(&values[start - from..end - from]) {
+            for (cell, &value) in
+                cells.iter_mut().zip(&values[start - from..end - from])
+            {
                 *cell = T::of(value);
             }
         }
@@ -122,7 +124,8 @@ impl Distinct {
 
     /// Where the trees `from..to` stand: (tree - from, place), by tree.
     fn places(&self, from: usize, to: usize) -> Vec<(u32, u32)> {
-        let mut places: Vec<(u32, u32)> = (from..to).map(|t| (t as u32, self.first[t])).collect();
+        let mut places: Vec<(u32, u32)> =
+            (from..to).map(|t| (t as u32, self.first[t])).collect();
         let start = self.repeats.partition_point(|repeat| (repeat.0 as usize) < from);
         let end = self.repeats.partition_point(|repeat| (repeat.0 as usize) < to);
         places.extend_from_slice(&self.repeats[start..end]);
@@ -132,7 +135,8 @@ impl Distinct {
 
     /// Takes a matrix apart into the rows of first occurrences and those of repeats.
     fn split_rows<'a, T>(&self, out: &'a mut [T], width: usize) -> Rows<'a, T> {
-        let mut rows = Rows { first: Vec::with_capacity(self.len()), repeats: Vec::new() };
+        let mut rows =
+            Rows { first: Vec::with_capacity(self.len()), repeats: Vec::new() };
         for (place, row) in out.chunks_mut(width.max(1)).enumerate() {
             let tree = self.of[place];
             if self.first[tree as usize] as usize == place {
@@ -196,13 +200,16 @@ impl Finish<'_> {
             if fits {
                 return Ok(());
             }
-            return Err(overflow(row.iter().position(|&v| !(v <= largest)).unwrap_or(0)));
+            return Err(overflow(
+                row.iter().position(|&v| !(v <= largest)).unwrap_or(0),
+            ));
         };
         let scale = self.row_scale[x];
         for (t, (value, &other)) in row.iter_mut().zip(self.column_scale).enumerate() {
             let factor = scale * other;
             *value = if factor.is_nan() {
-                of(self.first_row + x, t)?.normalized(self.row_self[x], self.column_self[t])
+                of(self.first_row + x, t)?
+                    .normalized(self.row_self[x], self.column_self[t])
             } else {
                 // Rounding may take the value of two different trees just above 1.
                 (*value * factor).min(1.0)
@@ -254,7 +261,8 @@ impl<T: Element> Matrix<'_, T> {
             largest: T::LARGEST,
         };
         let zeros = |trees: &Distinct, scales: &[f64]| {
-            let is_zero = |place: &usize| scales.get(trees.of[*place] as usize) == Some(&0.0);
+            let is_zero =
+                |place: &usize| scales.get(trees.of[*place] as usize) == Some(&0.0);
             (0..trees.of.len()).filter(is_zero).collect()
         };
         let report = Report {
@@ -304,7 +312,8 @@ impl<T: Element> Matrix<'_, T> {
             },
             &mut |done| watch(done, n),
         )?;
-        let first = cells.into_iter().filter_map(|cell| cell.into_inner().ok()).collect();
+        let first =
+            cells.into_iter().filter_map(|cell| cell.into_inner().ok()).collect();
         Rows { first, repeats }.copy_repeats();
         watch(n, n)
     }
@@ -319,9 +328,8 @@ impl<T: Element> Matrix<'_, T> {
         let out = std::mem::take(&mut self.out);
         let mut rows = self.columns.split_rows(out, self.columns.of.len());
         let team = Team::new(self.options.n_jobs, n)?;
-        let mut scratch: Vec<_> = (0..team.size())
-            .map(|_| (engine.scratch(), finish.worker()))
-            .collect();
+        let mut scratch: Vec<_> =
+            (0..team.size()).map(|_| (engine.scratch(), finish.worker())).collect();
         let height = (BLOCK_BYTES / 8 / n.max(1)).clamp(TILE, HEIGHT);
         // An odd number of cache lines: the rows of a column then fall into different
         // sets of the cache, whatever n is.
@@ -345,7 +353,8 @@ impl<T: Element> Matrix<'_, T> {
             drop(parts);
             let (columns, places) = (self.columns, self.columns.places(start, end));
             let block = Block { values: &block, stride, start, places };
-            let tiles: Vec<_> = rows.first[..end].chunks_mut(TILE).map(Mutex::new).collect();
+            let tiles: Vec<_> =
+                rows.first[..end].chunks_mut(TILE).map(Mutex::new).collect();
             team.run(
                 tiles.len(),
                 &mut scratch,
@@ -385,7 +394,12 @@ struct Block<'a> {
 impl Block<'_> {
     /// Stores what the block has for the rows of some consecutive trees: for each tree
     /// up to itself from its own row, from there on mirrored.
-    fn store<T: Element>(&self, columns: &Distinct, first: usize, rows: &mut [&mut [T]]) {
+    fn store<T: Element>(
+        &self,
+        columns: &Distinct,
+        first: usize,
+        rows: &mut [&mut [T]],
+    ) {
         for (lane, row) in rows.iter_mut().enumerate() {
             let row: &mut [T] = row;
             let tree = first + lane;

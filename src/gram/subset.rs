@@ -31,6 +31,8 @@
 //! its tree and the distinct subtrees of the columns; the index takes memory by the
 //! distinct subtrees.
 
+use std::collections::HashMap;
+
 use super::counts::{Counts, CountsScratch};
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::{Bags, Number, Scaled};
@@ -38,6 +40,11 @@ use crate::{Nodes, Result};
 
 /// "No number": not among the columns, or a leaf.
 const NONE: u32 = u32::MAX;
+
+/// Values of a row's nodes that are kept whole (16 MB). A node of 100,000 different
+/// children would otherwise keep as many arrays, each as long as there are such children;
+/// beyond this, nodes keep only what they touched.
+const MAX_LIVE: usize = 1 << 21;
 
 /// One subtree in a list.
 #[derive(Debug, Clone, Copy, Default)]
@@ -121,6 +128,8 @@ pub(crate) struct Scratch<N> {
     /// Per row node of the tree at hand: val_v, as long as a parent needs it.
     vals: Vec<Vec<N>>,
     spare: Vec<Vec<N>>,
+    /// The same for nodes that touched few, once there are too many of the others.
+    folded: HashMap<u32, Vec<(u32, N)>>,
     /// Per row node: parents that have not been computed.
     parents: Vec<u32>,
     /// Per shared subtree: what it adds to each of its trees; zero between rows.
@@ -164,6 +173,7 @@ impl Engine {
             list_len: vec![0; self.list_ends.len()],
             vals: vec![Vec::new(); self.row_nodes.len()],
             spare: Vec::new(),
+            folded: HashMap::new(),
             parents: vec![0; self.row_nodes.len()],
             extra: vec![N::of(0.0); self.shared_ends.len() - 1],
             touched: Vec::new(),
@@ -196,11 +206,17 @@ impl Engine {
         }
     }
 
-    fn add_corrections<N: Number>(&self, x: usize, scratch: &mut Scratch<N>, row: &mut [N]) {
+    fn add_corrections<N: Number>(
+        &self,
+        x: usize,
+        scratch: &mut Scratch<N>,
+        row: &mut [N],
+    ) {
         self.reveal(row.len(), scratch);
         self.corrections(x, scratch, row);
         for &number in &scratch.touched {
-            let extra = std::mem::replace(&mut scratch.extra[number as usize], N::of(0.0));
+            let extra =
+                std::mem::replace(&mut scratch.extra[number as usize], N::of(0.0));
             let start = self.shared_ends[number as usize] as usize;
             let end = self.shared_ends[number as usize + 1] as usize;
             for &(tree, count) in &self.shared[start..end] {
@@ -234,10 +250,16 @@ impl Engine {
         scratch.revealed = end;
     }
 
-    fn corrections<N: Number>(&self, x: usize, scratch: &mut Scratch<N>, row: &mut [N]) {
+    fn corrections<N: Number>(
+        &self,
+        x: usize,
+        scratch: &mut Scratch<N>,
+        row: &mut [N],
+    ) {
         let decay = N::of(self.decay);
-        let Scratch { vals, spare, parents, extra, touched, group_len, list_len, .. } =
-            scratch;
+        let Scratch { vals, spare, folded, parents, extra, touched, .. } = scratch;
+        let (group_len, list_len) = (&scratch.group_len, &scratch.list_len);
+        let mut live = 0;
         let items = slice(&self.row_items, &self.row_ends, x);
         for &(number, _) in items {
             for edge in self.edges(number) {
@@ -263,17 +285,43 @@ impl Engine {
                     if self.row_nodes[child].is_preterminal {
                         walk_preterminal(list, &mut own, decay, &mut sink);
                     } else {
-                        walk(list, &mut own, &vals[child], &mut sink);
+                        if let Some(few) = folded.get(&edge.child) {
+                            let mut all = spare.pop().unwrap_or_else(fresh);
+                            few.iter().for_each(|&(u, c)| all[u as usize] = c);
+                            walk(list, &mut own, &all, &mut sink);
+                            few.iter().for_each(|&(u, _)| all[u as usize] = decay);
+                            spare.push(all);
+                        } else {
+                            walk(list, &mut own, &vals[child], &mut sink);
+                        }
                     }
                 }
                 parents[child] -= 1;
                 if parents[child] == 0 {
                     let used = std::mem::take(&mut vals[child]);
+                    live -= usize::from(!used.is_empty());
                     self.give_back(edge.child, used, group_len, list_len, spare);
+                    folded.remove(&edge.child);
                 }
             }
+            let few = self.touched(number, list_len).sum::<u32>()
+                < group_len[node.group as usize] / 4;
+            if few && live * self.largest_group as usize > MAX_LIVE {
+                let mut values = Vec::new();
+                for entry in self.lists_of(number, list_len).flatten() {
+                    let c = std::mem::replace(&mut own[entry.u as usize], decay);
+                    if c != decay {
+                        values.push((entry.u, c));
+                    }
+                }
+                folded.insert(number, values);
+                spare.push(own);
+                continue;
+            }
+            live += 1;
             vals[number as usize] = own;
         }
+        folded.clear();
         // The root has no parent, nor has what stands below a production that no column
         // has.
         for &(number, _) in items {
@@ -297,15 +345,10 @@ impl Engine {
         if used.is_empty() {
             return;
         }
-        let lists = || self.edges(number).iter().filter(|e| e.list != NONE).map(|e| e.list);
-        let touched: u32 = lists().map(|list| list_len[list as usize]).sum();
         let len = group_len[self.row_nodes[number as usize].group as usize];
-        if touched < len / 4 {
-            for list in lists() {
-                let start = self.list_start(list) as usize;
-                for entry in &self.lists[start..start + list_len[list as usize] as usize] {
-                    used[entry.u as usize] = decay;
-                }
+        if self.touched(number, list_len).sum::<u32>() < len / 4 {
+            for entry in self.lists_of(number, list_len).flatten() {
+                used[entry.u as usize] = decay;
             }
         } else {
             used[..len as usize].fill(decay);
@@ -313,9 +356,28 @@ impl Engine {
         spare.push(used);
     }
 
+    /// The lists that a row node walks, as far as they are known.
+    fn lists_of(
+        &self,
+        number: u32,
+        list_len: &[u32],
+    ) -> impl Iterator<Item = &[Entry]> {
+        self.edges(number).iter().filter(|e| e.list != NONE).map(|e| {
+            let start = self.list_start(e.list) as usize;
+            &self.lists[start..start + list_len[e.list as usize] as usize]
+        })
+    }
+
+    /// Their lengths.
+    fn touched(&self, number: u32, list_len: &[u32]) -> impl Iterator<Item = u32> {
+        let lists = self.edges(number).iter().filter(|e| e.list != NONE);
+        lists.map(|e| list_len[e.list as usize])
+    }
+
     #[inline]
     fn edges(&self, number: u32) -> &[Edge] {
-        let start = number.checked_sub(1).map_or(0, |n| self.row_nodes[n as usize].edges);
+        let start =
+            number.checked_sub(1).map_or(0, |n| self.row_nodes[n as usize].edges);
         &self.edges[start as usize..self.row_nodes[number as usize].edges as usize]
     }
 
@@ -649,7 +711,8 @@ impl<'a> Builder<'a> {
             }
             self.engine.base_ends.push(self.engine.base_items.len() as u32);
         }
-        self.engine.largest_group = self.engine.group_sizes.iter().copied().max().unwrap_or(0);
+        self.engine.largest_group =
+            self.engine.group_sizes.iter().copied().max().unwrap_or(0);
         self.count_productions(symmetric)?;
         if leaf_weight > 0.0 {
             self.engine.leaves = Some(self.count_leaves(leaf_weight, rows)?);

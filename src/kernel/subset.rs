@@ -87,17 +87,25 @@ impl<T> Lists<T> {
 pub(crate) struct Scratch<N> {
     /// By production: its count in the first tree, and its last branching node there.
     hung: Vec<(u32, u32)>,
-    /// Per branching node of the first tree: the one before it with its production.
-    before: Vec<u32>,
-    /// C of pairs of branching nodes with equal productions. Never cleared: a place is
-    /// read only for pairs with equal productions, which were written before.
+    /// Per branching node of the first tree: the one before it with its production, and
+    /// how many there are before it.
+    before: Vec<(u32, u32)>,
+    /// Per branching node of the second tree: where its pairs start in `c`.
+    starts: Vec<u32>,
+    /// C of pairs of branching nodes with equal productions, and only of those.
     c: Vec<N>,
     leaves: Vec<u32>,
 }
 
 impl<N> Default for Scratch<N> {
     fn default() -> Self {
-        Self { hung: Vec::new(), before: Vec::new(), c: Vec::new(), leaves: Vec::new() }
+        Self {
+            hung: Vec::new(),
+            before: Vec::new(),
+            starts: Vec::new(),
+            c: Vec::new(),
+            leaves: Vec::new(),
+        }
     }
 }
 
@@ -186,10 +194,17 @@ impl Trees {
     fn branching_pairs<N: Number>(&self, a: usize, b: usize, s: &mut Scratch<N>) -> N {
         let (first_a, first_b) = (self.branching.start(a), self.branching.start(b));
         let all_b = self.branching.get(b);
+        s.starts.clear();
+        s.c.clear();
         let (decay, one) = (N::of(self.decay), N::of(1.0));
         let mut sum = N::of(0.0);
         for (v, node) in all_b.iter().enumerate() {
             let mut u = s.hung[node.group as usize].1;
+            let start = s.c.len();
+            s.starts.push(start as u32);
+            if u != NONE {
+                s.c.resize(start + s.before[u as usize].1 as usize + 1, one);
+            }
             while u != NONE {
                 let below_u = self.children_of(first_a + u as usize);
                 let below_v = self.children_of(first_b + v);
@@ -202,17 +217,19 @@ impl Trees {
                     let f = if x.branching == NONE || y.branching == NONE {
                         decay
                     } else {
-                        s.c[x.branching as usize * all_b.len() + y.branching as usize]
+                        let start = s.starts[y.branching as usize];
+                        s.c[(start + s.before[x.branching as usize].1) as usize]
                     };
                     let term = product * f;
                     more = more + term;
                     product = product + term;
                 }
-                s.c[u as usize * all_b.len() + v] = decay * product;
+                let (next, place) = s.before[u as usize];
+                s.c[start + place as usize] = decay * product;
                 let count = self.branching.items[first_a + u as usize].count;
                 let times = N::of(f64::from(count) * f64::from(node.count));
                 sum = sum + times * (decay * more);
-                u = s.before[u as usize];
+                u = next;
             }
         }
         sum
@@ -239,24 +256,22 @@ impl Pairs for Trees {
             s.hung.resize(self.n_groups, (0, NONE));
         }
         let all_a = self.branching.get(a);
-        let cells = all_a.len() * self.branching.get(b).len();
-        if s.c.len() < cells {
-            s.c.resize(cells, N::of(0.0));
-        }
         s.before.clear();
         for &(group, count) in self.groups.get(a) {
             s.hung[group as usize].0 = count;
         }
         for (u, node) in all_a.iter().enumerate() {
             let last = &mut s.hung[node.group as usize].1;
-            s.before.push(*last);
+            let place = if *last == NONE { 0 } else { s.before[*last as usize].1 + 1 };
+            s.before.push((*last, place));
             *last = u as u32;
         }
         let mut equal = 0.0; // pairs with equal productions: an integer
         for &(group, count) in self.groups.get(b) {
             equal += f64::from(s.hung[group as usize].0) * f64::from(count);
         }
-        let mut value = N::of(self.decay) * N::of(equal) + self.branching_pairs(a, b, s);
+        let mut value =
+            N::of(self.decay) * N::of(equal) + self.branching_pairs(a, b, s);
         for &(group, _) in self.groups.get(a) {
             s.hung[group as usize] = (0, NONE);
         }

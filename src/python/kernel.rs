@@ -40,7 +40,8 @@ impl Kernel {
             }
             limit => limit.map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
         };
-        let kernel = crate::Kernel::PartialTree { decay, mu, leaf_factor, max_children };
+        let kernel =
+            crate::Kernel::PartialTree { decay, mu, leaf_factor, max_children };
         Ok(Self(kernel.validated()?))
     }
 

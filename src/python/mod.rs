@@ -45,7 +45,8 @@ impl Progress {
 fn interruptible<T: Send>(
     py: Python<'_>,
     progress: Progress,
-    work: impl Send + FnOnce(&mut dyn FnMut(usize, usize) -> crate::Result<()>) -> crate::Result<T>,
+    work: impl Send
+    + FnOnce(&mut dyn FnMut(usize, usize) -> crate::Result<()>) -> crate::Result<T>,
 ) -> PyResult<T> {
     let (result, raised) = py.detach(|| {
         let mut raised = None;

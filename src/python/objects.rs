@@ -28,7 +28,11 @@ pub(super) fn forest_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
     let items: Vec<Bound<'_, PyAny>> = object.try_iter()?.collect::<PyResult<_>>()?;
     let all_text = items.iter().all(is_text);
     let items = PyList::new(object.py(), items)?.into_any();
-    if all_text { Ok(forest::Forest::from_brackets(&items)?.0) } else { from_trees(&items) }
+    if all_text {
+        Ok(forest::Forest::from_brackets(&items)?.0)
+    } else {
+        from_trees(&items)
+    }
 }
 
 /// What is taken for a tree: a `Tree`, bracketed text, or an object as in `from_trees`.
@@ -37,7 +41,11 @@ pub(super) fn tree_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
         return Ok(known.get().forest());
     }
     let one = PyList::new(object.py(), [object])?.into_any();
-    if is_text(object) { Ok(forest::Forest::from_brackets(&one)?.0) } else { from_trees(&one) }
+    if is_text(object) {
+        Ok(forest::Forest::from_brackets(&one)?.0)
+    } else {
+        from_trees(&one)
+    }
 }
 
 fn is_text(object: &Bound<'_, PyAny>) -> bool {
