@@ -1,7 +1,12 @@
 //! Whole kernel matrices, rows by rows.
 
+#[cfg(test)]
+#[path = "../../benches/corpus/mod.rs"]
+mod corpus;
 mod counts;
+mod elastic;
 mod subset;
+mod subtree;
 mod team;
 
 /// An index of some trees, the columns, from which kernels of one row's tree with all

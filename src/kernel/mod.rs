@@ -13,8 +13,12 @@
 //! [`naive`] transcribes the definitions; [`crate::gram`] computes whole matrices.
 
 mod bags;
+pub(crate) mod elastic;
 pub mod naive;
 mod number;
+#[cfg(test)]
+pub(crate) mod sample;
+pub(crate) mod subtree;
 
 pub(crate) use bags::Bags;
 pub(crate) use number::{Number, Scaled};
