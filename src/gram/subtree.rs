@@ -349,32 +349,39 @@ mod tests {
         }
     }
 
+    /// CPU time of this thread where the system tells it (others may use the machine).
+    fn cpu_seconds() -> f64 {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat");
+        let ns = text.ok().and_then(|t| t.split(' ').next()?.parse::<f64>().ok());
+        ns.unwrap_or(0.0) / 1e9
+    }
+
     fn measure(name: &str, forest: &Forest, leaf_weight: f64) {
         let (nodes, n) = (forest.nodes(), forest.len());
-        let start = std::time::Instant::now();
+        let start = cpu_seconds();
         let bags = Bags::new(nodes, forest.roots()).unwrap();
         let engine = Engine::new(nodes, 0.4, leaf_weight, &bags, None).unwrap();
-        let build = start.elapsed().as_secs_f64() * 1e3;
+        let build = (cpu_seconds() - start) * 1e3;
         let mut gram = vec![0.0; n * n];
         let best = (0..7).map(|_| {
             let mut scratch = engine.scratch();
-            let start = std::time::Instant::now();
+            let start = cpu_seconds();
             for (x, row) in gram.chunks_mut(n).enumerate() {
                 engine.row(x, &mut scratch, &mut row[..=x]);
             }
-            start.elapsed().as_secs_f64()
+            (cpu_seconds() - start)
         });
         let rows = best.fold(f64::MAX, f64::min) * 1e9 / (n * (n + 1) / 2) as f64;
         let trees =
             subtree::Trees::new(nodes, 0.4, leaf_weight, forest.roots()).unwrap();
         let mut sum = 0.0;
         let n_pairs = 1_000_000;
-        let start = std::time::Instant::now();
+        let start = cpu_seconds();
         for i in 0..n_pairs {
             let (x, t) = (i * 7919 % n, i * 104_729 % n);
             sum += trees.pair::<f64>(x, t, &mut ());
         }
-        let pairs = start.elapsed().as_secs_f64() * 1e9 / n_pairs as f64;
+        let pairs = (cpu_seconds() - start) * 1e9 / n_pairs as f64;
         println!(
             "{name}, leaf_weight {leaf_weight}: {rows:.3} ns a pair by rows, {pairs:.1} by \
              pairs, index {build:.1} ms, {} in lists ({sum:e})",
