@@ -940,6 +940,8 @@ impl Base {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+
     use super::super::Engine as _;
     use super::*;
     use crate::Forest;
@@ -1110,7 +1112,8 @@ mod tests {
             Box::new(move || {
                 let mut text = String::from("(a");
                 for _ in 0..300 {
-                    text += &format!(" (t{} w{})", r.below(10), r.below(1000));
+                    let (tag, word) = (r.below(10), r.below(1000));
+                    write!(text, " (t{tag} w{word})").unwrap();
                 }
                 text + ")"
             }),

@@ -17,6 +17,11 @@
 //! * others: a list of (tree, count) each, ascending, so that the trees up to x are a
 //!   prefix.
 //!
+//! ns per pair of the lower triangle, one thread, λ = 0.4, mean of 30 runs (merged pair by
+//! pair in brackets): QC 0.78 [87], GRCT 0.82 [72], WSJ 1.06 [180], WSJs 0.97 [163]; with
+//! leaf_weight QC 1.13 [130], GRCT 1.12 [107], WSJ 1.79 [272], WSJs 1.63 [254].
+//! Preterminals in lists like the others took 1.23, 0.97, 1.81 and 1.67.
+//!
 //! # Complexity
 //! A row takes time by the pairs (subtree, column) that match and, for the integers and
 //! the output, by its length. Memory by the distinct subtrees of each tree.

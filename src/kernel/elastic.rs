@@ -455,6 +455,8 @@ fn lanes_of<'a>(by_label: &'a [u32], ends: &[u32], label: u32) -> &'a [u32] {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+
     use super::*;
     use crate::kernel::{Kernel, Scaled, naive, sample};
     use crate::{Forest, Label};
@@ -541,7 +543,7 @@ mod tests {
     fn wide_trees_forget_children_that_are_done() {
         let mut text = String::from("(r");
         for i in 0..2_000 {
-            text += &format!(" (a x{i} (b x{}))", i % 50);
+            write!(text, " (a x{i} (b x{}))", i % 50).unwrap();
         }
         text += ")";
         let forest = Forest::from_bracket_items([&*text, "(r (a (b x1)) b)"]).unwrap();
