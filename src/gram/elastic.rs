@@ -29,9 +29,9 @@
 //! **Nesting.** What is below an inner node n of p's own label ℓ has been summed for the
 //! same edges before: Ca(n, e) is n's own share and the total of n's V. So lists are
 //! walked only for what is below p_i down to such n, and their totals are added, straight
-//! along the edges. (ns per pair without and with it, one thread, λ = 0.4, pair by pair in
-//! brackets: QC 124 to 117 [2,055], GRCT 30 to 27 [1,360], WSJ 883 to 717 [6,431], WSJs
-//! 1,371 to 1,015 [6,129].)
+//! along the edges. ns of CPU time per pair, one thread, λ = 0.4, on a busy machine,
+//! without and with it [pair by pair]: QC 121, 117 [2,055], GRCT 29, 27 [1,360], WSJ 889,
+//! 717 [6,431], WSJs 1,246, 1,015 [6,129].
 //!
 //! **Tried.** The same on the columns' side, lists that end at nested edges with a pass
 //! that adds up what is below them: lists a third shorter, rows a fifth slower (QC 143,
