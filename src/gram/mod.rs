@@ -20,9 +20,14 @@
 //! Memory besides the result: the index, linear in the distinct subtrees, and a block
 //! of rows of at most 16 MB.
 
+#[cfg(test)]
+#[path = "../../benches/corpus/mod.rs"]
+mod corpus;
 mod counts;
+mod elastic;
 mod store;
 mod subset;
+mod subtree;
 mod team;
 
 use std::sync::Mutex;
@@ -132,7 +137,15 @@ pub fn fill<T: Element>(
             let engine = subset::Engine::new(nodes, decay, leaf_weight, &bags, rows)?;
             matrix.fill(&engine, singles, watch)
         }
-        _ => Err(Error::Interrupted),
+        Kernel::Subtree { decay, leaf_weight } => {
+            let engine = subtree::Engine::new(nodes, decay, leaf_weight, &bags, rows)?;
+            matrix.fill(&engine, singles, watch)
+        }
+        Kernel::ElasticTree { decay } => {
+            let engine = elastic::Engine::new(nodes, decay, &bags, rows)?;
+            matrix.fill(&engine, singles, watch)
+        }
+        Kernel::PartialTree { .. } => Err(Error::Interrupted),
     }
 }
 
@@ -203,7 +216,8 @@ pub(crate) trait Single: Sync {
 
 struct Singles<P, L> {
     pairs: P,
-    /// How to evaluate a pair of trees in which too many pairs of nodes match.
+    /// How to evaluate a pair of trees in which too many pairs of nodes match; None:
+    /// like all others.
     large: L,
 }
 
@@ -214,14 +228,16 @@ const TOO_MANY: f64 = 1e6;
 impl<P, L> Single for Singles<P, L>
 where
     P: Pairs,
-    L: Fn(usize, usize) -> Result<Scaled> + Sync,
+    L: Fn(usize, usize) -> Result<Option<Scaled>> + Sync,
 {
     fn worker(&self) -> Box<dyn FnMut(usize, usize) -> Result<Scaled> + Send + '_> {
         let mut floats = P::Scratch::<f64>::default();
         let mut scaled = P::Scratch::<Scaled>::default();
         Box::new(move |a, b| {
-            if self.pairs.cost(a, b) > TOO_MANY {
-                return (self.large)(a, b);
+            if self.pairs.cost(a, b) > TOO_MANY
+                && let Some(value) = (self.large)(a, b)?
+            {
+                return Ok(value);
             }
             let float = self.pairs.pair(a, b, &mut floats);
             if float < store::LARGEST {
@@ -245,11 +261,19 @@ fn singles<'a>(
                 let [a, b] = [a, b].map(|tree| Bags::new(nodes, &[roots[tree]]));
                 let engine =
                     subset::Engine::new(nodes, decay, leaf_weight, &b?, Some(&a?));
-                Ok(engine?.single())
+                Ok(Some(engine?.single()))
             };
             Ok(Box::new(Singles { pairs, large }))
         }
-        _ => Err(Error::Interrupted),
+        Kernel::Subtree { decay, leaf_weight } => {
+            let pairs = kernel::subtree::Trees::new(nodes, decay, leaf_weight, roots)?;
+            Ok(Box::new(Singles { pairs, large: |_, _| Ok(None) }))
+        }
+        Kernel::ElasticTree { decay } => {
+            let pairs = kernel::elastic::Trees::new(nodes, decay, roots)?;
+            Ok(Box::new(Singles { pairs, large: |_, _| Ok(None) }))
+        }
+        Kernel::PartialTree { .. } => Err(Error::Interrupted),
     }
 }
 

@@ -13,9 +13,13 @@
 //! [`naive`] transcribes the definitions; [`crate::gram`] computes whole matrices.
 
 mod bags;
+pub(crate) mod elastic;
 pub mod naive;
 mod number;
+#[cfg(test)]
+pub(crate) mod sample;
 pub(crate) mod subset;
+pub(crate) mod subtree;
 
 pub(crate) use bags::Bags;
 pub(crate) use number::{Number, Scaled};
@@ -28,8 +32,11 @@ pub(crate) trait Pairs: Sync {
     /// What is kept from call to call.
     type Scratch<N: Number>: Default + Send;
 
-    /// About how many pairs of nodes [`pair`](Self::pair) would look at.
-    fn cost(&self, a: usize, b: usize) -> f64;
+    /// About how many pairs of nodes [`pair`](Self::pair) would look at, where a row
+    /// engine could do with fewer.
+    fn cost(&self, _a: usize, _b: usize) -> f64 {
+        0.0
+    }
 
     /// K of the trees with these numbers.
     fn pair<N: Number>(&self, a: usize, b: usize, scratch: &mut Self::Scratch<N>) -> N;
