@@ -2,16 +2,20 @@
 //!
 //! `cargo bench --bench baseline_pairs`: per data set 1,000 random trees (300 for the
 //! quadratic algorithms), all pairs i >= j; the minimum of several runs. λ = μ = 0.4.
+//! Then the worst cases.
 
 #[path = "baseline/mod.rs"]
 mod baseline;
 #[path = "corpus/mod.rs"]
 mod corpus;
+#[path = "worst/mod.rs"]
+mod worst;
 
 use baseline::{EtClassic, Fragments, Ftk, PtClassic, PtParams, Qtk};
 use std::hint::black_box;
 use std::time::Instant;
 use treekernel_rs::Forest;
+use worst::Leaves;
 
 const SETS: [(&str, &str, usize); 4] = [
     ("QC", "qc/const_train.tsv.gz", 3),
@@ -46,11 +50,16 @@ fn sample(trees: &[String], n: usize) -> Forest {
         let other = at + random.below(order.len() - at);
         order.swap(at, other);
     }
-    let picked = order.iter().take(n).map(|&index| trees[index].as_str());
-    Forest::from_bracket_items(picked).expect("legal trees")
+    let picked: Vec<String> =
+        order.iter().take(n).map(|&index| trees[index].clone()).collect();
+    read(&picked)
 }
 
-fn main() {
+fn read(trees: &[String]) -> Forest {
+    Forest::from_bracket_items(trees.iter().map(String::as_str)).expect("legal trees")
+}
+
+fn real_corpora() {
     println!("| ns per pair | QTK SST | FTK SST | FTK ST | PT | ET |");
     println!("|---|---|---|---|---|---|");
     for (name, file, column) in SETS {
@@ -72,4 +81,40 @@ fn main() {
             per_pair(few, |i, j| et.pair(i, j)),
         );
     }
+}
+
+fn worst_cases() {
+    println!("\n| worst cases, ns per pair | FTK SST |");
+    println!("|---|---|");
+    let copies = worst::copies(&corpus::generated(30, 1), 30, 10);
+    let cases = [
+        ("one production, 31 inner nodes", worst::one_production(1, 50, 31)),
+        ("one production, 127 inner nodes", worst::one_production(1, 20, 127)),
+        ("chains of 50-400, one leaf", worst::chains(1, 20, 50..=400, Leaves::Same)),
+        ("the same, all leaves different", {
+            worst::chains(1, 20, 50..=400, Leaves::Different)
+        }),
+        ("300 preterminals below one node", worst::wide(1, 20, 300)),
+        ("copies of 30 trees", copies),
+    ];
+    for (name, trees) in cases {
+        let mut sst = Ftk::new(&read(&trees), (Fragments::SubsetTrees, 0.4));
+        println!("| {name} | {:.0} |", per_pair(trees.len(), |i, j| sst.pair(i, j)));
+    }
+    println!("\n| worst cases, ns per pair | PT |");
+    println!("|---|---|");
+    let cases = [
+        ("25-50 children, one label", worst::bushes(1, 30, 25..=50, 1)),
+        ("25-50 children, 20 labels", worst::bushes(1, 30, 25..=50, 20)),
+        ("100-200 children, one label", worst::bushes(1, 10, 100..=200, 1)),
+    ];
+    for (name, trees) in cases {
+        let mut pt = PtClassic::new(&read(&trees), PtParams::plain(0.4, 0.4));
+        println!("| {name} | {:.0} |", per_pair(trees.len(), |i, j| pt.pair(i, j)));
+    }
+}
+
+fn main() {
+    real_corpora();
+    worst_cases();
 }

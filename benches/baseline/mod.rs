@@ -20,6 +20,7 @@
 // Every bench and test takes what it needs.
 #![allow(dead_code, unreachable_pub)]
 
+use std::cmp::Ordering;
 use treekernel_rs::Forest;
 
 /// What stands for "no production": that of a leaf.
@@ -132,20 +133,20 @@ impl Lists {
         let (mut at_a, mut at_b) = (0, 0);
         while at_a < a.len() && at_b < b.len() {
             let key = a[at_a].0;
-            if key < b[at_b].0 {
-                at_a += 1;
-            } else if key > b[at_b].0 {
-                at_b += 1;
-            } else {
-                // Each of a's nodes with this key meets all of b's.
-                let first_b = at_b;
-                while at_a < a.len() && a[at_a].0 == key {
-                    at_b = first_b;
-                    while at_b < b.len() && b[at_b].0 == key {
-                        found(a[at_a].1, b[at_b].1);
-                        at_b += 1;
+            match key.cmp(&b[at_b].0) {
+                Ordering::Less => at_a += 1,
+                Ordering::Greater => at_b += 1,
+                Ordering::Equal => {
+                    // Each of a's nodes with this key meets all of b's.
+                    let first_b = at_b;
+                    while at_a < a.len() && a[at_a].0 == key {
+                        at_b = first_b;
+                        while at_b < b.len() && b[at_b].0 == key {
+                            found(a[at_a].1, b[at_b].1);
+                            at_b += 1;
+                        }
+                        at_a += 1;
                     }
-                    at_a += 1;
                 }
             }
         }
