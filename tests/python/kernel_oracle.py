@@ -218,7 +218,7 @@ small_forests = st.one_of(
 )
 
 _unit = st.one_of(st.sampled_from([1.0, 0.4, 0.5]), st.floats(0.01, 1.0))
-_weight = st.one_of(st.sampled_from([0.0, 0.4, 1.0, 5.0]), st.floats(0.0, 10.0))
+_weight = st.one_of(st.sampled_from([0.0, 0.4, 1.0, 5.0]), st.floats(0.01, 10.0))
 _PARAMETERS: dict[str, dict[str, st.SearchStrategy]] = {
     "SubtreeKernel": {"decay": _unit, "leaf_weight": _weight},
     "SubsetTreeKernel": {"decay": _unit, "leaf_weight": _weight},
