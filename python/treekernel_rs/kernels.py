@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -109,7 +110,7 @@ class TreeKernel:
         X, Y : Forest or sequence of str
             The trees; without Y, those of X with each other.
         dtype : float64 or float32
-            Type of the result; not used when `out` is given.
+            Type of the result; that of `out` where it is given.
         n_jobs : int, optional
             Threads; all cores the process may use by default, 1 for the caller's only.
             The result does not depend on it, bit for bit.
@@ -144,7 +145,7 @@ class TreeKernel:
         if out is None:
             out = np.empty(shape, _float_type(dtype))
         else:
-            _check_out(out, shape)
+            _check_out(out, shape, dtype)
         tell = _bar(type(self).__name__) if progress is True else progress or None
         rows, columns = self._core.gram(x, y, out, self.normalize, _jobs(n_jobs), tell)
         _warn_of_zeros(rows, "X")
@@ -342,11 +343,10 @@ def _rebuild(kernel: type[TreeKernel], parameters: dict[str, Any]) -> TreeKernel
 
 
 def _real(name: str, value: float) -> float:
-    try:
+    if isinstance(value, Real):
         return float(value)
-    except (TypeError, ValueError) as error:
-        msg = f"{name} must be a number, got {value!r}"
-        raise type(error)(msg) from None
+    msg = f"{name} must be a number, got {value!r}"
+    raise TypeError(msg)
 
 
 def _flag(value: object) -> bool:
@@ -371,7 +371,7 @@ def _float_type(dtype: DTypeLike) -> np.dtype[Any]:
     raise ValueError(msg)
 
 
-def _check_out(out: object, shape: tuple[int, int]) -> None:
+def _check_out(out: object, shape: tuple[int, int], dtype: DTypeLike) -> None:
     if not isinstance(out, np.ndarray):
         msg = f"out must be a numpy array, got {type(out).__name__}"
         raise TypeError(msg)
@@ -380,6 +380,8 @@ def _check_out(out: object, shape: tuple[int, int]) -> None:
         wanted, got = f"of shape {shape}", str(out.shape)
     elif out.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
         wanted, got = "of float64 or float32", str(out.dtype)
+    elif _float_type(dtype) == np.float32 != out.dtype:
+        wanted, got = "of the dtype asked for, float32", str(out.dtype)
     elif not out.flags.c_contiguous:
         wanted, got = "C-contiguous", f"strides {out.strides}"
     elif not (out.flags.writeable and out.flags.aligned):

@@ -112,6 +112,9 @@ pub fn fill<T: Element>(
         let expected = format!("{}, rows times columns", x.len() * n_columns);
         return Err(Error::Length { array: "out", expected, got: out.len() });
     }
+    if out.is_empty() {
+        return Ok(Report::default());
+    }
     let both = y.map(|y| y.union_store(x)).transpose()?;
     let (columns, rows) = match &both {
         Some((y, x)) => (y, Some(x)),
