@@ -15,6 +15,7 @@
 mod bags;
 pub mod naive;
 mod number;
+pub(crate) mod partial;
 
 pub(crate) use bags::Bags;
 pub(crate) use number::{Number, Scaled};

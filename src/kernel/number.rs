@@ -8,7 +8,9 @@ use std::ops::{Add, Mul};
 
 /// What a kernel is computed in: not negative, added and multiplied, never subtracted
 /// except where a recursion says so.
-pub(crate) trait Number: Copy + Add<Output = Self> + Mul<Output = Self> {
+pub(crate) trait Number:
+    Copy + Send + Sync + Add<Output = Self> + Mul<Output = Self>
+{
     /// The number of this value.
     fn of(value: f64) -> Self;
 
