@@ -1,6 +1,7 @@
 //! Whole kernel matrices, rows by rows.
 
 mod counts;
+mod partial;
 mod subset;
 mod team;
 
