@@ -63,8 +63,8 @@ struct Entry {
     u: u32,
     /// The child's number within its label; of simple preterminals the node's id.
     child: u32,
-    /// The tree it stands in; if that is several (or twice), n_trees + its number among
-    /// the shared.
+    /// The tree it stands in; if that is several (or twice), n_trees + 1 + its number
+    /// among the shared.
     slot: u32,
 }
 
@@ -139,6 +139,17 @@ struct RowNode {
     below: u32,
 }
 
+/// A subtree that stands in several trees, or more than once in one.
+#[derive(Debug, Clone, Copy)]
+struct Shared {
+    /// Its first two trees with how often it stands there; (NONE, 0) for a second tree
+    /// that there is not.
+    first: [(u32, u32); 2],
+    /// Its third tree or NONE, and where those from the third on end.
+    third: u32,
+    end: u32,
+}
+
 /// A weight times an integer dot product of two trees' symbols.
 #[derive(Debug)]
 struct Base {
@@ -179,9 +190,9 @@ pub(crate) struct Engine {
     /// By tree: where its new column subtrees end, and those of them that are shared.
     tree_ends: Vec<u32>,
     tree_shared_ends: Vec<u32>,
-    /// Shared subtrees: the trees with how often they stand there.
-    shared_ends: Vec<u32>,
-    shared: Vec<(u32, u32)>,
+    shared: Vec<Shared>,
+    /// Their trees from the third on, with how often they stand there.
+    shared_rest: Vec<(u32, u32)>,
     row_nodes: Vec<RowNode>,
     edges: Vec<Edge>,
     links: Vec<Link>,
@@ -257,8 +268,8 @@ impl super::Engine for Engine {
             val_start: vec![0; self.row_nodes.len()],
             sums: Vec::new(),
             sum_start: Vec::new(),
-            slots: vec![0.0; self.n_trees() + self.shared_ends.len()],
-            touched: vec![0; self.shared_ends.len()],
+            slots: vec![0.0; self.n_trees() + 1 + self.shared.len()],
+            touched: vec![0; self.shared.len()],
             bases: self.bases.iter().map(|base| base.counts.scratch()).collect(),
             table: Table::default(),
             chains: Chains::default(),
@@ -273,34 +284,53 @@ impl super::Engine for Engine {
             base.counts.add_to(own, base.weight, scratch, trees);
         }
         self.walk(x, scratch);
-        let (trees, shared) = scratch.slots.split_at_mut(self.n_trees());
-        let trees = &mut trees[..row.len()];
-        let n_shared = row.len().checked_sub(1).map_or(0, |t| self.tree_shared_ends[t]);
-        self.expand(&mut shared[..n_shared as usize], &mut scratch.touched, trees);
-        row.copy_from_slice(trees);
-        trees.fill(0.0);
+        self.expand(row.len(), scratch);
+        row.copy_from_slice(&scratch.slots[..row.len()]);
+        scratch.slots[..row.len()].fill(0.0);
     }
 }
 
 impl Engine {
-    /// Passes on what shared subtrees have collected.
+    /// Passes on what shared subtrees have collected to the first `len` trees.
     #[inline(never)]
-    fn expand(&self, shared: &mut [f64], touched: &mut [u32], trees: &mut [f64]) {
-        // First a list of those that have, without a branch: about one in five, which
-        // cannot be predicted (asking in the loop below took as long as all the rest).
+    fn expand(&self, len: usize, scratch: &mut Scratch) {
+        let Scratch { slots, touched, .. } = scratch;
+        let n_shared = len.checked_sub(1).map_or(0, |t| self.tree_shared_ends[t]) as usize;
+        let (trees, sums) = slots.split_at_mut(self.n_trees() + 1);
+        let (trees, sums) = (&mut trees[..=len], &mut sums[..n_shared]);
+        // One in five has collected something, most of them for one or two of these
+        // trees, and neither can be predicted: so first a list of those that have,
+        // without a branch, then their first two trees, without a branch (what is not
+        // there goes to the place after the trees), and at last the others.
         let mut n_touched = 0;
-        for (number, &sum) in shared.iter().enumerate() {
+        for (number, &sum) in sums.iter().enumerate() {
             touched[n_touched] = number as u32;
             n_touched += usize::from(sum != 0.0);
         }
-        for &number in &touched[..n_touched] {
-            let sum = std::mem::take(&mut shared[number as usize]);
-            for &(tree, count) in slice(&self.shared, &self.shared_ends, number as usize)
-            {
-                let Some(value) = trees.get_mut(tree as usize) else { break };
-                *value += sum * f64::from(count);
+        let mut n_more = 0;
+        for at in 0..n_touched {
+            let number = touched[at];
+            let sum = sums[number as usize];
+            let shared = &self.shared[number as usize];
+            for (tree, count) in shared.first {
+                trees[(tree as usize).min(len)] += sum * f64::from(count);
+            }
+            touched[n_more] = number;
+            n_more += usize::from((shared.third as usize) < len);
+        }
+        for &number in &touched[..n_more] {
+            let number = number as usize;
+            let start = number.checked_sub(1).map_or(0, |n| self.shared[n].end) as usize;
+            let rest = &self.shared_rest[start..self.shared[number].end as usize];
+            for &(tree, count) in rest {
+                if tree as usize >= len {
+                    break;
+                }
+                trees[tree as usize] += sums[number] * f64::from(count);
             }
         }
+        trees[len] = 0.0;
+        sums.fill(0.0);
     }
 
     fn n_trees(&self) -> usize {
@@ -681,8 +711,8 @@ impl<'a> Builder<'a> {
             column_edge_ends: Vec::new(),
             tree_ends: Vec::new(),
             tree_shared_ends: Vec::new(),
-            shared_ends: Vec::new(),
             shared: Vec::new(),
+            shared_rest: Vec::new(),
             row_nodes: Vec::new(),
             edges: Vec::new(),
             links: Vec::new(),
@@ -785,7 +815,7 @@ impl<'a> Builder<'a> {
         let n_trees = self.columns.len();
         for (column, times) in self.column.iter_mut().zip(&mut times) {
             if *times > 1 {
-                column.slot = new_id(n_trees + n_shared as usize, "subtrees")?;
+                column.slot = new_id(n_trees + 1 + n_shared as usize, "subtrees")?;
                 *times = n_shared;
                 n_shared += 1;
             } else {
@@ -801,32 +831,45 @@ impl<'a> Builder<'a> {
             self.engine.tree_shared_ends.push(known);
             first = end;
         }
-        let mut ends = vec![0u32; n_shared as usize];
-        let each = |f: &mut dyn FnMut(usize, u32, u32)| {
+        let none = Shared { first: [(NONE, 0); 2], third: NONE, end: 0 };
+        let mut shared = vec![none; n_shared as usize];
+        let each = |f: &mut dyn FnMut(usize, (u32, u32))| {
             for tree in 0..self.columns.len() {
                 for (node, count) in self.columns.iter(tree) {
                     let number = self.number[node.index()];
                     if number != NONE && shared_of[number as usize] != NONE {
-                        f(shared_of[number as usize] as usize, tree as u32, count);
+                        f(shared_of[number as usize] as usize, (tree as u32, count));
                     }
                 }
             }
         };
-        each(&mut |shared, _, _| ends[shared] += 1);
+        each(&mut |number, item| {
+            let shared = &mut shared[number];
+            match shared.first {
+                [(NONE, _), _] => shared.first[0] = item,
+                [_, (NONE, _)] => shared.first[1] = item,
+                _ => {
+                    shared.third = shared.third.min(item.0);
+                    shared.end += 1;
+                }
+            }
+        });
         let mut end = 0;
-        let mut at = Vec::with_capacity(ends.len());
-        for len in &mut ends {
+        let mut at = Vec::with_capacity(shared.len());
+        for Shared { end: len, .. } in &mut shared {
             at.push(end);
             end += *len;
             *len = end;
         }
-        let mut items = vec![(0, 0); end as usize];
-        each(&mut |shared, tree, count| {
-            items[at[shared] as usize] = (tree, count);
-            at[shared] += 1;
+        let mut rest = vec![(0, 0); end as usize];
+        each(&mut |number, item| {
+            if item.0 >= shared[number].third {
+                rest[at[number] as usize] = item;
+                at[number] += 1;
+            }
         });
-        self.engine.shared_ends = ends;
-        self.engine.shared = items;
+        self.engine.shared = shared;
+        self.engine.shared_rest = rest;
         Ok(())
     }
 
@@ -1562,59 +1605,6 @@ mod tests {
             }
             let single = started.elapsed().as_secs_f64() * 1e6 / 820.0;
             println!("one label, {low}-{high} children: {rows:.2} us, single {single:.2}");
-        }
-    }
-}
-#[cfg(test)]
-mod stats {
-    use super::*;
-    use crate::Forest;
-    use crate::kernel::partial::tests::corpus;
-    #[test]
-    #[ignore]
-    fn visits() {
-        for (name, file, column) in [
-            ("GRCT", "qc/dep_train.tsv.gz", 2),
-            ("QC", "qc/const_train.tsv.gz", 3),
-            ("WSJ", "wsj/wsj.txt.gz", 2),
-        ] {
-            let Some(texts) = corpus::real(file, column) else { continue };
-            let forest = Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
-            let bags = Bags::new(forest.nodes(), forest.roots()).unwrap();
-            let e = Engine::new(forest.nodes(), 0.4, 0.4, 1.0, None, &bags, None).unwrap();
-            let mut s = <Engine as super::super::Engine>::scratch(&e);
-            let (mut fills, mut nodes, mut nedges, mut root_entries) = (0u64, 0u64, 0u64, 0u64);
-            let mut v = [[0u64; 3]; 4]; let mut pv = 0u64; let mut shared = 0u64; let mut links = 0u64;
-            for x in 0..bags.len() {
-                e.reveal(x + 1, &mut s);
-                let items = slice(&e.row_items, &e.row_ends, x);
-                for (at, &(n, _)) in items.iter().enumerate() {
-                    let node = e.row_nodes[n as usize];
-                    nodes += 1;
-                    if at + 1 < items.len() { fills += s.group_len[node.group as usize] as u64; }
-                    let (edges, fl) = e.edges_of(n);
-                    let mut l = fl;
-                    for (i, edge) in edges.iter().enumerate() {
-                        nedges += 1;
-                        let len = s.list_len[edge.list as usize];
-                        let inn = edge.links > l;
-                        let out = e.links[fl as usize..edges.last().unwrap().links as usize].iter().any(|x| x.edge as usize == i && slice(&e.pairs, &e.pair_ends, x.pairs as usize)[0].to < u32::MAX);
-                        for link in &e.links[l as usize..edge.links as usize] {
-                            links += 1;
-                            pv += slice(&e.pairs, &e.pair_ends, link.pairs as usize).partition_point(|p| p.to < len) as u64;
-                        }
-                        l = edge.links;
-                        let k = match edge.child { Child::Row(_) => 0, Child::Simple(_) => 1, _ => 2 };
-                        v[inn as usize * 2 + out as usize][k] += len as u64;
-                        if at + 1 == items.len() { root_entries += len as u64; }
-                        shared += e.list(edge.list, len).iter().filter(|e| e.slot as usize >= bags.len()).count() as u64;
-                    }
-                }
-            }
-            let np = (bags.len() * (bags.len() + 1) / 2) as f64;
-            let f = |x: u64| x as f64 / np;
-            println!("{name}: fills {:.2} root_entries {:.2} pairvisits {:.2} shared {:.2} n_shared {} sumdf {} nodes/row {:.1} edges/row {:.1} links/row {:.1}", f(fills), f(root_entries), f(pv), f(shared), e.shared_ends.len(), e.shared.len(), nodes as f64 / bags.len() as f64, nedges as f64 / bags.len() as f64, links as f64 / bags.len() as f64);
-            for (i, n) in ["none", "out", "in", "both"].iter().enumerate() { println!("   {n}: row {:.2} simple {:.2} const {:.2}", f(v[i][0]), f(v[i][1]), f(v[i][2])); }
         }
     }
 }
