@@ -1543,7 +1543,9 @@ mod tests {
             ("WSJs", "wsj/wsj_clean.txt.gz", 2),
         ] {
             if std::env::var("PT_ONLY").is_ok_and(|only| only != name) { continue; }
-            let Some(texts) = corpus::real(file, column) else { continue };
+            let Some(mut texts) = corpus::real(file, column) else { continue };
+            if std::env::var("PT_SORT").is_ok() { texts.sort(); }
+            if std::env::var("PT_DEDUP").is_ok() { texts.sort(); texts.dedup(); }
             let forest = parsed(&texts);
             let started = Instant::now();
             let bags = Bags::new(forest.nodes(), forest.roots()).unwrap();

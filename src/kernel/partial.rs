@@ -208,18 +208,29 @@ impl<N: Number> Chains<N> {
     #[inline]
     fn sum_list(
         &mut self,
-        matches: &[(u32, u32, N)],
+        matches: &mut [(u32, u32, N)],
         shape: (usize, usize),
         powers: &[f64],
         longest: usize,
     ) -> N {
-        match matches {
-            [] => return N::of(0.0),
-            [(_, _, d)] => return *d,
-            _ => {}
+        let mut total = N::of(0.0);
+        if matches.len() <= SHORT && longest >= shape.0.min(shape.1) {
+            for at in 0..matches.len() {
+                let (i, j, d) = matches[at];
+                let mut t = d;
+                for &(row, column, chain) in &matches[..at] {
+                    if row < i && column < j {
+                        let gaps = powers[(i - row - 1) as usize]
+                            * powers[(j - column - 1) as usize];
+                        t = t + d * (N::of(gaps) * chain);
+                    }
+                }
+                matches[at].2 = t;
+                total = total + t;
+            }
+            return total;
         }
         self.start(shape.0, shape.1, matches.len(), longest);
-        let mut total = N::of(0.0);
         let mut row = std::mem::take(&mut self.matches);
         for same in matches.chunk_by(|a, b| a.0 == b.0) {
             row.clear();
@@ -416,6 +427,7 @@ pub(crate) struct Trees {
     mu: f64,
     weights: Weights,
     longest: usize,
+    n_labels: usize,
     /// λ^k, as far as there are gaps.
     powers: Vec<f64>,
     /// Per tree: where its nodes end, and where its labels end.
@@ -433,8 +445,9 @@ pub(crate) struct Trees {
 /// What is kept from pair to pair.
 #[derive(Debug)]
 pub(crate) struct Scratch<N> {
-    /// Per label of a: its number in b.
+    /// Per label of a: its number in b; and of any label, while that is found.
     labels: Vec<u32>,
+    in_b: Vec<u32>,
     /// Per node of a: where its D with the nodes of b of the same label start.
     starts: Vec<u32>,
     values: Vec<N>,
@@ -470,6 +483,8 @@ impl<'a> Tree<'a> {
     }
 }
 
+/// Lists of up to so many matches are summed on the spot.
+const SHORT: usize = 8;
 /// Up to so many pairs of children are compared one by one: about where a table of
 /// labels begins to pay.
 const FEW: usize = 64;
@@ -493,6 +508,7 @@ impl Trees {
             mu,
             weights: Weights::new(decay, mu, leaf_factor),
             longest: max_children.unwrap_or(usize::MAX),
+            n_labels: nodes.labels().len(),
             powers: Vec::new(),
             ends: Vec::with_capacity(roots.len()),
             nodes: Vec::new(),
@@ -551,7 +567,7 @@ impl Pairs for Trees {
 
     fn pair<N: Number>(&self, a: usize, b: usize, scratch: &mut Scratch<N>) -> N {
         let (a, b) = (self.tree(a), self.tree(b));
-        scratch.match_labels(a.labels, b.labels);
+        scratch.match_labels(self.n_labels, a.labels, b.labels);
         scratch.values.clear();
         if scratch.starts.len() < a.nodes.len() {
             scratch.starts.resize(a.nodes.len(), 0);
@@ -591,7 +607,7 @@ impl Trees {
         (b, other): (Tree, &[u32]),
         scratch: &mut Scratch<N>,
     ) -> N {
-        let Scratch { labels, starts, values, matches, table, chains } = scratch;
+        let Scratch { labels, starts, values, matches, table, chains, .. } = scratch;
         // The label of a child of a by its number in b.
         let label = |&child: &u32| labels[a.nodes[child as usize].label as usize];
         let d = |x: u32, y: u32| {
@@ -631,6 +647,7 @@ impl<N> Default for Scratch<N> {
     fn default() -> Self {
         Self {
             labels: Vec::new(),
+            in_b: Vec::new(),
             starts: Vec::new(),
             values: Vec::new(),
             matches: Vec::new(),
@@ -641,16 +658,19 @@ impl<N> Default for Scratch<N> {
 }
 
 impl<N> Scratch<N> {
-    /// Finds the labels of a among those of b: both ascend.
-    fn match_labels(&mut self, a: &[(u32, u32)], b: &[(u32, u32)]) {
+    /// Finds the labels of a among those of b through a table of all labels. (Merging
+    /// the two sorted lists took PLACEHOLDER: what comes next cannot be predicted.)
+    fn match_labels(&mut self, n_labels: usize, a: &[(u32, u32)], b: &[(u32, u32)]) {
         self.labels.clear();
-        let mut at = 0;
-        for &(label, _) in a {
-            while b.get(at).is_some_and(|other| other.0 < label) {
-                at += 1;
-            }
-            let found = b.get(at).is_some_and(|other| other.0 == label);
-            self.labels.push(if found { at as u32 } else { NONE });
+        if self.in_b.len() < n_labels {
+            self.in_b.resize(n_labels, NONE);
+        }
+        for (number, &(label, _)) in b.iter().enumerate() {
+            self.in_b[label as usize] = number as u32;
+        }
+        self.labels.extend(a.iter().map(|&(label, _)| self.in_b[label as usize]));
+        for &(label, _) in b {
+            self.in_b[label as usize] = NONE;
         }
     }
 }
