@@ -214,7 +214,12 @@ impl<N: Number> Chains<N> {
         longest: usize,
     ) -> N {
         let mut total = N::of(0.0);
-        if matches.len() <= SHORT && longest >= shape.0.min(shape.1) {
+        let shortest = shape.0.min(shape.1);
+        if shortest == 1 {
+            return matches.iter().fold(total, |total, &(_, _, d)| total + d);
+        }
+        let steps = matches.len() * matches.len() / 2;
+        if longest >= shortest && steps <= 2 * shape.0 * shape.1 {
             for at in 0..matches.len() {
                 let (i, j, d) = matches[at];
                 let mut t = d;
@@ -483,8 +488,6 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Lists of up to so many matches are summed on the spot.
-const SHORT: usize = 8;
 /// Up to so many pairs of children are compared one by one: about where a table of
 /// labels begins to pay.
 const FEW: usize = 64;
