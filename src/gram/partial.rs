@@ -102,9 +102,9 @@ struct Edge {
 struct Link {
     /// The earlier edge, counted from the node's first.
     edge: u32,
-    /// The list of pairs.
-    pairs: u32,
-    /// λ^(children between them, of both nodes).
+    /// The number of the two lists.
+    joined: u32,
+    /// λ^(children between them).
     weight: f64,
 }
 
@@ -173,8 +173,11 @@ pub(crate) struct Engine {
     simple: Vec<bool>,
     lists: Vec<Entry>,
     list_ends: Vec<u32>,
+    /// By two lists, by gap, by subtree: the pairs. By two lists: where their gaps end.
+    /// By two lists and gap: λ^gap, and where the pairs end.
     pairs: Vec<Pair>,
-    pair_ends: Vec<u32>,
+    gap_ends: Vec<u32>,
+    pair_ends: Vec<(u32, f64)>,
     /// By group (a label), then by number: slot and where the children end.
     group_ends: Vec<u32>,
     members: Vec<(u32, u32)>,
@@ -414,6 +417,21 @@ impl Engine {
         (edges, first.checked_sub(1).map_or(0, |e| self.edges[e].links))
     }
 
+    /// The pairs of two lists, by gap, and λ^gap.
+    #[inline]
+    fn pairs_of(&self, joined: u32) -> impl Iterator<Item = (&[Pair], f64)> {
+        let joined = joined as usize;
+        let first = joined.checked_sub(1).map_or(0, |j| self.gap_ends[j]) as usize;
+        let mut start = first.checked_sub(1).map_or(0, |gap| self.pair_ends[gap].0);
+        self.pair_ends[first..self.gap_ends[joined] as usize].iter().map(
+            move |&(end, weight)| {
+                let pairs = &self.pairs[start as usize..end as usize];
+                start = end;
+                (pairs, weight)
+            },
+        )
+    }
+
     #[inline]
     fn list(&self, list: u32, len: u32) -> &[Entry] {
         let start = list.checked_sub(1).map_or(0, |l| self.list_ends[l as usize]);
@@ -459,8 +477,9 @@ impl Known<'_> {
             }
             for link in links {
                 let from = &earlier[sum_start[link.edge as usize] as usize..];
-                let pairs = slice(&engine.pairs, &engine.pair_ends, link.pairs as usize);
-                add_pairs(pairs, from, link.weight, own);
+                for (pairs, weight) in engine.pairs_of(link.joined) {
+                    add_pairs(pairs, from, link.weight * weight, own);
+                }
             }
             match (links.is_empty(), edge.goes_on) {
                 (true, false) => self.walk_list::<false, false>(edge, list, own, sink),
@@ -672,12 +691,8 @@ struct Builder<'a> {
     group_sizes: Vec<u32>,
     /// Lists by group and child's label, leaves apart.
     list_keys: Keys,
-    /// Lists of pairs by their two lists and gap; per list of pairs the one met before
-    /// it for the same two lists; per two lists the last one.
-    pair_keys: Keys,
-    earlier_pairs: Vec<u32>,
+    /// Two lists that have pairs.
     joined_keys: Keys,
-    last_pairs: Vec<u32>,
 }
 
 impl<'a> Builder<'a> {
@@ -700,6 +715,7 @@ impl<'a> Builder<'a> {
             lists: Vec::new(),
             list_ends: Vec::new(),
             pairs: Vec::new(),
+            gap_ends: Vec::new(),
             pair_ends: Vec::new(),
             group_ends: Vec::new(),
             members: Vec::new(),
@@ -734,10 +750,7 @@ impl<'a> Builder<'a> {
             group_labels: Vec::new(),
             group_sizes: Vec::new(),
             list_keys: Keys::default(),
-            pair_keys: Keys::default(),
-            earlier_pairs: Vec::new(),
             joined_keys: Keys::default(),
-            last_pairs: Vec::new(),
         })
     }
 
@@ -973,32 +986,38 @@ impl<'a> Builder<'a> {
     }
 
     fn build_pairs(&mut self) -> Result<()> {
-        // Which list each pair is in, in the order in which they are met below.
+        // Which two lists and gap each pair is of, in the order in which they are met
+        // below.
         let mut met = Vec::new();
+        let mut gap_keys = Keys::default();
         let mut first = 0;
         for &end in &self.engine.column_edge_ends {
             let lists = &self.engine.column_edges[first as usize..end as usize];
             first = end;
             for (j, &to) in lists.iter().enumerate() {
                 for (i, &from) in lists[..j].iter().enumerate() {
-                    let key = [from, to, (j - i - 1) as u32];
-                    let pairs = self.pair_keys.insert(key, "pair lists")?;
-                    met.push(pairs);
-                    if pairs as usize == self.earlier_pairs.len() {
-                        let joined = self.joined_keys.insert([from, to, 0], "lists")?;
-                        let joined = joined as usize;
-                        if joined == self.last_pairs.len() {
-                            self.last_pairs.push(NONE);
-                        }
-                        let last = std::mem::replace(&mut self.last_pairs[joined], pairs);
-                        self.earlier_pairs.push(last);
-                    }
+                    let joined = self.joined_keys.insert([from, to, 0], "pair lists")?;
+                    let key = [joined, (j - i - 1) as u32, 0];
+                    met.push(gap_keys.insert(key, "pair lists")?);
                 }
             }
         }
         new_id(met.len(), "pairs of children")?;
-        let mut at =
-            lay_out(&met, self.pair_keys.keys.len(), &mut self.engine.pair_ends);
+        // From the order in which they were met to that of lists and gaps.
+        let mut order: Vec<u32> = (0..gap_keys.keys.len() as u32).collect();
+        order.sort_unstable_by_key(|&met| gap_keys.keys[met as usize]);
+        let mut place = vec![0; order.len()];
+        self.engine.gap_ends = vec![0; self.joined_keys.keys.len()];
+        for (at, &met) in order.iter().enumerate() {
+            place[met as usize] = at as u32;
+            self.engine.gap_ends[gap_keys.keys[met as usize][0] as usize] = at as u32 + 1;
+        }
+        met.iter_mut().for_each(|met| *met = place[*met as usize]);
+        let mut ends = Vec::new();
+        let mut at = lay_out(&met, order.len(), &mut ends);
+        let gaps = order.iter().map(|&met| gap_keys.keys[met as usize][1]);
+        let weights = gaps.map(|gap| self.engine.powers[gap as usize]);
+        self.engine.pair_ends = ends.into_iter().zip(weights).collect();
         let mut pairs = vec![Pair::default(); met.len()];
         let mut met = met.into_iter();
         // The place in its list of each child of the subtree at hand.
@@ -1129,17 +1148,10 @@ impl<'a> Builder<'a> {
                         continue;
                     };
                     self.engine.edges[first + edge].goes_on = true;
-                    let mut pairs = self.last_pairs[joined as usize];
-                    while pairs != NONE {
-                        let gap = self.pair_keys.keys[pairs as usize][2] as usize;
-                        let weight = self.engine.powers[position - earlier - 1]
-                            * self.engine.powers[gap];
-                        self.engine.links.push(Link { edge: edge as u32, pairs, weight });
-                        let ends = &self.engine.pair_ends;
-                        n_pairs +=
-                            slice(&self.engine.pairs, ends, pairs as usize).len() as u64;
-                        pairs = self.earlier_pairs[pairs as usize];
-                    }
+                    let weight = self.engine.powers[position - earlier - 1];
+                    self.engine.links.push(Link { edge: edge as u32, joined, weight });
+                    let pairs = self.engine.pairs_of(joined);
+                    n_pairs += pairs.map(|(pairs, _)| pairs.len() as u64).sum::<u64>();
                 }
                 positions.push(position);
                 let links = new_id(self.engine.links.len(), "pairs of child lists")?;
