@@ -244,7 +244,7 @@ impl Engine {
         rows: Option<&Bags>,
     ) -> Result<Self> {
         let weights = Weights::new(decay, mu, leaf_factor);
-        let mut builder = Builder::new(nodes, columns, rows, weights, mu)?;
+        let mut builder = Builder::new(nodes, columns, rows, weights, mu);
         builder.engine.longest = max_children.unwrap_or(usize::MAX);
         builder.find_simple_labels();
         builder.number_subtrees()?;
@@ -526,7 +526,7 @@ impl Known<'_> {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn finish<const LINKED: bool, const GOES_ON: bool>(
         &mut self,
         list: &[Entry],
@@ -573,10 +573,10 @@ impl Known<'_> {
         let labels = own.iter().map(|child| child.label);
         table.fill(engine.n_labels, labels.clone());
         let group_start = group.checked_sub(1).map_or(0, |g| engine.group_ends[g]);
-        for at in 0..n_grids {
+        for at in 0..n_grids as u32 {
             let u = match node.way {
-                Way::Lists => unlisted[at],
-                Way::Grids => at as u32,
+                Way::Lists => unlisted[at as usize],
+                Way::Grids => at,
             };
             let member = (group_start + u) as usize;
             let first = member.checked_sub(1).map_or(0, |m| engine.members[m].1);
@@ -633,7 +633,7 @@ struct Sink<'a> {
 }
 
 impl Sink<'_> {
-    #[inline(always)]
+    #[inline]
     fn add(&mut self, slot: u32, d: f64) {
         self.slots[slot as usize] += self.weight * d;
     }
@@ -711,7 +711,7 @@ impl<'a> Builder<'a> {
         rows: Option<&'a Bags>,
         weights: Weights,
         mu: f64,
-    ) -> Result<Self> {
+    ) -> Self {
         let n_labels = nodes.labels().len();
         let engine = Engine {
             mu,
@@ -746,7 +746,7 @@ impl<'a> Builder<'a> {
             row_items: Vec::new(),
             bases: Vec::new(),
         };
-        Ok(Self {
+        Self {
             nodes,
             columns,
             rows: rows.unwrap_or(columns),
@@ -760,7 +760,7 @@ impl<'a> Builder<'a> {
             group_sizes: Vec::new(),
             list_keys: Keys::default(),
             joined_keys: Keys::default(),
-        })
+        }
     }
 
     /// Whether a node has one child, a leaf.
@@ -1024,7 +1024,9 @@ impl<'a> Builder<'a> {
             self.engine.gap_ends[gap_keys.keys[met as usize][0] as usize] =
                 at as u32 + 1;
         }
-        met.iter_mut().for_each(|met| *met = place[*met as usize]);
+        for met in &mut met {
+            *met = place[*met as usize];
+        }
         let mut ends = Vec::new();
         let mut at = lay_out(&met, order.len(), &mut ends);
         let gaps = order.iter().map(|&met| gap_keys.keys[met as usize][1]);
@@ -1452,9 +1454,12 @@ mod tests {
             let mut texts = Vec::new();
             for size in sizes {
                 for inner in [false, true] {
-                    let child = |i: usize| match inner {
-                        true => format!("(p{} w{})", i % n_labels, i % 2),
-                        false => format!("w{}", i % n_labels),
+                    let child = |i: usize| {
+                        if inner {
+                            format!("(p{} w{})", i % n_labels, i % 2)
+                        } else {
+                            format!("w{}", i % n_labels)
+                        }
                     };
                     let children: Vec<_> = (0..size).map(child).collect();
                     texts.push(format!("(S {})", children.join(" ")));
@@ -1653,8 +1658,8 @@ mod tests {
             let started = Instant::now();
             let mut pairs = partial::Scratch::<f64>::default();
             for x in 0..40 {
-                for t in 0..=x {
-                    row[t] = trees.pair(x, t, &mut pairs);
+                for (t, value) in row[..=x].iter_mut().enumerate() {
+                    *value = trees.pair(x, t, &mut pairs);
                 }
             }
             let single = started.elapsed().as_secs_f64() * 1e6 / 820.0;

@@ -147,7 +147,7 @@ pub(crate) struct Chains<N> {
     /// The last row with matches.
     last: u32,
     /// List: row, column, T. The others: the T of the row at hand.
-    chains: Vec<(u32, u32, N)>,
+    found: Vec<(u32, u32, N)>,
     sums: Vec<N>,
     /// Tree: the row up to which each sum is decayed.
     stamps: Vec<u32>,
@@ -161,7 +161,7 @@ impl<N> Default for Chains<N> {
             method: Method::List,
             columns: 0,
             last: 0,
-            chains: Vec::new(),
+            found: Vec::new(),
             sums: Vec::new(),
             stamps: Vec::new(),
             matches: Vec::new(),
@@ -254,7 +254,7 @@ impl<N: Number> Chains<N> {
     fn start(&mut self, rows: usize, columns: usize, matches: usize, longest: usize) {
         let zero = N::of(0.0);
         self.columns = columns;
-        self.chains.clear();
+        self.found.clear();
         // Steps, weighed by what they take: a step on the list or the grid about 2 ns,
         // one in the tree thrice that, and each match takes two walks there.
         let list = matches.saturating_mul(matches) / 2;
@@ -303,18 +303,18 @@ impl<N: Number> Chains<N> {
 
     #[inline]
     fn list_row(&mut self, row: u32, matches: &[(u32, N)], powers: &[f64]) -> N {
-        let before = self.chains.len();
+        let before = self.found.len();
         let mut total = N::of(0.0);
         for &(column, d) in matches {
             let mut t = d;
-            for &(i, j, chain) in &self.chains[..before] {
+            for &(i, j, chain) in &self.found[..before] {
                 if j < column {
                     let gaps = powers[(row - i - 1) as usize]
                         * powers[(column - j - 1) as usize];
                     t = t + d * (N::of(gaps) * chain);
                 }
             }
-            self.chains.push((row, column, t));
+            self.found.push((row, column, t));
             total = total + t;
         }
         total
@@ -346,7 +346,7 @@ impl<N: Number> Chains<N> {
         // lowest bit says, as seen from column p and from the row of its stamp.
         let power = |gap: u32| N::of(powers[gap as usize]);
         let mut total = N::of(0.0);
-        self.chains.clear();
+        self.found.clear();
         for &(column, d) in matches {
             let mut t = d;
             let mut p = column;
@@ -358,10 +358,10 @@ impl<N: Number> Chains<N> {
                 p &= p - 1;
             }
             total = total + t;
-            self.chains.push((row, column, t));
+            self.found.push((row, column, t));
         }
         // Only now: chains must not go on within their row.
-        for &(_, column, t) in &self.chains {
+        for &(_, column, t) in &self.found {
             let mut p = column + 1;
             while let Some(sum) = self.sums.get_mut(p as usize) {
                 let stamp = std::mem::replace(&mut self.stamps[p as usize], row);
@@ -757,8 +757,8 @@ pub(crate) mod tests {
                         for _ in 1..n_nodes {
                             let (a, b) = (label(&mut random), label(&mut random));
                             match random.below(4) {
-                                0 => tree += &format!(" ({a} {b})"),
-                                _ => tree += &format!(" {a}"),
+                                0 => tree.extend([" (", &a, " ", &b, ")"]),
+                                _ => tree.extend([" ", &a]),
                             }
                         }
                         tree + ")"
@@ -772,7 +772,7 @@ pub(crate) mod tests {
                         }
                     }),
                     // The same subtree again and again.
-                    2 => (1..n_nodes.ilog2() + 1).fold("(l0 l1)".into(), |below, _| {
+                    2 => (1..=n_nodes.ilog2()).fold("(l0 l1)".into(), |below, _| {
                         let a = label(&mut random);
                         match random.below(3) {
                             0 => format!("({a} {below})"),
@@ -783,12 +783,15 @@ pub(crate) mod tests {
                     // Phrases over preterminals with a word each.
                     3 => {
                         let mut tree = format!("(P{}", random.below(2));
-                        for _ in 0..1 + n_nodes / 3 {
+                        for _ in 0..=n_nodes / 3 {
                             let word = random.below(4);
-                            tree += &match random.below(3) {
-                                0 => format!(" (P0 (t{} w{word}))", random.below(3)),
-                                _ => format!(" (t{} w{word})", random.below(3)),
+                            let label = format!("t{}", random.below(3));
+                            let (open, close) = match random.below(3) {
+                                0 => (" (P0 (", "))"),
+                                _ => (" (", ")"),
                             };
+                            let word = ["w0", "w1", "w2", "w3"][word];
+                            tree.extend([open, &label, " ", word, close]);
                         }
                         tree + ")"
                     }
