@@ -68,7 +68,6 @@ fn kernels() -> Vec<Kernel> {
             kernels.push(Kernel::PartialTree { decay, mu, leaf_factor, max_children });
         }
     }
-    kernels.retain(|k| !matches!(k, Kernel::PartialTree { .. }));
     kernels
 }
 

@@ -117,15 +117,24 @@ fn sentence(random: &mut Random) -> String {
 
 /// One column of a real data set, or None (said on standard error) where it is absent.
 pub fn real(file: &str, column: usize) -> Option<Vec<String>> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let path = root.ancestors().map(|dir| dir.join("shared/data").join(file));
-    let Some(path) = path.into_iter().find(|p| p.is_file()) else {
-        eprintln!("skipped: no shared/data/{file} beside the project");
-        return None;
-    };
     let mut text = String::new();
-    let file = std::fs::File::open(path).expect("readable");
+    let file = std::fs::File::open(find(file)?).expect("readable");
     flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("gzip");
     let field = |line: &str| line.split('\t').nth(column).expect("column").to_owned();
     Some(text.lines().map(field).collect())
+}
+
+/// A real data set's text file as it stands, or None where it is absent.
+pub fn plain(file: &str) -> Option<String> {
+    Some(std::fs::read_to_string(find(file)?).expect("readable"))
+}
+
+fn find(file: &str) -> Option<PathBuf> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let path = root.ancestors().map(|dir| dir.join("shared/data").join(file));
+    let path = path.into_iter().find(|p| p.is_file());
+    if path.is_none() {
+        eprintln!("skipped: no shared/data/{file} beside the project");
+    }
+    path
 }

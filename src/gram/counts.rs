@@ -46,9 +46,22 @@ impl Counts {
     where
         I: Iterator<Item = (u32, u32)>,
     {
+        Self::for_rows(n_symbols, trees, n, 0.0)
+    }
+
+    /// The same where rows are other trees: `largest` is the largest Σ count² of one of
+    /// them, which 16 bits have to hold as well.
+    pub(crate) fn for_rows<I>(
+        n_symbols: usize,
+        trees: impl Fn(usize) -> I,
+        n: usize,
+        mut largest: f64,
+    ) -> Result<Self>
+    where
+        I: Iterator<Item = (u32, u32)>,
+    {
         let mut ends = vec![0u32; n_symbols + 1];
         let mut total = 0;
-        let mut largest = 0.0f64;
         for tree in 0..n {
             let mut square = 0.0;
             for (symbol, count) in trees(tree) {
@@ -128,6 +141,7 @@ impl Counts {
 
     /// Adds `weight` times the dot products with a tree of these symbols to the values
     /// of the first `row.len()` trees.
+    #[inline(never)]
     pub(crate) fn add_to(
         &self,
         symbols: impl Iterator<Item = (u32, u32)>,

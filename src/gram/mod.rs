@@ -25,6 +25,7 @@
 mod corpus;
 mod counts;
 mod elastic;
+mod partial;
 mod store;
 mod subset;
 mod subtree;
@@ -148,7 +149,18 @@ pub fn fill<T: Element>(
             let engine = elastic::Engine::new(nodes, decay, &bags, rows)?;
             matrix.fill(&engine, singles, watch)
         }
-        Kernel::PartialTree { .. } => Err(Error::Interrupted),
+        Kernel::PartialTree { decay, mu, leaf_factor, max_children } => {
+            let engine = partial::Engine::new(
+                nodes,
+                decay,
+                mu,
+                leaf_factor,
+                max_children,
+                &bags,
+                rows,
+            )?;
+            matrix.fill(&engine, singles, watch)
+        }
     }
 }
 
@@ -276,7 +288,17 @@ fn singles<'a>(
             let pairs = kernel::elastic::Trees::new(nodes, decay, roots)?;
             Ok(Box::new(Singles { pairs, large: |_, _| Ok(None) }))
         }
-        Kernel::PartialTree { .. } => Err(Error::Interrupted),
+        Kernel::PartialTree { decay, mu, leaf_factor, max_children } => {
+            let pairs = kernel::partial::Trees::new(
+                nodes,
+                decay,
+                mu,
+                leaf_factor,
+                max_children,
+                roots,
+            )?;
+            Ok(Box::new(Singles { pairs, large: |_, _| Ok(None) }))
+        }
     }
 }
 

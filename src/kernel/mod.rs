@@ -16,6 +16,7 @@ mod bags;
 pub(crate) mod elastic;
 pub mod naive;
 mod number;
+pub(crate) mod partial;
 #[cfg(test)]
 pub(crate) mod sample;
 pub(crate) mod subset;
