@@ -6,27 +6,18 @@
 
 use std::ops::{Add, Mul};
 
-/// What a kernel is computed in: not negative, added and multiplied, never subtracted
-/// except where a recursion says so.
+/// What a kernel is computed in: not negative, added and multiplied, never subtracted.
 pub(crate) trait Number:
     Copy + PartialEq + Send + Sync + Add<Output = Self> + Mul<Output = Self>
 {
     /// The number of this value.
     fn of(value: f64) -> Self;
-
-    /// `self - other`, for the recursions that need it.
-    fn minus(self, other: Self) -> Self;
 }
 
 impl Number for f64 {
     #[inline]
     fn of(value: f64) -> Self {
         value
-    }
-
-    #[inline]
-    fn minus(self, other: Self) -> Self {
-        self - other
     }
 }
 
@@ -92,10 +83,6 @@ impl Number for Scaled {
     fn of(value: f64) -> Self {
         Self::normal(value, 0)
     }
-
-    fn minus(self, other: Self) -> Self {
-        self + Self { mantissa: -other.mantissa, ..other }
-    }
 }
 
 impl Add for Scaled {
@@ -144,7 +131,6 @@ mod tests {
                 assert!(close || product == a * b, "{a} * {b}");
             }
         }
-        assert_eq!(Scaled::of(5.0).minus(Scaled::of(3.0)).value(), 2.0);
     }
 
     #[test]

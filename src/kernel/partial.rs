@@ -431,7 +431,6 @@ struct Node {
 /// Trees made ready for single pairs.
 #[derive(Debug)]
 pub(crate) struct Trees {
-    decay: f64,
     mu: f64,
     weights: Weights,
     longest: usize,
