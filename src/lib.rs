@@ -16,6 +16,9 @@
 //! | [`gram`] | whole kernel matrices, rows by rows |
 //! | `python` | the only files that name pyo3 or numpy (feature `python`) |
 
+#[cfg(test)]
+#[path = "../benches/corpus/mod.rs"]
+mod corpus;
 pub mod error;
 pub mod forest;
 pub mod gram;

@@ -945,7 +945,7 @@ mod tests {
     use super::super::Engine as _;
     use super::*;
     use crate::Forest;
-    use crate::gram::corpus;
+    use crate::corpus;
     use crate::kernel::{Kernel, naive, sample};
 
     /// All rows, asked in any order by one worker, to have the very bits of a fresh

@@ -20,9 +20,6 @@
 //! Memory besides the result: the index, linear in the distinct subtrees, and a block
 //! of rows of at most 16 MB.
 
-#[cfg(test)]
-#[path = "../../benches/corpus/mod.rs"]
-mod corpus;
 mod counts;
 mod elastic;
 mod partial;

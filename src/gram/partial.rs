@@ -1326,11 +1326,11 @@ mod tests {
     use super::super::Engine as _;
     use super::*;
     use crate::Forest;
+    use crate::corpus::{self, Random};
     use crate::kernel::partial::tests::{
-        Parameters, all_parameters, assert_close, corpus, random_trees,
+        Parameters, all_parameters, assert_close, random_trees,
     };
     use crate::kernel::{Pairs, partial};
-    use corpus::Random;
     use std::time::Instant;
 
     const USUAL: Parameters =

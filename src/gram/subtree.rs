@@ -261,7 +261,7 @@ mod tests {
     use super::super::Engine as _;
     use super::*;
     use crate::Forest;
-    use crate::gram::corpus;
+    use crate::corpus;
     use crate::kernel::{Kernel, Pairs, naive, sample};
 
     /// All rows, asked in any order by one worker, to have the very bits of a fresh

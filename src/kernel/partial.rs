@@ -509,7 +509,6 @@ impl Trees {
     ) -> Result<Self> {
         let bags = Bags::new(nodes, roots)?;
         let mut trees = Self {
-            decay,
             mu,
             weights: Weights::new(decay, mu, leaf_factor),
             longest: max_children.unwrap_or(usize::MAX),
@@ -685,16 +684,11 @@ impl<N> Scratch<N> {
 }
 
 #[cfg(test)]
-#[path = "../../benches/corpus/mod.rs"]
-pub(crate) mod corpus;
-
-#[cfg(test)]
 pub(crate) mod tests {
     use super::super::{Kernel, Scaled, naive};
-    pub(crate) use super::corpus;
-    use super::corpus::Random;
     use super::*;
     use crate::Forest;
+    use crate::corpus::{self, Random};
 
     /// Parameters that the tests run through.
     #[derive(Debug, Clone, Copy)]
