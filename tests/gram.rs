@@ -295,13 +295,9 @@ fn wrong_sizes_and_parameters_are_refused() {
 #[test]
 fn wide_and_deep_trees_take_linear_time() {
     let wide = format!("(s {})", "(a b)".repeat(100_000));
-    let different: String = (0..100_000).map(|i| format!("(a (b w{i}))")).collect();
-    let different = format!("(s {different})");
-    let chain = format!(
-        "{}(x){}",
-        (0..100_000).map(|i| format!("(l{i} ")).collect::<String>(),
-        ")".repeat(100_000)
-    );
+    let numbers: Vec<String> = (0..100_000).map(|i| i.to_string()).collect();
+    let different = format!("(s (a (b {})))", numbers.join(")) (a (b "));
+    let chain = format!("({} (x){}", numbers.join(" ("), ")".repeat(100_000));
     let all = forest(&[wide, different, chain]);
     for kernel in [
         Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.5 },

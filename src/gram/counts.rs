@@ -18,7 +18,7 @@ pub(crate) struct Counts {
     /// Per symbol: where its list ends.
     ends: Vec<u32>,
     trees: Vec<u32>,
-    counts: Vec<u32>,
+    times: Vec<u32>,
     /// Per symbol: the number of its dense column, or `SPARSE`.
     column: Vec<u32>,
     narrow: Vec<u16>,
@@ -91,7 +91,7 @@ impl Counts {
             n_trees: n,
             ends,
             trees: tree_list,
-            counts: count_list,
+            times: count_list,
             column: vec![SPARSE; n_symbols],
             narrow: Vec::new(),
             wide: Vec::new(),
@@ -106,13 +106,13 @@ impl Counts {
                 counts.narrow.resize((columns + 1) * n, 0);
                 for place in list {
                     let tree = counts.trees[place] as usize;
-                    counts.narrow[columns * n + tree] = counts.counts[place] as u16;
+                    counts.narrow[columns * n + tree] = counts.times[place] as u16;
                 }
             } else {
                 counts.wide.resize((columns + 1) * n, 0);
                 for place in list {
                     let tree = counts.trees[place] as usize;
-                    counts.wide[columns * n + tree] = u64::from(counts.counts[place]);
+                    counts.wide[columns * n + tree] = u64::from(counts.times[place]);
                 }
             }
             counts.column[symbol] = columns as u32;
@@ -200,7 +200,7 @@ fn accumulate<T>(
                     if tree >= end {
                         break;
                     }
-                    sums[tree] += count * narrow(counts.counts[place]);
+                    sums[tree] += count * narrow(counts.times[place]);
                 }
             }
             column => {

@@ -309,7 +309,7 @@ fn self_kernels(
     const PER_TASK: usize = 64;
     let mut values = vec![Scaled::of(0.0); n];
     let parts: Vec<_> = values.chunks_mut(PER_TASK).map(Mutex::new).collect();
-    let team = Team::new(n_jobs, parts.len())?;
+    let team = Team::new(n_jobs, parts.len());
     let mut workers: Vec<_> = (0..team.size()).map(|_| singles.worker()).collect();
     team.run(
         parts.len(),

@@ -197,14 +197,13 @@ impl Finish<'_> {
     ) -> Result<()> {
         let Some(of) = worker else {
             let largest = self.largest;
-            // No early end: so it is one comparison per vector of values.
-            let fits = row.iter().fold(true, |fits, &value| fits & (value <= largest));
-            if fits {
+            // Counted to the end: so it is one comparison per vector of values.
+            let fits = |value: &&f64| **value <= largest;
+            if row.iter().filter(fits).count() == row.len() {
                 return Ok(());
             }
-            return Err(overflow(
-                row.iter().position(|&v| !(v <= largest)).unwrap_or(0),
-            ));
+            let fitting = row.iter().take_while(fits).count();
+            return Err(overflow(fitting));
         };
         let scale = self.row_scale[x];
         for (t, (value, &other)) in row.iter_mut().zip(self.column_scale).enumerate() {
@@ -295,7 +294,7 @@ impl<T: Element> Matrix<'_, T> {
         let (n, width) = (rows.len(), self.columns.len());
         let out = std::mem::take(&mut self.out);
         let split = rows.split_rows(out, self.columns.of.len());
-        let team = Team::new(self.options.n_jobs, n)?;
+        let team = Team::new(self.options.n_jobs, n);
         let mut scratch: Vec<_> = (0..team.size())
             .map(|_| (engine.scratch(), finish.worker(), vec![0.0; width]))
             .collect();
@@ -329,7 +328,7 @@ impl<T: Element> Matrix<'_, T> {
         let n = self.columns.len();
         let out = std::mem::take(&mut self.out);
         let mut rows = self.columns.split_rows(out, self.columns.of.len());
-        let team = Team::new(self.options.n_jobs, n)?;
+        let team = Team::new(self.options.n_jobs, n);
         let mut scratch: Vec<_> =
             (0..team.size()).map(|_| (engine.scratch(), finish.worker())).collect();
         let height = (BLOCK_BYTES / 8 / n.max(1)).clamp(TILE, HEIGHT);

@@ -331,7 +331,9 @@ impl Engine {
                         let child = self.row_nodes[child];
                         let mut all = spare.pop().unwrap_or_else(fresh);
                         self.start(child, group_len, &mut all);
-                        few.iter().for_each(|&(u, c)| all[u as usize] = c);
+                        for &(u, c) in few {
+                            all[u as usize] = c;
+                        }
                         walk(list, &mut own, &all, &mut sink);
                         self.give_back(edge.child, all, group_len, list_len, spare);
                     } else {
@@ -455,7 +457,7 @@ struct Sink<'a, N> {
 }
 
 impl<N: Number> Sink<'_, N> {
-    #[inline(always)]
+    #[inline]
     fn add(&mut self, slot: u32, d: N) {
         if let Some(value) = self.row.get_mut(slot as usize) {
             *value = *value + self.count * d;

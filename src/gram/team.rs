@@ -19,18 +19,18 @@ pub(crate) struct Team {
 
 impl Team {
     /// `n_jobs` workers; None: one for each core that the process may use.
-    pub(crate) fn new(n_jobs: Option<usize>, n_tasks: usize) -> Result<Self> {
+    pub(crate) fn new(n_jobs: Option<usize>, n_tasks: usize) -> Self {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let size = n_jobs.unwrap_or_else(cores).min(n_tasks).max(1);
         if size == 1 {
-            return Ok(Self { helpers: None, size });
+            return Self { helpers: None, size };
         }
         let pool = rayon::ThreadPoolBuilder::new().num_threads(size - 1).build();
         // No threads to be had is no reason to fail: the caller's is enough.
-        Ok(pool.map_or(Self { helpers: None, size: 1 }, |pool| Self {
-            helpers: Some(pool),
-            size,
-        }))
+        match pool {
+            Ok(pool) => Self { helpers: Some(pool), size },
+            Err(_) => Self { helpers: None, size: 1 },
+        }
     }
 
     /// How many workers there are.
