@@ -139,9 +139,24 @@ impl Counts {
         scratch
     }
 
+    /// Computes the dot products of a tree of these symbols with the first `end` trees.
+    pub(crate) fn sum(
+        &self,
+        symbols: impl Iterator<Item = (u32, u32)>,
+        scratch: &mut CountsScratch,
+        end: usize,
+    ) {
+        if self.wide.is_empty() {
+            let sums = &mut scratch.narrow[..end];
+            accumulate(self, &self.narrow, symbols, sums, |c| c as u16);
+        } else {
+            let sums = &mut scratch.wide[..end];
+            accumulate(self, &self.wide, symbols, sums, u64::from);
+        }
+    }
+
     /// Adds `weight` times the dot products with a tree of these symbols to the values
     /// of the first `row.len()` trees.
-    #[inline(never)]
     pub(crate) fn add_to(
         &self,
         symbols: impl Iterator<Item = (u32, u32)>,
@@ -149,28 +164,38 @@ impl Counts {
         scratch: &mut CountsScratch,
         row: &mut [f64],
     ) {
-        if self.wide.is_empty() {
-            accumulate(
-                self,
-                &self.narrow,
-                symbols,
-                &mut scratch.narrow[..row.len()],
-                |c| c as u16,
-            );
-            for (value, sum) in row.iter_mut().zip(&scratch.narrow) {
-                *value += weight * f64::from(*sum);
+        self.sum(symbols, scratch, row.len());
+        scratch.add_to(weight, row);
+    }
+}
+
+impl CountsScratch {
+    fn add_to(&self, weight: f64, row: &mut [f64]) {
+        for (value, sum) in row.iter_mut().zip(&self.narrow) {
+            *value += weight * f64::from(*sum);
+        }
+        for (value, sum) in row.iter_mut().zip(&self.wide) {
+            *value += weight * *sum as f64;
+        }
+    }
+
+    /// Writes `weight * self + other_weight * other`: in one pass where both are narrow.
+    pub(crate) fn write(
+        &self,
+        weight: f64,
+        other: &Self,
+        other_weight: f64,
+        row: &mut [f64],
+    ) {
+        if self.wide.is_empty() && other.wide.is_empty() {
+            let both = self.narrow.iter().zip(&other.narrow);
+            for (value, (&sum, &more)) in row.iter_mut().zip(both) {
+                *value = weight * f64::from(sum) + other_weight * f64::from(more);
             }
         } else {
-            accumulate(
-                self,
-                &self.wide,
-                symbols,
-                &mut scratch.wide[..row.len()],
-                u64::from,
-            );
-            for (value, sum) in row.iter_mut().zip(&scratch.wide) {
-                *value += weight * *sum as f64;
-            }
+            row.fill(0.0);
+            self.add_to(weight, row);
+            other.add_to(other_weight, row);
         }
     }
 }

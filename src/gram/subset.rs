@@ -235,13 +235,13 @@ impl Engine {
     }
 
     fn base_row<N: Number>(&self, x: usize, scratch: &mut Scratch<N>, row: &mut [f64]) {
-        row.fill(0.0);
         let base = slice(&self.base_items, &self.base_ends, x).iter().copied();
-        self.base.add_to(base, self.decay, &mut scratch.base, row);
+        self.base.sum(base, &mut scratch.base, row.len());
         let patterns = &self.patterns;
         let own = slice(&patterns.row_items, &patterns.row_ends, x).iter().copied();
+        patterns.counts.sum(own, &mut scratch.patterns, row.len());
         let square = self.decay * self.decay;
-        patterns.counts.add_to(own, square, &mut scratch.patterns, row);
+        scratch.base.write(self.decay, &scratch.patterns, square, row);
         if let Some(leaves) = &self.leaves {
             let own = slice(&leaves.items, &leaves.ends, x).iter().copied();
             leaves.counts.add_to(own, leaves.weight, &mut scratch.leaves, row);
@@ -315,9 +315,26 @@ impl Engine {
             if node.is_preterminal || node.group == NONE {
                 continue;
             }
+            let edges = self.edges(number);
+            if let [Edge { list, child }] = *edges
+                && parents[number as usize] == 0
+                && list != NONE
+                && !vals[child as usize].is_empty()
+            {
+                // A root with one inner child, `(ROOT (S ...))`: nobody asks for its
+                // values. On question trees this is half of all visits.
+                let start = self.list_start(list) as usize;
+                let list = &self.lists[start..start + list_len[list as usize] as usize];
+                let count = decay * N::of(f64::from(count));
+                let mut sink = Sink { row, extra, touched, count };
+                for entry in list {
+                    sink.add(entry.slot, vals[child as usize][entry.child as usize]);
+                }
+                continue;
+            }
             let mut own = spare.pop().unwrap_or_else(fresh);
             self.start(node, group_len, &mut own);
-            for edge in self.edges(number) {
+            for edge in edges {
                 let child = edge.child as usize;
                 if edge.list != NONE && !self.is_done(node, edge.list) {
                     let start = self.list_start(edge.list) as usize;
@@ -345,7 +362,9 @@ impl Engine {
                     let used = std::mem::take(&mut vals[child]);
                     live -= usize::from(!used.is_empty());
                     self.give_back(edge.child, used, group_len, list_len, spare);
-                    folded.remove(&edge.child);
+                    if !folded.is_empty() {
+                        folded.remove(&edge.child);
+                    }
                 }
             }
             if live * self.largest_group as usize > self.max_live

@@ -93,7 +93,7 @@ impl Forest {
         let mut forest = crate::Forest::default();
         if let Some(text) = Text::of(lines, None)? {
             let text = text.as_str(None)?;
-            interruptible(lines.py(), Progress::none(), |watch| {
+            interruptible(lines.py(), &Progress::none(), |watch| {
                 forest.push_brackets(text, || watch(0, 0))?;
                 forest.shrink_to_fit();
                 Ok(())
@@ -111,7 +111,7 @@ impl Forest {
                 ))
             })?);
         }
-        interruptible(lines.py(), Progress::none(), |watch| {
+        interruptible(lines.py(), &Progress::none(), |watch| {
             let mut items = Vec::with_capacity(texts.len());
             for (tree, text) in texts.iter().enumerate() {
                 match text.as_str(Some(tree)) {

@@ -85,7 +85,7 @@ impl Kernel {
         let py = x.py();
         let options = Options { normalize, n_jobs };
         let x = forest_of(x)?;
-        let (values, report) = interruptible(py, Progress::none(), |watch| {
+        let (values, report) = interruptible(py, &Progress::none(), |watch| {
             gram::diagonal(&self.0, &x, options, watch)
         })?;
         Ok((values.into_pyarray(py), report.zero_rows))
@@ -118,7 +118,7 @@ impl Kernel {
             PyValueError::new_err(format!("out cannot be written: {error}"))
         })?;
         let values = out.as_slice_mut()?;
-        let report = interruptible(py, Progress::new(progress), |watch| {
+        let report = interruptible(py, &Progress::new(progress), |watch| {
             gram::fill(&self.0, x, y, options, values, watch)
         })?;
         Ok((report.zero_rows, report.zero_columns))

@@ -44,7 +44,7 @@ impl Progress {
 /// exception of the callable, becomes its error, and the caller's.
 fn interruptible<T: Send>(
     py: Python<'_>,
-    progress: Progress,
+    progress: &Progress,
     work: impl Send
     + FnOnce(&mut dyn FnMut(usize, usize) -> crate::Result<()>) -> crate::Result<T>,
 ) -> PyResult<T> {
