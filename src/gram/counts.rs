@@ -139,7 +139,6 @@ impl Counts {
 
     /// Adds `weight` times the dot products with a tree of these symbols to the values
     /// of the first `row.len()` trees.
-    #[inline(never)]
     pub(crate) fn add_to(
         &self,
         symbols: impl Iterator<Item = (u32, u32)>,
