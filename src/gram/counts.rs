@@ -37,31 +37,21 @@ pub(crate) struct CountsScratch {
 }
 
 impl Counts {
-    /// From the symbols of each tree with their counts; each symbol at most once a tree.
+    /// From the symbols of each column's tree with their counts, each symbol at most once
+    /// a tree; `rows` is the [`largest_square`] of the rows' trees, which 16 bits have to
+    /// hold as well.
     pub(crate) fn new<I>(
         n_symbols: usize,
         trees: impl Fn(usize) -> I,
         n: usize,
-    ) -> Result<Self>
-    where
-        I: Iterator<Item = (u32, u32)>,
-    {
-        Self::for_rows(n_symbols, trees, n, 0.0)
-    }
-
-    /// The same where rows are other trees: `largest` is the largest Σ count² of one of
-    /// them, which 16 bits have to hold as well.
-    pub(crate) fn for_rows<I>(
-        n_symbols: usize,
-        trees: impl Fn(usize) -> I,
-        n: usize,
-        mut largest: f64,
+        rows: f64,
     ) -> Result<Self>
     where
         I: Iterator<Item = (u32, u32)>,
     {
         let mut ends = vec![0u32; n_symbols + 1];
         let mut total = 0;
+        let mut largest = rows;
         for tree in 0..n {
             let mut square = 0.0;
             for (symbol, count) in trees(tree) {
@@ -167,6 +157,20 @@ impl Counts {
         self.sum(symbols, scratch, row.len());
         scratch.add_to(weight, row);
     }
+}
+
+/// The largest squared length of some trees' counts, of which those of a tree are the
+/// items up to its end. A symbol may come more than once in a tree, so the square of the
+/// sum stands for it.
+pub(crate) fn largest_square(ends: &[u32], items: &[(u32, u32)]) -> f64 {
+    let (mut largest, mut start) = (0.0f64, 0);
+    for &end in ends {
+        let own = &items[start..end as usize];
+        let sum: f64 = own.iter().map(|item| f64::from(item.1)).sum();
+        largest = largest.max(sum * sum);
+        start = end as usize;
+    }
+    largest
 }
 
 impl CountsScratch {

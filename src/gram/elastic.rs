@@ -54,7 +54,7 @@
 //! scratch: a number per pair of an inner node of x and a column subtree of its label, or
 //! an edge of one where nodes are nested; at most [`MOST_VALUES`].
 
-use super::counts::{Counts, CountsScratch};
+use super::counts::{Counts, CountsScratch, largest_square};
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::{Bags, Pairs, elastic};
 use crate::{Error, Label, NodeId, Nodes, Result};
@@ -928,24 +928,22 @@ impl Base {
     fn new(weight: f64, n: usize, symbols: &[Vec<Vec<(u32, u32)>>; 2]) -> Result<Self> {
         let [columns, rows] = symbols;
         let of = |tree: usize| columns[tree].iter().copied();
-        let counts = Counts::new(n, of, columns.len())?;
         let (mut ends, mut items) = (Vec::new(), Vec::new());
         for row in rows {
             items.extend_from_slice(row);
             ends.push(new_id(items.len(), "symbols of rows")?);
         }
+        let counts = Counts::new(n, of, columns.len(), largest_square(&ends, &items))?;
         Ok(Self { weight, ends, items, counts })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write;
 
     use super::super::Engine as _;
     use super::*;
     use crate::Forest;
-    use crate::corpus;
     use crate::kernel::{Kernel, naive, sample};
 
     /// All rows, asked in any order by one worker, to have the very bits of a fresh
@@ -1068,110 +1066,4 @@ mod tests {
         engine.row(0, &mut scratch, &mut row);
         assert!(row.iter().all(|value| value.is_finite()), "{row:?}");
     }
-
-    /// ns per pair on real corpora: `cargo test --release --lib gram::elastic -- \
-    /// --ignored --nocapture`.
-    #[test]
-    #[ignore = "a measurement"]
-    fn speed() {
-        for (name, file, column) in SETS {
-            let Some(texts) = corpus::real(file, column) else { continue };
-            let forest = Forest::from_bracket_items(texts.iter().map(String::as_str));
-            measure(name, &forest.unwrap());
-        }
-        let mut random = sample::Random(5);
-        let several = |mut text: Box<dyn FnMut() -> String>, n: usize| {
-            let texts: Vec<String> = (0..n).map(|_| text()).collect();
-            Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap()
-        };
-        let chain = |length: usize, mut label: Box<dyn FnMut() -> String>| {
-            let mut text = label();
-            for _ in 1..length {
-                text = format!("({} {text})", label());
-            }
-            text
-        };
-        let mut r = sample::Random(6);
-        let one = several(
-            Box::new(move || chain(50 + r.below(350), Box::new(|| "a".into()))),
-            100,
-        );
-        measure("chains of 50-400, one label", &one);
-        let mut r = sample::Random(7);
-        let twenty = several(
-            Box::new(move || {
-                let mut own = sample::Random(r.next());
-                let length = 50 + r.below(350);
-                chain(length, Box::new(move || format!("l{}", own.below(20))))
-            }),
-            100,
-        );
-        measure("chains of 50-400, twenty labels", &twenty);
-        let mut r = sample::Random(8);
-        let wide = several(
-            Box::new(move || {
-                let mut text = String::from("(a");
-                for _ in 0..300 {
-                    let (tag, word) = (r.below(10), r.below(1000));
-                    write!(text, " (t{tag} w{word})").unwrap();
-                }
-                text + ")"
-            }),
-            100,
-        );
-        measure("300 children", &wide);
-        measure("one label, 100 nodes", &sample::one_label(&mut random, 100, 100));
-    }
-
-    /// CPU time of this thread where the system tells it (others may use the machine).
-    fn cpu_seconds() -> f64 {
-        let text = std::fs::read_to_string("/proc/thread-self/schedstat");
-        let ns = text.ok().and_then(|t| t.split(' ').next()?.parse::<f64>().ok());
-        ns.unwrap_or(0.0) / 1e9
-    }
-
-    fn measure(name: &str, forest: &Forest) {
-        let (nodes, n) = (forest.nodes(), forest.len());
-        let start = cpu_seconds();
-        let bags = Bags::new(nodes, forest.roots()).unwrap();
-        let engine = Engine::new(nodes, 0.4, &bags, None).unwrap();
-        let build = (cpu_seconds() - start) * 1e3;
-        let best = (0..3).map(|_| {
-            let mut scratch = engine.scratch();
-            let mut gram = vec![0.0; n * n];
-            let start = cpu_seconds();
-            for (x, row) in gram.chunks_mut(n).enumerate() {
-                engine.row(x, &mut scratch, &mut row[..=x]);
-            }
-            cpu_seconds() - start
-        });
-        let rows = best.fold(f64::MAX, f64::min) * 1e9 / (n * (n + 1) / 2) as f64;
-        // Some of the pairs, until there is enough to measure.
-        let mut scratch = elastic::Scratch::default();
-        let (mut n_pairs, mut sum) = (0usize, 0.0);
-        let start = cpu_seconds();
-        while n_pairs < 100_000 && cpu_seconds() - start < 1.0 {
-            for _ in 0..200 {
-                let (x, t) = (n_pairs * 7919 % n, n_pairs * 104_729 % n);
-                sum += engine.pairs.pair::<f64>(x, t, &mut scratch);
-                n_pairs += 1;
-            }
-        }
-        let pairs = (cpu_seconds() - start) * 1e9 / n_pairs as f64;
-        let by_pairs = engine.ways.iter().filter(|&&way| way == Way::Pairs).count();
-        println!(
-            "{name}: {rows:.1} ns a pair by rows, {pairs:.0} by pairs, index {build:.0} ms, \
-             {} + {} entries, {} values, {by_pairs} rows by pairs ({sum:e})",
-            engine.entries.len(),
-            engine.inner_entries.len(),
-            engine.columns.len(),
-        );
-    }
-
-    const SETS: [(&str, &str, usize); 4] = [
-        ("QC", "qc/const_train.tsv.gz", 3),
-        ("GRCT", "qc/dep_train.tsv.gz", 2),
-        ("WSJ", "wsj/wsj.txt.gz", 2),
-        ("WSJs", "wsj/wsj_clean.txt.gz", 2),
-    ];
 }

@@ -39,7 +39,7 @@
 //! distinct subtrees of the columns, and by their pairs, at most a constant times the
 //! grids; the index takes memory by the distinct subtrees and their edges.
 
-use super::counts::{Counts, CountsScratch};
+use super::counts::{Counts, CountsScratch, largest_square};
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::Bags;
 use crate::kernel::partial::{Chains, NONE, Table, Weights, powers};
@@ -1263,7 +1263,8 @@ impl<'a> Builder<'a> {
         }
         let of = |tree| slice(&columns.items, &columns.ends, tree).iter().copied();
         let n = self.columns.len();
-        let counts = Counts::for_rows(n_symbols, of, n, rows.largest())?;
+        let counts =
+            Counts::new(n_symbols, of, n, largest_square(&rows.ends, &rows.items))?;
         let Tally { ends, items } = rows;
         self.engine.bases.push(Base { weight, ends, items, counts });
         Ok(())
@@ -1289,16 +1290,6 @@ impl Tally {
             first = std::mem::replace(end, kept as u32) as usize;
         }
         self.items.truncate(kept);
-    }
-
-    /// The largest Σ count² of a tree.
-    fn largest(&self) -> f64 {
-        let square = |items: &[(u32, u32)]| {
-            items.iter().map(|&(_, count)| f64::from(count) * f64::from(count)).sum()
-        };
-        (0..self.ends.len())
-            .map(|tree| square(slice(&self.items, &self.ends, tree)))
-            .fold(0.0, f64::max)
     }
 }
 
@@ -1348,10 +1339,6 @@ fn lay_out(lists: &[u32], n_lists: usize, ends: &mut Vec<u32>) -> Vec<u32> {
 }
 
 #[cfg(test)]
-#[path = "../../benches/classic/partial.rs"]
-mod classic;
-
-#[cfg(test)]
 mod tests {
     use super::super::Engine as _;
     use super::*;
@@ -1361,7 +1348,6 @@ mod tests {
         Parameters, all_parameters, assert_close, random_trees,
     };
     use crate::kernel::{Pairs, partial};
-    use std::time::Instant;
 
     const USUAL: Parameters =
         Parameters { decay: 0.4, mu: 0.4, leaf_factor: 1.0, max_children: None };
@@ -1631,97 +1617,6 @@ mod tests {
                 assert!((value - score).abs() < 2e-7, "line {x}: {value} {score}");
             }
             before = own;
-        }
-    }
-
-    /// This thread's CPU seconds: wall time says little on a machine that is shared.
-    fn cpu() -> f64 {
-        let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-        stat.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
-    }
-
-    /// Figures for the comments here: `cargo test --release partial -- --ignored
-    /// --nocapture`.
-    #[test]
-    #[ignore = "takes time and tells time"]
-    fn timing() {
-        for (name, file, column) in [
-            ("GRCT", "qc/dep_train.tsv.gz", 2),
-            ("QC", "qc/const_train.tsv.gz", 3),
-            ("WSJ", "wsj/wsj.txt.gz", 2),
-            ("WSJs", "wsj/wsj_clean.txt.gz", 2),
-        ] {
-            let Some(texts) = corpus::real(file, column) else { continue };
-            let forest = parsed(&texts);
-            let started = Instant::now();
-            let bags = Bags::new(forest.nodes(), forest.roots()).unwrap();
-            let engine = USUAL.engine(forest.nodes(), &bags, None);
-            let index = started.elapsed();
-            let n = bags.len();
-            let mut best = f64::INFINITY;
-            for _ in 0..9 {
-                let mut scratch = engine.scratch();
-                let mut row = vec![0.0; n];
-                let started = cpu();
-                for x in 0..n {
-                    engine.row(x, &mut scratch, &mut row[..=x]);
-                }
-                best = best.min(cpu() - started);
-            }
-            let per_pair = best * 1e9 / (n * (n + 1) / 2) as f64;
-            let trees = USUAL.trees(&forest);
-            let mut pairs = partial::Scratch::<f64>::default();
-            let started = cpu();
-            let mut sum = 0.0;
-            for a in 0..500 {
-                for b in 0..=a {
-                    sum += trees.pair(a * 7, b * 7, &mut pairs);
-                }
-            }
-            let single = (cpu() - started) * 1e9 / (500.0 * 501.0 / 2.0);
-            let mut classic = classic::Classic::new(0.4, 0.4);
-            (0..500).for_each(|a| classic.add(forest.nodes(), forest.roots()[a * 7]));
-            let started = cpu();
-            for a in 0..500 {
-                for b in 0..=a {
-                    sum -= classic.pair(a, b);
-                }
-            }
-            let published = (cpu() - started) * 1e9 / (500.0 * 501.0 / 2.0);
-            assert!(sum.abs() < 1e-6, "the sums differ by {sum}");
-            println!(
-                "{name}, ns per pair: published {published:.0}, single {single:.0}, \
-                 rows {per_pair:.2}; index {index:?}"
-            );
-        }
-        for (low, high) in [(25, 50), (100, 200)] {
-            let mut random = Random(1);
-            let wide = |_| {
-                let n = low + random.below(high - low);
-                format!("(S {})", "a ".repeat(n))
-            };
-            let texts: Vec<String> = (0..40).map(wide).collect();
-            let forest = parsed(&texts);
-            let trees = USUAL.trees(&forest);
-            let bags = Bags::new(forest.nodes(), forest.roots()).unwrap();
-            let engine = USUAL.engine(forest.nodes(), &bags, None);
-            let (mut scratch, mut row) = (engine.scratch(), vec![0.0; 40]);
-            let started = Instant::now();
-            for x in 0..40 {
-                engine.row(x, &mut scratch, &mut row[..=x]);
-            }
-            let rows = started.elapsed().as_secs_f64() * 1e6 / 820.0;
-            let started = Instant::now();
-            let mut pairs = partial::Scratch::<f64>::default();
-            for x in 0..40 {
-                for (t, value) in row[..=x].iter_mut().enumerate() {
-                    *value = trees.pair(x, t, &mut pairs);
-                }
-            }
-            let single = started.elapsed().as_secs_f64() * 1e6 / 820.0;
-            println!(
-                "one label, {low}-{high} children: {rows:.2} us, single {single:.2}"
-            );
         }
     }
 }

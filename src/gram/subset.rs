@@ -33,7 +33,7 @@
 
 use std::collections::HashMap;
 
-use super::counts::{Counts, CountsScratch};
+use super::counts::{Counts, CountsScratch, largest_square};
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::{Bags, Number, Scaled};
 use crate::{Nodes, Result};
@@ -552,6 +552,8 @@ struct Builder<'a> {
     /// By production: its number among the columns'.
     group: Vec<u32>,
     list_table: IdTable,
+    /// Per tree: the patterns of its subtrees, with counts.
+    column_patterns: (Vec<u32>, Vec<(u32, u32)>),
     /// Per list: its key (production, position and child's production as hashed).
     list_keys: Vec<(u64, u32)>,
 }
@@ -578,7 +580,7 @@ impl<'a> Builder<'a> {
             row_items: Vec::new(),
             base_ends: Vec::new(),
             base_items: Vec::new(),
-            base: Counts::new(0, counts, 0)?,
+            base: Counts::new(0, counts, 0, 0.0)?,
             patterns: Patterns {
                 of_list: Vec::new(),
                 lists: Vec::new(),
@@ -586,7 +588,7 @@ impl<'a> Builder<'a> {
                 starts: Vec::new(),
                 row_ends: Vec::new(),
                 row_items: Vec::new(),
-                counts: Counts::new(0, counts, 0)?,
+                counts: Counts::new(0, counts, 0, 0.0)?,
             },
             leaves: None,
         };
@@ -599,6 +601,7 @@ impl<'a> Builder<'a> {
             group: vec![NONE; nodes.n_productions()],
             list_table: IdTable::default(),
             list_keys: Vec::new(),
+            column_patterns: (Vec::new(), Vec::new()),
         };
         builder.number_subtrees()?;
         builder.collect_shared();
@@ -822,8 +825,7 @@ impl<'a> Builder<'a> {
             );
             ends.push(new_id(items.len(), "pairs of tree and pattern")?);
         }
-        let of = |tree| slice(&items, &ends, tree).iter().copied();
-        patterns.counts = Counts::new(patterns.lists.len(), of, self.columns.len())?;
+        self.column_patterns = (ends, items);
         Ok(())
     }
 
@@ -923,14 +925,30 @@ impl<'a> Builder<'a> {
     }
 
     fn count_productions(&mut self, symmetric: bool) -> Result<()> {
+        let n = self.columns.len();
+        let engine = &mut self.engine;
+        let largest = if symmetric {
+            0.0
+        } else {
+            largest_square(&engine.base_ends, &engine.base_items)
+        };
         let (ends, items) = if symmetric {
-            (self.engine.base_ends.clone(), self.engine.base_items.clone())
+            (engine.base_ends.clone(), engine.base_items.clone())
         } else {
             self.tally(self.columns)
         };
+        let engine = &mut self.engine;
         let of = |tree| slice(&items, &ends, tree).iter().copied();
-        self.engine.base =
-            Counts::new(self.engine.group_sizes.len(), of, self.columns.len())?;
+        engine.base = Counts::new(engine.group_sizes.len(), of, n, largest)?;
+        let patterns = &mut engine.patterns;
+        let largest = if symmetric {
+            0.0
+        } else {
+            largest_square(&patterns.row_ends, &patterns.row_items)
+        };
+        let (ends, items) = &self.column_patterns;
+        let of = |tree| slice(items, ends, tree).iter().copied();
+        patterns.counts = Counts::new(patterns.lists.len(), of, n, largest)?;
         Ok(())
     }
 
@@ -962,7 +980,6 @@ impl<'a> Builder<'a> {
             let leaves = trees.iter(tree).filter(|(node, _)| nodes.is_leaf(*node));
             leaves.map(|(node, count)| (nodes.label(node).0, count))
         };
-        let counts = Counts::new(n, |tree| of(self.columns, tree), self.columns.len())?;
         let (mut ends, mut items) = (Vec::new(), Vec::new());
         for tree in 0..rows.len() {
             items.extend(
@@ -972,6 +989,9 @@ impl<'a> Builder<'a> {
             );
             ends.push(items.len() as u32);
         }
+        let columns = |tree| of(self.columns, tree);
+        let largest = largest_square(&ends, &items);
+        let counts = Counts::new(n, columns, self.columns.len(), largest)?;
         Ok(Leaves { weight, ends, items, counts })
     }
 }

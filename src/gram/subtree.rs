@@ -26,7 +26,7 @@
 //! A row takes time by the pairs (subtree, column) that match and, for the integers and
 //! the output, by its length. Memory by the distinct subtrees of each tree.
 
-use super::counts::{Counts, CountsScratch};
+use super::counts::{Counts, CountsScratch, largest_square};
 use crate::intern::new_id;
 use crate::kernel::{Bags, subtree};
 use crate::{NodeId, Nodes, Result};
@@ -206,13 +206,15 @@ impl Level {
             let all = trees.iter(tree).map(|(n, count)| (number[n.index()], count));
             all.filter(|item| item.0 != NONE).collect()
         };
-        let of_column = |tree| of(columns, tree).into_iter();
-        let counts = Counts::new(n_symbols as usize, of_column, columns.len())?;
         let (mut ends, mut items) = (Vec::new(), Vec::new());
         for tree in 0..rows.len() {
             items.extend(of(rows, tree));
             ends.push(new_id(items.len(), "subtrees of rows")?);
         }
+        let of_column = |tree| of(columns, tree).into_iter();
+        let (n_symbols, n) = (n_symbols as usize, columns.len());
+        let largest = largest_square(&ends, &items);
+        let counts = Counts::new(n_symbols, of_column, n, largest)?;
         Ok(Self { weight, ends, items, counts })
     }
 }
@@ -261,8 +263,7 @@ mod tests {
     use super::super::Engine as _;
     use super::*;
     use crate::Forest;
-    use crate::corpus;
-    use crate::kernel::{Kernel, Pairs, naive, sample};
+    use crate::kernel::{Kernel, naive, sample};
 
     /// All rows, asked in any order by one worker, to have the very bits of a fresh
     /// worker's, as prefixes (symmetric) or whole.
@@ -338,67 +339,4 @@ mod tests {
         let n = n as f64;
         assert!(close(row[0], 1.4 * n) && close(row[1], 1.4 * n * n), "{row:?}");
     }
-
-    /// ns per pair on real corpora: `cargo test --release --lib gram::subtree -- \
-    /// --ignored --nocapture`.
-    #[test]
-    #[ignore = "a measurement"]
-    fn speed() {
-        for (name, file, column) in SETS {
-            let Some(texts) = corpus::real(file, column) else { continue };
-            let forest = Forest::from_bracket_items(texts.iter().map(String::as_str));
-            let forest = forest.unwrap();
-            for leaf_weight in [0.0, 0.4] {
-                measure(name, &forest, leaf_weight);
-            }
-        }
-    }
-
-    /// CPU time of this thread where the system tells it (others may use the machine).
-    fn cpu_seconds() -> f64 {
-        let text = std::fs::read_to_string("/proc/thread-self/schedstat");
-        let ns = text.ok().and_then(|t| t.split(' ').next()?.parse::<f64>().ok());
-        ns.unwrap_or(0.0) / 1e9
-    }
-
-    fn measure(name: &str, forest: &Forest, leaf_weight: f64) {
-        let (nodes, n) = (forest.nodes(), forest.len());
-        let start = cpu_seconds();
-        let bags = Bags::new(nodes, forest.roots()).unwrap();
-        let engine = Engine::new(nodes, 0.4, leaf_weight, &bags, None).unwrap();
-        let build = (cpu_seconds() - start) * 1e3;
-        let mut gram = vec![0.0; n * n];
-        // One measurement of many runs: the clock ticks every 4 ms, a run takes 6.
-        let start = cpu_seconds();
-        for _ in 0..30 {
-            let mut scratch = engine.scratch();
-            for (x, row) in gram.chunks_mut(n).enumerate() {
-                engine.row(x, &mut scratch, &mut row[..=x]);
-            }
-        }
-        let n_values = 30 * n * (n + 1) / 2;
-        let rows = (cpu_seconds() - start) * 1e9 / n_values as f64;
-        let trees =
-            subtree::Trees::new(nodes, 0.4, leaf_weight, forest.roots()).unwrap();
-        let mut sum = 0.0;
-        let n_pairs = 1_000_000;
-        let start = cpu_seconds();
-        for i in 0..n_pairs {
-            let (x, t) = (i * 7919 % n, i * 104_729 % n);
-            sum += trees.pair::<f64>(x, t, &mut ());
-        }
-        let pairs = (cpu_seconds() - start) * 1e9 / n_pairs as f64;
-        println!(
-            "{name}, leaf_weight {leaf_weight}: {rows:.3} ns a pair by rows, {pairs:.1} by \
-             pairs, index {build:.1} ms, {} in lists ({sum:e})",
-            engine.list_items.len()
-        );
-    }
-
-    const SETS: [(&str, &str, usize); 4] = [
-        ("QC", "qc/const_train.tsv.gz", 3),
-        ("GRCT", "qc/dep_train.tsv.gz", 2),
-        ("WSJ", "wsj/wsj.txt.gz", 2),
-        ("WSJs", "wsj/wsj_clean.txt.gz", 2),
-    ];
 }

@@ -113,9 +113,3 @@ fn sentence(random: &mut Random, size: usize) -> String {
     }
     text + ")"
 }
-
-/// Trees with one label everywhere.
-pub(crate) fn one_label(random: &mut Random, n: usize, size: usize) -> Forest {
-    let trees: Vec<String> = (0..n).map(|_| mixed(random, size, 1)).collect();
-    Forest::from_bracket_items(trees.iter().map(String::as_str)).unwrap()
-}
