@@ -27,6 +27,7 @@ mod store;
 mod subset;
 mod subtree;
 mod team;
+mod vector;
 
 use std::sync::Mutex;
 
