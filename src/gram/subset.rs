@@ -163,7 +163,7 @@ pub(crate) struct Scratch<N> {
     list_len: Vec<u32>,
     /// Per row node of the tree at hand: val_v, as long as a parent needs it.
     vals: Vec<Vec<N>>,
-    spare: Vec<Vec<N>>,
+    spare: Spare<N>,
     /// The same for nodes that touched few, once there are too many of the others.
     folded: HashMap<u32, Vec<(u32, N)>>,
     /// Per row node: parents that have not been computed.
@@ -174,6 +174,15 @@ pub(crate) struct Scratch<N> {
     base: CountsScratch,
     patterns: CountsScratch,
     leaves: CountsScratch,
+}
+
+/// Arrays of values that no node needs at the moment.
+#[derive(Debug)]
+struct Spare<N> {
+    /// λ throughout.
+    clean: Vec<Vec<N>>,
+    /// With values of old: for nodes that start from a pattern.
+    used: Vec<Vec<N>>,
 }
 
 impl Engine {
@@ -209,7 +218,7 @@ impl Engine {
             group_len: vec![0; self.group_sizes.len()],
             list_len: vec![0; self.list_ends.len()],
             vals: vec![Vec::new(); self.row_nodes.len()],
-            spare: Vec::new(),
+            spare: Spare { clean: Vec::new(), used: Vec::new() },
             folded: HashMap::new(),
             parents: vec![0; self.row_nodes.len()],
             extra: vec![N::of(0.0); self.shared_ends.len() - 1],
@@ -308,8 +317,6 @@ impl Engine {
                 parents[edge.child as usize] += 1;
             }
         }
-        // All of one size: growing them as groups grow cost a tenth of the time.
-        let fresh = || vec![decay; self.largest_group as usize];
         for &(number, count) in items {
             let node = self.row_nodes[number as usize];
             if node.is_preterminal || node.group == NONE {
@@ -332,8 +339,7 @@ impl Engine {
                 }
                 continue;
             }
-            let mut own = spare.pop().unwrap_or_else(fresh);
-            self.start(node, group_len, &mut own);
+            let mut own = self.start(node, group_len, spare);
             for edge in edges {
                 let child = edge.child as usize;
                 if edge.list != NONE && !self.is_done(node, edge.list) {
@@ -346,8 +352,7 @@ impl Engine {
                         walk_preterminal(list, &mut own, decay, &mut sink);
                     } else if let Some(few) = folded.get(&edge.child) {
                         let child = self.row_nodes[child];
-                        let mut all = spare.pop().unwrap_or_else(fresh);
-                        self.start(child, group_len, &mut all);
+                        let mut all = self.start(child, group_len, spare);
                         for &(u, c) in few {
                             all[u as usize] = c;
                         }
@@ -390,42 +395,54 @@ impl Engine {
         }
     }
 
-    /// Makes a row node's values λ again, all of them or those that its lists touched,
-    /// whichever is less, and keeps them for another node.
+    /// Keeps a row node's values for another node: λ again, all of them or those that its
+    /// lists touched, whichever is less; as they are if they came from a pattern.
     fn give_back<N: Number>(
         &self,
         number: u32,
         mut used: Vec<N>,
         group_len: &[u32],
         list_len: &[u32],
-        spare: &mut Vec<Vec<N>>,
+        spare: &mut Spare<N>,
     ) {
         let decay = N::of(self.decay);
         if used.is_empty() {
             return;
         }
         let node = self.row_nodes[number as usize];
+        if node.pattern != NONE {
+            return spare.used.push(used);
+        }
         let len = group_len[node.group as usize];
-        if node.pattern == NONE && self.touched(number, list_len) < len / 4 {
+        if self.touched(number, list_len) < len / 4 {
             for entry in self.lists_of(number, list_len).flatten() {
                 used[entry.u as usize] = decay;
             }
         } else {
             used[..len as usize].fill(decay);
         }
-        spare.push(used);
+        spare.clean.push(used);
     }
 
-    /// Gives a node's values, λ so far, its pattern if it has one.
-    fn start<N: Number>(&self, node: RowNode, group_len: &[u32], own: &mut [N]) {
-        if node.pattern != NONE {
-            let len = group_len[node.group as usize] as usize;
-            for (own, &value) in
-                own[..len].iter_mut().zip(self.patterns.values(node.pattern))
-            {
-                *own = N::of(value);
-            }
+    /// The values that a node starts from: its pattern if it has one, else λ.
+    fn start<N: Number>(
+        &self,
+        node: RowNode,
+        group_len: &[u32],
+        spare: &mut Spare<N>,
+    ) -> Vec<N> {
+        // All arrays are of one size: growing them as groups grow cost a tenth of the time.
+        let fresh = || vec![N::of(self.decay); self.largest_group as usize];
+        if node.pattern == NONE {
+            return spare.clean.pop().unwrap_or_else(fresh);
         }
+        let mut own = spare.used.pop().unwrap_or_else(fresh);
+        let len = group_len[node.group as usize] as usize;
+        let values = self.patterns.values(node.pattern);
+        for (own, &value) in own[..len].iter_mut().zip(values) {
+            *own = N::of(value);
+        }
+        own
     }
 
     /// Whether the pattern that a node starts from is that of this list.
