@@ -334,9 +334,7 @@ impl Engine {
                 let list = &self.lists[start..start + list_len[list as usize] as usize];
                 let count = decay * N::of(f64::from(count));
                 let mut sink = Sink { row, extra, touched, count };
-                for entry in list {
-                    sink.add(entry.slot, vals[child as usize][entry.child as usize]);
-                }
+                walk_root(list, &vals[child as usize], &mut sink);
                 continue;
             }
             let mut own = self.start(node, group_len, spare);
@@ -492,25 +490,15 @@ struct Sink<'a, N> {
     count: N,
 }
 
-impl<N: Number> Sink<'_, N> {
-    #[inline]
-    fn add(&mut self, slot: u32, d: N) {
-        if let Some(value) = self.row.get_mut(slot as usize) {
-            *value = *value + self.count * d;
-        } else {
-            self.add_shared(slot, d);
-        }
+/// Adds to what a subtree of several trees passes on to them at the end of the row.
+#[inline(never)]
+fn add_shared<N: Number>(slot: u32, d: N, extra: &mut [N], touched: &mut Vec<u32>) {
+    let number = !slot;
+    let value = &mut extra[number as usize];
+    if *value == N::of(0.0) {
+        touched.push(number);
     }
-
-    #[inline(never)]
-    fn add_shared(&mut self, slot: u32, d: N) {
-        let number = !slot;
-        let value = &mut self.extra[number as usize];
-        if *value == N::of(0.0) {
-            self.touched.push(number);
-        }
-        *value = *value + self.count * d;
-    }
+    *value = *value + d;
 }
 
 /// Walks a list: `own` is C of the row's node, as far as its children were taken, and
@@ -518,11 +506,28 @@ impl<N: Number> Sink<'_, N> {
 /// in registers.
 #[inline(never)]
 fn walk<N: Number>(list: &[Entry], own: &mut [N], child: &[N], sink: &mut Sink<'_, N>) {
+    let (row, count) = (&mut *sink.row, sink.count);
     for entry in list {
         let c = &mut own[entry.u as usize];
         let d = *c * child[entry.child as usize];
         *c = *c + d;
-        sink.add(entry.slot, d);
+        match row.get_mut(entry.slot as usize) {
+            Some(value) => *value = *value + count * d,
+            None => add_shared(entry.slot, count * d, sink.extra, sink.touched),
+        }
+    }
+}
+
+/// As [`walk`], for a root without other inner children.
+#[inline(never)]
+fn walk_root<N: Number>(list: &[Entry], child: &[N], sink: &mut Sink<'_, N>) {
+    let (row, count) = (&mut *sink.row, sink.count);
+    for entry in list {
+        let d = count * child[entry.child as usize];
+        match row.get_mut(entry.slot as usize) {
+            Some(value) => *value = *value + d,
+            None => add_shared(entry.slot, d, sink.extra, sink.touched),
+        }
     }
 }
 
@@ -534,11 +539,15 @@ fn walk_preterminal<N: Number>(
     decay: N,
     sink: &mut Sink<'_, N>,
 ) {
+    let (row, count) = (&mut *sink.row, sink.count);
     for entry in list {
         let c = &mut own[entry.u as usize];
         let d = *c * decay;
         *c = *c + d;
-        sink.add(entry.slot, d);
+        match row.get_mut(entry.slot as usize) {
+            Some(value) => *value = *value + count * d,
+            None => add_shared(entry.slot, count * d, sink.extra, sink.touched),
+        }
     }
 }
 
