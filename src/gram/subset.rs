@@ -161,13 +161,13 @@ pub(crate) struct Scratch<N> {
     /// Per production, per list: subtrees that stand in those trees.
     group_len: Vec<u32>,
     list_len: Vec<u32>,
-    /// Per row node of the tree at hand: val_v, as long as a parent needs it.
+    /// Per node of the tree at hand: C(v, ...), as long as a parent needs it.
     vals: Vec<Vec<N>>,
     spare: Spare<N>,
     /// The same for nodes that touched few, once there are too many of the others.
     folded: HashMap<u32, Vec<(u32, N)>>,
-    /// Per row node: parents that have not been computed.
-    parents: Vec<u32>,
+    /// Per row node: parents that have not been computed, and its place in the tree.
+    parents: Vec<(u32, u32)>,
     /// Per shared subtree: what it adds to each of its trees; zero between rows.
     extra: Vec<N>,
     touched: Vec<u32>,
@@ -217,10 +217,10 @@ impl Engine {
             revealed: 0,
             group_len: vec![0; self.group_sizes.len()],
             list_len: vec![0; self.list_ends.len()],
-            vals: vec![Vec::new(); self.row_nodes.len()],
+            vals: Vec::new(),
             spare: Spare { clean: Vec::new(), used: Vec::new() },
             folded: HashMap::new(),
-            parents: vec![0; self.row_nodes.len()],
+            parents: vec![(0, 0); self.row_nodes.len()],
             extra: vec![N::of(0.0); self.shared_ends.len() - 1],
             touched: Vec::new(),
             base: self.base.scratch(),
@@ -312,21 +312,25 @@ impl Engine {
         let (group_len, list_len) = (&scratch.group_len, &scratch.list_len);
         let mut live = 0;
         let items = slice(&self.row_items, &self.row_ends, x);
-        for &(number, _) in items {
+        if vals.len() < items.len() {
+            vals.resize_with(items.len(), Vec::new);
+        }
+        for (place, &(number, _)) in items.iter().enumerate() {
+            parents[number as usize] = (0, place as u32);
             for edge in self.edges(number) {
-                parents[edge.child as usize] += 1;
+                parents[edge.child as usize].0 += 1;
             }
         }
-        for &(number, count) in items {
+        for (place, &(number, count)) in items.iter().enumerate() {
             let node = self.row_nodes[number as usize];
             if node.is_preterminal || node.group == NONE {
                 continue;
             }
             let edges = self.edges(number);
             if let [Edge { list, child }] = *edges
-                && parents[number as usize] == 0
+                && parents[number as usize].0 == 0
                 && list != NONE
-                && !vals[child as usize].is_empty()
+                && !vals[parents[child as usize].1 as usize].is_empty()
             {
                 // A root with one inner child, `(ROOT (S ...))`: nobody asks for its
                 // values. On question trees this is half of all visits.
@@ -334,7 +338,8 @@ impl Engine {
                 let list = &self.lists[start..start + list_len[list as usize] as usize];
                 let count = decay * N::of(f64::from(count));
                 let mut sink = Sink { row, extra, touched, count };
-                walk_root(list, &vals[child as usize], &mut sink);
+                let child = &vals[parents[child as usize].1 as usize];
+                walk_root(list, child, &mut sink);
                 continue;
             }
             let mut own = self.start(node, group_len, spare);
@@ -357,12 +362,14 @@ impl Engine {
                         walk(list, &mut own, &all, &mut sink);
                         self.give_back(edge.child, all, group_len, list_len, spare);
                     } else {
-                        walk(list, &mut own, &vals[child], &mut sink);
+                        let child = &vals[parents[child].1 as usize];
+                        walk(list, &mut own, child, &mut sink);
                     }
                 }
-                parents[child] -= 1;
-                if parents[child] == 0 {
-                    let used = std::mem::take(&mut vals[child]);
+                let (left, child) = &mut parents[child];
+                *left -= 1;
+                if *left == 0 {
+                    let used = std::mem::take(&mut vals[*child as usize]);
                     live -= usize::from(!used.is_empty());
                     self.give_back(edge.child, used, group_len, list_len, spare);
                     if !folded.is_empty() {
@@ -381,15 +388,14 @@ impl Engine {
                 continue;
             }
             live += 1;
-            vals[number as usize] = own;
+            vals[place] = own;
         }
         folded.clear();
         // The root has no parent, nor has what stands below a production that no column
         // has.
-        for &(number, _) in items {
-            let used = std::mem::take(&mut vals[number as usize]);
+        for (place, &(number, _)) in items.iter().enumerate() {
+            let used = std::mem::take(&mut vals[place]);
             self.give_back(number, used, group_len, list_len, spare);
-            parents[number as usize] = 0;
         }
     }
 
@@ -623,7 +629,7 @@ impl<'a> Builder<'a> {
             columns,
             engine,
             number: vec![NONE; nodes.len()],
-            column: Vec::new(),
+            column: Vec::with_capacity(nodes.len()),
             group: vec![NONE; nodes.n_productions()],
             list_table: IdTable::default(),
             list_keys: Vec::new(),
@@ -958,14 +964,18 @@ impl<'a> Builder<'a> {
         } else {
             largest_square(&engine.base_ends, &engine.base_items)
         };
+        let tallied;
         let (ends, items) = if symmetric {
-            (engine.base_ends.clone(), engine.base_items.clone())
+            (&self.engine.base_ends, &self.engine.base_items)
         } else {
-            self.tally(self.columns)
+            tallied = self.tally(self.columns);
+            (&tallied.0, &tallied.1)
         };
+        let of = |tree| slice(items, ends, tree).iter().copied();
+        let n_groups = self.engine.group_sizes.len();
+        let base = Counts::new(n_groups, of, n, largest)?;
         let engine = &mut self.engine;
-        let of = |tree| slice(&items, &ends, tree).iter().copied();
-        engine.base = Counts::new(engine.group_sizes.len(), of, n, largest)?;
+        engine.base = base;
         let patterns = &mut engine.patterns;
         let largest = if symmetric {
             0.0
