@@ -76,6 +76,7 @@ struct RowNode {
     edges: u32,
     /// The pattern its values start from, or NONE.
     pattern: u32,
+    /// Without inner children.
     is_preterminal: bool,
 }
 
@@ -798,11 +799,11 @@ impl<'a> Builder<'a> {
 
     /// Chooses lists of preterminal children that are long for their production.
     fn find_patterns(&mut self) -> Result<()> {
-        let nodes = self.nodes;
         let mut has_preterminal = vec![false; self.engine.group_sizes.len()];
-        for (node, &number) in self.number.iter().enumerate() {
-            if number != NONE && nodes.is_preterminal(crate::NodeId(node as u32)) {
-                has_preterminal[self.column[number as usize].group as usize] = true;
+        for (number, column) in self.column.iter().enumerate() {
+            let ends = &self.engine.column_edge_ends;
+            if slice(&self.engine.column_edges, ends, number).is_empty() {
+                has_preterminal[column.group as usize] = true;
             }
         }
         let engine = &mut self.engine;
@@ -923,19 +924,27 @@ impl<'a> Builder<'a> {
         row_number: Option<&Vec<u32>>,
     ) -> Result<()> {
         let nodes = self.nodes;
+        let first = self.engine.edges.len();
         let (mut longest, mut pattern) = (0, NONE);
         for (position, child) in nodes.children(node).iter().enumerate() {
             let Some(production) = nodes.production(*child) else { continue };
-            let number = row_number.unwrap_or(&self.number)[child.index()];
-            let child_group = self.group[production.index()];
-            let list = if group == NONE || child_group == NONE {
-                NONE
+            let (number, list) = if let Some(numbers) = row_number {
+                let child_group = self.group[production.index()];
+                let list = if group == NONE || child_group == NONE {
+                    NONE
+                } else {
+                    self.list(group, position, child_group, false)?
+                };
+                (numbers[child.index()], list)
             } else {
-                self.list(group, position, child_group, false)?
+                // The columns' nodes have the same numbers, and edges in the same order.
+                let list = self.engine.column_edges[self.engine.edges.len()];
+                (self.number[child.index()], list)
             };
             self.engine.edges.push(Edge { list, child: number });
             // The longest of the patterns that fit saves most.
-            let fits = list != NONE && nodes.is_preterminal(*child);
+            let fits =
+                list != NONE && self.engine.row_nodes[number as usize].is_preterminal;
             if fits && self.engine.patterns.of_list[list as usize] != NONE {
                 let start = list
                     .checked_sub(1)
@@ -951,7 +960,7 @@ impl<'a> Builder<'a> {
             group,
             edges: new_id(self.engine.edges.len(), "edges")?,
             pattern,
-            is_preterminal: nodes.is_preterminal(node),
+            is_preterminal: self.engine.edges.len() == first,
         });
         Ok(())
     }
