@@ -36,7 +36,7 @@ use std::collections::HashMap;
 use super::counts::{Counts, CountsScratch, largest_square};
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::{Bags, Number, Scaled};
-use crate::{Nodes, Result};
+use crate::{NodeId, Nodes, ProductionId, Result};
 
 /// "No number": not among the columns, or a leaf.
 const NONE: u32 = u32::MAX;
@@ -573,6 +573,8 @@ struct Column {
     local: u32,
     /// A tree, or the complement of a number among the shared.
     slot: u32,
+    /// Without inner children.
+    is_preterminal: bool,
 }
 
 struct Builder<'a> {
@@ -582,6 +584,9 @@ struct Builder<'a> {
     /// By node: its number among the columns' subtrees.
     number: Vec<u32>,
     column: Vec<Column>,
+    /// Per tree: the numbers of its subtrees, with counts.
+    ends: Vec<u32>,
+    items: Vec<(u32, u32)>,
     /// By production: its number among the columns'.
     group: Vec<u32>,
     list_table: IdTable,
@@ -631,6 +636,8 @@ impl<'a> Builder<'a> {
             engine,
             number: vec![NONE; nodes.len()],
             column: Vec::with_capacity(nodes.len()),
+            ends: Vec::with_capacity(columns.len()),
+            items: Vec::new(),
             group: vec![NONE; nodes.n_productions()],
             list_table: IdTable::default(),
             list_keys: Vec::new(),
@@ -646,77 +653,83 @@ impl<'a> Builder<'a> {
     /// Numbers the columns' subtrees by first tree, children first.
     fn number_subtrees(&mut self) -> Result<()> {
         for tree in 0..self.columns.len() {
-            for &node in self.columns.nodes(tree) {
+            for (node, count) in self.columns.iter(tree) {
                 let Some(production) = self.nodes.production(node) else { continue };
-                if self.number[node.index()] != NONE {
-                    continue;
+                let known = self.number[node.index()];
+                if known == NONE {
+                    let number = self.add_column(node, production, tree)?;
+                    self.items.push((number, count));
+                } else {
+                    self.items.push((known, count));
                 }
-                let group = &mut self.group[production.index()];
-                if *group == NONE {
-                    *group = self.engine.group_sizes.len() as u32;
-                    self.engine.group_sizes.push(0);
-                }
-                let size = &mut self.engine.group_sizes[*group as usize];
-                self.number[node.index()] = new_id(self.column.len(), "subtrees")?;
-                self.engine.column_groups.push(*group);
-                self.column.push(Column {
-                    group: *group,
-                    local: *size,
-                    slot: tree as u32,
-                });
-                *size += 1;
             }
+            self.ends.push(new_id(self.items.len(), "subtrees, tree by tree")?);
             self.engine.tree_ends.push(self.column.len() as u32);
         }
         Ok(())
+    }
+
+    fn add_column(
+        &mut self,
+        node: NodeId,
+        production: ProductionId,
+        tree: usize,
+    ) -> Result<u32> {
+        let group = &mut self.group[production.index()];
+        if *group == NONE {
+            *group = self.engine.group_sizes.len() as u32;
+            self.engine.group_sizes.push(0);
+        }
+        let size = &mut self.engine.group_sizes[*group as usize];
+        let number = new_id(self.column.len(), "subtrees")?;
+        self.number[node.index()] = number;
+        self.engine.column_groups.push(*group);
+        let inner = |child: &NodeId| self.number[child.index()] != NONE;
+        let is_preterminal = !self.nodes.children(node).iter().any(inner);
+        let slot = tree as u32;
+        self.column.push(Column { group: *group, local: *size, slot, is_preterminal });
+        *size += 1;
+        Ok(number)
     }
 
     /// Finds subtrees that stand more than once, and lists where. Preterminals are left
     /// out: no list has them.
     fn collect_shared(&mut self) {
         let mut times = vec![0u32; self.column.len()];
-        for tree in 0..self.columns.len() {
-            for (node, count) in self.columns.iter(tree) {
-                let number = self.number[node.index()];
-                if number != NONE {
-                    let times = &mut times[number as usize];
-                    *times += if count > 1 { 2 } else { 1 };
-                }
-            }
+        for &(number, count) in &self.items {
+            times[number as usize] += if count > 1 { 2 } else { 1 };
         }
         // From here on: the number among the shared, or NONE.
-        let mut n_shared = 0;
+        let mut ends = vec![0u32];
         for (column, times) in self.column.iter_mut().zip(&mut times) {
-            if *times > 1 {
-                column.slot = !n_shared;
-                *times = n_shared;
-                n_shared += 1;
+            if *times > 1 && !column.is_preterminal {
+                let number = ends.len() as u32 - 1;
+                column.slot = !number;
+                ends.push(*times); // at least as many as there are trees
+                *times = number;
             } else {
                 *times = NONE;
             }
         }
         let shared_of = times;
-        let mut ends = vec![0u32; n_shared as usize + 1];
-        let each = |f: &mut dyn FnMut(usize, u32, u32)| {
-            for tree in 0..self.columns.len() {
-                for (node, count) in self.columns.iter(tree) {
-                    let number = self.number[node.index()];
-                    if number != NONE && shared_of[number as usize] != NONE {
-                        f(shared_of[number as usize] as usize, tree as u32, count);
-                    }
+        let mut at = Vec::with_capacity(ends.len());
+        let mut end = 0;
+        for len in &mut ends {
+            end += *len;
+            at.push(end);
+            *len = end;
+        }
+        let mut items = vec![(NONE, 0); end as usize];
+        for tree in 0..self.ends.len() {
+            for &(number, count) in slice(&self.items, &self.ends, tree) {
+                let shared = shared_of[number as usize];
+                if shared != NONE {
+                    let at = &mut at[shared as usize];
+                    items[*at as usize] = (tree as u32, count);
+                    *at += 1;
                 }
             }
-        };
-        each(&mut |shared, _, _| ends[shared + 1] += 1);
-        for shared in 0..n_shared as usize {
-            ends[shared + 1] += ends[shared];
         }
-        let mut at = ends.clone();
-        let mut items = vec![(0, 0); ends[n_shared as usize] as usize];
-        each(&mut |shared, tree, count| {
-            items[at[shared] as usize] = (tree, count);
-            at[shared] += 1;
-        });
         self.engine.shared_ends = ends;
         self.engine.shared = items;
     }
@@ -747,10 +760,10 @@ impl<'a> Builder<'a> {
 
     fn build_lists(&mut self) -> Result<()> {
         // The columns in the order of their numbers.
-        let mut order = vec![crate::NodeId(0); self.column.len()];
+        let mut order = vec![NodeId(0); self.column.len()];
         for (node, &number) in self.number.iter().enumerate() {
             if number != NONE {
-                order[number as usize] = crate::NodeId(node as u32);
+                order[number as usize] = NodeId(node as u32);
             }
         }
         let mut children = Vec::new();
@@ -800,11 +813,8 @@ impl<'a> Builder<'a> {
     /// Chooses lists of preterminal children that are long for their production.
     fn find_patterns(&mut self) -> Result<()> {
         let mut has_preterminal = vec![false; self.engine.group_sizes.len()];
-        for (number, column) in self.column.iter().enumerate() {
-            let ends = &self.engine.column_edge_ends;
-            if slice(&self.engine.column_edges, ends, number).is_empty() {
-                has_preterminal[column.group as usize] = true;
-            }
+        for column in self.column.iter().filter(|column| column.is_preterminal) {
+            has_preterminal[column.group as usize] = true;
         }
         let engine = &mut self.engine;
         let patterns = &mut engine.patterns;
@@ -833,17 +843,12 @@ impl<'a> Builder<'a> {
         let (mut ends, mut items) = (Vec::new(), Vec::new());
         let mut tally = vec![0u32; patterns.lists.len()];
         let mut met = Vec::new();
-        for tree in 0..self.columns.len() {
-            for (node, count) in self.columns.iter(tree) {
-                let number = self.number[node.index()];
-                if number == NONE {
-                    continue;
-                }
-                for &list in slice(
-                    &engine.column_edges,
-                    &engine.column_edge_ends,
-                    number as usize,
-                ) {
+        let lists = |number: u32| {
+            slice(&engine.column_edges, &engine.column_edge_ends, number as usize)
+        };
+        for tree in 0..self.ends.len() {
+            for &(number, count) in slice(&self.items, &self.ends, tree) {
+                for &list in lists(number) {
                     let pattern = patterns.of_list[list as usize];
                     if pattern != NONE {
                         if tally[pattern as usize] == 0 {
@@ -863,63 +868,88 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(mut self, leaf_weight: f64, rows: Option<&Bags>) -> Result<Engine> {
-        let symmetric = rows.is_none();
-        let rows = rows.unwrap_or(self.columns);
-        // Row subtrees have numbers of their own: rows need not be columns.
-        let mut row_number = vec![NONE; if symmetric { 0 } else { self.nodes.len() }];
-        let mut tally = vec![0u32; self.engine.group_sizes.len()];
-        let mut base = Vec::new();
-        for tree in 0..rows.len() {
-            for (node, count) in rows.iter(tree) {
-                let Some(production) = self.nodes.production(node) else { continue };
-                let known = if symmetric {
-                    self.number[node.index()]
-                } else {
-                    row_number[node.index()]
-                };
-                let next = self.engine.row_nodes.len() as u32;
-                let number = if known == NONE { next } else { known };
-                if number == next {
-                    if !symmetric {
-                        row_number[node.index()] = number;
-                    }
-                    let numbers = if symmetric { None } else { Some(&row_number) };
-                    self.add_row_node(node, self.group[production.index()], numbers)?;
-                }
-                self.engine.row_items.push((number, count));
-                let pattern = self.engine.row_nodes[number as usize].pattern;
-                if pattern != NONE {
-                    self.engine.patterns.row_items.push((pattern, count));
-                }
-                let group = self.group[production.index()];
-                if group != NONE {
-                    if tally[group as usize] == 0 {
-                        base.push(group);
-                    }
-                    tally[group as usize] += count;
-                }
-            }
-            self.engine.row_ends.push(new_id(self.engine.row_items.len(), "subtrees")?);
-            let patterns = &mut self.engine.patterns;
-            patterns.row_ends.push(patterns.row_items.len() as u32);
-            for group in base.drain(..) {
-                let count = std::mem::take(&mut tally[group as usize]);
-                self.engine.base_items.push((group, count));
-            }
-            self.engine.base_ends.push(self.engine.base_items.len() as u32);
+        match rows {
+            None => self.take_columns_as_rows()?,
+            Some(rows) => self.number_rows(rows)?,
         }
+        self.list_row_productions()?;
         self.engine.largest_group =
             self.engine.group_sizes.iter().copied().max().unwrap_or(0);
-        self.count_productions(symmetric)?;
+        self.count_productions(rows.is_none())?;
         if leaf_weight > 0.0 {
+            let rows = rows.unwrap_or(self.columns);
             self.engine.leaves = Some(self.count_leaves(leaf_weight, rows)?);
         }
         Ok(self.engine)
     }
 
+    /// Rows that are the columns: nodes have the columns' numbers.
+    fn take_columns_as_rows(&mut self) -> Result<()> {
+        let mut order = vec![NodeId(0); self.column.len()];
+        for (node, &number) in self.number.iter().enumerate() {
+            if number != NONE {
+                order[number as usize] = NodeId(node as u32);
+            }
+        }
+        for (number, node) in order.into_iter().enumerate() {
+            self.add_row_node(node, self.column[number].group, None)?;
+        }
+        self.engine.row_items = std::mem::take(&mut self.items);
+        self.engine.row_ends = std::mem::take(&mut self.ends);
+        Ok(())
+    }
+
+    /// Rows that are other trees: their nodes have numbers of their own.
+    fn number_rows(&mut self, rows: &Bags) -> Result<()> {
+        let mut numbers = vec![NONE; self.nodes.len()];
+        for tree in 0..rows.len() {
+            for (node, count) in rows.iter(tree) {
+                let Some(production) = self.nodes.production(node) else { continue };
+                if numbers[node.index()] == NONE {
+                    numbers[node.index()] = self.engine.row_nodes.len() as u32;
+                    self.add_row_node(
+                        node,
+                        self.group[production.index()],
+                        Some(&numbers),
+                    )?;
+                }
+                self.engine.row_items.push((numbers[node.index()], count));
+            }
+            self.engine.row_ends.push(new_id(self.engine.row_items.len(), "subtrees")?);
+        }
+        Ok(())
+    }
+
+    /// What rows' trees have of productions and of patterns.
+    fn list_row_productions(&mut self) -> Result<()> {
+        let engine = &mut self.engine;
+        let mut tally = vec![0u32; engine.group_sizes.len()];
+        let mut met = Vec::new();
+        for tree in 0..engine.row_ends.len() {
+            for &(number, count) in slice(&engine.row_items, &engine.row_ends, tree) {
+                let RowNode { group, pattern, .. } = engine.row_nodes[number as usize];
+                if pattern != NONE {
+                    engine.patterns.row_items.push((pattern, count));
+                }
+                if group != NONE {
+                    if tally[group as usize] == 0 {
+                        met.push(group);
+                    }
+                    tally[group as usize] += count;
+                }
+            }
+            let counted =
+                met.drain(..).map(|g| (g, std::mem::take(&mut tally[g as usize])));
+            engine.base_items.extend(counted);
+            engine.base_ends.push(new_id(engine.base_items.len(), "productions")?);
+            engine.patterns.row_ends.push(engine.patterns.row_items.len() as u32);
+        }
+        Ok(())
+    }
+
     fn add_row_node(
         &mut self,
-        node: crate::NodeId,
+        node: NodeId,
         group: u32,
         row_number: Option<&Vec<u32>>,
     ) -> Result<()> {
