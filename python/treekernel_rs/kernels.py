@@ -211,7 +211,9 @@ class SubtreeKernel(TreeKernel):
     def __init__(
         self, decay: float = 0.4, *, leaf_weight: float = 0.0, normalize: bool = False
     ) -> None:
-        core = _core.Kernel.subtree(_real("decay", decay), _real("leaf_weight", leaf_weight))
+        core = _core.Kernel.subtree(
+            _real("decay", decay), _real("leaf_weight", leaf_weight)
+        )
         self._remember(
             core, decay=decay, leaf_weight=leaf_weight, normalize=_flag(normalize)
         )
