@@ -10,7 +10,7 @@ array([[1.584, 0.96 ],
 """
 
 from treekernel_rs import datasets
-from treekernel_rs._core import Forest, ParseError, Tree, __version__
+from treekernel_rs._core import Forest, KernelRows, ParseError, Tree, __version__
 from treekernel_rs.kernels import (
     ElasticTreeKernel,
     PartialTreeKernel,
@@ -21,6 +21,7 @@ from treekernel_rs.kernels import (
 __all__ = [
     "ElasticTreeKernel",
     "Forest",
+    "KernelRows",
     "ParseError",
     "PartialTreeKernel",
     "SubsetTreeKernel",

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "Forest",
     "Kernel",
+    "KernelRows",
     "ParseError",
     "Tree",
     "TreeIterator",
@@ -114,6 +115,16 @@ class Kernel:
     def diagonal(
         self, x: Any, normalize: bool, n_jobs: int | None
     ) -> tuple[NDArray[np.float64], list[int]]: ...
+    def rows(
+        self, x: Any, normalize: bool, n_jobs: int | None
+    ) -> tuple[KernelRows, list[int]]: ...
     def pair(self, a: Any, b: Any, normalize: bool) -> float: ...
+
+@final
+class KernelRows:
+    def __len__(self) -> int: ...
+    def __getitem__(
+        self, index: SupportsIndex | slice | ArrayLike, /
+    ) -> NDArray[np.float64]: ...
 
 def as_forest(trees: Any) -> Forest: ...

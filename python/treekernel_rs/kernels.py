@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+    from treekernel_rs._core import KernelRows
+
     Trees = _core.Forest | Sequence[str | bytes] | Sequence[_core.Tree]
     Progress = Callable[[int, int], object]
 
@@ -167,6 +169,44 @@ class TreeKernel:
         )
         _warn_of_zeros(zeros, "X")
         return values
+
+    def rows(self, X: Trees, *, n_jobs: int | None = None) -> KernelRows:
+        """Make the rows of the matrix of X with itself ready to be asked for.
+
+        For a solver or a nearest-neighbour search that does not hold the matrix: the
+        trees are indexed once, and normalised rows need no self-kernels later.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+        n_jobs : int, optional
+            Threads for self-kernels and for several rows at once, as in `gram`.
+
+        Returns
+        -------
+        KernelRows
+            ``rows[i]`` is row ``i`` of ``k(X, X)``, ``rows[indices]`` some of its rows.
+
+        Raises
+        ------
+        OverflowError
+            By ``rows[i]``, if a value is too large; names the two trees.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(A a)"]
+        >>> rows = tk.SubsetTreeKernel(0.4).rows(X)
+        >>> len(rows), rows[2].tolist()
+        (3, [0.4, 0.4, 0.4])
+        >>> rows[[0, 1]].round(3)
+        array([[1.584, 0.96 , 0.4  ],
+               [0.96 , 1.584, 0.4  ]])
+        """
+        rows, zeros = self._core.rows(_core.as_forest(X), self.normalize, _jobs(n_jobs))
+        _warn_of_zeros(zeros, "X", stacklevel=3)
+        return rows
 
     def pair(self, a: _core.Tree | str | object, b: _core.Tree | str | object) -> float:
         """Compute the kernel of two trees.
@@ -393,14 +433,14 @@ def _check_out(out: object, shape: tuple[int, int], dtype: DTypeLike) -> None:
         raise ValueError(msg)
 
 
-def _warn_of_zeros(trees: list[int], name: str) -> None:
+def _warn_of_zeros(trees: list[int], name: str, stacklevel: int = 4) -> None:
     if trees:
         shown = ", ".join(map(str, trees[:10])) + (", ..." if len(trees) > 10 else "")
         warnings.warn(
             f"the kernel of {len(trees)} of the trees of {name} with themselves is 0, so "
             f"their normalised kernels are 0, too: {shown}",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 

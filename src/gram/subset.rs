@@ -743,7 +743,8 @@ impl<'a> Builder<'a> {
         insert: bool,
     ) -> Result<u32> {
         let key = (u64::from(group) << 32 | u64::from(child), position as u32);
-        let hash = (mix(key.0, u64::from(key.1)) >> 8) as u32;
+        // Two steps: one would let ascending children at ascending positions collide.
+        let hash = (mix(mix(1, key.0), u64::from(key.1)) >> 8) as u32;
         if let Some(list) =
             self.list_table.find(hash, |l| self.list_keys[l as usize] == key)
         {
