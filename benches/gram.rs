@@ -124,7 +124,8 @@ fn packed(kernel: &Kernel, forest: &Forest, n_jobs: usize) -> f64 {
             rows.push(Mutex::new(row));
             rest = more;
         }
-        let store = |i: usize, row: &[f64]| rows[i].lock().unwrap().copy_from_slice(row);
+        let store =
+            |i: usize, row: &[f64]| rows[i].lock().unwrap().copy_from_slice(row);
         gram::for_each_row(kernel, forest, options(n_jobs), store, &mut |_, _| Ok(()))
             .expect("small values");
     })
@@ -155,9 +156,14 @@ fn matrices(name: &str, trees: &[String]) {
         let lower = packed(&kernel, &all, 1) / pairs;
         let mut full = |n_jobs| {
             let run = || {
-                gram::fill(&kernel, &all, None, options(n_jobs), &mut out, &mut |_, _| {
-                    Ok(())
-                })
+                gram::fill(
+                    &kernel,
+                    &all,
+                    None,
+                    options(n_jobs),
+                    &mut out,
+                    &mut |_, _| Ok(()),
+                )
                 .expect("small values");
             };
             best(run) / pairs
@@ -181,7 +187,11 @@ fn worst_cases() {
     let cases = [
         ("SST one production, 31 inner nodes", SST, worst::one_production(1, 50, 31)),
         ("SST one production, 127 inner nodes", SST, worst::one_production(1, 20, 127)),
-        ("SST chains 50-400, same leaf", SST, worst::chains(1, 20, 50..=400, Leaves::Same)),
+        (
+            "SST chains 50-400, same leaf",
+            SST,
+            worst::chains(1, 20, 50..=400, Leaves::Same),
+        ),
         (
             "SST chains 50-400, different leaves",
             SST,
@@ -192,9 +202,17 @@ fn worst_cases() {
         ("PT 25-50 children, one label", PT, worst::bushes(1, 30, 25..=50, 1)),
         ("PT 25-50 children, 20 labels", PT, worst::bushes(1, 30, 25..=50, 20)),
         ("PT 100-200 children, one label", PT, worst::bushes(1, 10, 100..=200, 1)),
-        ("ET chains 50-400, same leaf", ET, worst::chains(1, 8, 50..=400, Leaves::Same)),
+        (
+            "ET chains 50-400, same leaf",
+            ET,
+            worst::chains(1, 8, 50..=400, Leaves::Same),
+        ),
         ("ET 300 preterminals below a node", ET, worst::wide(1, 20, 300)),
-        ("ST chains 50-400, same leaf", ST, worst::chains(1, 20, 50..=400, Leaves::Same)),
+        (
+            "ST chains 50-400, same leaf",
+            ST,
+            worst::chains(1, 20, 50..=400, Leaves::Same),
+        ),
     ];
     for (name, kernel, trees) in cases {
         let forest = read(&trees);
@@ -213,9 +231,11 @@ fn worst_cases() {
 fn growth() {
     println!("\n| SST rows, ns per pair, 1 thread, index included | n |  |");
     println!("|---|---|---|");
-    let base = corpus::real(SETS[0].1, SETS[0].2).unwrap_or_else(|| corpus::generated(5_000, 1));
+    let base = corpus::real(SETS[0].1, SETS[0].2)
+        .unwrap_or_else(|| corpus::generated(5_000, 1));
     let printed = read(&base).to_brackets();
-    let clean = corpus::real(SETS[2].1, SETS[2].2).unwrap_or_else(|| corpus::generated(4_000, 2));
+    let clean = corpus::real(SETS[2].1, SETS[2].2)
+        .unwrap_or_else(|| corpus::generated(4_000, 2));
     let phrases = worst::phrases(&read(&clean).to_brackets(), 4);
     for n in [1_000, 4_000, 16_000, 50_000] {
         let perturbed = read(&worst::perturbed(&printed, 1, n));
@@ -248,7 +268,8 @@ fn growth() {
 }
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
     println!(
         "| ns per pair | published | pair | one : many | rows, packed | matrix, 1 thread | \

@@ -203,6 +203,43 @@ fn threads_and_blocks_change_no_bit() {
 }
 
 #[test]
+fn rows_handed_out_one_by_one_are_the_lower_triangle() {
+    let mut trees = corpus::generated(150, 8);
+    trees.extend_from_within(20..60); // equal trees
+    trees.extend(random_trees(30, 4));
+    let all = forest(&trees);
+    for kernel in [
+        Kernel::Subtree { decay: 0.4, leaf_weight: 0.3 },
+        Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 },
+        Kernel::PartialTree {
+            decay: 0.4,
+            mu: 0.4,
+            leaf_factor: 2.0,
+            max_children: None,
+        },
+        Kernel::ElasticTree { decay: 0.4 },
+    ] {
+        for (normalize, jobs) in [(false, 1), (false, 3), (true, 2)] {
+            let matrix =
+                gram::gram(&kernel, &all, None, options(normalize, 1)).unwrap();
+            let seen = std::sync::Mutex::new(vec![Vec::new(); all.len()]);
+            let sink = |i: usize, row: &[f64]| seen.lock().unwrap()[i] = row.to_vec();
+            let options = options(normalize, jobs);
+            gram::for_each_row(&kernel, &all, options, sink, &mut |_, _| Ok(()))
+                .unwrap();
+            for (i, row) in seen.into_inner().unwrap().iter().enumerate() {
+                assert_eq!(row.len(), i + 1);
+                for (j, &value) in row.iter().enumerate() {
+                    assert_close(value, matrix[[i, j]], &|| {
+                        format!("{kernel:?} {i} {j}")
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn overflow_is_an_error_that_names_the_trees_and_normalisation_survives_it() {
     let leaf = "(a b)";
     let huge = (0..12).fold(leaf.to_owned(), |tree, _| format!("(a {tree} {tree})"));

@@ -22,6 +22,7 @@
 
 mod counts;
 mod elastic;
+mod lower;
 mod pairs;
 mod partial;
 mod rows;
@@ -37,6 +38,7 @@ use ndarray::Array2;
 
 use crate::kernel::{Bags, Number, Scaled};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
+pub use lower::for_each_row;
 pub use pairs::{Pairs, pair};
 use pairs::{Single, singles};
 pub use rows::Rows;
