@@ -87,7 +87,7 @@ impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<'_, '_, S> {
         team.run(
             n,
             &mut scratch,
-            |i, (engine_scratch, worker, values, row)| {
+            |i, (engine_scratch, worker, values, row), _| {
                 let x = trees.of[i] as usize;
                 values.resize(trees.len(), 0.0);
                 let values = &mut values[..widths[i]];

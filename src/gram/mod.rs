@@ -248,7 +248,7 @@ fn self_kernels(
     team.run(
         parts.len(),
         &mut workers,
-        |part, of| {
+        |part, of, _| {
             let Ok(mut values) = parts[part].lock() else { return Ok(()) };
             for (offset, value) in values.iter_mut().enumerate() {
                 let tree = part * PER_TASK + offset;

@@ -162,7 +162,7 @@ impl Rows {
         team.run(
             cells.len(),
             &mut vec![(); team.size()],
-            |number, ()| match cells[number].lock() {
+            |number, (), _| match cells[number].lock() {
                 Ok(mut row) => self.row(which[number], &mut row),
                 Err(_) => Ok(()),
             },

@@ -9,6 +9,9 @@ use crate::{Error, Result};
 /// How often the caller's thread asks whether to go on.
 const BETWEEN_CHECKS: Duration = Duration::from_millis(50);
 
+/// What a task asks whether to go on.
+pub(crate) type Pause<'a> = dyn FnMut() -> Result<()> + 'a;
+
 /// The caller's thread and helpers. They live as long as one call: a pool that outlived
 /// it would be missing in a forked child, which would wait for it forever.
 pub(crate) struct Team {
@@ -23,14 +26,18 @@ impl Team {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let size = n_jobs.unwrap_or_else(cores).min(n_tasks).max(1);
         if size == 1 {
-            return Self { helpers: None, size };
+            return Self::of(None, size);
         }
         let pool = rayon::ThreadPoolBuilder::new().num_threads(size - 1).build();
         // No threads to be had is no reason to fail: the caller's is enough.
         match pool {
-            Ok(pool) => Self { helpers: Some(pool), size },
-            Err(_) => Self { helpers: None, size: 1 },
+            Ok(pool) => Self::of(Some(pool), size),
+            Err(_) => Self::of(None, 1),
         }
+    }
+
+    fn of(helpers: Option<rayon::ThreadPool>, size: usize) -> Self {
+        Self { helpers, size }
     }
 
     /// How many workers there are.
@@ -40,12 +47,13 @@ impl Team {
 
     /// Runs tasks `0..n_tasks`, each worker taking the next one, with a scratch of its
     /// own. `watch` is called by the caller's thread with the number of tasks done; its
-    /// error stops all.
+    /// error stops all. A task that takes long calls its last argument now and then, and
+    /// passes on the error.
     pub(crate) fn run<S: Send>(
         &self,
         n_tasks: usize,
         scratch: &mut [S],
-        task: impl Fn(usize, &mut S) -> Result<()> + Sync,
+        task: impl Fn(usize, &mut S, &mut Pause<'_>) -> Result<()> + Sync,
         watch: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
         let next = AtomicUsize::new(0);
@@ -66,11 +74,16 @@ impl Team {
                 if number >= n_tasks {
                     return;
                 }
-                if let Err(error) = task(number, scratch) {
-                    return fail(number, error);
-                }
-                if let Err(error) = watch(number + 1) {
-                    return fail(0, error);
+                let mut pause = || match watch(number) {
+                    Ok(()) if stop.load(Ordering::Relaxed) => Err(Error::Interrupted),
+                    other => other,
+                };
+                let done = task(number, scratch, &mut pause);
+                match done.and_then(|()| watch(number + 1)) {
+                    Ok(()) => {}
+                    // Not a failure of this task: another one stopped it.
+                    Err(Error::Interrupted) if stop.load(Ordering::Relaxed) => return,
+                    Err(error) => return fail(number, error),
                 }
             }
         };
@@ -87,12 +100,14 @@ impl Team {
         };
         match &self.helpers {
             None => work(own, &mut watch),
-            Some(pool) => pool.in_place_scope(|scope| {
-                for scratch in others {
-                    scope.spawn(|_| work(scratch, &mut |_| Ok(())));
-                }
-                work(own, &mut watch);
-            }),
+            Some(pool) => {
+                pool.in_place_scope(|scope| {
+                    for scratch in others {
+                        scope.spawn(|_| work(scratch, &mut |_| Ok(())));
+                    }
+                    work(own, &mut watch);
+                });
+            }
         }
         match failure.into_inner() {
             Ok(Some((_, error))) => Err(error),
