@@ -87,11 +87,11 @@ impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<'_, '_, S> {
         team.run(
             n,
             &mut scratch,
-            |i, (engine_scratch, worker, values, row), _| {
+            |i, (engine_scratch, worker, values, row), pause| {
                 let x = trees.of[i] as usize;
                 values.resize(trees.len(), 0.0);
                 let values = &mut values[..widths[i]];
-                engine.row(x, engine_scratch, values);
+                engine.long_row(x, engine_scratch, values, pause)?;
                 finish.row(x, values, worker, |t| Error::Overflow {
                     row: i,
                     column: trees.first[t] as usize,

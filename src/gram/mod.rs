@@ -44,7 +44,7 @@ use pairs::{Single, singles};
 pub use rows::Rows;
 pub use store::Element;
 use store::{Distinct, Matrix};
-use team::Team;
+use team::{Pause, Team};
 
 /// An index of some trees, the columns, from which kernels of one row's tree with all
 /// of them are computed at once.
@@ -58,6 +58,19 @@ pub(crate) trait Engine: Sync {
     /// The kernels of row `x` with the first `row.len()` columns. Faster when a worker
     /// takes its rows in ascending order; right in any.
     fn row(&self, x: usize, scratch: &mut Self::Scratch, row: &mut [f64]);
+
+    /// The same, where a row may take long: `pause` is called now and then, and its
+    /// error ends the row.
+    fn long_row(
+        &self,
+        x: usize,
+        scratch: &mut Self::Scratch,
+        row: &mut [f64],
+        _pause: &mut Pause<'_>,
+    ) -> Result<()> {
+        self.row(x, scratch, row);
+        Ok(())
+    }
 }
 
 /// How a matrix is to be computed.
@@ -248,11 +261,12 @@ fn self_kernels(
     team.run(
         parts.len(),
         &mut workers,
-        |part, of, _| {
+        |part, of, pause| {
             let Ok(mut values) = parts[part].lock() else { return Ok(()) };
             for (offset, value) in values.iter_mut().enumerate() {
                 let tree = part * PER_TASK + offset;
                 *value = of(tree, tree)?;
+                pause()?;
             }
             Ok(())
         },

@@ -326,8 +326,8 @@ impl<T: Element> Matrix<'_, T> {
         team.run(
             n,
             &mut scratch,
-            |x, (engine_scratch, worker, values), _| {
-                engine.row(x, engine_scratch, values);
+            |x, (engine_scratch, worker, values), pause| {
+                engine.long_row(x, engine_scratch, values, pause)?;
                 finish.row(x, values, worker, |t| self.overflow(x, t))?;
                 if let Ok(mut row) = cells[x].lock() {
                     self.columns.spread(0, values, &mut row);
@@ -369,7 +369,7 @@ impl<T: Element> Matrix<'_, T> {
                 let (start, end) = (number * height, n.min((number + 1) * height));
                 for (x, row) in (start..end).zip(values.chunks_mut(stride)) {
                     let row = &mut row[..=x];
-                    engine.row(x, engine_scratch, row);
+                    engine.long_row(x, engine_scratch, row, pause)?;
                     finish.row(x, row, worker, |t| self.overflow(x, t))?;
                     pause()?;
                 }
