@@ -885,65 +885,22 @@ impl<'a> Builder<'a> {
 #[cfg(test)]
 mod tests {
 
-    use super::super::Engine as _;
+    use super::super::{Engine as _, trial};
     use super::*;
     use crate::Forest;
     use crate::kernel::{Kernel, naive, sample};
 
-    /// All rows, asked in any order by one worker, to have the very bits of a fresh
-    /// worker's, as prefixes (symmetric) or whole.
-    fn rows(
-        engine: &Engine,
-        len: impl Fn(usize) -> usize,
-        order: &[usize],
-    ) -> Vec<Vec<f64>> {
-        let mut all = vec![Vec::new(); order.len()];
-        let mut scratch = engine.scratch();
-        for &x in order {
-            let mut row = vec![f64::NAN; len(x)];
-            engine.row(x, &mut scratch, &mut row);
-            all[x] = row;
-        }
-        for (x, known) in all.iter().enumerate() {
-            let mut row = vec![f64::NAN; len(x)];
-            engine.row(x, &mut engine.scratch(), &mut row);
-            assert_eq!(&row, known, "row {x}");
-        }
-        all
-    }
-
-    /// Both engines of a forest against the values of `expected`; the number of pairs.
+    /// As [`trial::check`].
     fn check(
         forest: &Forest,
         decay: f64,
         random: &mut sample::Random,
         expected: impl Fn(usize, usize) -> f64,
     ) -> usize {
-        let (nodes, n) = (forest.nodes(), forest.len());
-        let all = Bags::new(nodes, forest.roots()).unwrap();
-        let symmetric = Engine::new(nodes, decay, &all, None).unwrap();
-        let gram = rows(&symmetric, |x| x + 1, &random.order(n));
-        let half = n / 2;
-        let [columns, others] = [0..half, half..n]
-            .map(|range| Bags::new(nodes, &sample::roots(forest, range)).unwrap());
-        let block = Engine::new(nodes, decay, &columns, Some(&others)).unwrap();
-        let block = rows(&block, |_| half, &random.order(n - half));
-        let mut n_pairs = 0;
-        for x in 0..n {
-            for t in 0..=x {
-                let expected = expected(x, t);
-                let mut values = vec![gram[x][t]];
-                if x >= half && t < half {
-                    values.push(block[x - half][t]);
-                }
-                for value in values {
-                    let same = (value - expected).abs() <= 1e-10 * expected.abs();
-                    assert!(same || value == expected, "{x} {t}: {value} {expected}");
-                }
-                n_pairs += 1;
-            }
-        }
-        n_pairs
+        let engine = |columns: &Bags, rows: Option<&Bags>| {
+            Engine::new(forest.nodes(), decay, columns, rows).unwrap()
+        };
+        trial::check(forest, random, engine, expected)
     }
 
     #[test]

@@ -39,6 +39,7 @@
 //! distinct subtrees of the columns, and by their pairs, at most a constant times the
 //! grids; the index takes memory by the distinct subtrees and their edges.
 
+use super::arrivals::{Arrivals, Revealed};
 use super::counts::{CountsScratch, Products, Tally};
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::Bags;
@@ -174,12 +175,8 @@ pub(crate) struct Engine {
     below: Vec<Below>,
     /// By group: the numbers of those in no list.
     unlisted: Lists<u32>,
-    /// Columns' subtrees in the order of their first tree: group, then per listed child
-    /// the list that it is in.
-    column_groups: Vec<u32>,
-    column_edges: Lists<u32>,
+    arrivals: Arrivals,
     /// By tree: where its new column subtrees end, and those of them that are shared.
-    tree_ends: Vec<u32>,
     tree_shared_ends: Vec<u32>,
     shared: Vec<Shared>,
     /// Their trees from the third on, with how often they stand there.
@@ -196,11 +193,7 @@ pub(crate) struct Engine {
 /// What one worker keeps from row to row.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    /// How far the columns are known: trees before it.
-    revealed: usize,
-    /// Per group, per list: what stands in those trees.
-    group_len: Vec<u32>,
-    list_len: Vec<u32>,
+    revealed: Revealed,
     /// Per row node: its D with its group, while parents will ask for it. Arrays go from
     /// node to node, so a chain of equal labels needs two, not one for each node.
     vals: Vec<Vec<f64>>,
@@ -254,9 +247,7 @@ impl super::Engine for Engine {
 
     fn scratch(&self) -> Scratch {
         Scratch {
-            revealed: 0,
-            group_len: vec![0; self.members.len()],
-            list_len: vec![0; self.lists.len()],
+            revealed: Revealed::new(self.members.len(), self.lists.len()),
             vals: vec![Vec::new(); self.row_nodes.len()],
             free: Vec::new(),
             last_use: vec![NONE; self.row_nodes.len()],
@@ -271,7 +262,7 @@ impl super::Engine for Engine {
     }
 
     fn row(&self, x: usize, scratch: &mut Scratch, row: &mut [f64]) {
-        self.reveal(row.len(), scratch);
+        scratch.revealed.reveal(row.len(), &self.arrivals);
         let trees = &mut scratch.slots[..row.len()];
         for (base, scratch) in self.bases.iter().zip(&mut scratch.bases) {
             base.add_to(x, scratch, trees);
@@ -330,27 +321,7 @@ impl Engine {
     }
 
     fn n_trees(&self) -> usize {
-        self.tree_ends.len()
-    }
-
-    /// Counts what stands in the first `end` trees. Rows come in ascending order as a
-    /// rule, so this is a step from the last row; otherwise it starts again.
-    fn reveal(&self, end: usize, scratch: &mut Scratch) {
-        if end < scratch.revealed {
-            scratch.group_len.fill(0);
-            scratch.list_len.fill(0);
-            scratch.revealed = 0;
-        }
-        let start = scratch.revealed.checked_sub(1).map_or(0, |t| self.tree_ends[t]);
-        let stop = end.checked_sub(1).map_or(0, |t| self.tree_ends[t]);
-        for &group in &self.column_groups[start as usize..stop as usize] {
-            scratch.group_len[group as usize] += 1;
-        }
-        let edges = [start, stop].map(|at| self.column_edges.start(at as usize));
-        for &list in &self.column_edges.items[edges[0]..edges[1]] {
-            scratch.list_len[list as usize] += 1;
-        }
-        scratch.revealed = end;
+        self.arrivals.groups.len()
     }
 
     fn walk(&self, x: usize, scratch: &mut Scratch) {
@@ -368,7 +339,7 @@ impl Engine {
             if node.group == NONE {
                 continue;
             }
-            let members = scratch.group_len[node.group as usize];
+            let members = scratch.revealed.group_len[node.group as usize];
             // Nobody asks for the root's D.
             let is_asked = scratch.last_use[number as usize] != NONE;
             let len = if is_asked { members as usize } else { 0 };
@@ -384,7 +355,7 @@ impl Engine {
             if node.way == Way::Lists {
                 known.walk_lists(
                     self.edges_of(number),
-                    &scratch.list_len,
+                    &scratch.revealed.list_len,
                     (&mut scratch.sums, &mut scratch.sum_start),
                     &mut sink,
                 );
@@ -724,9 +695,7 @@ impl<'a> Builder<'a> {
             members: Lists::default(),
             below: Vec::new(),
             unlisted: Lists::default(),
-            column_groups: Vec::new(),
-            column_edges: Lists::default(),
-            tree_ends: Vec::new(),
+            arrivals: Arrivals::default(),
             tree_shared_ends: Vec::new(),
             shared: Vec::new(),
             shared_rest: Vec::new(),
@@ -796,7 +765,7 @@ impl<'a> Builder<'a> {
                 }
                 let size = &mut self.group_sizes[*group as usize];
                 self.number[node.index()] = new_id(self.column.len(), "subtrees")?;
-                self.engine.column_groups.push(*group);
+                self.engine.arrivals.groups.push(*group);
                 self.column.push(Column {
                     node,
                     group: *group,
@@ -806,7 +775,7 @@ impl<'a> Builder<'a> {
                 });
                 *size += 1;
             }
-            self.engine.tree_ends.push(self.column.len() as u32);
+            self.engine.arrivals.groups.close("subtrees")?;
         }
         Ok(())
     }
@@ -837,12 +806,13 @@ impl<'a> Builder<'a> {
         }
         let shared_of = times;
         // By first tree, as the columns are.
-        let (mut known, mut first) = (0, 0);
-        for &end in &self.engine.tree_ends {
-            let new = &shared_of[first as usize..end as usize];
+        let mut known = 0;
+        let mut left = &shared_of[..];
+        for new in self.engine.arrivals.groups.iter() {
+            let (new, others) = left.split_at(new.len());
             known += new.iter().filter(|&&shared| shared != NONE).count() as u32;
             self.engine.tree_shared_ends.push(known);
-            first = end;
+            left = others;
         }
         let none = Shared { first: [(NONE, 0); 2], third: NONE, end: 0 };
         let mut shared = vec![none; n_shared as usize];
@@ -955,12 +925,12 @@ impl<'a> Builder<'a> {
                     let is_leaf = u32::from(self.nodes.is_leaf(child));
                     let key = [column.group, label, is_leaf];
                     let list = self.list_keys.insert(key, "child lists")?;
-                    self.engine.column_edges.push(list);
+                    self.engine.arrivals.lists.push(list);
                 }
             }
-            self.engine.column_edges.close("edges")?;
+            self.engine.arrivals.lists.close("edges")?;
         }
-        let edges = &self.engine.column_edges.items;
+        let edges = &self.engine.arrivals.lists.items;
         let lens = lists::times(edges, self.list_keys.keys.len());
         let mut lists = Filling::new(lens, Entry::default());
         let mut edges = edges.iter();
@@ -981,7 +951,7 @@ impl<'a> Builder<'a> {
         // below.
         let mut met = Vec::new();
         let mut gap_keys = Keys::default();
-        for lists in self.engine.column_edges.iter() {
+        for lists in self.engine.arrivals.lists.iter() {
             for (j, &to) in lists.iter().enumerate() {
                 for (i, &from) in lists[..j].iter().enumerate() {
                     let joined =
@@ -1015,7 +985,7 @@ impl<'a> Builder<'a> {
         // The place in its list of each child of the subtree at hand.
         let mut list_len = vec![0u32; self.engine.lists.len()];
         let mut places: Vec<u32> = Vec::new();
-        for lists in self.engine.column_edges.iter() {
+        for lists in self.engine.arrivals.lists.iter() {
             places.clear();
             for &list in lists {
                 places.push(list_len[list as usize]);
@@ -1242,9 +1212,9 @@ mod tests {
     use super::super::Engine as _;
     use super::*;
     use crate::Forest;
-    use crate::corpus::{self, Random};
+    use crate::corpus::Random;
     use crate::kernel::partial::tests::{
-        Parameters, all_parameters, assert_close, random_trees,
+        Parameters, all_parameters, assert_close, kelp, random_trees,
     };
     use crate::kernel::{Pairs, partial};
 
@@ -1493,20 +1463,13 @@ mod tests {
 
     #[test]
     fn kelp_scores_are_reproduced() {
-        let (Some(texts), Some(scores)) = (
-            corpus::real("qc/dep_test.tsv.gz", 2),
-            corpus::plain("qc/kelp_ptk_scores.txt"),
-        ) else {
-            return;
-        };
-        let forest = parsed(&texts);
-        let kelp = Parameters { leaf_factor: 5.0, ..USUAL };
+        let Some((kelp, forest, scores)) = kelp() else { return };
         let all = Bags::new(forest.nodes(), forest.roots()).unwrap();
         let engine = kelp.engine(forest.nodes(), &all, None);
         let mut scratch = engine.scratch();
         let mut before = 0.0f64;
-        let mut scores = scores.lines().map(|s| s.parse::<f64>().unwrap());
-        for x in 0..texts.len() {
+        let mut scores = scores.into_iter();
+        for x in 0..forest.len() {
             let mut row = vec![0.0; x + 1];
             engine.row(x, &mut scratch, &mut row);
             let own = row[x];

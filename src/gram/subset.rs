@@ -57,6 +57,7 @@
 
 use std::collections::HashMap;
 
+use super::arrivals::{Arrivals, Revealed};
 use super::counts::{Counts, CountsScratch, Products, Tally, largest_square};
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::{Bags, Number, Scaled};
@@ -115,12 +116,7 @@ pub(crate) struct Engine {
     group_sizes: Vec<u32>,
     largest_group: u32,
     max_live: usize,
-    /// Column subtrees in the order of their first tree: production, then per inner
-    /// child the list that it is in.
-    column_groups: Vec<u32>,
-    column_edges: Lists<u32>,
-    /// Per tree: where its new column subtrees end.
-    tree_ends: Vec<u32>,
+    arrivals: Arrivals,
     /// Subtrees of several trees: the trees with how often they stand there.
     shared: Lists<(u32, u32)>,
     row_nodes: Vec<RowNode>,
@@ -167,11 +163,7 @@ impl Patterns {
 /// What one worker keeps from row to row.
 #[derive(Debug)]
 pub(crate) struct Scratch<N> {
-    /// How far the columns are known: trees before it.
-    revealed: usize,
-    /// Per production, per list: subtrees that stand in those trees.
-    group_len: Vec<u32>,
-    list_len: Vec<u32>,
+    revealed: Revealed,
     /// Per node of the tree at hand: C(v, ...), as long as a parent needs it.
     vals: Vec<Vec<N>>,
     spare: Spare<N>,
@@ -225,9 +217,7 @@ impl super::Engine for Engine {
 impl Engine {
     fn new_scratch<N: Number>(&self) -> Scratch<N> {
         Scratch {
-            revealed: 0,
-            group_len: vec![0; self.group_sizes.len()],
-            list_len: vec![0; self.lists.len()],
+            revealed: Revealed::new(self.group_sizes.len(), self.lists.len()),
             vals: Vec::new(),
             spare: Spare { clean: Vec::new(), used: Vec::new() },
             folded: HashMap::new(),
@@ -270,7 +260,7 @@ impl Engine {
         scratch: &mut Scratch<N>,
         row: &mut [N],
     ) {
-        self.reveal(row.len(), scratch);
+        scratch.revealed.reveal(row.len(), &self.arrivals);
         self.corrections(x, scratch, row);
         for &number in &scratch.touched {
             let extra =
@@ -283,26 +273,6 @@ impl Engine {
         scratch.touched.clear();
     }
 
-    /// Counts the subtrees of the first `end` trees. Rows come in ascending order, so
-    /// this is a step from the last row; for another order it starts again.
-    fn reveal<N>(&self, end: usize, scratch: &mut Scratch<N>) {
-        if end < scratch.revealed {
-            scratch.group_len.fill(0);
-            scratch.list_len.fill(0);
-            scratch.revealed = 0;
-        }
-        let start = scratch.revealed.checked_sub(1).map_or(0, |t| self.tree_ends[t]);
-        let stop = end.checked_sub(1).map_or(0, |t| self.tree_ends[t]);
-        for &group in &self.column_groups[start as usize..stop as usize] {
-            scratch.group_len[group as usize] += 1;
-        }
-        let edges = [start, stop].map(|at| self.column_edges.start(at as usize));
-        for &list in &self.column_edges.items[edges[0]..edges[1]] {
-            scratch.list_len[list as usize] += 1;
-        }
-        scratch.revealed = end;
-    }
-
     fn corrections<N: Number>(
         &self,
         x: usize,
@@ -311,7 +281,8 @@ impl Engine {
     ) {
         let decay = N::of(self.decay);
         let Scratch { vals, spare, folded, parents, extra, touched, .. } = scratch;
-        let (group_len, list_len) = (&scratch.group_len, &scratch.list_len);
+        let (group_len, list_len) =
+            (&scratch.revealed.group_len, &scratch.revealed.list_len);
         let mut live = 0;
         let items = self.rows.get(x);
         if vals.len() < items.len() {
@@ -596,9 +567,7 @@ impl<'a> Builder<'a> {
             group_sizes: Vec::new(),
             largest_group: 0,
             max_live: MAX_LIVE,
-            column_groups: Vec::new(),
-            column_edges: Lists::default(),
-            tree_ends: Vec::new(),
+            arrivals: Arrivals::default(),
             shared: Lists::default(),
             row_nodes: Vec::new(),
             edges: Vec::new(),
@@ -646,7 +615,7 @@ impl<'a> Builder<'a> {
                 }
             }
             self.trees.close("subtrees, tree by tree")?;
-            self.engine.tree_ends.push(self.column.len() as u32);
+            self.engine.arrivals.groups.close("subtrees")?;
         }
         Ok(())
     }
@@ -665,7 +634,7 @@ impl<'a> Builder<'a> {
         let size = &mut self.engine.group_sizes[*group as usize];
         let number = new_id(self.column.len(), "subtrees")?;
         self.number[node.index()] = number;
-        self.engine.column_groups.push(*group);
+        self.engine.arrivals.groups.push(*group);
         let inner = |child: &NodeId| self.number[child.index()] != NONE;
         let is_preterminal = !self.nodes.children(node).iter().any(inner);
         let slot = tree as u32;
@@ -747,13 +716,13 @@ impl<'a> Builder<'a> {
                 if child != NONE {
                     let child_group = self.column[child as usize].group;
                     let list = self.list(group, position, child_group, true)?;
-                    self.engine.column_edges.push(list);
+                    self.engine.arrivals.lists.push(list);
                     children.push(child);
                 }
             }
-            self.engine.column_edges.close("edges")?;
+            self.engine.arrivals.lists.close("edges")?;
         }
-        let edges = &self.engine.column_edges;
+        let edges = &self.engine.arrivals.lists;
         let lens = lists::times(&edges.items, self.list_keys.len());
         let mut lists = Filling::new(lens, Entry::default());
         let mut children = children.into_iter();
@@ -799,7 +768,7 @@ impl<'a> Builder<'a> {
         let mut tally = Tally::new(patterns.lists.len());
         for items in self.trees.iter() {
             for &(number, count) in items {
-                for &list in engine.column_edges.get(number as usize) {
+                for &list in engine.arrivals.lists.get(number as usize) {
                     let pattern = patterns.of_list[list as usize];
                     if pattern != NONE {
                         tally.add(pattern, count);
@@ -908,7 +877,7 @@ impl<'a> Builder<'a> {
                 (numbers[child.index()], list)
             } else {
                 // The columns' nodes have the same numbers, and edges in the same order.
-                let list = self.engine.column_edges.items[self.engine.edges.len()];
+                let list = self.engine.arrivals.lists.items[self.engine.edges.len()];
                 (self.number[child.index()], list)
             };
             self.engine.edges.push(Edge { list, child: number });

@@ -220,32 +220,10 @@ impl super::Engine for Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Engine as _;
+    use super::super::{Engine as _, trial};
     use super::*;
     use crate::Forest;
     use crate::kernel::{Kernel, naive, sample};
-
-    /// All rows, asked in any order by one worker, to have the very bits of a fresh
-    /// worker's, as prefixes (symmetric) or whole.
-    fn rows(
-        engine: &Engine,
-        len: impl Fn(usize) -> usize,
-        order: &[usize],
-    ) -> Vec<Vec<f64>> {
-        let mut all = vec![Vec::new(); order.len()];
-        let mut scratch = engine.scratch();
-        for &x in order {
-            let mut row = vec![f64::NAN; len(x)];
-            engine.row(x, &mut scratch, &mut row);
-            all[x] = row;
-        }
-        for (x, known) in all.iter().enumerate() {
-            let mut row = vec![f64::NAN; len(x)];
-            engine.row(x, &mut engine.scratch(), &mut row);
-            assert_eq!(&row, known, "row {x}");
-        }
-        all
-    }
 
     #[test]
     fn rows_are_the_definition_in_any_order() {
@@ -256,31 +234,15 @@ mod tests {
             let leaf_weight = [0.0, 0.4, 1.0][round / 3 % 3];
             let kernel = Kernel::Subtree { decay, leaf_weight };
             let forest = sample::forest(&mut random, 22, 30);
-            let (nodes, n) = (forest.nodes(), forest.len());
-            let all = Bags::new(nodes, forest.roots()).unwrap();
-            let engine = Engine::new(nodes, decay, leaf_weight, &all, None).unwrap();
-            let gram = rows(&engine, |x| x + 1, &random.order(n));
-            let half = n / 2;
-            let [columns, others] = [0..half, half..n]
-                .map(|range| Bags::new(nodes, &sample::roots(&forest, range)).unwrap());
-            let engine =
-                Engine::new(nodes, decay, leaf_weight, &columns, Some(&others))
-                    .unwrap();
-            let block = rows(&engine, |_| half, &random.order(n - half));
-            for (x, &a) in forest.roots().iter().enumerate() {
-                for (t, &b) in forest.roots().iter().enumerate().take(x + 1) {
-                    let expected = naive::kernel(&kernel, nodes, a, b);
-                    let mut values = vec![gram[x][t]];
-                    if x >= half && t < half {
-                        values.push(block[x - half][t]);
-                    }
-                    for value in values {
-                        let gap = (value - expected).abs();
-                        assert!(gap <= 1e-10 * expected, "{x} {t}: {value} {expected}");
-                    }
-                    n_pairs += 1;
-                }
-            }
+            let (nodes, roots) = (forest.nodes(), forest.roots());
+            n_pairs += trial::check(
+                &forest,
+                &mut random,
+                |columns, rows| {
+                    Engine::new(nodes, decay, leaf_weight, columns, rows).unwrap()
+                },
+                |x, t| naive::kernel(&kernel, nodes, roots[x], roots[t]),
+            );
         }
         assert!(n_pairs >= 10_000, "{n_pairs}");
     }
