@@ -31,6 +31,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::intern::{IdTable, hash_ids, mix, new_id};
+use crate::lists::Lists;
 use crate::{Error, Label, Labels, Result};
 
 /// A distinct subtree's id within one [`Nodes`].
@@ -63,55 +64,6 @@ impl ProductionId {
 }
 
 const NO_LEAF: u32 = u32::MAX;
-
-/// Sequences of ids laid end to end.
-#[derive(Debug, Clone)]
-struct Lists<T> {
-    items: Vec<T>,
-    ends: Vec<u32>,
-}
-
-impl<T> Default for Lists<T> {
-    fn default() -> Self {
-        Self { items: Vec::new(), ends: Vec::new() }
-    }
-}
-
-impl<T: Copy> Lists<T> {
-    #[inline]
-    fn get(&self, index: usize) -> &[T] {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.items[start as usize..self.ends[index] as usize]
-    }
-
-    #[inline]
-    fn push(&mut self, items: impl IntoIterator<Item = T>) -> Result<()> {
-        let len = self.items.len();
-        self.items.extend(items);
-        match new_id(self.items.len(), "edges") {
-            Ok(end) => self.ends.push(end),
-            Err(error) => {
-                self.items.truncate(len);
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    fn truncate(&mut self, len: usize) {
-        self.ends.truncate(len);
-        self.items.truncate(self.ends.last().map_or(0, |&end| end as usize));
-    }
-
-    fn shrink(&mut self) {
-        self.items.shrink_to_fit();
-        self.ends.shrink_to_fit();
-    }
-
-    fn nbytes(&self) -> usize {
-        self.items.capacity() * size_of::<T>() + self.ends.capacity() * size_of::<u32>()
-    }
-}
 
 #[derive(Debug, Clone, Copy)]
 struct Head {
@@ -205,7 +157,7 @@ impl Nodes {
 
     /// How many distinct productions there are.
     pub fn n_productions(&self) -> usize {
-        self.productions.ends.len()
+        self.productions.len()
     }
 
     /// A production written out: its label, then those of the children.
@@ -336,7 +288,8 @@ impl Nodes {
             return Ok(ProductionId(id));
         }
         let id = new_id(self.n_productions(), "productions")?;
-        self.productions.push(std::iter::once(label).chain(right))?;
+        self.productions.extend(std::iter::once(label).chain(right));
+        self.productions.close("edges")?;
         self.production_table.insert(hash, id);
         Ok(ProductionId(id))
     }

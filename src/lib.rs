@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`error`] | the one error type; every variant says where, what was expected, what was got |
 //! | `intern` | the hash table from content to ids behind everything that is interned |
+//! | `lists` | lists laid end to end |
 //! | [`label`] | labels to and from [`Label`] ids |
 //! | [`forest`] | hash-consed trees: equal subtrees are one node, children before parents |
 //! | [`parse`] | bracketed text to a [`Forest`], and back |
@@ -25,6 +26,7 @@ pub mod gram;
 mod intern;
 pub mod kernel;
 pub mod label;
+mod lists;
 pub mod parse;
 #[cfg(feature = "python")]
 mod python;

@@ -71,6 +71,17 @@ fn kernels() -> Vec<Kernel> {
     kernels
 }
 
+/// One of each kind; `leaf_weight` of the subset tree kernel.
+fn one_of_each(leaf_weight: f64) -> [Kernel; 4] {
+    let (decay, mu, leaf_factor) = (0.4, 0.4, 2.0);
+    [
+        Kernel::Subtree { decay, leaf_weight: 0.3 },
+        Kernel::SubsetTree { decay, leaf_weight },
+        Kernel::PartialTree { decay, mu, leaf_factor, max_children: None },
+        Kernel::ElasticTree { decay },
+    ]
+}
+
 fn forest(trees: &[String]) -> Forest {
     Forest::from_bracket_items(trees.iter().map(String::as_str)).unwrap()
 }
@@ -163,17 +174,7 @@ fn threads_and_blocks_change_no_bit() {
     trees.extend_from_within(100..200); // equal trees
     trees.extend(random_trees(60, 9));
     let all = forest(&trees);
-    for kernel in [
-        Kernel::Subtree { decay: 0.4, leaf_weight: 0.3 },
-        Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.3 },
-        Kernel::PartialTree {
-            decay: 0.4,
-            mu: 0.4,
-            leaf_factor: 2.0,
-            max_children: None,
-        },
-        Kernel::ElasticTree { decay: 0.4 },
-    ] {
+    for kernel in one_of_each(0.3) {
         for normalize in [false, true] {
             let one = gram::gram(&kernel, &all, None, options(normalize, 1)).unwrap();
             for jobs in [2, 3, 7] {
@@ -208,17 +209,7 @@ fn rows_handed_out_one_by_one_are_the_lower_triangle() {
     trees.extend_from_within(20..60); // equal trees
     trees.extend(random_trees(30, 4));
     let all = forest(&trees);
-    for kernel in [
-        Kernel::Subtree { decay: 0.4, leaf_weight: 0.3 },
-        Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 },
-        Kernel::PartialTree {
-            decay: 0.4,
-            mu: 0.4,
-            leaf_factor: 2.0,
-            max_children: None,
-        },
-        Kernel::ElasticTree { decay: 0.4 },
-    ] {
+    for kernel in one_of_each(0.0) {
         for (normalize, jobs) in [(false, 1), (false, 3), (true, 2)] {
             let matrix =
                 gram::gram(&kernel, &all, None, options(normalize, 1)).unwrap();
@@ -353,20 +344,6 @@ fn wide_and_deep_trees_take_linear_time() {
     }
 }
 
-fn one_of_each() -> [Kernel; 4] {
-    [
-        Kernel::Subtree { decay: 0.4, leaf_weight: 0.3 },
-        Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.3 },
-        Kernel::PartialTree {
-            decay: 0.4,
-            mu: 0.4,
-            leaf_factor: 2.0,
-            max_children: None,
-        },
-        Kernel::ElasticTree { decay: 0.4 },
-    ]
-}
-
 fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
@@ -378,7 +355,7 @@ fn rows_on_demand_are_those_of_the_rectangle_bit_for_bit() {
     let different = forest(&trees);
     trees.extend_from_within(20..40); // equal trees
     let repeated = forest(&trees);
-    for kernel in one_of_each() {
+    for kernel in one_of_each(0.3) {
         for (all, normalize) in [
             (&different, false),
             (&different, true),
@@ -523,7 +500,7 @@ fn matrices_of_larger_corpora_agree_with_pairs_and_with_rectangles() {
     mixed.extend(random_trees(50, 5));
     for trees in [corpus::generated(400, 1), poor_in_grammar(400, 2), mixed] {
         let all = forest(&trees);
-        for kernel in one_of_each() {
+        for kernel in one_of_each(0.3) {
             let matrix = gram::gram(&kernel, &all, None, options(false, 1)).unwrap();
             let pairs = gram::Pairs::new(&kernel, &all).unwrap();
             let mut of = pairs.worker();
@@ -584,7 +561,7 @@ fn counts_beyond_16_bits_are_right_whichever_side_has_them() {
     let mut small: Vec<String> =
         (0..80).map(|i| format!("(r (x (a b) (c d{i})))")).collect();
     small.extend((0..80).map(|i| format!("(t (a b) (a b{i}) b)")));
-    for kernel in one_of_each() {
+    for kernel in one_of_each(0.3) {
         assert_rectangles_are_right(&kernel, &wide, &small);
     }
     // By hand: λ for (a b), and for x, c as far as they are equal.
@@ -618,7 +595,7 @@ fn nodes_with_as_many_children_as_8_or_16_bits_count_are_right() {
     for sizes in [[255, 256, 257], [65_535, 65_536, 65_537]] {
         let wide: Vec<String> =
             sizes.into_iter().flat_map(|n| [bush(n), different(n)]).collect();
-        for kernel in one_of_each() {
+        for kernel in one_of_each(0.3) {
             assert_rectangles_are_right(&kernel, &wide, &small);
         }
         // With each other: (1 + λ)^n stays small.

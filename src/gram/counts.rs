@@ -14,6 +14,7 @@ use std::ops::{Add, AddAssign, Mul};
 use super::vector::{Loop, vectorized};
 use crate::Result;
 use crate::intern::new_id;
+use crate::lists::Lists;
 
 /// Counts of symbols `0..n_symbols` in trees, by symbol.
 #[derive(Debug)]
@@ -148,33 +149,87 @@ impl Counts {
             accumulate(self, &self.wide, symbols, sums, u64::from);
         }
     }
+}
 
-    /// Adds `weight` times the dot products with a tree of these symbols to the values
-    /// of the first `row.len()` trees.
+/// A weight times the dot products of rows' trees with the columns'.
+#[derive(Debug)]
+pub(crate) struct Products {
+    pub(crate) weight: f64,
+    /// By row: symbols with counts.
+    pub(crate) rows: Lists<(u32, u32)>,
+    pub(crate) counts: Counts,
+}
+
+impl Products {
+    /// From the symbols of each of `n` columns' trees with their counts, each symbol at
+    /// most once a tree, and of the rows' trees.
+    pub(crate) fn new<I>(
+        weight: f64,
+        n_symbols: usize,
+        columns: impl Fn(usize) -> I,
+        n: usize,
+        rows: Lists<(u32, u32)>,
+    ) -> Result<Self>
+    where
+        I: Iterator<Item = (u32, u32)>,
+    {
+        let counts = Counts::new(n_symbols, columns, n, largest_square(&rows))?;
+        Ok(Self { weight, rows, counts })
+    }
+
+    /// Computes the dot products of a row's tree with the first `end` trees.
+    pub(crate) fn sum(&self, x: usize, scratch: &mut CountsScratch, end: usize) {
+        self.counts.sum(self.rows.get(x).iter().copied(), scratch, end);
+    }
+
+    /// Adds what a row's tree has in common with the first `row.len()` trees.
     pub(crate) fn add_to(
         &self,
-        symbols: impl Iterator<Item = (u32, u32)>,
-        weight: f64,
+        x: usize,
         scratch: &mut CountsScratch,
         row: &mut [f64],
     ) {
-        self.sum(symbols, scratch, row.len());
-        scratch.add_to(weight, row);
+        self.sum(x, scratch, row.len());
+        scratch.add_to(self.weight, row);
     }
 }
 
-/// The largest squared length of some trees' counts, of which those of a tree are the
-/// items up to its end. A symbol may come more than once in a tree, so the square of the
-/// sum stands for it.
-pub(crate) fn largest_square(ends: &[u32], items: &[(u32, u32)]) -> f64 {
-    let (mut largest, mut start) = (0.0f64, 0);
-    for &end in ends {
-        let own = &items[start..end as usize];
-        let sum: f64 = own.iter().map(|item| f64::from(item.1)).sum();
-        largest = largest.max(sum * sum);
-        start = end as usize;
+/// The largest squared length of some trees' counts. A symbol may come more than once in
+/// a tree, so the square of the sum stands for it.
+pub(crate) fn largest_square(trees: &Lists<(u32, u32)>) -> f64 {
+    let sum = |own: &[(u32, u32)]| own.iter().map(|item| f64::from(item.1)).sum();
+    let squares = trees.iter().map(sum).map(|sum: f64| sum * sum);
+    squares.fold(0.0, f64::max)
+}
+
+/// How often symbols `0..n_symbols` stand in the tree at hand.
+pub(crate) struct Tally {
+    /// By symbol; zero between trees.
+    times: Vec<u32>,
+    met: Vec<u32>,
+}
+
+impl Tally {
+    pub(crate) fn new(n_symbols: usize) -> Self {
+        Self { times: vec![0; n_symbols], met: Vec::new() }
     }
-    largest
+
+    /// Adds to a symbol's count, of nodes of one tree: [`crate::kernel::Bags`] sees to it
+    /// that they are less than 2^32.
+    #[inline]
+    pub(crate) fn add(&mut self, symbol: u32, times: u32) {
+        let sum = &mut self.times[symbol as usize];
+        if *sum == 0 {
+            self.met.push(symbol);
+        }
+        *sum += times;
+    }
+
+    /// The symbols with their counts, in the order in which they were met first.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u32, u32)> {
+        let Self { times, met } = self;
+        met.drain(..).map(|s| (s, std::mem::take(&mut times[s as usize])))
+    }
 }
 
 impl CountsScratch {

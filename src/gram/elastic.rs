@@ -54,9 +54,10 @@
 //! scratch: a number per pair of an inner node of x and a column subtree of its label, or
 //! an edge of one where nodes are nested; at most [`MOST_VALUES`].
 
-use super::counts::{Counts, CountsScratch, largest_square};
+use super::counts::{CountsScratch, Products, Tally};
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::{Bags, Pairs, elastic};
+use crate::lists::{Filling, Lists};
 use crate::{Error, Label, NodeId, Nodes, Result};
 
 /// "No number".
@@ -140,15 +141,6 @@ struct InnerStep {
     count: u32,
 }
 
-/// Symbols of each row with their counts, against those of all columns.
-#[derive(Debug)]
-struct Base {
-    weight: f64,
-    ends: Vec<u32>,
-    items: Vec<(u32, u32)>,
-    counts: Counts,
-}
-
 /// How a row is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
@@ -167,14 +159,12 @@ pub(crate) struct Engine {
     apart: Vec<u32>,
     ways: Vec<Way>,
     /// Column subtrees by label, in the order of their first trees.
-    group_ends: Vec<u32>,
-    columns: Vec<Column>,
+    columns: Lists<Column>,
     lists: Vec<List>,
     entries: Vec<Entry>,
     inner_entries: Vec<InnerEntry>,
     /// Subtrees that stand more than once: trees and counts.
-    shared_ends: Vec<u32>,
-    shared: Vec<(u32, u32)>,
+    shared: Lists<(u32, u32)>,
     row_nodes: Vec<RowNode>,
     row_edges: Vec<RowEdge>,
     /// (list, count)
@@ -183,10 +173,9 @@ pub(crate) struct Engine {
     /// (row node, count)
     nested_steps: Vec<(u32, u32)>,
     /// Per row: inner nodes, children first, with counts.
-    row_ends: Vec<u32>,
-    row_items: Vec<(u32, u32)>,
+    rows: Lists<(u32, u32)>,
     /// Labels, simple subtrees.
-    base: Vec<Base>,
+    base: Vec<Products>,
 }
 
 /// What one worker keeps from row to row.
@@ -230,7 +219,7 @@ impl super::Engine for Engine {
             excess: Vec::new(),
             totals: Vec::new(),
             start: vec![(0, 0); self.row_nodes.len()],
-            extra: vec![0.0; self.shared_ends.len() - 1],
+            extra: vec![0.0; self.shared.len()],
             touched: Vec::new(),
             pairs: elastic::Scratch::default(),
         }
@@ -246,15 +235,12 @@ impl super::Engine for Engine {
         }
         row.fill(0.0);
         for (base, scratch) in self.base.iter().zip(&mut scratch.base) {
-            let items = slice(&base.items, &base.ends, x).iter().copied();
-            base.counts.add_to(items, base.weight, scratch, row);
+            base.add_to(x, scratch, row);
         }
         self.add_excess(x, scratch, row);
         for number in scratch.touched.drain(..) {
             let extra = std::mem::take(&mut scratch.extra[number as usize]);
-            let start = self.shared_ends[number as usize] as usize;
-            let end = self.shared_ends[number as usize + 1] as usize;
-            for &(tree, count) in &self.shared[start..end] {
+            for &(tree, count) in self.shared.get(number as usize) {
                 let Some(value) = row.get_mut(tree as usize) else { break };
                 *value += extra * f64::from(count);
             }
@@ -275,13 +261,13 @@ impl Engine {
         let Scratch { v, sums, excess, totals, start, extra, touched, .. } = scratch;
         excess.clear();
         totals.clear();
-        for &(number, times) in slice(&self.row_items, &self.row_ends, x) {
+        for &(number, times) in self.rows.get(x) {
             let node = self.row_nodes[number as usize];
             start[number as usize] = (excess.len() as u32, totals.len() as u32);
             if node.group == NONE {
                 continue;
             }
-            let all = slice(&self.columns, &self.group_ends, node.group as usize);
+            let all = self.columns.get(node.group as usize);
             let len = all.partition_point(|q| (q.first as usize) < row.len());
             let group = &all[..len];
             let n_edges = group.last().map_or(0, |q| q.end as usize);
@@ -398,13 +384,6 @@ fn match_children(group: &[Column], v: &[f64], sums: &mut [f64]) {
     }
 }
 
-/// The items of number `index`, where lists end at `ends`.
-#[inline]
-fn slice<'a, T>(items: &'a [T], ends: &[u32], index: usize) -> &'a [T] {
-    let start = index.checked_sub(1).map_or(0, |i| ends[i]);
-    &items[start as usize..ends[index] as usize]
-}
-
 /// What is known while the index is built.
 struct Builder<'a> {
     nodes: &'a Nodes,
@@ -483,20 +462,17 @@ impl<'a> Builder<'a> {
             first_row: if rows.is_some() { columns.len() } else { 0 },
             apart: apart.collect(),
             ways: Vec::new(),
-            group_ends: Vec::new(),
-            columns: Vec::new(),
+            columns: Lists::default(),
             lists: Vec::new(),
             entries: Vec::new(),
             inner_entries: Vec::new(),
-            shared_ends: vec![0],
-            shared: Vec::new(),
+            shared: Lists::default(),
             row_nodes: Vec::new(),
             row_edges: Vec::new(),
             plain_steps: Vec::new(),
             inner_steps: Vec::new(),
             nested_steps: Vec::new(),
-            row_ends: Vec::new(),
-            row_items: Vec::new(),
+            rows: Lists::default(),
             base: Vec::new(),
         };
         let mut builder = Self {
@@ -594,26 +570,18 @@ impl<'a> Builder<'a> {
             }
         }
         new_id(fresh.len(), "inner subtrees")?;
-        let mut start = Vec::with_capacity(sizes.len());
-        let mut end = 0;
-        for size in &mut sizes {
-            start.push(end);
-            end += *size;
-            *size = end;
-        }
-        self.engine.group_ends = sizes;
         self.order = vec![NodeId(0); fresh.len()];
-        self.engine.columns = vec![Column { end: 0, first: 0, slot: 0 }; fresh.len()];
-        let mut edge_end = vec![0; start.len()];
+        let mut edge_end = vec![0; sizes.len()];
+        let mut columns = Filling::new(sizes, Column { end: 0, first: 0, slot: 0 });
         for (node, first) in fresh {
-            let group = self.group[self.nodes.label(node).index()] as usize;
-            let place = (start[group] + self.local[node.index()]) as usize;
-            let end: &mut usize = &mut edge_end[group];
+            let group = self.group[self.nodes.label(node).index()];
+            let end: &mut usize = &mut edge_end[group as usize];
             *end += self.nodes.children(node).len();
             let end = new_id(*end, "edges")?;
+            let place = columns.put(group, Column { end, first, slot: first });
             self.order[place] = node;
-            self.engine.columns[place] = Column { end, first, slot: first };
         }
+        self.engine.columns = columns.done();
         Ok(())
     }
 
@@ -628,40 +596,34 @@ impl<'a> Builder<'a> {
                 more[node.index()] = more[node.index()].saturating_add(count.min(2));
             }
         }
-        for (&node, column) in self.order.iter().zip(&mut self.engine.columns) {
+        for (&node, column) in self.order.iter().zip(&mut self.engine.columns.items) {
             if more[node.index()] > 1 {
                 column.slot = !n_shared;
                 times[node.index()] = n_shared;
                 n_shared += 1;
             }
         }
-        let mut ends = vec![0u32; n_shared as usize + 1];
-        let each = |f: &mut dyn FnMut(usize, u32, u32)| {
+        let mut lens = vec![0u32; n_shared as usize];
+        let each = |f: &mut dyn FnMut(u32, u32, u32)| {
             for tree in listed(self.columns, &self.is_listed) {
                 for (node, count) in self.columns.iter(tree) {
                     if times[node.index()] != NONE {
-                        f(times[node.index()] as usize, tree as u32, count);
+                        f(times[node.index()], tree as u32, count);
                     }
                 }
             }
         };
         let mut total = 0;
         each(&mut |shared, _, _| {
-            ends[shared + 1] += 1;
+            lens[shared as usize] += 1;
             total += 1;
         });
         new_id(total, "places of shared subtrees")?;
-        for shared in 0..n_shared as usize {
-            ends[shared + 1] += ends[shared];
-        }
-        let mut at = ends.clone();
-        let mut items = vec![(0, 0); total];
-        each(&mut |shared, tree, count| {
-            items[at[shared] as usize] = (tree, count);
-            at[shared] += 1;
+        let mut shared = Filling::new(lens, (0, 0));
+        each(&mut |number, tree, count| {
+            shared.put(number, (tree, count));
         });
-        self.engine.shared_ends = ends;
-        self.engine.shared = items;
+        self.engine.shared = shared.done();
         Ok(())
     }
 
@@ -818,13 +780,12 @@ impl<'a> Builder<'a> {
                         costs.push(self.add_row_node(node, &number)?);
                     }
                     let number = number[node.index()];
-                    self.engine.row_items.push((number, count));
+                    self.engine.rows.push((number, count));
                     cost.0 += costs[number as usize].0;
                     cost.1 += costs[number as usize].1;
                 }
             }
-            let end = new_id(self.engine.row_items.len(), "inner subtrees of rows")?;
-            self.engine.row_ends.push(end);
+            self.engine.rows.close("inner subtrees of rows")?;
             let own = self.engine.pairs.n_nodes(self.engine.first_row + tree);
             let by_pairs = own as u64 * n_columns as u64;
             let by_lists =
@@ -839,8 +800,7 @@ impl<'a> Builder<'a> {
         let group = self.group[label.index()];
         let mut cost = (0, 0);
         if group != NONE {
-            let columns =
-                slice(&self.engine.columns, &self.engine.group_ends, group as usize);
+            let columns = self.engine.columns.get(group as usize);
             let n_edges = columns.last().map_or(0, |q| u64::from(q.end));
             cost = (0, columns.len() as u64 + n_edges);
             for &child in self.nodes.children(node) {
@@ -884,122 +844,63 @@ impl<'a> Builder<'a> {
     /// Labels and simple subtrees of whole trees.
     fn count(&mut self) -> Result<()> {
         let n_labels = self.nodes.labels().len();
-        let mut labels = [Vec::new(), Vec::new()];
-        for (trees, of) in [self.columns, self.rows].into_iter().zip(&mut labels) {
-            for tree in 0..trees.len() {
-                let mut met = Vec::new();
-                for (node, count) in trees.iter(tree) {
-                    let label = self.nodes.label(node).0;
-                    let tally = &mut self.tally[label as usize];
-                    if *tally == 0 {
-                        met.push((label, 0));
-                    }
-                    *tally = tally.saturating_add(count);
-                }
-                for (label, count) in &mut met {
-                    *count = std::mem::take(&mut self.tally[*label as usize]);
-                }
-                of.push(met);
-            }
-        }
-        let simple = |trees: &Bags| -> Vec<Vec<(u32, u32)>> {
-            let of = |tree| {
-                trees.iter(tree).filter_map(|(node, count)| {
-                    match self.kind[node.index()] {
-                        Kind::Simple(number) => Some((number, count)),
-                        _ => None,
-                    }
-                })
-            };
-            (0..trees.len()).map(|tree| of(tree).collect()).collect()
+        let nodes = self.nodes;
+        let label = |(node, count): (NodeId, u32)| Some((nodes.label(node).0, count));
+        let simple = |(node, count): (NodeId, u32)| match self.kind[node.index()] {
+            Kind::Simple(number) => Some((number, count)),
+            _ => None,
         };
-        let simple = [simple(self.columns), simple(self.rows)];
         let decay = self.engine.decay;
         self.engine.base = vec![
-            Base::new(decay, n_labels, &labels)?,
-            Base::new(decay * decay, self.n_simple as usize, &simple)?,
+            self.count_symbols(decay, n_labels, label)?,
+            self.count_symbols(decay * decay, self.n_simple as usize, simple)?,
         ];
         Ok(())
     }
-}
 
-impl Base {
-    /// From the symbols of columns and of rows.
-    fn new(weight: f64, n: usize, symbols: &[Vec<Vec<(u32, u32)>>; 2]) -> Result<Self> {
-        let [columns, rows] = symbols;
-        let of = |tree: usize| columns[tree].iter().copied();
-        let (mut ends, mut items) = (Vec::new(), Vec::new());
-        for row in rows {
-            items.extend_from_slice(row);
-            ends.push(new_id(items.len(), "symbols of rows")?);
-        }
-        let counts = Counts::new(n, of, columns.len(), largest_square(&ends, &items))?;
-        Ok(Self { weight, ends, items, counts })
+    fn count_symbols(
+        &self,
+        weight: f64,
+        n_symbols: usize,
+        of: impl Fn((NodeId, u32)) -> Option<(u32, u32)>,
+    ) -> Result<Products> {
+        let mut tally = Tally::new(n_symbols);
+        let mut count = |trees: &Bags| -> Result<Lists<(u32, u32)>> {
+            let mut all = Lists::default();
+            for tree in 0..trees.len() {
+                for (symbol, count) in trees.iter(tree).filter_map(&of) {
+                    tally.add(symbol, count);
+                }
+                all.extend(tally.drain());
+                all.close("symbols of trees")?;
+            }
+            Ok(all)
+        };
+        let (columns, rows) = (count(self.columns)?, count(self.rows)?);
+        let of = |tree: usize| columns.get(tree).iter().copied();
+        Products::new(weight, n_symbols, of, columns.len(), rows)
     }
 }
 
 #[cfg(test)]
 mod tests {
 
-    use super::super::Engine as _;
+    use super::super::{Engine as _, trial};
     use super::*;
     use crate::Forest;
     use crate::kernel::{Kernel, naive, sample};
 
-    /// All rows, asked in any order by one worker, to have the very bits of a fresh
-    /// worker's, as prefixes (symmetric) or whole.
-    fn rows(
-        engine: &Engine,
-        len: impl Fn(usize) -> usize,
-        order: &[usize],
-    ) -> Vec<Vec<f64>> {
-        let mut all = vec![Vec::new(); order.len()];
-        let mut scratch = engine.scratch();
-        for &x in order {
-            let mut row = vec![f64::NAN; len(x)];
-            engine.row(x, &mut scratch, &mut row);
-            all[x] = row;
-        }
-        for (x, known) in all.iter().enumerate() {
-            let mut row = vec![f64::NAN; len(x)];
-            engine.row(x, &mut engine.scratch(), &mut row);
-            assert_eq!(&row, known, "row {x}");
-        }
-        all
-    }
-
-    /// Both engines of a forest against the values of `expected`; the number of pairs.
+    /// As [`trial::check`].
     fn check(
         forest: &Forest,
         decay: f64,
         random: &mut sample::Random,
         expected: impl Fn(usize, usize) -> f64,
     ) -> usize {
-        let (nodes, n) = (forest.nodes(), forest.len());
-        let all = Bags::new(nodes, forest.roots()).unwrap();
-        let symmetric = Engine::new(nodes, decay, &all, None).unwrap();
-        let gram = rows(&symmetric, |x| x + 1, &random.order(n));
-        let half = n / 2;
-        let [columns, others] = [0..half, half..n]
-            .map(|range| Bags::new(nodes, &sample::roots(forest, range)).unwrap());
-        let block = Engine::new(nodes, decay, &columns, Some(&others)).unwrap();
-        let block = rows(&block, |_| half, &random.order(n - half));
-        let mut n_pairs = 0;
-        for x in 0..n {
-            for t in 0..=x {
-                let expected = expected(x, t);
-                let mut values = vec![gram[x][t]];
-                if x >= half && t < half {
-                    values.push(block[x - half][t]);
-                }
-                for value in values {
-                    let same = (value - expected).abs() <= 1e-10 * expected.abs();
-                    assert!(same || value == expected, "{x} {t}: {value} {expected}");
-                }
-                n_pairs += 1;
-            }
-        }
-        n_pairs
+        let engine = |columns: &Bags, rows: Option<&Bags>| {
+            Engine::new(forest.nodes(), decay, columns, rows).unwrap()
+        };
+        trial::check(forest, random, engine, expected)
     }
 
     #[test]

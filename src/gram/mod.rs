@@ -20,6 +20,7 @@
 //! Memory besides the result: the index, linear in the distinct subtrees, and a block
 //! of rows of at most 16 MB.
 
+mod arrivals;
 mod counts;
 mod elastic;
 mod lower;
@@ -30,6 +31,8 @@ mod store;
 mod subset;
 mod subtree;
 mod team;
+#[cfg(test)]
+mod trial;
 mod vector;
 
 use std::sync::Mutex;

@@ -39,11 +39,13 @@
 //! distinct subtrees of the columns, and by their pairs, at most a constant times the
 //! grids; the index takes memory by the distinct subtrees and their edges.
 
-use super::counts::{Counts, CountsScratch, largest_square};
+use super::arrivals::{Arrivals, Revealed};
+use super::counts::{CountsScratch, Products, Tally};
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::Bags;
 use crate::kernel::partial::{Chains, NONE, Table, Weights, powers};
-use crate::{Error, NodeId, Nodes, Result};
+use crate::lists::{self, Filling, Lists};
+use crate::{NodeId, Nodes, Result};
 
 /// Columns' nodes with more children are in no list: so there are at most 15.5 pairs per
 /// edge. (No phrase of the Penn treebank has more than 32.)
@@ -150,15 +152,6 @@ struct Shared {
     end: u32,
 }
 
-/// A weight times an integer dot product of two trees' symbols.
-#[derive(Debug)]
-struct Base {
-    weight: f64,
-    ends: Vec<u32>,
-    items: Vec<(u32, u32)>,
-    counts: Counts,
-}
-
 /// The index of some trees (columns), and what is needed of others (rows) to walk it.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -171,27 +164,19 @@ pub(crate) struct Engine {
     n_labels: usize,
     /// By label: whether all its inner nodes are simple preterminals.
     simple: Vec<bool>,
-    lists: Vec<Entry>,
-    list_ends: Vec<u32>,
+    lists: Lists<Entry>,
     /// By two lists, by gap, by subtree: the pairs. By two lists: where their gaps end.
     /// By two lists and gap: λ^gap, and where the pairs end.
     pairs: Vec<Pair>,
     gap_ends: Vec<u32>,
     pair_ends: Vec<(u32, f64)>,
     /// By group (a label), then by number: slot and where the children end.
-    group_ends: Vec<u32>,
-    members: Vec<(u32, u32)>,
+    members: Lists<(u32, u32)>,
     below: Vec<Below>,
     /// By group: the numbers of those in no list.
-    unlisted_ends: Vec<u32>,
-    unlisted: Vec<u32>,
-    /// Columns' subtrees in the order of their first tree: group, then per listed child
-    /// the list that it is in.
-    column_groups: Vec<u32>,
-    column_edges: Vec<u32>,
-    column_edge_ends: Vec<u32>,
+    unlisted: Lists<u32>,
+    arrivals: Arrivals,
     /// By tree: where its new column subtrees end, and those of them that are shared.
-    tree_ends: Vec<u32>,
     tree_shared_ends: Vec<u32>,
     shared: Vec<Shared>,
     /// Their trees from the third on, with how often they stand there.
@@ -201,19 +186,14 @@ pub(crate) struct Engine {
     links: Vec<Link>,
     row_below: Vec<Below>,
     /// By row: its distinct subtrees, children first, with counts.
-    row_ends: Vec<u32>,
-    row_items: Vec<(u32, u32)>,
-    bases: Vec<Base>,
+    rows: Lists<(u32, u32)>,
+    bases: Vec<Products>,
 }
 
 /// What one worker keeps from row to row.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    /// How far the columns are known: trees before it.
-    revealed: usize,
-    /// Per group, per list: what stands in those trees.
-    group_len: Vec<u32>,
-    list_len: Vec<u32>,
+    revealed: Revealed,
     /// Per row node: its D with its group, while parents will ask for it. Arrays go from
     /// node to node, so a chain of equal labels needs two, not one for each node.
     vals: Vec<Vec<f64>>,
@@ -236,7 +216,7 @@ impl Engine {
     /// Indexes the trees of `columns` for rows from `rows` (None: from the same trees).
     ///
     /// # Errors
-    /// [`Error::Capacity`] beyond 2^32 edges or pairs of them.
+    /// [`crate::Error::Capacity`] beyond 2^32 edges or pairs of them.
     pub(crate) fn new(
         nodes: &Nodes,
         decay: f64,
@@ -267,9 +247,7 @@ impl super::Engine for Engine {
 
     fn scratch(&self) -> Scratch {
         Scratch {
-            revealed: 0,
-            group_len: vec![0; self.group_ends.len()],
-            list_len: vec![0; self.list_ends.len()],
+            revealed: Revealed::new(self.members.len(), self.lists.len()),
             vals: vec![Vec::new(); self.row_nodes.len()],
             free: Vec::new(),
             last_use: vec![NONE; self.row_nodes.len()],
@@ -284,11 +262,10 @@ impl super::Engine for Engine {
     }
 
     fn row(&self, x: usize, scratch: &mut Scratch, row: &mut [f64]) {
-        self.reveal(row.len(), scratch);
+        scratch.revealed.reveal(row.len(), &self.arrivals);
         let trees = &mut scratch.slots[..row.len()];
         for (base, scratch) in self.bases.iter().zip(&mut scratch.bases) {
-            let own = slice(&base.items, &base.ends, x).iter().copied();
-            base.counts.add_to(own, base.weight, scratch, trees);
+            base.add_to(x, scratch, trees);
         }
         self.walk(x, scratch);
         self.expand(row.len(), scratch);
@@ -344,34 +321,11 @@ impl Engine {
     }
 
     fn n_trees(&self) -> usize {
-        self.tree_ends.len()
-    }
-
-    /// Counts what stands in the first `end` trees. Rows come in ascending order as a
-    /// rule, so this is a step from the last row; otherwise it starts again.
-    fn reveal(&self, end: usize, scratch: &mut Scratch) {
-        if end < scratch.revealed {
-            scratch.group_len.fill(0);
-            scratch.list_len.fill(0);
-            scratch.revealed = 0;
-        }
-        let start = scratch.revealed.checked_sub(1).map_or(0, |t| self.tree_ends[t]);
-        let stop = end.checked_sub(1).map_or(0, |t| self.tree_ends[t]);
-        for &group in &self.column_groups[start as usize..stop as usize] {
-            scratch.group_len[group as usize] += 1;
-        }
-        let edge = |subtree: u32| {
-            subtree.checked_sub(1).map_or(0, |s| self.column_edge_ends[s as usize])
-                as usize
-        };
-        for &list in &self.column_edges[edge(start)..edge(stop)] {
-            scratch.list_len[list as usize] += 1;
-        }
-        scratch.revealed = end;
+        self.arrivals.groups.len()
     }
 
     fn walk(&self, x: usize, scratch: &mut Scratch) {
-        let items = slice(&self.row_items, &self.row_ends, x);
+        let items = self.rows.get(x);
         for &(number, _) in items {
             scratch.last_use[number as usize] = NONE;
         }
@@ -385,7 +339,7 @@ impl Engine {
             if node.group == NONE {
                 continue;
             }
-            let members = scratch.group_len[node.group as usize];
+            let members = scratch.revealed.group_len[node.group as usize];
             // Nobody asks for the root's D.
             let is_asked = scratch.last_use[number as usize] != NONE;
             let len = if is_asked { members as usize } else { 0 };
@@ -401,7 +355,7 @@ impl Engine {
             if node.way == Way::Lists {
                 known.walk_lists(
                     self.edges_of(number),
-                    &scratch.list_len,
+                    &scratch.revealed.list_len,
                     (&mut scratch.sums, &mut scratch.sum_start),
                     &mut sink,
                 );
@@ -464,12 +418,6 @@ impl Engine {
             },
         )
     }
-
-    #[inline]
-    fn list(&self, list: u32, len: u32) -> &[Entry] {
-        let start = list.checked_sub(1).map_or(0, |l| self.list_ends[l as usize]);
-        &self.lists[start as usize..(start + len) as usize]
-    }
 }
 
 /// The values of D that are known so far, and those of the node at hand.
@@ -492,7 +440,7 @@ impl Known<'_> {
         let (mut used, mut link) = (0, first_link as usize);
         for edge in edges {
             let len = list_len[edge.list as usize];
-            let list = engine.list(edge.list, len);
+            let list = engine.lists.first(edge.list as usize, len as usize);
             sum_start.push(used as u32);
             let end = used + len as usize;
             if sums.len() < end {
@@ -587,7 +535,7 @@ impl Known<'_> {
         let engine = self.engine;
         let node = engine.row_nodes[number as usize];
         let group = node.group as usize;
-        let unlisted = slice(&engine.unlisted, &engine.unlisted_ends, group);
+        let unlisted = engine.unlisted.get(group);
         let n_grids = match node.way {
             Way::Lists => unlisted.partition_point(|&u| u < members),
             Way::Grids => members as usize,
@@ -598,15 +546,15 @@ impl Known<'_> {
         let own = engine.below_of(number);
         let labels = own.iter().map(|child| child.label);
         table.fill(engine.n_labels, labels.clone());
-        let group_start = group.checked_sub(1).map_or(0, |g| engine.group_ends[g]);
+        let group_start = engine.members.start(group);
         for at in 0..n_grids as u32 {
             let u = match node.way {
                 Way::Lists => unlisted[at as usize],
                 Way::Grids => at,
             };
-            let member = (group_start + u) as usize;
-            let first = member.checked_sub(1).map_or(0, |m| engine.members[m].1);
-            let (slot, end) = engine.members[member];
+            let member = group_start + u as usize;
+            let first = member.checked_sub(1).map_or(0, |m| engine.members.items[m].1);
+            let (slot, end) = engine.members.items[member];
             let below = &engine.below[first as usize..end as usize];
             let sum = chains.sum(
                 below.iter().map(|child| child.label),
@@ -663,13 +611,6 @@ impl Sink<'_> {
     fn add(&mut self, slot: u32, d: f64) {
         self.slots[slot as usize] += self.weight * d;
     }
-}
-
-/// The items of number `index`, where lists end at `ends`.
-#[inline]
-fn slice<'a, T>(items: &'a [T], ends: &[u32], index: usize) -> &'a [T] {
-    let start = index.checked_sub(1).map_or(0, |i| ends[i]);
-    &items[start as usize..ends[index] as usize]
 }
 
 /// Ids for triples of numbers.
@@ -747,20 +688,14 @@ impl<'a> Builder<'a> {
             powers: Vec::new(),
             n_labels,
             simple: vec![true; n_labels],
-            lists: Vec::new(),
-            list_ends: Vec::new(),
+            lists: Lists::default(),
             pairs: Vec::new(),
             gap_ends: Vec::new(),
             pair_ends: Vec::new(),
-            group_ends: Vec::new(),
-            members: Vec::new(),
+            members: Lists::default(),
             below: Vec::new(),
-            unlisted_ends: Vec::new(),
-            unlisted: Vec::new(),
-            column_groups: Vec::new(),
-            column_edges: Vec::new(),
-            column_edge_ends: Vec::new(),
-            tree_ends: Vec::new(),
+            unlisted: Lists::default(),
+            arrivals: Arrivals::default(),
             tree_shared_ends: Vec::new(),
             shared: Vec::new(),
             shared_rest: Vec::new(),
@@ -768,8 +703,7 @@ impl<'a> Builder<'a> {
             edges: Vec::new(),
             links: Vec::new(),
             row_below: Vec::new(),
-            row_ends: Vec::new(),
-            row_items: Vec::new(),
+            rows: Lists::default(),
             bases: Vec::new(),
         };
         Self {
@@ -831,7 +765,7 @@ impl<'a> Builder<'a> {
                 }
                 let size = &mut self.group_sizes[*group as usize];
                 self.number[node.index()] = new_id(self.column.len(), "subtrees")?;
-                self.engine.column_groups.push(*group);
+                self.engine.arrivals.groups.push(*group);
                 self.column.push(Column {
                     node,
                     group: *group,
@@ -841,7 +775,7 @@ impl<'a> Builder<'a> {
                 });
                 *size += 1;
             }
-            self.engine.tree_ends.push(self.column.len() as u32);
+            self.engine.arrivals.groups.close("subtrees")?;
         }
         Ok(())
     }
@@ -872,12 +806,13 @@ impl<'a> Builder<'a> {
         }
         let shared_of = times;
         // By first tree, as the columns are.
-        let (mut known, mut first) = (0, 0);
-        for &end in &self.engine.tree_ends {
-            let new = &shared_of[first as usize..end as usize];
+        let mut known = 0;
+        let mut left = &shared_of[..];
+        for new in self.engine.arrivals.groups.iter() {
+            let (new, others) = left.split_at(new.len());
             known += new.iter().filter(|&&shared| shared != NONE).count() as u32;
             self.engine.tree_shared_ends.push(known);
-            first = end;
+            left = others;
         }
         let none = Shared { first: [(NONE, 0); 2], third: NONE, end: 0 };
         let mut shared = vec![none; n_shared as usize];
@@ -923,51 +858,50 @@ impl<'a> Builder<'a> {
 
     /// Lays out the groups, and finds the subtrees that must not be in lists.
     fn list_members(&mut self) -> Result<()> {
-        let mut end = 0;
-        let mut at = Vec::with_capacity(self.group_sizes.len());
-        for size in &self.group_sizes {
-            at.push(end);
-            end += size;
-            self.engine.group_ends.push(end);
-        }
-        let mut order = vec![0u32; self.column.len()];
+        let mut order = Filling::new(self.group_sizes.clone(), 0);
         for (number, column) in self.column.iter().enumerate() {
-            order[(at[column.group as usize] + column.local) as usize] = number as u32;
+            order.put(column.group, number as u32);
         }
         let widest_listed = WIDE.min(self.engine.longest);
         let mut counts = vec![0u32; self.engine.n_labels];
-        let mut next_group = 0;
-        for &number in &order {
-            let Column { node, group, local, slot, .. } = self.column[number as usize];
-            while next_group < group {
-                self.engine.unlisted_ends.push(self.engine.unlisted.len() as u32);
-                next_group += 1;
+        for group in order.done().iter() {
+            for &number in group {
+                self.add_member(number, widest_listed, &mut counts)?;
             }
-            let below = self.nodes.children(node);
-            for &child in below {
-                let child = self.column_below(child);
-                self.engine.below.push(child);
-            }
-            let end = new_id(self.engine.below.len(), "edges")?;
-            self.engine.members.push((slot, end));
-            // Σ over labels of (children with it)², one child at a time.
-            let mut same = 0;
-            for &child in below {
-                let count = &mut counts[self.nodes.label(child).index()];
-                same += 2 * *count as usize + 1;
-                *count += 1;
-            }
-            for &child in below {
-                counts[self.nodes.label(child).index()] = 0;
-            }
-            if below.len() > widest_listed || same > REPEATED * below.len() {
-                self.column[number as usize].listed = false;
-                self.engine.unlisted.push(local);
-            }
+            self.engine.members.close("subtrees")?;
+            self.engine.unlisted.close("subtrees")?;
         }
-        self.engine
-            .unlisted_ends
-            .resize(self.group_sizes.len(), self.engine.unlisted.len() as u32);
+        Ok(())
+    }
+
+    fn add_member(
+        &mut self,
+        number: u32,
+        widest_listed: usize,
+        counts: &mut [u32],
+    ) -> Result<()> {
+        let Column { node, local, slot, .. } = self.column[number as usize];
+        let below = self.nodes.children(node);
+        for &child in below {
+            let child = self.column_below(child);
+            self.engine.below.push(child);
+        }
+        let end = new_id(self.engine.below.len(), "edges")?;
+        self.engine.members.push((slot, end));
+        // Σ over labels of (children with it)², one child at a time.
+        let mut same = 0;
+        for &child in below {
+            let count = &mut counts[self.nodes.label(child).index()];
+            same += 2 * *count as usize + 1;
+            *count += 1;
+        }
+        for &child in below {
+            counts[self.nodes.label(child).index()] = 0;
+        }
+        if below.len() > widest_listed || same > REPEATED * below.len() {
+            self.column[number as usize].listed = false;
+            self.engine.unlisted.push(local);
+        }
         Ok(())
     }
 
@@ -991,33 +925,24 @@ impl<'a> Builder<'a> {
                     let is_leaf = u32::from(self.nodes.is_leaf(child));
                     let key = [column.group, label, is_leaf];
                     let list = self.list_keys.insert(key, "child lists")?;
-                    self.engine.column_edges.push(list);
+                    self.engine.arrivals.lists.push(list);
                 }
             }
-            let end = new_id(self.engine.column_edges.len(), "edges")?;
-            self.engine.column_edge_ends.push(end);
+            self.engine.arrivals.lists.close("edges")?;
         }
-        let mut at = lay_out(
-            &self.engine.column_edges,
-            self.list_keys.keys.len(),
-            &mut self.engine.list_ends,
-        );
-        let mut lists = vec![Entry::default(); self.engine.column_edges.len()];
-        let mut edges = self.engine.column_edges.iter();
+        let edges = &self.engine.arrivals.lists.items;
+        let lens = lists::times(edges, self.list_keys.keys.len());
+        let mut lists = Filling::new(lens, Entry::default());
+        let mut edges = edges.iter();
         for column in self.column.iter().filter(|column| column.listed) {
             for (&child, &list) in
                 self.nodes.children(column.node).iter().zip(&mut edges)
             {
-                let place = &mut at[list as usize];
-                lists[*place as usize] = Entry {
-                    u: column.local,
-                    child: self.column_below(child).id,
-                    slot: column.slot,
-                };
-                *place += 1;
+                let child = self.column_below(child).id;
+                lists.put(list, Entry { u: column.local, child, slot: column.slot });
             }
         }
-        self.engine.lists = lists;
+        self.engine.lists = lists.done();
         Ok(())
     }
 
@@ -1026,10 +951,7 @@ impl<'a> Builder<'a> {
         // below.
         let mut met = Vec::new();
         let mut gap_keys = Keys::default();
-        let mut first = 0;
-        for &end in &self.engine.column_edge_ends {
-            let lists = &self.engine.column_edges[first as usize..end as usize];
-            first = end;
+        for lists in self.engine.arrivals.lists.iter() {
             for (j, &to) in lists.iter().enumerate() {
                 for (i, &from) in lists[..j].iter().enumerate() {
                     let joined =
@@ -1053,24 +975,22 @@ impl<'a> Builder<'a> {
         for met in &mut met {
             *met = place[*met as usize];
         }
-        let mut ends = Vec::new();
-        let mut at = lay_out(&met, order.len(), &mut ends);
+        let mut ends = lists::times(&met, order.len());
+        let mut at = lists::starts(&mut ends);
         let gaps = order.iter().map(|&met| gap_keys.keys[met as usize][1]);
         let weights = gaps.map(|gap| self.engine.powers[gap as usize]);
         self.engine.pair_ends = ends.into_iter().zip(weights).collect();
         let mut pairs = vec![Pair::default(); met.len()];
         let mut met = met.into_iter();
         // The place in its list of each child of the subtree at hand.
-        let mut list_len = vec![0u32; self.engine.list_ends.len()];
+        let mut list_len = vec![0u32; self.engine.lists.len()];
         let mut places: Vec<u32> = Vec::new();
-        let mut first = 0;
-        for &end in &self.engine.column_edge_ends {
+        for lists in self.engine.arrivals.lists.iter() {
             places.clear();
-            for &list in &self.engine.column_edges[first as usize..end as usize] {
+            for &list in lists {
                 places.push(list_len[list as usize]);
                 list_len[list as usize] += 1;
             }
-            first = end;
             for (j, &to) in places.iter().enumerate() {
                 for (&from, list) in places[..j].iter().zip(&mut met) {
                     let place = &mut at[list as usize];
@@ -1102,9 +1022,9 @@ impl<'a> Builder<'a> {
                     row_number[node.index()] = number;
                     self.add_row_node(node, &row_number, &group_edges)?;
                 }
-                self.engine.row_items.push((row_number[node.index()], count));
+                self.engine.rows.push((row_number[node.index()], count));
             }
-            self.engine.row_ends.push(new_id(self.engine.row_items.len(), "subtrees")?);
+            self.engine.rows.close("subtrees")?;
         }
         Ok(())
     }
@@ -1257,39 +1177,14 @@ impl<'a> Builder<'a> {
         // label in common, that is all.
         let mut known = vec![false; n_symbols];
         columns.items.iter().for_each(|&(symbol, _)| known[symbol as usize] = true);
-        rows.retain(|symbol| known[symbol as usize]);
+        rows.retain(|&(symbol, _)| known[symbol as usize]);
         if rows.items.is_empty() {
             return Ok(());
         }
-        let of = |tree| slice(&columns.items, &columns.ends, tree).iter().copied();
-        let n = self.columns.len();
-        let counts =
-            Counts::new(n_symbols, of, n, largest_square(&rows.ends, &rows.items))?;
-        let Tally { ends, items } = rows;
-        self.engine.bases.push(Base { weight, ends, items, counts });
+        let of = |tree| columns.get(tree).iter().copied();
+        let products = Products::new(weight, n_symbols, of, columns.len(), rows)?;
+        self.engine.bases.push(products);
         Ok(())
-    }
-}
-
-/// Symbols of trees with their counts.
-struct Tally {
-    ends: Vec<u32>,
-    items: Vec<(u32, u32)>,
-}
-
-impl Tally {
-    fn retain(&mut self, keep: impl Fn(u32) -> bool) {
-        let (mut kept, mut first) = (0, 0);
-        for end in &mut self.ends {
-            for at in first..*end as usize {
-                if keep(self.items[at].0) {
-                    self.items[kept] = self.items[at];
-                    kept += 1;
-                }
-            }
-            first = std::mem::replace(end, kept as u32) as usize;
-        }
-        self.items.truncate(kept);
     }
 }
 
@@ -1299,43 +1194,17 @@ fn tally(
     n_symbols: usize,
     symbol: impl Fn(NodeId) -> u32,
     of: impl Fn(NodeId) -> bool,
-) -> Result<Tally> {
-    let mut counts = vec![0u32; n_symbols];
-    let mut met = Vec::new();
-    let mut tally = Tally { ends: Vec::with_capacity(trees.len()), items: Vec::new() };
+) -> Result<Lists<(u32, u32)>> {
+    let mut tally = Tally::new(n_symbols);
+    let mut all = Lists::default();
     for tree in 0..trees.len() {
         for (node, count) in trees.iter(tree).filter(|&(node, _)| of(node)) {
-            let symbol = symbol(node);
-            let sum = &mut counts[symbol as usize];
-            if *sum == 0 {
-                met.push(symbol);
-            }
-            *sum = sum.checked_add(count).ok_or(Error::Capacity {
-                what: "equal labels in one tree",
-                limit: u64::from(u32::MAX),
-            })?;
+            tally.add(symbol(node), count);
         }
-        let own = met.drain(..);
-        tally.items.extend(own.map(|s| (s, std::mem::take(&mut counts[s as usize]))));
-        tally.ends.push(new_id(tally.items.len(), "pairs of tree and label")?);
+        all.extend(tally.drain());
+        all.close("pairs of tree and label")?;
     }
-    Ok(tally)
-}
-
-/// Where the lists of these items end; returns where they start.
-fn lay_out(lists: &[u32], n_lists: usize, ends: &mut Vec<u32>) -> Vec<u32> {
-    ends.resize(n_lists, 0);
-    for &list in lists {
-        ends[list as usize] += 1;
-    }
-    let mut end = 0;
-    let mut starts = Vec::with_capacity(n_lists);
-    for len in ends {
-        starts.push(end);
-        end += *len;
-        *len = end;
-    }
-    starts
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -1343,9 +1212,9 @@ mod tests {
     use super::super::Engine as _;
     use super::*;
     use crate::Forest;
-    use crate::corpus::{self, Random};
+    use crate::corpus::Random;
     use crate::kernel::partial::tests::{
-        Parameters, all_parameters, assert_close, random_trees,
+        Parameters, all_parameters, assert_close, kelp, random_trees,
     };
     use crate::kernel::{Pairs, partial};
 
@@ -1499,7 +1368,7 @@ mod tests {
         let (columns, rows) =
             (bags(&forest.roots()[..REPEATED]), bags(&forest.roots()[REPEATED..]));
         let engine = USUAL.engine(forest.nodes(), &columns, Some(&rows));
-        assert!(engine.unlisted.is_empty());
+        assert!(engine.unlisted.items.is_empty());
         assert_eq!(engine.row_nodes[0].way, Way::Grids);
         assert_rows_are_pairs(&texts, USUAL);
     }
@@ -1594,20 +1463,13 @@ mod tests {
 
     #[test]
     fn kelp_scores_are_reproduced() {
-        let (Some(texts), Some(scores)) = (
-            corpus::real("qc/dep_test.tsv.gz", 2),
-            corpus::plain("qc/kelp_ptk_scores.txt"),
-        ) else {
-            return;
-        };
-        let forest = parsed(&texts);
-        let kelp = Parameters { leaf_factor: 5.0, ..USUAL };
+        let Some((kelp, forest, scores)) = kelp() else { return };
         let all = Bags::new(forest.nodes(), forest.roots()).unwrap();
         let engine = kelp.engine(forest.nodes(), &all, None);
         let mut scratch = engine.scratch();
         let mut before = 0.0f64;
-        let mut scores = scores.lines().map(|s| s.parse::<f64>().unwrap());
-        for x in 0..texts.len() {
+        let mut scores = scores.into_iter();
+        for x in 0..forest.len() {
             let mut row = vec![0.0; x + 1];
             engine.row(x, &mut scratch, &mut row);
             let own = row[x];

@@ -9,7 +9,7 @@
 //!        = λ Σ_p count_x(p) count_t(p)  +  Σ_{v,u} (C(v,u) - λ)
 //! ```
 //!
-//! The first sum is an integer dot product ([`Counts`]). The second needs only pairs
+//! The first sum is an integer dot product ([`Products`]). The second needs only pairs
 //! that share a child's production, and an index finds them: for each production p,
 //! child position j and child production q the list of all subtrees u with them. A row
 //! takes the nodes v of x, children first, starts with c_v[u] = λ throughout, and for
@@ -57,9 +57,11 @@
 
 use std::collections::HashMap;
 
-use super::counts::{Counts, CountsScratch, largest_square};
+use super::arrivals::{Arrivals, Revealed};
+use super::counts::{Counts, CountsScratch, Products, Tally, largest_square};
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::{Bags, Number, Scaled};
+use crate::lists::{self, Filling, Lists};
 use crate::{NodeId, Nodes, ProductionId, Result};
 
 /// "No number": not among the columns, or a leaf.
@@ -109,33 +111,23 @@ struct RowNode {
 #[derive(Debug)]
 pub(crate) struct Engine {
     decay: f64,
-    lists: Vec<Entry>,
-    list_ends: Vec<u32>,
+    lists: Lists<Entry>,
     /// Per production: how many subtrees.
     group_sizes: Vec<u32>,
     largest_group: u32,
     max_live: usize,
-    /// Column subtrees in the order of their first tree: production, then per inner
-    /// child the list that it is in.
-    column_groups: Vec<u32>,
-    column_edges: Vec<u32>,
-    column_edge_ends: Vec<u32>,
-    /// Per tree: where its new column subtrees end.
-    tree_ends: Vec<u32>,
+    arrivals: Arrivals,
     /// Subtrees of several trees: the trees with how often they stand there.
-    shared_ends: Vec<u32>,
-    shared: Vec<(u32, u32)>,
+    shared: Lists<(u32, u32)>,
     row_nodes: Vec<RowNode>,
     edges: Vec<Edge>,
     /// Rows: the distinct inner subtrees of each tree, children first, with counts.
-    row_ends: Vec<u32>,
-    row_items: Vec<(u32, u32)>,
-    /// Rows: productions of each tree, with counts.
-    base_ends: Vec<u32>,
-    base_items: Vec<(u32, u32)>,
-    base: Counts,
+    rows: Lists<(u32, u32)>,
+    /// Productions.
+    base: Products,
     patterns: Patterns,
-    leaves: Option<Leaves>,
+    /// Equal leaves, for `leaf_weight`.
+    leaves: Option<Products>,
 }
 
 /// Long lists of preterminal children, done beforehand.
@@ -152,10 +144,8 @@ struct Patterns {
     /// Values, and where those of a pattern start.
     values: Vec<f64>,
     starts: Vec<usize>,
-    /// Rows: patterns of each tree's nodes, with counts.
-    row_ends: Vec<u32>,
-    row_items: Vec<(u32, u32)>,
-    counts: Counts,
+    /// What trees have of them.
+    products: Products,
 }
 
 impl Patterns {
@@ -170,23 +160,10 @@ impl Patterns {
     }
 }
 
-/// Equal leaves, for `leaf_weight`.
-#[derive(Debug)]
-struct Leaves {
-    weight: f64,
-    ends: Vec<u32>,
-    items: Vec<(u32, u32)>,
-    counts: Counts,
-}
-
 /// What one worker keeps from row to row.
 #[derive(Debug)]
 pub(crate) struct Scratch<N> {
-    /// How far the columns are known: trees before it.
-    revealed: usize,
-    /// Per production, per list: subtrees that stand in those trees.
-    group_len: Vec<u32>,
-    list_len: Vec<u32>,
+    revealed: Revealed,
     /// Per node of the tree at hand: C(v, ...), as long as a parent needs it.
     vals: Vec<Vec<N>>,
     spare: Spare<N>,
@@ -240,17 +217,15 @@ impl super::Engine for Engine {
 impl Engine {
     fn new_scratch<N: Number>(&self) -> Scratch<N> {
         Scratch {
-            revealed: 0,
-            group_len: vec![0; self.group_sizes.len()],
-            list_len: vec![0; self.list_ends.len()],
+            revealed: Revealed::new(self.group_sizes.len(), self.lists.len()),
             vals: Vec::new(),
             spare: Spare { clean: Vec::new(), used: Vec::new() },
             folded: HashMap::new(),
             parents: vec![(0, 0); self.row_nodes.len()],
-            extra: vec![N::of(0.0); self.shared_ends.len() - 1],
+            extra: vec![N::of(0.0); self.shared.len()],
             touched: Vec::new(),
-            base: self.base.scratch(),
-            patterns: self.patterns.counts.scratch(),
+            base: self.base.counts.scratch(),
+            patterns: self.patterns.products.counts.scratch(),
             leaves: self
                 .leaves
                 .as_ref()
@@ -270,16 +245,12 @@ impl Engine {
     }
 
     fn base_row<N: Number>(&self, x: usize, scratch: &mut Scratch<N>, row: &mut [f64]) {
-        let base = slice(&self.base_items, &self.base_ends, x).iter().copied();
-        self.base.sum(base, &mut scratch.base, row.len());
-        let patterns = &self.patterns;
-        let own = slice(&patterns.row_items, &patterns.row_ends, x).iter().copied();
-        patterns.counts.sum(own, &mut scratch.patterns, row.len());
-        let square = self.decay * self.decay;
-        scratch.base.write(self.decay, &scratch.patterns, square, row);
+        let (base, patterns) = (&self.base, &self.patterns.products);
+        base.sum(x, &mut scratch.base, row.len());
+        patterns.sum(x, &mut scratch.patterns, row.len());
+        scratch.base.write(base.weight, &scratch.patterns, patterns.weight, row);
         if let Some(leaves) = &self.leaves {
-            let own = slice(&leaves.items, &leaves.ends, x).iter().copied();
-            leaves.counts.add_to(own, leaves.weight, &mut scratch.leaves, row);
+            leaves.add_to(x, &mut scratch.leaves, row);
         }
     }
 
@@ -289,42 +260,17 @@ impl Engine {
         scratch: &mut Scratch<N>,
         row: &mut [N],
     ) {
-        self.reveal(row.len(), scratch);
+        scratch.revealed.reveal(row.len(), &self.arrivals);
         self.corrections(x, scratch, row);
         for &number in &scratch.touched {
             let extra =
                 std::mem::replace(&mut scratch.extra[number as usize], N::of(0.0));
-            let start = self.shared_ends[number as usize] as usize;
-            let end = self.shared_ends[number as usize + 1] as usize;
-            for &(tree, count) in &self.shared[start..end] {
+            for &(tree, count) in self.shared.get(number as usize) {
                 let Some(value) = row.get_mut(tree as usize) else { break };
                 *value = *value + extra * N::of(f64::from(count));
             }
         }
         scratch.touched.clear();
-    }
-
-    /// Counts the subtrees of the first `end` trees. Rows come in ascending order, so
-    /// this is a step from the last row; for another order it starts again.
-    fn reveal<N>(&self, end: usize, scratch: &mut Scratch<N>) {
-        if end < scratch.revealed {
-            scratch.group_len.fill(0);
-            scratch.list_len.fill(0);
-            scratch.revealed = 0;
-        }
-        let start = scratch.revealed.checked_sub(1).map_or(0, |t| self.tree_ends[t]);
-        let stop = end.checked_sub(1).map_or(0, |t| self.tree_ends[t]);
-        for &group in &self.column_groups[start as usize..stop as usize] {
-            scratch.group_len[group as usize] += 1;
-        }
-        let edge = |subtree: u32| {
-            subtree.checked_sub(1).map_or(0, |s| self.column_edge_ends[s as usize])
-                as usize
-        };
-        for &list in &self.column_edges[edge(start)..edge(stop)] {
-            scratch.list_len[list as usize] += 1;
-        }
-        scratch.revealed = end;
     }
 
     fn corrections<N: Number>(
@@ -335,9 +281,10 @@ impl Engine {
     ) {
         let decay = N::of(self.decay);
         let Scratch { vals, spare, folded, parents, extra, touched, .. } = scratch;
-        let (group_len, list_len) = (&scratch.group_len, &scratch.list_len);
+        let (group_len, list_len) =
+            (&scratch.revealed.group_len, &scratch.revealed.list_len);
         let mut live = 0;
-        let items = slice(&self.row_items, &self.row_ends, x);
+        let items = self.rows.get(x);
         if vals.len() < items.len() {
             vals.resize_with(items.len(), Vec::new);
         }
@@ -360,8 +307,7 @@ impl Engine {
             {
                 // A root with one inner child, `(ROOT (S ...))`: nobody asks for its
                 // values. On question trees this is half of all visits.
-                let start = self.list_start(list) as usize;
-                let list = &self.lists[start..start + list_len[list as usize] as usize];
+                let list = self.list(list, list_len);
                 let count = decay * N::of(f64::from(count));
                 let mut sink = Sink { row, extra, touched, count };
                 let child = &vals[parents[child as usize].1 as usize];
@@ -372,9 +318,7 @@ impl Engine {
             for edge in edges {
                 let child = edge.child as usize;
                 if edge.list != NONE && !self.is_done(node, edge.list) {
-                    let start = self.list_start(edge.list) as usize;
-                    let len = list_len[edge.list as usize] as usize;
-                    let list = &self.lists[start..start + len];
+                    let list = self.list(edge.list, list_len);
                     let count = N::of(f64::from(count));
                     let mut sink = Sink { row, extra, touched, count };
                     if self.row_nodes[child].is_preterminal {
@@ -489,10 +433,7 @@ impl Engine {
     ) -> impl Iterator<Item = &[Entry]> {
         let node = self.row_nodes[number as usize];
         let walked = move |e: &&Edge| e.list != NONE && !self.is_done(node, e.list);
-        self.edges(number).iter().filter(walked).map(|e| {
-            let start = self.list_start(e.list) as usize;
-            &self.lists[start..start + list_len[e.list as usize] as usize]
-        })
+        self.edges(number).iter().filter(walked).map(|e| self.list(e.list, list_len))
     }
 
     /// How many entries they have in all.
@@ -507,9 +448,10 @@ impl Engine {
         &self.edges[start as usize..self.row_nodes[number as usize].edges as usize]
     }
 
+    /// A list, as far as it is known.
     #[inline]
-    fn list_start(&self, list: u32) -> u32 {
-        list.checked_sub(1).map_or(0, |l| self.list_ends[l as usize])
+    fn list(&self, list: u32, list_len: &[u32]) -> &[Entry] {
+        self.lists.first(list as usize, list_len[list as usize] as usize)
     }
 }
 
@@ -583,13 +525,6 @@ fn walk_preterminal<N: Number>(
     }
 }
 
-/// The items of number `index`, where lists end at `ends`.
-#[inline]
-fn slice<'a, T>(items: &'a [T], ends: &[u32], index: usize) -> &'a [T] {
-    let start = index.checked_sub(1).map_or(0, |i| ends[i]);
-    &items[start as usize..ends[index] as usize]
-}
-
 /// A column subtree while the index is built.
 #[derive(Debug, Clone, Copy)]
 struct Column {
@@ -610,48 +545,40 @@ struct Builder<'a> {
     number: Vec<u32>,
     column: Vec<Column>,
     /// Per tree: the numbers of its subtrees, with counts.
-    ends: Vec<u32>,
-    items: Vec<(u32, u32)>,
+    trees: Lists<(u32, u32)>,
     /// By production: its number among the columns'.
     group: Vec<u32>,
     list_table: IdTable,
     /// Per tree: the patterns of its subtrees, with counts.
-    column_patterns: (Vec<u32>, Vec<(u32, u32)>),
+    column_patterns: Lists<(u32, u32)>,
     /// Per list: its key (production, position and child's production as hashed).
     list_keys: Vec<(u64, u32)>,
 }
 
 impl<'a> Builder<'a> {
     fn new(nodes: &'a Nodes, decay: f64, columns: &'a Bags) -> Result<Self> {
-        let counts = |_: usize| std::iter::empty();
+        let none = |weight| {
+            let columns = |_: usize| std::iter::empty();
+            Products::new(weight, 0, columns, 0, Lists::default())
+        };
         let engine = Engine {
             decay,
-            lists: Vec::new(),
-            list_ends: Vec::new(),
+            lists: Lists::default(),
             group_sizes: Vec::new(),
             largest_group: 0,
             max_live: MAX_LIVE,
-            column_groups: Vec::new(),
-            column_edges: Vec::new(),
-            column_edge_ends: Vec::new(),
-            tree_ends: Vec::new(),
-            shared_ends: vec![0],
-            shared: Vec::new(),
+            arrivals: Arrivals::default(),
+            shared: Lists::default(),
             row_nodes: Vec::new(),
             edges: Vec::new(),
-            row_ends: Vec::new(),
-            row_items: Vec::new(),
-            base_ends: Vec::new(),
-            base_items: Vec::new(),
-            base: Counts::new(0, counts, 0, 0.0)?,
+            rows: Lists::default(),
+            base: none(decay)?,
             patterns: Patterns {
                 of_list: Vec::new(),
                 lists: Vec::new(),
                 values: Vec::new(),
                 starts: Vec::new(),
-                row_ends: Vec::new(),
-                row_items: Vec::new(),
-                counts: Counts::new(0, counts, 0, 0.0)?,
+                products: none(decay * decay)?,
             },
             leaves: None,
         };
@@ -661,12 +588,11 @@ impl<'a> Builder<'a> {
             engine,
             number: vec![NONE; nodes.len()],
             column: Vec::with_capacity(nodes.len()),
-            ends: Vec::with_capacity(columns.len()),
-            items: Vec::new(),
+            trees: Lists::default(),
             group: vec![NONE; nodes.n_productions()],
             list_table: IdTable::default(),
             list_keys: Vec::new(),
-            column_patterns: (Vec::new(), Vec::new()),
+            column_patterns: Lists::default(),
         };
         builder.number_subtrees()?;
         builder.collect_shared();
@@ -683,13 +609,13 @@ impl<'a> Builder<'a> {
                 let known = self.number[node.index()];
                 if known == NONE {
                     let number = self.add_column(node, production, tree)?;
-                    self.items.push((number, count));
+                    self.trees.push((number, count));
                 } else {
-                    self.items.push((known, count));
+                    self.trees.push((known, count));
                 }
             }
-            self.ends.push(new_id(self.items.len(), "subtrees, tree by tree")?);
-            self.engine.tree_ends.push(self.column.len() as u32);
+            self.trees.close("subtrees, tree by tree")?;
+            self.engine.arrivals.groups.close("subtrees")?;
         }
         Ok(())
     }
@@ -708,7 +634,7 @@ impl<'a> Builder<'a> {
         let size = &mut self.engine.group_sizes[*group as usize];
         let number = new_id(self.column.len(), "subtrees")?;
         self.number[node.index()] = number;
-        self.engine.column_groups.push(*group);
+        self.engine.arrivals.groups.push(*group);
         let inner = |child: &NodeId| self.number[child.index()] != NONE;
         let is_preterminal = !self.nodes.children(node).iter().any(inner);
         let slot = tree as u32;
@@ -721,42 +647,32 @@ impl<'a> Builder<'a> {
     /// out: no list has them.
     fn collect_shared(&mut self) {
         let mut times = vec![0u32; self.column.len()];
-        for &(number, count) in &self.items {
+        for &(number, count) in &self.trees.items {
             times[number as usize] += if count > 1 { 2 } else { 1 };
         }
         // From here on: the number among the shared, or NONE.
-        let mut ends = vec![0u32];
+        let mut lens = Vec::new();
         for (column, times) in self.column.iter_mut().zip(&mut times) {
             if *times > 1 && !column.is_preterminal {
-                let number = ends.len() as u32 - 1;
+                let number = lens.len() as u32;
                 column.slot = !number;
-                ends.push(*times); // at least as many as there are trees
+                lens.push(*times); // at least as many as there are trees
                 *times = number;
             } else {
                 *times = NONE;
             }
         }
         let shared_of = times;
-        let mut at = Vec::with_capacity(ends.len());
-        let mut end = 0;
-        for len in &mut ends {
-            end += *len;
-            at.push(end);
-            *len = end;
-        }
-        let mut items = vec![(NONE, 0); end as usize];
-        for tree in 0..self.ends.len() {
-            for &(number, count) in slice(&self.items, &self.ends, tree) {
+        let mut lists = Filling::new(lens, (NONE, 0));
+        for (tree, items) in self.trees.iter().enumerate() {
+            for &(number, count) in items {
                 let shared = shared_of[number as usize];
                 if shared != NONE {
-                    let at = &mut at[shared as usize];
-                    items[*at as usize] = (tree as u32, count);
-                    *at += 1;
+                    lists.put(shared, (tree as u32, count));
                 }
             }
         }
-        self.engine.shared_ends = ends;
-        self.engine.shared = items;
+        self.engine.shared = lists.done();
     }
 
     /// The id of a list; a new one on `insert`.
@@ -800,39 +716,23 @@ impl<'a> Builder<'a> {
                 if child != NONE {
                     let child_group = self.column[child as usize].group;
                     let list = self.list(group, position, child_group, true)?;
-                    self.engine.column_edges.push(list);
+                    self.engine.arrivals.lists.push(list);
                     children.push(child);
                 }
             }
-            let end = new_id(self.engine.column_edges.len(), "edges")?;
-            self.engine.column_edge_ends.push(end);
+            self.engine.arrivals.lists.close("edges")?;
         }
-        let mut ends = vec![0u32; self.list_keys.len()];
-        for &list in &self.engine.column_edges {
-            ends[list as usize] += 1;
-        }
-        let mut end = 0;
-        let mut at: Vec<u32> = Vec::with_capacity(ends.len());
-        for len in &mut ends {
-            at.push(end);
-            end += *len;
-            *len = end;
-        }
-        let mut lists = vec![Entry::default(); end as usize];
-        let mut edge = 0;
-        for (number, column) in self.column.iter().enumerate() {
-            let last = self.engine.column_edge_ends[number] as usize;
-            while edge < last {
-                let place = &mut at[self.engine.column_edges[edge] as usize];
-                let child = self.column[children[edge] as usize].local;
-                lists[*place as usize] =
-                    Entry { u: column.local, child, slot: column.slot };
-                *place += 1;
-                edge += 1;
+        let edges = &self.engine.arrivals.lists;
+        let lens = lists::times(&edges.items, self.list_keys.len());
+        let mut lists = Filling::new(lens, Entry::default());
+        let mut children = children.into_iter();
+        for (column, edges) in self.column.iter().zip(edges.iter()) {
+            for (&list, child) in edges.iter().zip(&mut children) {
+                let child = self.column[child as usize].local;
+                lists.put(list, Entry { u: column.local, child, slot: column.slot });
             }
         }
-        self.engine.lists = lists;
-        self.engine.list_ends = ends;
+        self.engine.lists = lists.done();
         Ok(())
     }
 
@@ -847,8 +747,8 @@ impl<'a> Builder<'a> {
         patterns.of_list = vec![NONE; self.list_keys.len()];
         for (list, &(key, _)) in self.list_keys.iter().enumerate() {
             let (group, child_group) = ((key >> 32) as usize, key as u32 as usize);
-            let start = list.checked_sub(1).map_or(0, |l| engine.list_ends[l]);
-            let len = engine.list_ends[list] - start;
+            let entries = engine.lists.get(list);
+            let len = entries.len() as u32;
             let size = engine.group_sizes[group];
             let is_long = len >= Patterns::LEAST && len >= size / Patterns::SHARE;
             if !is_long || !has_preterminal[child_group] {
@@ -859,37 +759,25 @@ impl<'a> Builder<'a> {
             let first = patterns.values.len();
             patterns.starts.push(first);
             patterns.values.resize(first + size as usize, engine.decay);
-            for entry in &engine.lists[start as usize..engine.list_ends[list] as usize]
-            {
+            for entry in entries {
                 let value = &mut patterns.values[first + entry.u as usize];
                 *value += *value * engine.decay;
             }
         }
         // Every pattern that a column's subtree is in counts for its trees.
-        let (mut ends, mut items) = (Vec::new(), Vec::new());
-        let mut tally = vec![0u32; patterns.lists.len()];
-        let mut met = Vec::new();
-        let lists = |number: u32| {
-            slice(&engine.column_edges, &engine.column_edge_ends, number as usize)
-        };
-        for tree in 0..self.ends.len() {
-            for &(number, count) in slice(&self.items, &self.ends, tree) {
-                for &list in lists(number) {
+        let mut tally = Tally::new(patterns.lists.len());
+        for items in self.trees.iter() {
+            for &(number, count) in items {
+                for &list in engine.arrivals.lists.get(number as usize) {
                     let pattern = patterns.of_list[list as usize];
                     if pattern != NONE {
-                        if tally[pattern as usize] == 0 {
-                            met.push(pattern);
-                        }
-                        tally[pattern as usize] += count;
+                        tally.add(pattern, count);
                     }
                 }
             }
-            items.extend(
-                met.drain(..).map(|p| (p, std::mem::take(&mut tally[p as usize]))),
-            );
-            ends.push(new_id(items.len(), "pairs of tree and pattern")?);
+            self.column_patterns.extend(tally.drain());
+            self.column_patterns.close("pairs of tree and pattern")?;
         }
-        self.column_patterns = (ends, items);
         Ok(())
     }
 
@@ -920,8 +808,7 @@ impl<'a> Builder<'a> {
         for (number, node) in order.into_iter().enumerate() {
             self.add_row_node(node, self.column[number].group, None)?;
         }
-        self.engine.row_items = std::mem::take(&mut self.items);
-        self.engine.row_ends = std::mem::take(&mut self.ends);
+        self.engine.rows = std::mem::take(&mut self.trees);
         Ok(())
     }
 
@@ -939,9 +826,9 @@ impl<'a> Builder<'a> {
                         Some(&numbers),
                     )?;
                 }
-                self.engine.row_items.push((numbers[node.index()], count));
+                self.engine.rows.push((numbers[node.index()], count));
             }
-            self.engine.row_ends.push(new_id(self.engine.row_items.len(), "subtrees")?);
+            self.engine.rows.close("subtrees")?;
         }
         Ok(())
     }
@@ -949,26 +836,22 @@ impl<'a> Builder<'a> {
     /// What rows' trees have of productions and of patterns.
     fn list_row_productions(&mut self) -> Result<()> {
         let engine = &mut self.engine;
-        let mut tally = vec![0u32; engine.group_sizes.len()];
-        let mut met = Vec::new();
-        for tree in 0..engine.row_ends.len() {
-            for &(number, count) in slice(&engine.row_items, &engine.row_ends, tree) {
+        let mut tally = Tally::new(engine.group_sizes.len());
+        let (base, patterns) =
+            (&mut engine.base.rows, &mut engine.patterns.products.rows);
+        for items in engine.rows.iter() {
+            for &(number, count) in items {
                 let RowNode { group, pattern, .. } = engine.row_nodes[number as usize];
                 if pattern != NONE {
-                    engine.patterns.row_items.push((pattern, count));
+                    patterns.push((pattern, count));
                 }
                 if group != NONE {
-                    if tally[group as usize] == 0 {
-                        met.push(group);
-                    }
-                    tally[group as usize] += count;
+                    tally.add(group, count);
                 }
             }
-            let counted =
-                met.drain(..).map(|g| (g, std::mem::take(&mut tally[g as usize])));
-            engine.base_items.extend(counted);
-            engine.base_ends.push(new_id(engine.base_items.len(), "productions")?);
-            engine.patterns.row_ends.push(engine.patterns.row_items.len() as u32);
+            base.extend(tally.drain());
+            base.close("productions")?;
+            patterns.close("patterns")?;
         }
         Ok(())
     }
@@ -994,7 +877,7 @@ impl<'a> Builder<'a> {
                 (numbers[child.index()], list)
             } else {
                 // The columns' nodes have the same numbers, and edges in the same order.
-                let list = self.engine.column_edges[self.engine.edges.len()];
+                let list = self.engine.arrivals.lists.items[self.engine.edges.len()];
                 (self.number[child.index()], list)
             };
             self.engine.edges.push(Edge { list, child: number });
@@ -1002,10 +885,7 @@ impl<'a> Builder<'a> {
             let fits =
                 list != NONE && self.engine.row_nodes[number as usize].is_preterminal;
             if fits && self.engine.patterns.of_list[list as usize] != NONE {
-                let start = list
-                    .checked_sub(1)
-                    .map_or(0, |l| self.engine.list_ends[l as usize]);
-                let len = self.engine.list_ends[list as usize] - start;
+                let len = self.engine.lists.get(list as usize).len();
                 if len > longest {
                     (longest, pattern) =
                         (len, self.engine.patterns.of_list[list as usize]);
@@ -1022,77 +902,56 @@ impl<'a> Builder<'a> {
     }
 
     fn count_productions(&mut self, symmetric: bool) -> Result<()> {
+        // The squares of columns are known: those of rows matter if they are others.
+        let largest = |rows| if symmetric { 0.0 } else { largest_square(rows) };
         let n = self.columns.len();
-        let engine = &mut self.engine;
-        let largest = if symmetric {
-            0.0
-        } else {
-            largest_square(&engine.base_ends, &engine.base_items)
-        };
-        let tallied;
-        let (ends, items) = if symmetric {
-            (&self.engine.base_ends, &self.engine.base_items)
-        } else {
-            tallied = self.tally(self.columns);
-            (&tallied.0, &tallied.1)
-        };
-        let of = |tree| slice(items, ends, tree).iter().copied();
         let n_groups = self.engine.group_sizes.len();
-        let base = Counts::new(n_groups, of, n, largest)?;
-        let engine = &mut self.engine;
-        engine.base = base;
-        let patterns = &mut engine.patterns;
-        let largest = if symmetric {
-            0.0
+        let tallied;
+        let base = &self.engine.base.rows;
+        let columns = if symmetric {
+            base
         } else {
-            largest_square(&patterns.row_ends, &patterns.row_items)
+            tallied = self.tally(self.columns)?;
+            &tallied
         };
-        let (ends, items) = &self.column_patterns;
-        let of = |tree| slice(items, ends, tree).iter().copied();
-        patterns.counts = Counts::new(patterns.lists.len(), of, n, largest)?;
+        let of = |tree| columns.get(tree).iter().copied();
+        let counts = Counts::new(n_groups, of, n, largest(base))?;
+        self.engine.base.counts = counts;
+        let Patterns { lists, products, .. } = &mut self.engine.patterns;
+        let of = |tree| self.column_patterns.get(tree).iter().copied();
+        products.counts = Counts::new(lists.len(), of, n, largest(&products.rows))?;
         Ok(())
     }
 
     /// Productions of each tree with their counts.
-    fn tally(&self, trees: &Bags) -> (Vec<u32>, Vec<(u32, u32)>) {
-        let mut tally = vec![0u32; self.engine.group_sizes.len()];
-        let (mut ends, mut items, mut met) = (Vec::new(), Vec::new(), Vec::new());
+    fn tally(&self, trees: &Bags) -> Result<Lists<(u32, u32)>> {
+        let mut tally = Tally::new(self.engine.group_sizes.len());
+        let mut all = Lists::default();
         for tree in 0..trees.len() {
             for (node, count) in trees.iter(tree) {
-                let Some(production) = self.nodes.production(node) else { continue };
-                let group = self.group[production.index()];
-                if tally[group as usize] == 0 {
-                    met.push(group);
+                if let Some(production) = self.nodes.production(node) {
+                    tally.add(self.group[production.index()], count);
                 }
-                tally[group as usize] += count;
             }
-            for group in met.drain(..) {
-                items.push((group, std::mem::take(&mut tally[group as usize])));
-            }
-            ends.push(items.len() as u32);
+            all.extend(tally.drain());
+            all.close("productions")?;
         }
-        (ends, items)
+        Ok(all)
     }
 
-    fn count_leaves(&self, weight: f64, rows: &Bags) -> Result<Leaves> {
+    fn count_leaves<'b>(&'b self, weight: f64, rows: &'b Bags) -> Result<Products> {
         let n = self.nodes.labels().len();
         let nodes = self.nodes;
-        let of = |trees: &'a Bags, tree: usize| {
+        let of = |trees: &'b Bags, tree: usize| {
             let leaves = trees.iter(tree).filter(|(node, _)| nodes.is_leaf(*node));
             leaves.map(|(node, count)| (nodes.label(node).0, count))
         };
-        let (mut ends, mut items) = (Vec::new(), Vec::new());
+        let mut own = Lists::default();
         for tree in 0..rows.len() {
-            items.extend(
-                rows.iter(tree)
-                    .filter(|(node, _)| nodes.is_leaf(*node))
-                    .map(|(node, count)| (nodes.label(node).0, count)),
-            );
-            ends.push(items.len() as u32);
+            own.extend(of(rows, tree));
+            own.close("leaves")?;
         }
         let columns = |tree| of(self.columns, tree);
-        let largest = largest_square(&ends, &items);
-        let counts = Counts::new(n, columns, self.columns.len(), largest)?;
-        Ok(Leaves { weight, ends, items, counts })
+        Products::new(weight, n, columns, self.columns.len(), own)
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! * in one column only: nothing to spread. In a symmetric matrix all of these make
 //!   one number per tree, which goes to the diagonal (96 of 100 inner subtrees);
-//! * weight λ^1 (preterminals) or `leaf_weight` (leaves): integers, by [`Counts`], as
+//! * weight λ^1 (preterminals) or `leaf_weight` (leaves): integers, by [`Products`], as
 //!   a few of them ("the", ".") stand in most trees;
 //! * others: a list of (tree, count) each, ascending, so that the trees up to x are a
 //!   prefix.
@@ -26,36 +26,26 @@
 //! A row takes time by the pairs (subtree, column) that match and, for the integers and
 //! the output, by its length. Memory by the distinct subtrees of each tree.
 
-use super::counts::{Counts, CountsScratch, largest_square};
+use super::counts::{CountsScratch, Products};
 use crate::intern::new_id;
 use crate::kernel::{Bags, subtree};
+use crate::lists::{Filling, Lists};
 use crate::{NodeId, Nodes, Result};
 
 /// "No number".
 const NONE: u32 = u32::MAX;
-
-/// Subtrees of equal weight, counted in integers.
-#[derive(Debug)]
-struct Level {
-    weight: f64,
-    ends: Vec<u32>,
-    items: Vec<(u32, u32)>,
-    counts: Counts,
-}
 
 /// The index.
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// Per column: what it shares with no other; empty unless symmetric.
     alone: Vec<f64>,
-    /// Lists of (tree, count), by number, and where they end.
-    list_ends: Vec<u32>,
-    list_items: Vec<(u32, u32)>,
-    /// Per row: lists with count in x times weight, and where they end.
-    row_ends: Vec<u32>,
-    row_items: Vec<(u32, f64)>,
-    /// Preterminals, leaves.
-    levels: [Option<Level>; 2],
+    /// Lists of (tree, count), by number.
+    lists: Lists<(u32, u32)>,
+    /// Per row: lists with count in x times weight.
+    rows: Lists<(u32, f64)>,
+    /// Preterminals, leaves: subtrees of equal weight, counted in integers.
+    levels: [Option<Products>; 2],
 }
 
 /// What one worker keeps from row to row.
@@ -108,18 +98,12 @@ impl Engine {
             }
         }
         let level = |level: u8, weight| {
-            Level::new(&ways, level, weight, columns, rows).map(Some)
+            count_level(&ways, level, weight, columns, rows).map(Some)
         };
         let leaves = if leaf_weight > 0.0 { level(1, leaf_weight)? } else { None };
         let levels = [level(0, decay)?, leaves];
-        let mut engine = Self {
-            alone,
-            list_ends: Vec::new(),
-            list_items: Vec::new(),
-            row_ends: Vec::new(),
-            row_items: Vec::new(),
-            levels,
-        };
+        let mut engine =
+            Self { alone, lists: Lists::default(), rows: Lists::default(), levels };
         engine.build_lists(&ways, &weights, columns, rows)?;
         Ok(engine)
     }
@@ -137,41 +121,31 @@ impl Engine {
         };
         // Lists are numbered as they are met, so that a tree's lie close to each other.
         let mut number = vec![NONE; ways.len()];
-        let mut ends: Vec<u32> = Vec::new();
+        let mut lens: Vec<u32> = Vec::new();
         let mut total = 0;
         for tree in 0..columns.len() {
             for (node, _) in listed(columns, tree) {
                 if number[node] == NONE {
-                    number[node] = ends.len() as u32;
-                    ends.push(0);
+                    number[node] = lens.len() as u32;
+                    lens.push(0);
                 }
-                ends[number[node] as usize] += 1;
+                lens[number[node] as usize] += 1;
                 total += 1;
             }
         }
         new_id(total, "pairs of tree and subtree")?;
-        let mut at = Vec::with_capacity(ends.len());
-        let mut end = 0;
-        for len in &mut ends {
-            at.push(end);
-            end += *len;
-            *len = end;
-        }
-        let mut items = vec![(0, 0); total];
+        let mut lists = Filling::new(lens, (0, 0));
         for tree in 0..columns.len() {
             for (node, count) in listed(columns, tree) {
-                let place = &mut at[number[node] as usize];
-                items[*place as usize] = (tree as u32, count);
-                *place += 1;
+                lists.put(number[node], (tree as u32, count));
             }
         }
-        self.list_ends = ends;
-        self.list_items = items;
+        self.lists = lists.done();
         for tree in 0..rows.len() {
             for (node, count) in listed(rows, tree) {
-                self.row_items.push((number[node], weights[node] * f64::from(count)));
+                self.rows.push((number[node], weights[node] * f64::from(count)));
             }
-            self.row_ends.push(new_id(self.row_items.len(), "subtrees of rows")?);
+            self.rows.close("subtrees of rows")?;
         }
         Ok(())
     }
@@ -185,45 +159,41 @@ enum Way {
     Level(u8),
 }
 
-impl Level {
-    fn new(
-        ways: &[Way],
-        level: u8,
-        weight: f64,
-        columns: &Bags,
-        rows: &Bags,
-    ) -> Result<Self> {
-        let mut number = vec![NONE; ways.len()];
-        let mut n_symbols = 0;
-        for (node, way) in ways.iter().enumerate() {
-            if *way == Way::Level(level) {
-                number[node] = n_symbols;
-                n_symbols += 1;
-            }
+/// Counts the subtrees of a level.
+fn count_level(
+    ways: &[Way],
+    level: u8,
+    weight: f64,
+    columns: &Bags,
+    rows: &Bags,
+) -> Result<Products> {
+    let mut number = vec![NONE; ways.len()];
+    let mut n_symbols = 0;
+    for (node, way) in ways.iter().enumerate() {
+        if *way == Way::Level(level) {
+            number[node] = n_symbols;
+            n_symbols += 1;
         }
-        let number = &number;
-        let of = |trees: &Bags, tree: usize| -> Vec<(u32, u32)> {
-            let all = trees.iter(tree).map(|(n, count)| (number[n.index()], count));
-            all.filter(|item| item.0 != NONE).collect()
-        };
-        let (mut ends, mut items) = (Vec::new(), Vec::new());
-        for tree in 0..rows.len() {
-            items.extend(of(rows, tree));
-            ends.push(new_id(items.len(), "subtrees of rows")?);
-        }
-        let of_column = |tree| of(columns, tree).into_iter();
-        let (n_symbols, n) = (n_symbols as usize, columns.len());
-        let largest = largest_square(&ends, &items);
-        let counts = Counts::new(n_symbols, of_column, n, largest)?;
-        Ok(Self { weight, ends, items, counts })
     }
+    let number = &number;
+    let of = |trees: &Bags, tree: usize| -> Vec<(u32, u32)> {
+        let all = trees.iter(tree).map(|(n, count)| (number[n.index()], count));
+        all.filter(|item| item.0 != NONE).collect()
+    };
+    let mut own = Lists::default();
+    for tree in 0..rows.len() {
+        own.extend(of(rows, tree));
+        own.close("subtrees of rows")?;
+    }
+    let of_column = |tree| of(columns, tree).into_iter();
+    Products::new(weight, n_symbols as usize, of_column, columns.len(), own)
 }
 
 impl super::Engine for Engine {
     type Scratch = Scratch;
 
     fn scratch(&self) -> Scratch {
-        let of = |level: &Option<Level>| {
+        let of = |level: &Option<Products>| {
             level.as_ref().map_or_else(CountsScratch::default, |l| l.counts.scratch())
         };
         Scratch { levels: [of(&self.levels[0]), of(&self.levels[1])] }
@@ -233,14 +203,11 @@ impl super::Engine for Engine {
         row.fill(0.0);
         for (level, scratch) in self.levels.iter().zip(&mut scratch.levels) {
             if let Some(level) = level {
-                let own = slice(&level.items, &level.ends, x).iter().copied();
-                level.counts.add_to(own, level.weight, scratch, row);
+                level.add_to(x, scratch, row);
             }
         }
-        for &(list, weight) in slice(&self.row_items, &self.row_ends, x) {
-            for &(tree, count) in
-                slice(&self.list_items, &self.list_ends, list as usize)
-            {
+        for &(list, weight) in self.rows.get(x) {
+            for &(tree, count) in self.lists.get(list as usize) {
                 let Some(value) = row.get_mut(tree as usize) else { break };
                 *value += weight * f64::from(count);
             }
@@ -251,41 +218,12 @@ impl super::Engine for Engine {
     }
 }
 
-/// The items of number `index`, where lists end at `ends`.
-#[inline]
-fn slice<'a, T>(items: &'a [T], ends: &[u32], index: usize) -> &'a [T] {
-    let start = index.checked_sub(1).map_or(0, |i| ends[i]);
-    &items[start as usize..ends[index] as usize]
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Engine as _;
+    use super::super::{Engine as _, trial};
     use super::*;
     use crate::Forest;
     use crate::kernel::{Kernel, naive, sample};
-
-    /// All rows, asked in any order by one worker, to have the very bits of a fresh
-    /// worker's, as prefixes (symmetric) or whole.
-    fn rows(
-        engine: &Engine,
-        len: impl Fn(usize) -> usize,
-        order: &[usize],
-    ) -> Vec<Vec<f64>> {
-        let mut all = vec![Vec::new(); order.len()];
-        let mut scratch = engine.scratch();
-        for &x in order {
-            let mut row = vec![f64::NAN; len(x)];
-            engine.row(x, &mut scratch, &mut row);
-            all[x] = row;
-        }
-        for (x, known) in all.iter().enumerate() {
-            let mut row = vec![f64::NAN; len(x)];
-            engine.row(x, &mut engine.scratch(), &mut row);
-            assert_eq!(&row, known, "row {x}");
-        }
-        all
-    }
 
     #[test]
     fn rows_are_the_definition_in_any_order() {
@@ -296,31 +234,15 @@ mod tests {
             let leaf_weight = [0.0, 0.4, 1.0][round / 3 % 3];
             let kernel = Kernel::Subtree { decay, leaf_weight };
             let forest = sample::forest(&mut random, 22, 30);
-            let (nodes, n) = (forest.nodes(), forest.len());
-            let all = Bags::new(nodes, forest.roots()).unwrap();
-            let engine = Engine::new(nodes, decay, leaf_weight, &all, None).unwrap();
-            let gram = rows(&engine, |x| x + 1, &random.order(n));
-            let half = n / 2;
-            let [columns, others] = [0..half, half..n]
-                .map(|range| Bags::new(nodes, &sample::roots(&forest, range)).unwrap());
-            let engine =
-                Engine::new(nodes, decay, leaf_weight, &columns, Some(&others))
-                    .unwrap();
-            let block = rows(&engine, |_| half, &random.order(n - half));
-            for (x, &a) in forest.roots().iter().enumerate() {
-                for (t, &b) in forest.roots().iter().enumerate().take(x + 1) {
-                    let expected = naive::kernel(&kernel, nodes, a, b);
-                    let mut values = vec![gram[x][t]];
-                    if x >= half && t < half {
-                        values.push(block[x - half][t]);
-                    }
-                    for value in values {
-                        let gap = (value - expected).abs();
-                        assert!(gap <= 1e-10 * expected, "{x} {t}: {value} {expected}");
-                    }
-                    n_pairs += 1;
-                }
-            }
+            let (nodes, roots) = (forest.nodes(), forest.roots());
+            n_pairs += trial::check(
+                &forest,
+                &mut random,
+                |columns, rows| {
+                    Engine::new(nodes, decay, leaf_weight, columns, rows).unwrap()
+                },
+                |x, t| naive::kernel(&kernel, nodes, roots[x], roots[t]),
+            );
         }
         assert!(n_pairs >= 10_000, "{n_pairs}");
     }

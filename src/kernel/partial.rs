@@ -917,23 +917,26 @@ pub(crate) mod tests {
         assert!(value > expected && value < 1.1 * expected, "{value} {expected}");
     }
 
-    #[test]
-    fn kelp_scores_are_reproduced() {
-        let (Some(texts), Some(scores)) = (
-            corpus::real("qc/dep_test.tsv.gz", 2),
-            corpus::plain("qc/kelp_ptk_scores.txt"),
-        ) else {
-            return;
-        };
+    /// Parameters, trees, and what KeLP has for each two that follow each other,
+    /// normalised.
+    pub(crate) fn kelp() -> Option<(Parameters, Forest, Vec<f64>)> {
+        let texts = corpus::real("qc/dep_test.tsv.gz", 2)?;
+        let scores = corpus::plain("qc/kelp_ptk_scores.txt")?;
         let forest =
             Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
         let kelp =
             Parameters { decay: 0.4, mu: 0.4, leaf_factor: 5.0, max_children: None };
+        let scores: Vec<f64> = scores.lines().map(|s| s.parse().unwrap()).collect();
+        assert_eq!((forest.len(), scores.len()), (500, 499));
+        Some((kelp, forest, scores))
+    }
+
+    #[test]
+    fn kelp_scores_are_reproduced() {
+        let Some((kelp, forest, scores)) = kelp() else { return };
         let trees = kelp.trees(&forest);
         let mut scratch = Scratch::<f64>::default();
         let mut kernel = |a, b| trees.pair(a, b, &mut scratch);
-        let scores: Vec<f64> = scores.lines().map(|s| s.parse().unwrap()).collect();
-        assert_eq!(scores.len(), 499);
         for (i, score) in scores.into_iter().enumerate() {
             let norm: f64 = kernel(i, i) * kernel(i + 1, i + 1);
             let value = kernel(i, i + 1) / norm.sqrt();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{Forest, NodeId};
+use crate::Forest;
 
 /// SplitMix64: a named generator, so that a failure comes back.
 pub(crate) struct Random(pub(crate) u64);
@@ -35,11 +35,6 @@ impl Random {
 pub(crate) fn forest(random: &mut Random, n: usize, size: usize) -> Forest {
     let trees: Vec<String> = (0..n).map(|_| tree(random, size)).collect();
     Forest::from_bracket_items(trees.iter().map(String::as_str)).unwrap()
-}
-
-/// The roots of some trees of a forest.
-pub(crate) fn roots(forest: &Forest, trees: std::ops::Range<usize>) -> Vec<NodeId> {
-    forest.roots()[trees].to_vec()
 }
 
 fn tree(random: &mut Random, size: usize) -> String {

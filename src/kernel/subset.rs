@@ -18,9 +18,11 @@
 
 use super::{Bags, Number, Pairs};
 use crate::intern::new_id;
+use crate::lists::Lists;
 use crate::{NodeId, Nodes, Result};
 
 const NONE: u32 = u32::MAX;
+const SUBTREES: &str = "subtrees, tree by tree";
 
 /// A child as its parent sees it.
 #[derive(Debug, Clone, Copy)]
@@ -59,33 +61,6 @@ pub(crate) struct Trees {
     children: Vec<Child>,
     /// Per tree: labels of leaves with counts.
     leaves: Lists<(u32, u32)>,
-}
-
-/// Lists laid end to end.
-#[derive(Debug)]
-struct Lists<T> {
-    items: Vec<T>,
-    ends: Vec<u32>,
-}
-
-impl<T> Lists<T> {
-    fn new() -> Self {
-        Self { items: Vec::new(), ends: Vec::new() }
-    }
-
-    fn close(&mut self) -> Result<()> {
-        self.ends.push(new_id(self.items.len(), "subtrees, tree by tree")?);
-        Ok(())
-    }
-
-    fn start(&self, index: usize) -> usize {
-        index.checked_sub(1).map_or(0, |i| self.ends[i]) as usize
-    }
-
-    #[inline]
-    fn get(&self, index: usize) -> &[T] {
-        &self.items[self.start(index)..self.ends[index] as usize]
-    }
 }
 
 /// What is kept from pair to pair: the first tree hangs until another is first, as
@@ -140,10 +115,10 @@ impl Trees {
             n_branching_groups: 0,
             n_labels: nodes.labels().len(),
             sizes: Vec::with_capacity(roots.len()),
-            groups: Lists::new(),
-            branching: Lists::new(),
+            groups: Lists::default(),
+            branching: Lists::default(),
             children: Vec::new(),
-            leaves: Lists::new(),
+            leaves: Lists::default(),
         };
         let mut number = vec![NONE; nodes.len()];
         let mut branching_group = vec![NONE; nodes.n_productions()];
@@ -153,12 +128,12 @@ impl Trees {
             for (node, count) in bags.iter(tree) {
                 let Some(production) = nodes.production(node) else {
                     if leaf_weight > 0.0 {
-                        trees.leaves.items.push((nodes.label(node).0, count));
+                        trees.leaves.push((nodes.label(node).0, count));
                     }
                     continue;
                 };
                 size += f64::from(count);
-                trees.groups.items.push((production.0, count));
+                trees.groups.push((production.0, count));
                 if nodes.is_preterminal(node) {
                     continue;
                 }
@@ -173,7 +148,7 @@ impl Trees {
                     *group = trees.n_branching_groups as u32;
                     trees.n_branching_groups += 1;
                 }
-                trees.branching.items.push(Branching {
+                trees.branching.push(Branching {
                     group: *group,
                     count,
                     children: new_id(trees.children.len(), "children, tree by tree")?,
@@ -186,9 +161,9 @@ impl Trees {
             }
             trees.sizes.push(size);
             trees.merge_groups(tree);
-            trees.groups.close()?;
-            trees.branching.close()?;
-            trees.leaves.close()?;
+            trees.groups.close(SUBTREES)?;
+            trees.branching.close(SUBTREES)?;
+            trees.leaves.close(SUBTREES)?;
         }
         Ok(trees)
     }

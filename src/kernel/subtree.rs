@@ -15,6 +15,7 @@
 //! A pair takes a merge of two sorted lists: time by the distinct subtrees of the two.
 
 use super::{Bags, Number, Pairs};
+use crate::lists::Lists;
 use crate::{NodeId, Nodes, Result};
 
 /// w of every node of the store. What is too small for a float is 0: next to the
@@ -35,8 +36,7 @@ pub(crate) fn weights(nodes: &Nodes, decay: f64, leaf_weight: f64) -> Vec<f64> {
 /// Trees as sorted lists of weighted subtrees.
 #[derive(Debug)]
 pub(crate) struct Trees {
-    starts: Vec<u32>,
-    items: Vec<Item>,
+    items: Lists<Item>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +59,7 @@ impl Trees {
     ) -> Result<Self> {
         let bags = Bags::new(nodes, roots)?;
         let weights = weights(nodes, decay, leaf_weight);
-        let (mut starts, mut items) = (vec![0], Vec::new());
+        let mut items = Lists::default();
         for tree in 0..bags.len() {
             let all = bags.iter(tree).map(|(node, count)| Item {
                 node,
@@ -68,13 +68,9 @@ impl Trees {
             });
             // Leaves out where they have no weight: half of the merge.
             items.extend(all.filter(|item| item.weight > 0.0));
-            starts.push(items.len() as u32);
+            items.close("subtrees, tree by tree")?;
         }
-        Ok(Self { starts, items })
-    }
-
-    fn items(&self, tree: usize) -> &[Item] {
-        &self.items[self.starts[tree] as usize..self.starts[tree + 1] as usize]
+        Ok(Self { items })
     }
 }
 
@@ -82,7 +78,7 @@ impl Pairs for Trees {
     type Scratch<N: Number> = ();
 
     fn pair<N: Number>(&self, a: usize, b: usize, (): &mut ()) -> N {
-        let (a, b) = (self.items(a), self.items(b));
+        let (a, b) = (self.items.get(a), self.items.get(b));
         let (mut i, mut j) = (0, 0);
         let mut sum = N::of(0.0);
         // Steps without branches: which list is behind is not to be guessed.

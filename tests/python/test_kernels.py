@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import kernel_oracle as ko
@@ -699,22 +700,14 @@ def test_other_threads_go_on_meanwhile(name, n_jobs):
     assert longest < 0.5 * (before - start)
 
 
-@every_kernel
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_computes(name):
-    """A pool of threads that outlives a call would hang the child."""
-    k, forest = make(name), random_forest(100)
-    expected = k.gram(forest, n_jobs=2)
+def holds_in_forked_child(claim: Callable[[], bool]) -> bool:
+    """Ask a forked child, which has half a minute."""
     with warnings.catch_warnings():  # Python 3.12 warns of threads, numpy's for example
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
         try:
-            right = all(
-                np.array_equal(k.gram(forest, n_jobs=n_jobs), expected)
-                for n_jobs in (2, 1, None)
-            )
-            os._exit(0 if right else 1)
+            os._exit(0 if claim() else 1)
         finally:
             os._exit(2)
     deadline = time.monotonic() + 30
@@ -727,7 +720,21 @@ def test_a_forked_child_computes(name):
             os.waitpid(child, 0)
             pytest.fail("the child hangs")
         time.sleep(0.01)
-    assert os.waitstatus_to_exitcode(status) == 0
+    return os.waitstatus_to_exitcode(status) == 0
+
+
+@every_kernel
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_computes(name):
+    """A pool of threads that outlives a call would hang the child."""
+    k, forest = make(name), random_forest(100)
+    expected = k.gram(forest, n_jobs=2)
+    assert holds_in_forked_child(
+        lambda: all(
+            np.array_equal(k.gram(forest, n_jobs=n_jobs), expected)
+            for n_jobs in (2, 1, None)
+        )
+    )
 
 
 def gram_in_child(k, lines: list[str]) -> np.ndarray:

@@ -13,7 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from test_kernels import NAMES, make, quietly, random_forest
+from test_kernels import (
+    NAMES,
+    holds_in_forked_child,
+    make,
+    quietly,
+    random_forest,
+)
 
 import treekernel_rs as tk
 
@@ -135,25 +141,7 @@ def test_a_forked_child_asks_for_rows():
     forest = random_forest(60)
     rows = tk.SubsetTreeKernel().rows(forest, n_jobs=2)
     expected = rows[:]
-    with warnings.catch_warnings():  # Python 3.12 warns of threads, numpy's for example
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        try:
-            os._exit(0 if np.array_equal(rows[:], expected) else 1)
-        finally:
-            os._exit(2)
-    deadline = time.monotonic() + 30
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            break
-        if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            pytest.fail("the child hangs")
-        time.sleep(0.01)
-    assert os.waitstatus_to_exitcode(status) == 0
+    assert holds_in_forked_child(lambda: np.array_equal(rows[:], expected))
 
 
 INTERRUPTED = """
