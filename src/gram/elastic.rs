@@ -55,6 +55,7 @@
 //! an edge of one where nodes are nested; at most [`MOST_VALUES`].
 
 use super::counts::{CountsScratch, Products, Tally};
+use super::team::Pause;
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::{Bags, Pairs, elastic};
 use crate::lists::{Filling, Lists};
@@ -223,6 +224,25 @@ impl super::Engine for Engine {
             touched: Vec::new(),
             pairs: elastic::Scratch::default(),
         }
+    }
+
+    /// Pair by pair a row of deep trees takes some tenths of a second.
+    fn long_row(
+        &self,
+        x: usize,
+        scratch: &mut Scratch,
+        row: &mut [f64],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
+        if self.ways[x] != Way::Pairs {
+            self.row(x, scratch, row);
+            return Ok(());
+        }
+        for (tree, value) in row.iter_mut().enumerate() {
+            *value = self.pairs.pair(self.first_row + x, tree, &mut scratch.pairs);
+            pause()?;
+        }
+        Ok(())
     }
 
     fn row(&self, x: usize, scratch: &mut Scratch, row: &mut [f64]) {
