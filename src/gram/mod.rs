@@ -26,7 +26,7 @@ mod partial;
 mod store;
 mod subset;
 mod subtree;
-mod team;
+pub(crate) mod team;
 
 use std::sync::Mutex;
 

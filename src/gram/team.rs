@@ -48,6 +48,18 @@ impl Team {
         task: impl Fn(usize, &mut S) -> Result<()> + Sync,
         watch: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
+        self.run_long(n_tasks, scratch, |number, s, _| task(number, s), watch)
+    }
+
+    /// As [`run`](Self::run), for tasks that may take long: they call the function they
+    /// are given now and then, and end with its error.
+    pub(crate) fn run_long<S: Send>(
+        &self,
+        n_tasks: usize,
+        scratch: &mut [S],
+        task: impl Fn(usize, &mut S, &mut dyn FnMut() -> Result<()>) -> Result<()> + Sync,
+        watch: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
         let next = AtomicUsize::new(0);
         let stop = AtomicBool::new(false);
         let failure: Mutex<Option<(usize, Error)>> = Mutex::new(None);
@@ -66,8 +78,20 @@ impl Team {
                 if number >= n_tasks {
                     return;
                 }
-                if let Err(error) = task(number, scratch) {
-                    return fail(number, error);
+                let mut told = None;
+                let mut pause = || {
+                    if stop.load(Ordering::Relaxed) {
+                        return Err(Error::Interrupted);
+                    }
+                    watch(number).inspect_err(|error| told = Some(error.clone()))
+                };
+                if let Err(error) = task(number, scratch, &mut pause) {
+                    // What another worker failed with, or the watch said, is the reason.
+                    return match told {
+                        Some(error) => fail(0, error),
+                        None if error == Error::Interrupted => {}
+                        None => fail(number, error),
+                    };
                 }
                 if let Err(error) = watch(number + 1) {
                     return fail(0, error);
