@@ -603,6 +603,7 @@ fn bad_settings_are_errors_that_name_parameter_range_and_value() {
 }
 
 #[test]
+#[allow(clippy::unreadable_literal)]
 fn label_vectors_are_the_same_for_ever() {
     let pinned: [(Composition, [f64; 4]); 5] = [
         (

@@ -105,6 +105,10 @@ impl Kernel {
 }
 
 impl Kernel {
+    pub(super) fn core(&self) -> crate::Kernel {
+        self.0
+    }
+
     fn fill<T: gram::Element + Element>(
         &self,
         x: &crate::Forest,

@@ -26,7 +26,10 @@ pub(super) fn product<A: Blocks, T: Real>(
         }
         (Some((x, w)), None) | (None, Some((x, w))) => {
             let x = x.as_chunks::<4>().0;
-            run::<A, T>(first, second, left, out, |i| x[i].map(|x| w * x));
+            run::<A, T>(first, second, left, out, |i| {
+                let x = x[i];
+                [w * x[0], w * x[1], w * x[2], w * x[3]]
+            });
         }
         (Some((x, w)), Some((y, v))) if w == T::one() => {
             let (x, y) = (x.as_chunks::<4>().0, y.as_chunks::<4>().0);
@@ -39,7 +42,12 @@ pub(super) fn product<A: Blocks, T: Real>(
             let (x, y) = (x.as_chunks::<4>().0, y.as_chunks::<4>().0);
             run::<A, T>(first, second, left, out, |i| {
                 let (x, y) = (x[i], y[i]);
-                std::array::from_fn(|k| w * x[k] + v * y[k])
+                [
+                    w * x[0] + v * y[0],
+                    w * x[1] + v * y[1],
+                    w * x[2] + v * y[2],
+                    w * x[3] + v * y[3],
+                ]
             });
         }
         (None, None) => out.fill(T::zero()),

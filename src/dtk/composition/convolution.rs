@@ -82,29 +82,33 @@ impl<T: Real> Fft<T> {
         scratch: &mut Scratch<T>,
     ) {
         let product = &mut scratch.product;
-        match (left.label, left.value) {
+        let one = T::one();
+        // One pass where the left operand stands as it is: in all but the paper's fold.
+        let left = match (left.label, left.value) {
+            (Some((x, w)), None) | (None, Some((x, w))) if w == one => Some(x),
             (Some((x, w)), None) | (None, Some((x, w))) => {
                 for (p, &x) in product.iter_mut().zip(x) {
                     *p = x * w;
                 }
+                None
             }
             (Some((x, w)), Some((y, v))) => {
                 for ((p, &x), &y) in product.iter_mut().zip(x).zip(y) {
                     *p = x * w + y * v;
                 }
+                None
             }
-            (None, None) => product.fill(Complex::default()),
-        }
+            (None, None) => Some(&[][..]),
+        };
         match (right.label, right.value) {
+            (Some((x, w)), None) | (None, Some((x, w))) if w == one => {
+                times(product, left, x.iter().copied());
+            }
             (Some((x, w)), None) | (None, Some((x, w))) => {
-                for (p, &x) in product.iter_mut().zip(x) {
-                    *p = *p * (x * w);
-                }
+                times(product, left, x.iter().map(|&x| x * w));
             }
             (Some((x, w)), Some((y, v))) => {
-                for ((p, &x), &y) in product.iter_mut().zip(x).zip(y) {
-                    *p = *p * (x * w + y * v);
-                }
+                times(product, left, x.iter().zip(y).map(|(&x, &y)| x * w + y * v));
             }
             (None, None) => product.fill(Complex::default()),
         }
@@ -115,5 +119,26 @@ impl<T: Real> Fft<T> {
         }
         let done = self.inverse.process_with_scratch(product, out, &mut scratch.inner);
         debug_assert!(done.is_ok(), "lengths are the plan's own");
+    }
+}
+
+/// left · right into `product`, which is the left side itself where that is None.
+#[inline]
+fn times<T: Real>(
+    product: &mut [Complex<T>],
+    left: Option<&[Complex<T>]>,
+    right: impl Iterator<Item = Complex<T>>,
+) {
+    match left {
+        Some(left) => {
+            for ((p, &x), y) in product.iter_mut().zip(left).zip(right) {
+                *p = x * y;
+            }
+        }
+        None => {
+            for (p, y) in product.iter_mut().zip(right) {
+                *p = *p * y;
+            }
+        }
     }
 }

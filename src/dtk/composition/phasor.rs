@@ -28,6 +28,6 @@ pub(super) fn label<T: Real>(stream: Stream, out: &mut [T]) {
         let word = stream.at(i);
         let (c, s) = circle(word as u32);
         let (e, f) = circle((word >> 32) as u32);
-        *out = [c, e, s, f].map(T::of);
+        *out = [T::of(c), T::of(e), T::of(s), T::of(f)];
     }
 }
