@@ -1,43 +1,293 @@
+//! Kernels: single pairs, one against many, whole matrices; each as a multiple of the
+//! published algorithm, measured in the same run.
+//!
+//! `cargo bench --bench gram` (some minutes; `-- QC` for one data set, `-- worst`,
+//! `-- growth`). λ = μ = 0.4. All figures are the minimum of several runs, nanoseconds
+//! for one pair of trees; for a symmetric matrix of n trees there are n (n + 1) / 2.
+//!
+//! | column | what is timed |
+//! |---|---|
+//! | published | [`baseline`]: FTK (Moschitti 2006) for ST and SST, the DP per length for PT, the dense recursion for ET; prepared trees, 1,000 random ones (300 for ET) |
+//! | pair | `gram::Pairs`, prepared trees, the same pairs |
+//! | one : many | `gram::Rows`, index made before |
+//! | rows | all rows of the lower triangle by `gram::for_each_row`, index included, stored in packed form |
+//! | matrix | `gram::fill`, index included, stored as the whole symmetric matrix of f64, allocated before |
+//! | index | `gram::Rows::new`, milliseconds |
+
+#[path = "baseline/mod.rs"]
+mod baseline;
 #[path = "corpus/mod.rs"]
 mod corpus;
-use std::time::Instant;
-use treekernel_rs::{Forest, Kernel, gram};
+#[path = "worst/mod.rs"]
+mod worst;
 
-fn main() {
-    let sets = [
-        ("qc", corpus::real("qc/const_train.tsv.gz", 3)),
-        ("wsj", corpus::real("wsj/wsj.txt.gz", 2)),
-        ("wsjs", corpus::real("wsj/wsj_clean.txt.gz", 2)),
-    ];
-    for (name, trees) in sets.into_iter().filter_map(|(n, t)| Some((n, t?))) {
-        let forest =
-            Forest::from_bracket_items(trees.iter().map(String::as_str)).unwrap();
-        let kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
-        let n = forest.len();
-        let mut out = vec![0.0f64; n * n];
-        for jobs in [1, 2] {
-            for normalize in [false, true] {
-                let mut best = f64::MAX;
-                let options = gram::Options { normalize, n_jobs: Some(jobs) };
-                for _ in 0..5 {
-                    let start = Instant::now();
-                    gram::fill(
-                        &kernel,
-                        &forest,
-                        None,
-                        options,
-                        &mut out,
-                        &mut |_, _| Ok(()),
-                    )
-                    .unwrap();
-                    best = best.min(start.elapsed().as_secs_f64());
-                }
-                println!(
-                    "{name} n={n} jobs={jobs} norm={normalize} {:.2} ms {:.2} ns/pair",
-                    best * 1e3,
-                    best * 1e9 / (n as f64 * n as f64 / 2.0)
-                );
+use baseline::{EtClassic, Fragments, Ftk, PtClassic, PtParams, Qtk};
+use std::hint::black_box;
+use std::sync::Mutex;
+use std::time::Instant;
+use treekernel_rs::gram::{self, Options};
+use treekernel_rs::{Forest, Kernel};
+use worst::Leaves;
+
+const SETS: [(&str, &str, usize); 4] = [
+    ("QC", "qc/const_train.tsv.gz", 3),
+    ("WSJ", "wsj/wsj.txt.gz", 2),
+    ("WSJs", "wsj/wsj_clean.txt.gz", 2),
+    ("GRCT", "qc/dep_train.tsv.gz", 2),
+];
+const ST: Kernel = Kernel::Subtree { decay: 0.4, leaf_weight: 0.0 };
+const SST: Kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
+const PT: Kernel =
+    Kernel::PartialTree { decay: 0.4, mu: 0.4, leaf_factor: 1.0, max_children: None };
+const ET: Kernel = Kernel::ElasticTree { decay: 0.4 };
+
+/// Seconds of the best of some runs; fewer of them where one takes long.
+fn best(mut run: impl FnMut()) -> f64 {
+    let (mut best, mut spent) = (f64::INFINITY, 0.0);
+    while spent < 1.5 {
+        let start = Instant::now();
+        run();
+        let seconds = start.elapsed().as_secs_f64();
+        best = best.min(seconds);
+        spent += seconds.max(0.05);
+    }
+    best
+}
+
+/// Nanoseconds of all pairs i >= j of n trees, each.
+fn per_pair(n: usize, mut pair: impl FnMut(usize, usize) -> f64) -> f64 {
+    let seconds = best(|| {
+        let mut sum = 0.0;
+        for i in 0..n {
+            for j in 0..=i {
+                sum += pair(i, j);
             }
         }
+        black_box(sum);
+    });
+    seconds * 1e9 / (n * (n + 1) / 2) as f64
+}
+
+fn read(trees: &[String]) -> Forest {
+    Forest::from_bracket_items(trees.iter().map(String::as_str)).expect("legal trees")
+}
+
+/// Some of the trees, at random.
+fn sample(trees: &[String], n: usize) -> Forest {
+    let mut random = corpus::Random(1);
+    let mut order: Vec<usize> = (0..trees.len()).collect();
+    for at in 0..n.min(order.len()) {
+        let other = at + random.below(order.len() - at);
+        order.swap(at, other);
+    }
+    let picked = order.iter().take(n).map(|&index| trees[index].as_str());
+    Forest::from_bracket_items(picked).expect("legal trees")
+}
+
+fn options(n_jobs: usize) -> Options {
+    Options { normalize: false, n_jobs: Some(n_jobs) }
+}
+
+/// The published algorithm's nanoseconds per pair.
+fn published(kernel: &Kernel, forest: &Forest) -> f64 {
+    let n = forest.len();
+    match kernel {
+        Kernel::Subtree { .. } => {
+            let mut ftk = Ftk::new(forest, (Fragments::Subtrees, 0.4));
+            per_pair(n, |i, j| ftk.pair(i, j))
+        }
+        Kernel::SubsetTree { .. } => {
+            let mut ftk = Ftk::new(forest, (Fragments::SubsetTrees, 0.4));
+            per_pair(n, |i, j| ftk.pair(i, j))
+        }
+        Kernel::PartialTree { .. } => {
+            let mut classic = PtClassic::new(forest, PtParams::plain(0.4, 0.4));
+            per_pair(n, |i, j| classic.pair(i, j))
+        }
+        _ => {
+            let few = n.min(300);
+            let mut classic = EtClassic::new(forest, 0.4);
+            per_pair(few, |i, j| classic.pair(i, j))
+        }
+    }
+}
+
+/// Seconds of all rows of the lower triangle, stored packed.
+fn packed(kernel: &Kernel, forest: &Forest, n_jobs: usize) -> f64 {
+    let n = forest.len();
+    let mut values = vec![0.0f64; n * (n + 1) / 2];
+    best(|| {
+        let mut rest = &mut values[..];
+        let mut rows = Vec::with_capacity(n);
+        for i in 0..n {
+            let (row, more) = std::mem::take(&mut rest).split_at_mut(i + 1);
+            rows.push(Mutex::new(row));
+            rest = more;
+        }
+        let store =
+            |i: usize, row: &[f64]| rows[i].lock().unwrap().copy_from_slice(row);
+        gram::for_each_row(kernel, forest, options(n_jobs), store, &mut |_, _| Ok(()))
+            .expect("small values");
+    })
+}
+
+fn matrices(name: &str, trees: &[String]) {
+    let (all, some) = (read(trees), sample(trees, 1_000));
+    let n = all.len();
+    let pairs = (n * (n + 1) / 2) as f64 / 1e9;
+    let mut out = vec![0.0f64; n * n];
+    for (title, kernel) in [("ST", ST), ("SST", SST), ("PT", PT), ("ET", ET)] {
+        let baseline = published(&kernel, &some);
+        let prepared = gram::Pairs::new(&kernel, &some).expect("legal");
+        let mut of = prepared.worker();
+        let single = per_pair(some.len(), |i, j| of(i, j).expect("small values"));
+        let index = best(|| {
+            black_box(gram::Rows::new(&kernel, &all, options(1)).expect("legal"));
+        });
+        let rows = gram::Rows::new(&kernel, &all, options(1)).expect("legal");
+        let asked = (0..n).step_by(7);
+        let mut row = vec![0.0; n];
+        let many = best(|| {
+            for i in asked.clone() {
+                rows.row(i, &mut row).expect("small values");
+            }
+        });
+        let many = many * 1e9 / (asked.count() * n) as f64;
+        let lower = packed(&kernel, &all, 1) / pairs;
+        let mut full = |n_jobs| {
+            let run = || {
+                gram::fill(
+                    &kernel,
+                    &all,
+                    None,
+                    options(n_jobs),
+                    &mut out,
+                    &mut |_, _| Ok(()),
+                )
+                .expect("small values");
+            };
+            best(run) / pairs
+        };
+        let (one, two) = (full(1), full(2));
+        println!(
+            "| {name} {title} | {baseline:.0} | {single:.0} | {many:.2} | {lower:.2} \
+             ({:.0}x) | {one:.2} ({:.0}x) | {two:.2} ({:.2}x) | {:.1} |",
+            baseline / lower,
+            baseline / one,
+            one / two,
+            index * 1e3,
+        );
+    }
+}
+
+fn worst_cases() {
+    println!("\n| worst case | published, µs | pair | rows, packed | ratio |");
+    println!("|---|---|---|---|---|");
+    let copies = worst::copies(&corpus::generated(30, 1), 30, 100);
+    let cases = [
+        ("SST one production, 31 inner nodes", SST, worst::one_production(1, 50, 31)),
+        ("SST one production, 127 inner nodes", SST, worst::one_production(1, 20, 127)),
+        (
+            "SST chains 50-400, same leaf",
+            SST,
+            worst::chains(1, 20, 50..=400, Leaves::Same),
+        ),
+        (
+            "SST chains 50-400, different leaves",
+            SST,
+            worst::chains(1, 20, 50..=400, Leaves::Different),
+        ),
+        ("SST 300 preterminals below a node", SST, worst::wide(1, 20, 300)),
+        ("SST 100 copies of 30 trees", SST, copies),
+        ("PT 25-50 children, one label", PT, worst::bushes(1, 30, 25..=50, 1)),
+        ("PT 25-50 children, 20 labels", PT, worst::bushes(1, 30, 25..=50, 20)),
+        ("PT 100-200 children, one label", PT, worst::bushes(1, 10, 100..=200, 1)),
+        (
+            "ET chains 50-400, same leaf",
+            ET,
+            worst::chains(1, 8, 50..=400, Leaves::Same),
+        ),
+        ("ET 300 preterminals below a node", ET, worst::wide(1, 20, 300)),
+        (
+            "ST chains 50-400, same leaf",
+            ST,
+            worst::chains(1, 20, 50..=400, Leaves::Same),
+        ),
+    ];
+    for (name, kernel, trees) in cases {
+        let forest = read(&trees);
+        let n = forest.len();
+        let baseline = published(&kernel, &forest.select(0..n.min(300))) / 1e3;
+        let prepared = gram::Pairs::new(&kernel, &forest).expect("legal");
+        let mut of = prepared.worker();
+        let single = per_pair(n.min(300), |i, j| of(i, j).expect("finite")) / 1e3;
+        let rows = packed(&kernel, &forest, 1) * 1e6 / (n * (n + 1) / 2) as f64;
+        let ratio = baseline / rows;
+        println!("| {name} | {baseline:.2} | {single:.2} | {rows:.3} | {ratio:.0}x |");
+    }
+}
+
+/// Rows without storing them, as the corpus grows.
+fn growth() {
+    println!("\n| SST rows, ns per pair, 1 thread, index included | n |  |");
+    println!("|---|---|---|");
+    let base = corpus::real(SETS[0].1, SETS[0].2)
+        .unwrap_or_else(|| corpus::generated(5_000, 1));
+    let printed = read(&base).to_brackets();
+    let clean = corpus::real(SETS[2].1, SETS[2].2)
+        .unwrap_or_else(|| corpus::generated(4_000, 2));
+    let phrases = worst::phrases(&read(&clean).to_brackets(), 4);
+    for n in [1_000, 4_000, 16_000, 50_000] {
+        let perturbed = read(&worst::perturbed(&printed, 1, n));
+        let small = read(&phrases[..n.min(phrases.len())]);
+        for (name, forest) in [("perturbed questions", perturbed), ("phrases", small)] {
+            let n = forest.len();
+            let start = Instant::now();
+            let seen = |_: usize, row: &[f64]| {
+                black_box(row);
+            };
+            gram::for_each_row(&SST, &forest, options(1), seen, &mut |_, _| Ok(()))
+                .expect("small values");
+            let pairs = (n * (n + 1) / 2) as f64;
+            let nanoseconds = start.elapsed().as_secs_f64() * 1e9 / pairs;
+            println!("| {name} | {n} | {nanoseconds:.2} |");
+        }
+    }
+    println!("\n| inner nodes of both trees | QTK, ns | FTK, ns | pair, ns |");
+    println!("|---|---|---|---|");
+    for inner in [10, 20, 40, 80, 160] {
+        let forest = read(&worst::one_production(1, 20, inner));
+        let mut qtk = Qtk::new(&forest, 0.4);
+        let slow = per_pair(20, |i, j| qtk.pair(i, j));
+        let prepared = gram::Pairs::new(&SST, &forest).expect("legal");
+        let mut of = prepared.worker();
+        let single = per_pair(20, |i, j| of(i, j).expect("finite"));
+        let ftk = published(&SST, &forest);
+        println!("| {inner}, one production | {slow:.0} | {ftk:.0} | {single:.0} |");
+    }
+}
+
+fn main() {
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
+    println!(
+        "| ns per pair | published | pair | one : many | rows, packed | matrix, 1 thread | \
+         2 threads | index, ms |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    if is_wanted("generated") {
+        matrices("generated", &corpus::generated(3_000, 1));
+    }
+    for (name, file, column) in SETS.into_iter().filter(|set| is_wanted(set.0)) {
+        if let Some(trees) = corpus::real(file, column) {
+            matrices(name, &trees);
+        }
+    }
+    if is_wanted("worst") {
+        worst_cases();
+    }
+    if is_wanted("growth") {
+        growth();
     }
 }

@@ -203,6 +203,43 @@ fn threads_and_blocks_change_no_bit() {
 }
 
 #[test]
+fn rows_handed_out_one_by_one_are_the_lower_triangle() {
+    let mut trees = corpus::generated(150, 8);
+    trees.extend_from_within(20..60); // equal trees
+    trees.extend(random_trees(30, 4));
+    let all = forest(&trees);
+    for kernel in [
+        Kernel::Subtree { decay: 0.4, leaf_weight: 0.3 },
+        Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 },
+        Kernel::PartialTree {
+            decay: 0.4,
+            mu: 0.4,
+            leaf_factor: 2.0,
+            max_children: None,
+        },
+        Kernel::ElasticTree { decay: 0.4 },
+    ] {
+        for (normalize, jobs) in [(false, 1), (false, 3), (true, 2)] {
+            let matrix =
+                gram::gram(&kernel, &all, None, options(normalize, 1)).unwrap();
+            let seen = std::sync::Mutex::new(vec![Vec::new(); all.len()]);
+            let sink = |i: usize, row: &[f64]| seen.lock().unwrap()[i] = row.to_vec();
+            let options = options(normalize, jobs);
+            gram::for_each_row(&kernel, &all, options, sink, &mut |_, _| Ok(()))
+                .unwrap();
+            for (i, row) in seen.into_inner().unwrap().iter().enumerate() {
+                assert_eq!(row.len(), i + 1);
+                for (j, &value) in row.iter().enumerate() {
+                    assert_close(value, matrix[[i, j]], &|| {
+                        format!("{kernel:?} {i} {j}")
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn overflow_is_an_error_that_names_the_trees_and_normalisation_survives_it() {
     let leaf = "(a b)";
     let huge = (0..12).fold(leaf.to_owned(), |tree, _| format!("(a {tree} {tree})"));
@@ -313,5 +350,311 @@ fn wide_and_deep_trees_take_linear_time() {
         assert!(chain.unwrap().iter().all(|v| v.is_finite()));
         let seconds = start.elapsed().as_secs_f64();
         assert!(seconds < 2.0, "{kernel:?}: {seconds} s");
+    }
+}
+
+fn one_of_each() -> [Kernel; 4] {
+    [
+        Kernel::Subtree { decay: 0.4, leaf_weight: 0.3 },
+        Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.3 },
+        Kernel::PartialTree {
+            decay: 0.4,
+            mu: 0.4,
+            leaf_factor: 2.0,
+            max_children: None,
+        },
+        Kernel::ElasticTree { decay: 0.4 },
+    ]
+}
+
+fn bits(values: &[f64]) -> Vec<u64> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+#[test]
+fn rows_on_demand_are_those_of_the_rectangle_bit_for_bit() {
+    let mut trees = corpus::generated(150, 8);
+    trees.extend(random_trees(60, 4));
+    let different = forest(&trees);
+    trees.extend_from_within(20..40); // equal trees
+    let repeated = forest(&trees);
+    for kernel in one_of_each() {
+        for (all, normalize) in [
+            (&different, false),
+            (&different, true),
+            (&repeated, false),
+            (&repeated, true),
+        ] {
+            let n = all.len();
+            let matrix =
+                gram::gram(&kernel, all, Some(all), options(normalize, 1)).unwrap();
+            let expected = |i: usize| bits(&matrix.row(i).to_vec());
+            let rows = gram::Rows::new(&kernel, all, options(normalize, 3)).unwrap();
+            assert_eq!((rows.len(), rows.is_empty()), (n, false));
+            // In no order, from several threads at once, into dirty rows.
+            std::thread::scope(|scope| {
+                for seed in 0..3 {
+                    let (rows, expected) = (&rows, &expected);
+                    scope.spawn(move || {
+                        let mut random = Random(seed);
+                        let mut row = vec![f64::NAN; n];
+                        for _ in 0..n {
+                            let i = random.below(n);
+                            rows.row(i, &mut row).unwrap();
+                            assert_eq!(bits(&row), expected(i), "{kernel:?} {i}");
+                        }
+                    });
+                }
+            });
+            let which = [n - 1, 0, 7, 7];
+            let mut some = vec![f64::NAN; 4 * n];
+            rows.fill(&which, &mut some, &mut |_, _| Ok(())).unwrap();
+            for (row, &i) in some.chunks(n).zip(&which) {
+                assert_eq!(bits(row), expected(i));
+            }
+            // The symmetric matrix, up to rounding.
+            let symmetric =
+                gram::gram(&kernel, all, None, options(normalize, 1)).unwrap();
+            for (&a, &b) in symmetric.iter().zip(&matrix) {
+                assert_close(a, b, &|| format!("{kernel:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_on_demand_name_overflows_and_zeros() {
+    let huge = (0..12).fold("(a b)".to_owned(), |tree, _| format!("(a {tree} {tree})"));
+    let other = huge.replacen("(a b)", "(a c)", 1);
+    let trees = ["(a b)".to_owned(), huge.clone(), other, "(x)".to_owned(), huge];
+    let all = forest(&trees);
+    let kernel = Kernel::SubsetTree { decay: 1.0, leaf_weight: 0.0 };
+    let rows = gram::Rows::new(&kernel, &all, options(false, 1)).unwrap();
+    assert_eq!(rows.report(), &gram::Report::default());
+    let mut row = vec![0.0; 5];
+    for (i, column) in [(1, 1), (4, 1), (2, 1)] {
+        let error = rows.row(i, &mut row);
+        assert_eq!(error, Err(Error::Overflow { row: i, column }));
+    }
+    // A failed row leaves nothing behind.
+    rows.row(0, &mut row).unwrap();
+    assert_eq!(row, [1.0, 4096.0, 4095.0, 0.0, 4096.0]);
+    assert!(matches!(rows.row(0, &mut row[1..]), Err(Error::Length { got: 4, .. })));
+
+    let rows = gram::Rows::new(&kernel, &all, options(true, 1)).unwrap();
+    assert_eq!(
+        (&*rows.report().zero_rows, &*rows.report().zero_columns),
+        (&[3][..], &[3][..])
+    );
+    let matrix = gram::gram(&kernel, &all, Some(&all), options(true, 1)).unwrap();
+    for i in 0..5 {
+        rows.row(i, &mut row).unwrap();
+        assert_eq!(bits(&row), bits(&matrix.row(i).to_vec()));
+    }
+    assert_eq!((row[1], row[3], row[4]), (1.0, 0.0, 1.0));
+
+    let stop = gram::Rows::watched(&kernel, &all, options(true, 1), &mut |_, _| {
+        Err(Error::Interrupted)
+    });
+    assert_eq!(stop.err(), Some(Error::Interrupted));
+    let none = gram::Rows::new(&kernel, &Forest::default(), options(true, 1)).unwrap();
+    assert!(none.is_empty() && none.fill(&[], &mut [], &mut |_, _| Ok(())).is_ok());
+    let wrong = Kernel::ElasticTree { decay: 0.0 };
+    let error = gram::Rows::new(&wrong, &all, Options::default()).err();
+    assert!(matches!(error, Some(Error::Parameter { name: "decay", .. })));
+}
+
+#[test]
+fn equal_trees_have_one_in_normalised_rectangles() {
+    for kernel in kernels() {
+        let (left, right) = (random_trees(64, 21), random_trees(64, 22));
+        let shared = &left[10..50];
+        let y = forest(&[&right[..], shared].concat());
+        let x = forest(&left);
+        let matrix = gram::gram(&kernel, &x, Some(&y), options(true, 2)).unwrap();
+        let (_, zeros) =
+            gram::diagonal(&kernel, &x, options(true, 1), &mut |_, _| Ok(())).unwrap();
+        for i in 10..50 {
+            let one = if zeros.zero_rows.contains(&i) { 0.0 } else { 1.0 };
+            assert_eq!(matrix[[i, 64 + i - 10]], one, "{kernel:?} {}", left[i]);
+        }
+    }
+}
+
+#[test]
+fn pairs_name_overflows_by_the_numbers_they_were_asked_for() {
+    let huge = (0..12).fold("(a b)".to_owned(), |tree, _| format!("(a {tree} {tree})"));
+    let all = forest(&["(a b)".to_owned(), "(a b)".to_owned(), huge]);
+    let kernel = Kernel::SubsetTree { decay: 1.0, leaf_weight: 0.0 };
+    let pairs = gram::Pairs::new(&kernel, &all).unwrap();
+    assert_eq!((pairs.len(), pairs.is_empty()), (3, false));
+    let mut of = pairs.worker();
+    assert_eq!((of(0, 1), of(1, 2)), (Ok(1.0), Ok(4096.0)));
+    assert_eq!(of(2, 2), Err(Error::Overflow { row: 2, column: 2 }));
+    assert_eq!(of(2, 0), Ok(4096.0));
+}
+
+/// Sentences over so few words and rules that the same productions, children and whole
+/// subtrees come again and again: the longest lists and the most patterns.
+fn poor_in_grammar(n: usize, seed: u64) -> Vec<String> {
+    let mut random = Random(seed);
+    let word = |random: &mut Random, tag: &str| format!("({tag} w{})", random.below(3));
+    (0..n)
+        .map(|_| {
+            let mut phrase = word(&mut random, "N");
+            for _ in 0..=random.below(12) {
+                let tag = ["D", "N"][random.below(2)];
+                let side = word(&mut random, tag);
+                phrase = match random.below(4) {
+                    0 => format!("(P {phrase})"),
+                    1 => format!("(P {phrase} {side})"),
+                    _ => format!("(P {side} {phrase})"),
+                };
+            }
+            format!("(R {phrase})")
+        })
+        .collect()
+}
+
+#[test]
+fn matrices_of_larger_corpora_agree_with_pairs_and_with_rectangles() {
+    let mut mixed = poor_in_grammar(150, 3);
+    mixed.extend(corpus::generated(100, 4));
+    mixed.extend(random_trees(50, 5));
+    for trees in [corpus::generated(400, 1), poor_in_grammar(400, 2), mixed] {
+        let all = forest(&trees);
+        for kernel in one_of_each() {
+            let matrix = gram::gram(&kernel, &all, None, options(false, 1)).unwrap();
+            let pairs = gram::Pairs::new(&kernel, &all).unwrap();
+            let mut of = pairs.worker();
+            let mut random = Random(6);
+            for number in 0..5_000 {
+                let (i, j) = (random.below(all.len()), random.below(all.len()));
+                let what = || format!("{kernel:?} {} {}", trees[i], trees[j]);
+                let value = of(i, j).unwrap();
+                assert_close(matrix[[i, j]], value, &what);
+                if number % 50 == 0 {
+                    let (a, b) = (all.select([i]), all.select([j]));
+                    let single = gram::pair(&kernel, &a, &b, false).unwrap();
+                    assert_close(single, value, &what);
+                }
+            }
+            // Rows in an order of their own, so that they have another store.
+            let reversed: Vec<String> = trees.iter().rev().cloned().collect();
+            let (x, last) = (forest(&reversed), all.len() - 1);
+            let block = gram::gram(&kernel, &x, Some(&all), options(false, 2)).unwrap();
+            for i in 0..all.len() {
+                for j in 0..all.len() {
+                    let what = || format!("{kernel:?} {} {}", trees[i], trees[j]);
+                    assert_close(block[[last - i, j]], matrix[[i, j]], &what);
+                }
+            }
+        }
+    }
+}
+
+/// Both orders of a rectangle, against single pairs.
+fn assert_rectangles_are_right(kernel: &Kernel, left: &[String], right: &[String]) {
+    let (x, y) = (forest(left), forest(right));
+    let all = x.concat(&y).unwrap();
+    let pairs = gram::Pairs::new(kernel, &all).unwrap();
+    let mut of = pairs.worker();
+    let block = gram::gram(kernel, &x, Some(&y), options(false, 1)).unwrap();
+    let other = gram::gram(kernel, &y, Some(&x), options(false, 1)).unwrap();
+    for i in 0..x.len() {
+        for j in 0..y.len() {
+            let value = of(i, x.len() + j).unwrap();
+            let what = || format!("{kernel:?} {i} {j}");
+            assert_close(block[[i, j]], value, &what);
+            assert_close(other[[j, i]], value, &what);
+        }
+    }
+}
+
+#[test]
+fn counts_beyond_16_bits_are_right_whichever_side_has_them() {
+    const MANY: usize = 70_000;
+    let wide = [
+        format!("(s {})", "(a b)".repeat(MANY)),
+        format!("(s {})", "(x (a b) (c d0))".repeat(MANY)),
+        format!("(s {})", "b ".repeat(MANY)),
+        "(s (a b))".to_owned(),
+    ];
+    // So many that lists of preterminal children become patterns.
+    let mut small: Vec<String> =
+        (0..80).map(|i| format!("(r (x (a b) (c d{i})))")).collect();
+    small.extend((0..80).map(|i| format!("(t (a b) (a b{i}) b)")));
+    for kernel in one_of_each() {
+        assert_rectangles_are_right(&kernel, &wide, &small);
+    }
+    // By hand: λ for (a b), and for x, c as far as they are equal.
+    let (n, l) = (MANY as f64, 0.4);
+    let sst = Kernel::SubsetTree { decay: l, leaf_weight: 0.0 };
+    let block =
+        gram::gram(&sst, &forest(&wide), Some(&forest(&small)), options(false, 1))
+            .unwrap();
+    for i in 0..80 {
+        let equal = if i == 0 { 1.0 } else { 0.0 };
+        let what = || format!("column {i}");
+        assert_close(block[[0, i]], n * l, &what);
+        let right = n * (l + l * equal + l * (1.0 + l) * (1.0 + l * equal));
+        assert_close(block[[1, i]], right, &what);
+        let right =
+            n * l * (1.0 + if small[80 + i].contains("(a b))") { 1.0 } else { 0.0 });
+        assert_close(block[[0, 80 + i]], right, &what);
+        assert_eq!(block[[2, i]], 0.0);
+    }
+}
+
+#[test]
+fn nodes_with_as_many_children_as_8_or_16_bits_count_are_right() {
+    let bush = |n: usize| format!("(s {})", "(a b)".repeat(n));
+    let different = |n: usize| {
+        let words: Vec<String> = (0..n).map(|i| i.to_string()).collect();
+        format!("(s (a {}))", words.join(") (a "))
+    };
+    let small = ["(s (a b))", "(a b)", "(s (a b) (a 3))", "(b (s a) (a 65534))"];
+    let small = small.map(str::to_owned);
+    for sizes in [[255, 256, 257], [65_535, 65_536, 65_537]] {
+        let wide: Vec<String> =
+            sizes.into_iter().flat_map(|n| [bush(n), different(n)]).collect();
+        for kernel in one_of_each() {
+            assert_rectangles_are_right(&kernel, &wide, &small);
+        }
+        // With each other: (1 + λ)^n stays small.
+        let decay = 1e-4;
+        let mut kernels = vec![
+            Kernel::SubsetTree { decay, leaf_weight: 0.5 },
+            Kernel::Subtree { decay, leaf_weight: 0.5 },
+        ];
+        if sizes[0] == 255 {
+            let (mu, leaf_factor) = (0.05, 1.0);
+            kernels.push(Kernel::ElasticTree { decay: 0.01 });
+            kernels.push(Kernel::PartialTree {
+                decay: 0.4,
+                mu,
+                leaf_factor,
+                max_children: None,
+            });
+        }
+        for kernel in kernels {
+            assert_rectangles_are_right(&kernel, &wide, &wide);
+            let all = forest(&wide);
+            let matrix = gram::gram(&kernel, &all, None, options(false, 1)).unwrap();
+            let pairs = gram::Pairs::new(&kernel, &all).unwrap();
+            let mut of = pairs.worker();
+            for i in 0..wide.len() {
+                for j in 0..wide.len() {
+                    let what = || format!("{kernel:?} {i} {j}");
+                    assert_close(matrix[[i, j]], of(i, j).unwrap(), &what);
+                }
+            }
+            if let Kernel::SubsetTree { decay, leaf_weight } = kernel {
+                let n = sizes[1] as f64;
+                let right =
+                    decay * (1.0 + decay).powf(n) + (decay + leaf_weight) * n * n;
+                assert_close(matrix[[2, 2]], right, &|| format!("{n} children"));
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ array([[1.584, 0.96 ],
 """
 
 from treekernel_rs import datasets
-from treekernel_rs._core import Forest, ParseError, Tree, __version__
+from treekernel_rs._core import Forest, KernelRows, ParseError, Tree, __version__
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.kernels import (
     ElasticTreeKernel,
@@ -23,6 +23,7 @@ __all__ = [
     "DistributedTrees",
     "ElasticTreeKernel",
     "Forest",
+    "KernelRows",
     "ParseError",
     "PartialTreeKernel",
     "SubsetTreeKernel",

@@ -8,6 +8,7 @@ __all__ = [
     "Encoder",
     "Forest",
     "Kernel",
+    "KernelRows",
     "ParseError",
     "Tree",
     "TreeIterator",
@@ -115,6 +116,9 @@ class Kernel:
     def diagonal(
         self, x: Any, normalize: bool, n_jobs: int | None
     ) -> tuple[NDArray[np.float64], list[int]]: ...
+    def rows(
+        self, x: Any, normalize: bool, n_jobs: int | None
+    ) -> tuple[KernelRows, list[int]]: ...
     def pair(self, a: Any, b: Any, normalize: bool) -> float: ...
 
 @final
@@ -144,5 +148,12 @@ class Encoder:
     def compose(self, a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None: ...
     def shared_paths(self, x: Any) -> NDArray[np.uint64]: ...
     def tuned_decay(self, x: Any) -> float | None: ...
+
+@final
+class KernelRows:
+    def __len__(self) -> int: ...
+    def __getitem__(
+        self, index: SupportsIndex | slice | ArrayLike, /
+    ) -> NDArray[np.float64]: ...
 
 def as_forest(trees: Any) -> Forest: ...

@@ -275,7 +275,8 @@ class DistributedTrees:
         tell = (
             _bar(type(self).__name__, "tree") if progress is True else progress or None
         )
-        _warn_of_zeros(self._core.encode(x, out, _jobs(n_jobs), tell), "forest")
+        zeros = self._core.encode(x, out, _jobs(n_jobs), tell)
+        _warn_of_zeros(zeros, "forest", stacklevel=3)
         return out
 
     def fragment(self, tree: Tree | str | object) -> NDArray[Any]:

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from treekernel_rs import _core
+from treekernel_rs._core import Forest, Kernel, Tree, as_forest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
-    Trees = _core.Forest | Sequence[str | bytes] | Sequence[_core.Tree]
+    from treekernel_rs._core import KernelRows
+
+    Trees = Forest | Sequence[str | bytes] | Sequence[Tree]
     Progress = Callable[[int, int], object]
 
 __all__ = [
@@ -40,7 +42,7 @@ class TreeKernel:
 
     #: Constructor parameters, in order, with their defaults.
     _defaults: dict[str, Any]
-    _core: _core.Kernel
+    _core: Kernel
     normalize: bool
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -48,7 +50,7 @@ class TreeKernel:
         msg = f"{type(self).__name__} is immutable; make another one"
         raise AttributeError(msg)
 
-    def _remember(self, core: _core.Kernel, **parameters: object) -> None:
+    def _remember(self, core: Kernel, **parameters: object) -> None:
         vars(self).update(_core=core, **parameters)
 
     @property
@@ -68,7 +70,7 @@ class TreeKernel:
         """Compare class and parameters."""
         if type(other) is not type(self):
             return NotImplemented
-        return self._parameters == other._parameters  # type: ignore[attr-defined]
+        return self._parameters == other._parameters
 
     def __hash__(self) -> int:
         return hash((type(self), *self._parameters.values()))
@@ -90,8 +92,7 @@ class TreeKernel:
         ndarray of float64, shape (len(X), len(Y))
             Symmetric bit for bit where there is no Y.
         """
-        matrix: NDArray[np.float64] = self.gram(X, Y)
-        return matrix
+        return self._matrix(X, Y, np.float64, None, None, None)
 
     def gram(
         self,
@@ -139,8 +140,19 @@ class TreeKernel:
         array([[1.58, 0.96],
                [0.96, 1.58]], dtype=float32)
         """
-        x = _core.as_forest(X)
-        y = None if Y is None else _core.as_forest(Y)
+        return self._matrix(X, Y, dtype, n_jobs, out, progress)
+
+    def _matrix(
+        self,
+        X: Trees,
+        Y: Trees | None,
+        dtype: DTypeLike,
+        n_jobs: int | None,
+        out: NDArray[Any] | None,
+        progress: Progress | bool | None,
+    ) -> NDArray[Any]:
+        x = as_forest(X)
+        y = None if Y is None else as_forest(Y)
         shape = (len(x), len(x if y is None else y))
         if out is None:
             out = np.empty(shape, _float_type(dtype))
@@ -162,13 +174,49 @@ class TreeKernel:
         >>> tk.SubsetTreeKernel(1.0).diag(["(S (A a) (B b))", "(A a)"])
         array([6., 1.])
         """
-        values, zeros = self._core.diagonal(
-            _core.as_forest(X), self.normalize, _jobs(n_jobs)
-        )
-        _warn_of_zeros(zeros, "X")
+        values, zeros = self._core.diagonal(as_forest(X), self.normalize, _jobs(n_jobs))
+        _warn_of_zeros(zeros, "X", stacklevel=3)
         return values
 
-    def pair(self, a: _core.Tree | str | object, b: _core.Tree | str | object) -> float:
+    def rows(self, X: Trees, *, n_jobs: int | None = None) -> KernelRows:
+        """Make the rows of the matrix of X with itself ready to be asked for.
+
+        For a solver or a nearest-neighbour search that does not hold the matrix: the
+        trees are indexed once, and normalised rows need no self-kernels later.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+        n_jobs : int, optional
+            Threads for self-kernels and for several rows at once, as in `gram`.
+
+        Returns
+        -------
+        KernelRows
+            ``rows[i]`` is row ``i`` of ``k(X, X)``, ``rows[indices]`` some of its rows.
+
+        Raises
+        ------
+        OverflowError
+            By ``rows[i]``, if a value is too large; names the two trees.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(A a)"]
+        >>> rows = tk.SubsetTreeKernel(0.4).rows(X)
+        >>> len(rows), rows[2].tolist()
+        (3, [0.4, 0.4, 0.4])
+        >>> rows[[0, 1]].round(3)
+        array([[1.584, 0.96 , 0.4  ],
+               [0.96 , 1.584, 0.4  ]])
+        """
+        rows, zeros = self._core.rows(as_forest(X), self.normalize, _jobs(n_jobs))
+        _warn_of_zeros(zeros, "X", stacklevel=3)
+        return rows
+
+    def pair(self, a: Tree | str | object, b: Tree | str | object) -> float:
         """Compute the kernel of two trees.
 
         Parameters
@@ -211,9 +259,7 @@ class SubtreeKernel(TreeKernel):
     def __init__(
         self, decay: float = 0.4, *, leaf_weight: float = 0.0, normalize: bool = False
     ) -> None:
-        core = _core.Kernel.subtree(
-            _real("decay", decay), _real("leaf_weight", leaf_weight)
-        )
+        core = Kernel.subtree(_real("decay", decay), _real("leaf_weight", leaf_weight))
         self._remember(
             core, decay=decay, leaf_weight=leaf_weight, normalize=_flag(normalize)
         )
@@ -247,7 +293,7 @@ class SubsetTreeKernel(TreeKernel):
     def __init__(
         self, decay: float = 0.4, *, leaf_weight: float = 0.0, normalize: bool = False
     ) -> None:
-        core = _core.Kernel.subset_tree(
+        core = Kernel.subset_tree(
             _real("decay", decay), _real("leaf_weight", leaf_weight)
         )
         self._remember(
@@ -298,7 +344,7 @@ class PartialTreeKernel(TreeKernel):
         max_children: int | None = None,
         normalize: bool = False,
     ) -> None:
-        core = _core.Kernel.partial_tree(
+        core = Kernel.partial_tree(
             _real("decay", decay),
             _real("mu", mu),
             _real("leaf_factor", leaf_factor),
@@ -336,7 +382,7 @@ class ElasticTreeKernel(TreeKernel):
     _defaults = {"decay": 0.4, "normalize": False}  # noqa: RUF012
 
     def __init__(self, decay: float = 0.4, *, normalize: bool = False) -> None:
-        core = _core.Kernel.elastic_tree(_real("decay", decay))
+        core = Kernel.elastic_tree(_real("decay", decay))
         self._remember(core, decay=decay, normalize=_flag(normalize))
 
 
@@ -393,14 +439,14 @@ def _check_out(out: object, shape: tuple[int, int], dtype: DTypeLike) -> None:
         raise ValueError(msg)
 
 
-def _warn_of_zeros(trees: list[int], name: str) -> None:
+def _warn_of_zeros(trees: list[int], name: str, stacklevel: int = 4) -> None:
     if trees:
         shown = ", ".join(map(str, trees[:10])) + (", ..." if len(trees) > 10 else "")
         warnings.warn(
             f"the kernel of {len(trees)} of the trees of {name} with themselves is 0, so "
             f"their normalised kernels are 0, too: {shown}",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 

@@ -22,18 +22,26 @@
 
 mod counts;
 mod elastic;
+mod lower;
+mod pairs;
 mod partial;
+mod rows;
 mod store;
 mod subset;
 mod subtree;
 pub(crate) mod team;
+mod vector;
 
 use std::sync::Mutex;
 
 use ndarray::Array2;
 
-use crate::kernel::{Bags, Number, Pairs, Scaled};
-use crate::{Error, Forest, Kernel, NodeId, Nodes, Result, kernel};
+use crate::kernel::{Bags, Number, Scaled};
+use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
+pub use lower::for_each_row;
+pub use pairs::{Pairs, pair};
+use pairs::{Single, singles};
+pub use rows::Rows;
 pub use store::Element;
 use store::{Distinct, Matrix};
 use team::Team;
@@ -131,20 +139,50 @@ pub fn fill<T: Element>(
         .copied()
         .collect();
     let singles =
-        options.normalize.then(|| singles(&kernel, nodes, &all)).transpose()?;
-    let (singles, rows) = (singles.as_deref(), row_bags.as_ref());
-    match kernel {
+        options.normalize.then(|| singles(&kernel, nodes, all)).transpose()?;
+    let work = Fill { matrix, singles: singles.as_deref(), watch };
+    with_engine(&kernel, nodes, &bags, row_bags.as_ref(), work)
+}
+
+struct Fill<'a, 'w, T> {
+    matrix: Matrix<'a, T>,
+    singles: Option<&'a dyn Single>,
+    watch: &'a mut Watch<'w>,
+}
+
+impl<T: Element> WithEngine for Fill<'_, '_, T> {
+    type Output = Report;
+
+    fn call<E: Engine + Send + 'static>(self, engine: E) -> Result<Report> {
+        self.matrix.fill(&engine, self.singles, self.watch)
+    }
+}
+
+/// What is to be done with an engine of whichever kernel.
+trait WithEngine {
+    type Output;
+
+    fn call<E: Engine + Send + 'static>(self, engine: E) -> Result<Self::Output>;
+}
+
+/// Indexes the trees of `columns` for rows from `rows` (None: the lower triangle of the
+/// same trees), and hands the index over.
+fn with_engine<W: WithEngine>(
+    kernel: &Kernel,
+    nodes: &Nodes,
+    columns: &Bags,
+    rows: Option<&Bags>,
+    work: W,
+) -> Result<W::Output> {
+    match *kernel {
         Kernel::SubsetTree { decay, leaf_weight } => {
-            let engine = subset::Engine::new(nodes, decay, leaf_weight, &bags, rows)?;
-            matrix.fill(&engine, singles, watch)
+            work.call(subset::Engine::new(nodes, decay, leaf_weight, columns, rows)?)
         }
         Kernel::Subtree { decay, leaf_weight } => {
-            let engine = subtree::Engine::new(nodes, decay, leaf_weight, &bags, rows)?;
-            matrix.fill(&engine, singles, watch)
+            work.call(subtree::Engine::new(nodes, decay, leaf_weight, columns, rows)?)
         }
         Kernel::ElasticTree { decay } => {
-            let engine = elastic::Engine::new(nodes, decay, &bags, rows)?;
-            matrix.fill(&engine, singles, watch)
+            work.call(elastic::Engine::new(nodes, decay, columns, rows)?)
         }
         Kernel::PartialTree { decay, mu, leaf_factor, max_children } => {
             let engine = partial::Engine::new(
@@ -153,10 +191,10 @@ pub fn fill<T: Element>(
                 mu,
                 leaf_factor,
                 max_children,
-                &bags,
+                columns,
                 rows,
             )?;
-            matrix.fill(&engine, singles, watch)
+            work.call(engine)
         }
     }
 }
@@ -174,8 +212,9 @@ pub fn diagonal(
     let kernel = kernel.validated()?;
     let nodes = x.nodes();
     let trees = Distinct::new(x.roots());
-    let singles = singles(&kernel, nodes, &trees.roots)?;
-    let values = self_kernels(&*singles, trees.roots.len(), options.n_jobs, watch)?;
+    let n = trees.len();
+    let singles = singles(&kernel, nodes, trees.roots)?;
+    let values = self_kernels(&*singles, n, options.n_jobs, watch)?;
     let mut report = Report::default();
     let mut diagonal = Vec::with_capacity(x.len());
     for (index, &tree) in trees.of.iter().enumerate() {
@@ -192,111 +231,6 @@ pub fn diagonal(
         }
     }
     Ok((diagonal, report))
-}
-
-/// The kernel of the first trees of two forests.
-///
-/// # Errors
-/// [`Error::Parameter`], and [`Error::Overflow`] (which calls the trees 0 and 1).
-pub fn pair(kernel: &Kernel, a: &Forest, b: &Forest, normalize: bool) -> Result<f64> {
-    let kernel = kernel.validated()?;
-    // A store of their own: theirs may be large, and what follows is linear in it.
-    let mut nodes = Nodes::default();
-    let a = nodes.absorb_one(a.nodes(), a.roots()[0])?;
-    let b = nodes.absorb_one(b.nodes(), b.roots()[0])?;
-    let roots = [a, b];
-    let singles = singles(&kernel, &nodes, &roots)?;
-    let mut of = singles.worker();
-    let value = of(0, 1)?;
-    if normalize {
-        let (x, y) = (of(0, 0)?, of(1, 1)?);
-        return Ok(if a == b && !x.is_zero() { 1.0 } else { value.normalized(x, y) });
-    }
-    let value = value.value();
-    if value.is_finite() {
-        Ok(value)
-    } else {
-        Err(Error::Overflow { row: 0, column: 1 })
-    }
-}
-
-/// Kernels of single pairs of some trees, whatever the trees are like.
-pub(crate) trait Single: Sync {
-    /// What a worker calls, with the numbers of two trees.
-    fn worker(&self) -> Box<dyn FnMut(usize, usize) -> Result<Scaled> + Send + '_>;
-}
-
-struct Singles<P, L> {
-    pairs: P,
-    /// How to evaluate a pair of trees in which too many pairs of nodes match; None:
-    /// like all others.
-    large: L,
-}
-
-/// Matching pairs of nodes from which on the index of a row engine, which avoids most
-/// of them, is worth building for two trees.
-const TOO_MANY: f64 = 1e6;
-
-impl<P, L> Single for Singles<P, L>
-where
-    P: Pairs,
-    L: Fn(usize, usize) -> Result<Option<Scaled>> + Sync,
-{
-    fn worker(&self) -> Box<dyn FnMut(usize, usize) -> Result<Scaled> + Send + '_> {
-        let mut floats = P::Scratch::<f64>::default();
-        let mut scaled = P::Scratch::<Scaled>::default();
-        Box::new(move |a, b| {
-            if self.pairs.cost(a, b) > TOO_MANY
-                && let Some(value) = (self.large)(a, b)?
-            {
-                return Ok(value);
-            }
-            let float = self.pairs.pair(a, b, &mut floats);
-            if float < store::LARGEST {
-                return Ok(Scaled::of(float));
-            }
-            Ok(self.pairs.pair(a, b, &mut scaled))
-        })
-    }
-}
-
-/// Makes trees ready for single pairs.
-fn singles<'a>(
-    kernel: &Kernel,
-    nodes: &'a Nodes,
-    roots: &'a [NodeId],
-) -> Result<Box<dyn Single + 'a>> {
-    match *kernel {
-        Kernel::SubsetTree { decay, leaf_weight } => {
-            let pairs = kernel::subset::Trees::new(nodes, decay, leaf_weight, roots)?;
-            let large = move |a: usize, b: usize| {
-                let [a, b] = [a, b].map(|tree| Bags::new(nodes, &[roots[tree]]));
-                let engine =
-                    subset::Engine::new(nodes, decay, leaf_weight, &b?, Some(&a?));
-                Ok(Some(engine?.single()))
-            };
-            Ok(Box::new(Singles { pairs, large }))
-        }
-        Kernel::Subtree { decay, leaf_weight } => {
-            let pairs = kernel::subtree::Trees::new(nodes, decay, leaf_weight, roots)?;
-            Ok(Box::new(Singles { pairs, large: |_, _| Ok(None) }))
-        }
-        Kernel::ElasticTree { decay } => {
-            let pairs = kernel::elastic::Trees::new(nodes, decay, roots)?;
-            Ok(Box::new(Singles { pairs, large: |_, _| Ok(None) }))
-        }
-        Kernel::PartialTree { decay, mu, leaf_factor, max_children } => {
-            let pairs = kernel::partial::Trees::new(
-                nodes,
-                decay,
-                mu,
-                leaf_factor,
-                max_children,
-                roots,
-            )?;
-            Ok(Box::new(Singles { pairs, large: |_, _| Ok(None) }))
-        }
-    }
 }
 
 /// K(t,t) of the first `n` trees.

@@ -6,14 +6,17 @@
 
 use std::sync::Mutex;
 
+use super::pairs::{Single, Worker};
 use super::team::Team;
-use super::{Engine, Options, Report, Single, Watch, self_kernels};
+use super::{Engine, Options, Report, Watch, self_kernels};
 use crate::kernel::Scaled;
 use crate::{Error, NodeId, Result};
 
 /// Self-kernels from here on (and below its inverse) are handled as [`Scaled`].
 pub(crate) const LARGEST: f64 = 1e300;
 
+/// "Not among the columns".
+const NONE: u32 = u32::MAX;
 /// Bytes of rows that are computed before they are stored.
 const BLOCK_BYTES: usize = 16 << 20;
 /// Rows of a block: more make longer strips, but leave the caches (16 to 256 tried: 128
@@ -98,8 +101,27 @@ impl Distinct {
         self.roots.len()
     }
 
+    /// Per tree its number among others, or [`NONE`].
+    fn among(&self, others: &Self) -> Vec<u32> {
+        let number: std::collections::HashMap<NodeId, u32> =
+            others.roots.iter().copied().zip(0..).collect();
+        self.roots.iter().map(|r| number.get(r).copied().unwrap_or(NONE)).collect()
+    }
+
+    /// Places of trees that a scale of 0 says have no kernel with themselves.
+    pub(crate) fn zeros(&self, scales: &[f64]) -> Vec<usize> {
+        let is_zero =
+            |place: &usize| scales.get(self.of[*place] as usize) == Some(&0.0);
+        (0..self.of.len()).filter(is_zero).collect()
+    }
+
     /// Copies the values of the trees `from..from + values.len()` to their places.
-    fn spread<T: Element>(&self, from: usize, values: &[f64], row: &mut [T]) {
+    pub(crate) fn spread<T: Element>(
+        &self,
+        from: usize,
+        values: &[f64],
+        row: &mut [T],
+    ) {
         let to = from + values.len();
         let first = self.runs.partition_point(|run| (run.0 + run.2) as usize <= from);
         for &(tree, place, len) in &self.runs[first..] {
@@ -164,35 +186,34 @@ impl<T: Copy> Rows<'_, T> {
     }
 }
 
-/// Evaluates single pairs for one worker; None where nothing is normalised.
-type Worker<'a> = Option<Box<dyn FnMut(usize, usize) -> Result<Scaled> + Send + 'a>>;
-
 /// What makes raw values into those of the result.
-struct Finish<'a> {
+pub(crate) struct Finish<'a> {
     /// Per tree 1 / sqrt(K(t,t)); 0 for a tree without kernel, NaN where a float does
     /// not do.
-    row_scale: &'a [f64],
-    column_scale: &'a [f64],
-    row_self: &'a [Scaled],
-    column_self: &'a [Scaled],
+    pub(crate) row_scale: &'a [f64],
+    pub(crate) column_scale: &'a [f64],
+    pub(crate) row_self: &'a [Scaled],
+    pub(crate) column_self: &'a [Scaled],
     /// Where rows' trees start among those of `pairs`.
-    first_row: usize,
-    singles: Option<&'a dyn Single>,
-    symmetric: bool,
-    largest: f64,
+    pub(crate) first_row: usize,
+    pub(crate) singles: Option<&'a dyn Single>,
+    /// Per row the column of the same tree, or [`NONE`].
+    pub(crate) same: &'a [u32],
+    pub(crate) largest: f64,
 }
 
 impl Finish<'_> {
-    fn worker(&self) -> Worker<'_> {
+    /// A worker for pairs; None where nothing is normalised.
+    pub(crate) fn worker(&self) -> Option<Worker<'_>> {
         self.singles.map(Single::worker)
     }
 
     /// Normalises a row, or makes sure that it is finite.
-    fn row(
+    pub(crate) fn row(
         &self,
         x: usize,
         row: &mut [f64],
-        worker: &mut Worker<'_>,
+        worker: &mut Option<Worker<'_>>,
         overflow: impl Fn(usize) -> Error,
     ) -> Result<()> {
         let Some(of) = worker else {
@@ -216,8 +237,10 @@ impl Finish<'_> {
                 (*value * factor).min(1.0)
             };
         }
-        if self.symmetric && scale != 0.0 {
-            row[x] = 1.0;
+        if scale != 0.0
+            && let Some(value) = row.get_mut(self.same[x] as usize)
+        {
+            *value = 1.0;
         }
         Ok(())
     }
@@ -251,6 +274,11 @@ impl<T: Element> Matrix<'_, T> {
         let scales: Vec<f64> = selfs.iter().map(|&value| scale(value)).collect();
         let first_row = if self.rows.is_some() { n_columns } else { 0 };
         let cut = |of: usize| of.min(scales.len());
+        let same = match self.rows {
+            _ if singles.is_none() => Vec::new(),
+            Some(rows) => rows.among(self.columns),
+            None => (0..n_columns as u32).collect(),
+        };
         let finish = Finish {
             row_scale: &scales[cut(first_row)..],
             column_scale: &scales[..cut(n_columns)],
@@ -258,17 +286,12 @@ impl<T: Element> Matrix<'_, T> {
             column_self: &selfs[..cut(n_columns)],
             first_row,
             singles,
-            symmetric: self.rows.is_none(),
+            same: &same,
             largest: T::LARGEST,
         };
-        let zeros = |trees: &Distinct, scales: &[f64]| {
-            let is_zero =
-                |place: &usize| scales.get(trees.of[*place] as usize) == Some(&0.0);
-            (0..trees.of.len()).filter(is_zero).collect()
-        };
         let report = Report {
-            zero_rows: zeros(rows, finish.row_scale),
-            zero_columns: zeros(self.columns, finish.column_scale),
+            zero_rows: rows.zeros(finish.row_scale),
+            zero_columns: self.columns.zeros(finish.column_scale),
         };
         if self.rows.is_none() {
             self.fill_symmetric(engine, &finish, watch)?;
@@ -374,7 +397,7 @@ impl<T: Element> Matrix<'_, T> {
 }
 
 /// 1 / sqrt(value); 0 for 0, NaN where floats do not do.
-fn scale(value: Scaled) -> f64 {
+pub(crate) fn scale(value: Scaled) -> f64 {
     match value.value() {
         _ if value.is_zero() => 0.0,
         float if float < LARGEST && float > 1.0 / LARGEST => 1.0 / float.sqrt(),

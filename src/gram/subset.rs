@@ -1,30 +1,54 @@
 //! Rows of the subset tree kernel.
 //!
-//! Write val_v[u] = Π_j (1 + C(v_j, u_j)), which is C(v,u)/λ for a node v of the row's
-//! tree and a subtree u of the columns' trees with v's production, and 1 unless some
-//! child of v and the same child of u share their production too. So
+//! For a node v of the row's tree and a subtree u of the columns' trees with v's
+//! production, C(v,u) = λ Π_j (1 + C(v_j, u_j)): λ, unless some child of v and the same
+//! child of u share their production, too. So
 //!
 //! ```text
-//! K(x,t) = Σ_{v in x, u in t, same production} λ val_v[u]
-//!        = λ Σ_p count_x(p) count_t(p)  +  Σ_{v,u} λ (val_v[u] - 1)
+//! K(x,t) = Σ_{v in x, u in t, same production} C(v,u)
+//!        = λ Σ_p count_x(p) count_t(p)  +  Σ_{v,u} (C(v,u) - λ)
 //! ```
 //!
 //! The first sum is an integer dot product ([`Counts`]). The second needs only pairs
 //! that share a child's production, and an index finds them: for each production p,
 //! child position j and child production q the list of all subtrees u with them. A row
-//! takes the nodes v of x, children first, and for each inner child walks one list:
+//! takes the nodes v of x, children first, starts with c_v[u] = λ throughout, and for
+//! each inner child of v walks one list:
 //!
 //! ```text
-//! for (u, c) in list:   f = λ val_child[c];  d = val_v[u] f;  val_v[u] += d;  K[t of u] += λ d
+//! for (u, child, t) in list:   d = c_v[u] c_child[child];   c_v[u] += d;   K[t] += d
 //! ```
 //!
-//! As Π (1 + f_j) = 1 + Σ_j f_j Π_{i<j} (1 + f_i), the additions to K telescope: one pass,
-//! no subtraction, and nothing is visited that shares no child's production.
+//! As λ Π (1 + f_j) = λ + Σ_j f_j λ Π_{i<j} (1 + f_i), the additions to K telescope: one
+//! pass, no subtraction, and nothing is visited that shares no child's production.
 //!
 //! Subtrees are numbered within their production by the first tree that has them, so
 //! the trees up to x are a prefix of every list, and a symmetric matrix costs half. A
 //! subtree that several trees share (or one tree has twice) collects what it would add
-//! to each of them, and passes it on once, at the end of the row.
+//! to each of them, and passes it on once, at the end of the row. What half of all
+//! subtrees of a production would be visited for every time, a preterminal child that is
+//! that frequent, is done beforehand ([`Patterns`]).
+//!
+//! # What was tried
+//! Nanoseconds per pair of trees, the 5,452 questions of TREC, index and storing of the
+//! whole matrix included, in the order in which it was done:
+//!
+//! | step | ns |
+//! |---|---|
+//! | lists, integer base, one buffer per node filled with 1 | 6.9 |
+//! | without any bounds check (unsafe; given up for so little) | 6.6 |
+//! | C instead of C/λ, walks as functions of their own, arrays of one size | 5.9 |
+//! | mirrored values stored a cache line at a time | 5.3 |
+//! | patterns; passes over counts fused | 5.2 |
+//! | the root's values spared; counts by AVX2 | 4.8 |
+//! | what the walks need in registers | 4.7 |
+//! | less memory touched per call (a page fault costs 2 µs) | 4.4 |
+//! | each list looked up once, subtrees numbered once | 4.2 |
+//!
+//! Of these some 1.3 are the storing of both halves; in packed form it is 3.1 in all.
+//! Sorting the trees by structure, so that neighbours are alike and stretches of lists
+//! become vector loops, was not built: undoing the permutation scatters the mirrored
+//! half over the cache, which by estimate costs more than it saves.
 //!
 //! # Complexity
 //! A row takes time by the matches of (production, child, child's production) between
@@ -36,7 +60,7 @@ use std::collections::HashMap;
 use super::counts::{Counts, CountsScratch, largest_square};
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::{Bags, Number, Scaled};
-use crate::{Nodes, Result};
+use crate::{NodeId, Nodes, ProductionId, Result};
 
 /// "No number": not among the columns, or a leaf.
 const NONE: u32 = u32::MAX;
@@ -53,7 +77,8 @@ struct Entry {
     u: u32,
     /// Its child's number within the child's production.
     child: u32,
-    /// The tree it stands in; if in several (or twice), n_trees + its number among those.
+    /// The tree it stands in; if in several (or twice), the complement of its number
+    /// among those.
     slot: u32,
 }
 
@@ -76,6 +101,7 @@ struct RowNode {
     edges: u32,
     /// The pattern its values start from, or NONE.
     pattern: u32,
+    /// Without inner children.
     is_preterminal: bool,
 }
 
@@ -161,19 +187,28 @@ pub(crate) struct Scratch<N> {
     /// Per production, per list: subtrees that stand in those trees.
     group_len: Vec<u32>,
     list_len: Vec<u32>,
-    /// Per row node of the tree at hand: val_v, as long as a parent needs it.
+    /// Per node of the tree at hand: C(v, ...), as long as a parent needs it.
     vals: Vec<Vec<N>>,
-    spare: Vec<Vec<N>>,
+    spare: Spare<N>,
     /// The same for nodes that touched few, once there are too many of the others.
     folded: HashMap<u32, Vec<(u32, N)>>,
-    /// Per row node: parents that have not been computed.
-    parents: Vec<u32>,
+    /// Per row node: parents that have not been computed, and its place in the tree.
+    parents: Vec<(u32, u32)>,
     /// Per shared subtree: what it adds to each of its trees; zero between rows.
     extra: Vec<N>,
     touched: Vec<u32>,
     base: CountsScratch,
     patterns: CountsScratch,
     leaves: CountsScratch,
+}
+
+/// Arrays of values that no node needs at the moment.
+#[derive(Debug)]
+struct Spare<N> {
+    /// λ throughout.
+    clean: Vec<Vec<N>>,
+    /// With values of old: for nodes that start from a pattern.
+    used: Vec<Vec<N>>,
 }
 
 impl Engine {
@@ -208,10 +243,10 @@ impl Engine {
             revealed: 0,
             group_len: vec![0; self.group_sizes.len()],
             list_len: vec![0; self.list_ends.len()],
-            vals: vec![Vec::new(); self.row_nodes.len()],
-            spare: Vec::new(),
+            vals: Vec::new(),
+            spare: Spare { clean: Vec::new(), used: Vec::new() },
             folded: HashMap::new(),
-            parents: vec![0; self.row_nodes.len()],
+            parents: vec![(0, 0); self.row_nodes.len()],
             extra: vec![N::of(0.0); self.shared_ends.len() - 1],
             touched: Vec::new(),
             base: self.base.scratch(),
@@ -303,23 +338,25 @@ impl Engine {
         let (group_len, list_len) = (&scratch.group_len, &scratch.list_len);
         let mut live = 0;
         let items = slice(&self.row_items, &self.row_ends, x);
-        for &(number, _) in items {
+        if vals.len() < items.len() {
+            vals.resize_with(items.len(), Vec::new);
+        }
+        for (place, &(number, _)) in items.iter().enumerate() {
+            parents[number as usize] = (0, place as u32);
             for edge in self.edges(number) {
-                parents[edge.child as usize] += 1;
+                parents[edge.child as usize].0 += 1;
             }
         }
-        // All of one size: growing them as groups grow cost a tenth of the time.
-        let fresh = || vec![decay; self.largest_group as usize];
-        for &(number, count) in items {
+        for (place, &(number, count)) in items.iter().enumerate() {
             let node = self.row_nodes[number as usize];
             if node.is_preterminal || node.group == NONE {
                 continue;
             }
             let edges = self.edges(number);
             if let [Edge { list, child }] = *edges
-                && parents[number as usize] == 0
+                && parents[number as usize].0 == 0
                 && list != NONE
-                && !vals[child as usize].is_empty()
+                && !vals[parents[child as usize].1 as usize].is_empty()
             {
                 // A root with one inner child, `(ROOT (S ...))`: nobody asks for its
                 // values. On question trees this is half of all visits.
@@ -327,13 +364,11 @@ impl Engine {
                 let list = &self.lists[start..start + list_len[list as usize] as usize];
                 let count = decay * N::of(f64::from(count));
                 let mut sink = Sink { row, extra, touched, count };
-                for entry in list {
-                    sink.add(entry.slot, vals[child as usize][entry.child as usize]);
-                }
+                let child = &vals[parents[child as usize].1 as usize];
+                walk_root(list, child, &mut sink);
                 continue;
             }
-            let mut own = spare.pop().unwrap_or_else(fresh);
-            self.start(node, group_len, &mut own);
+            let mut own = self.start(node, group_len, spare);
             for edge in edges {
                 let child = edge.child as usize;
                 if edge.list != NONE && !self.is_done(node, edge.list) {
@@ -346,20 +381,21 @@ impl Engine {
                         walk_preterminal(list, &mut own, decay, &mut sink);
                     } else if let Some(few) = folded.get(&edge.child) {
                         let child = self.row_nodes[child];
-                        let mut all = spare.pop().unwrap_or_else(fresh);
-                        self.start(child, group_len, &mut all);
+                        let mut all = self.start(child, group_len, spare);
                         for &(u, c) in few {
                             all[u as usize] = c;
                         }
                         walk(list, &mut own, &all, &mut sink);
                         self.give_back(edge.child, all, group_len, list_len, spare);
                     } else {
-                        walk(list, &mut own, &vals[child], &mut sink);
+                        let child = &vals[parents[child].1 as usize];
+                        walk(list, &mut own, child, &mut sink);
                     }
                 }
-                parents[child] -= 1;
-                if parents[child] == 0 {
-                    let used = std::mem::take(&mut vals[child]);
+                let (left, child) = &mut parents[child];
+                *left -= 1;
+                if *left == 0 {
+                    let used = std::mem::take(&mut vals[*child as usize]);
                     live -= usize::from(!used.is_empty());
                     self.give_back(edge.child, used, group_len, list_len, spare);
                     if !folded.is_empty() {
@@ -378,54 +414,65 @@ impl Engine {
                 continue;
             }
             live += 1;
-            vals[number as usize] = own;
+            vals[place] = own;
         }
         folded.clear();
         // The root has no parent, nor has what stands below a production that no column
         // has.
-        for &(number, _) in items {
-            let used = std::mem::take(&mut vals[number as usize]);
+        for (place, &(number, _)) in items.iter().enumerate() {
+            let used = std::mem::take(&mut vals[place]);
             self.give_back(number, used, group_len, list_len, spare);
-            parents[number as usize] = 0;
         }
     }
 
-    /// Makes a row node's values λ again, all of them or those that its lists touched,
-    /// whichever is less, and keeps them for another node.
+    /// Keeps a row node's values for another node: λ again, all of them or those that its
+    /// lists touched, whichever is less; as they are if they came from a pattern.
     fn give_back<N: Number>(
         &self,
         number: u32,
         mut used: Vec<N>,
         group_len: &[u32],
         list_len: &[u32],
-        spare: &mut Vec<Vec<N>>,
+        spare: &mut Spare<N>,
     ) {
         let decay = N::of(self.decay);
         if used.is_empty() {
             return;
         }
         let node = self.row_nodes[number as usize];
+        if node.pattern != NONE {
+            return spare.used.push(used);
+        }
         let len = group_len[node.group as usize];
-        if node.pattern == NONE && self.touched(number, list_len) < len / 4 {
+        if self.touched(number, list_len) < len / 4 {
             for entry in self.lists_of(number, list_len).flatten() {
                 used[entry.u as usize] = decay;
             }
         } else {
             used[..len as usize].fill(decay);
         }
-        spare.push(used);
+        spare.clean.push(used);
     }
 
-    /// Gives a node's values, λ so far, its pattern if it has one.
-    fn start<N: Number>(&self, node: RowNode, group_len: &[u32], own: &mut [N]) {
-        if node.pattern != NONE {
-            let len = group_len[node.group as usize] as usize;
-            for (own, &value) in
-                own[..len].iter_mut().zip(self.patterns.values(node.pattern))
-            {
-                *own = N::of(value);
-            }
+    /// The values that a node starts from: its pattern if it has one, else λ.
+    fn start<N: Number>(
+        &self,
+        node: RowNode,
+        group_len: &[u32],
+        spare: &mut Spare<N>,
+    ) -> Vec<N> {
+        // All arrays are of one size: growing them as groups grow cost a tenth of the time.
+        let fresh = || vec![N::of(self.decay); self.largest_group as usize];
+        if node.pattern == NONE {
+            return spare.clean.pop().unwrap_or_else(fresh);
         }
+        let mut own = spare.used.pop().unwrap_or_else(fresh);
+        let len = group_len[node.group as usize] as usize;
+        let values = self.patterns.values(node.pattern);
+        for (own, &value) in own[..len].iter_mut().zip(values) {
+            *own = N::of(value);
+        }
+        own
     }
 
     /// Whether the pattern that a node starts from is that of this list.
@@ -475,25 +522,15 @@ struct Sink<'a, N> {
     count: N,
 }
 
-impl<N: Number> Sink<'_, N> {
-    #[inline]
-    fn add(&mut self, slot: u32, d: N) {
-        if let Some(value) = self.row.get_mut(slot as usize) {
-            *value = *value + self.count * d;
-        } else {
-            self.add_shared(slot, d);
-        }
+/// Adds to what a subtree of several trees passes on to them at the end of the row.
+#[inline(never)]
+fn add_shared<N: Number>(slot: u32, d: N, extra: &mut [N], touched: &mut Vec<u32>) {
+    let number = !slot;
+    let value = &mut extra[number as usize];
+    if *value == N::of(0.0) {
+        touched.push(number);
     }
-
-    #[inline(never)]
-    fn add_shared(&mut self, slot: u32, d: N) {
-        let number = !slot;
-        let value = &mut self.extra[number as usize];
-        if *value == N::of(0.0) {
-            self.touched.push(number);
-        }
-        *value = *value + self.count * d;
-    }
+    *value = *value + d;
 }
 
 /// Walks a list: `own` is C of the row's node, as far as its children were taken, and
@@ -501,11 +538,28 @@ impl<N: Number> Sink<'_, N> {
 /// in registers.
 #[inline(never)]
 fn walk<N: Number>(list: &[Entry], own: &mut [N], child: &[N], sink: &mut Sink<'_, N>) {
+    let (row, count) = (&mut *sink.row, sink.count);
     for entry in list {
         let c = &mut own[entry.u as usize];
         let d = *c * child[entry.child as usize];
         *c = *c + d;
-        sink.add(entry.slot, d);
+        match row.get_mut(entry.slot as usize) {
+            Some(value) => *value = *value + count * d,
+            None => add_shared(entry.slot, count * d, sink.extra, sink.touched),
+        }
+    }
+}
+
+/// As [`walk`], for a root without other inner children.
+#[inline(never)]
+fn walk_root<N: Number>(list: &[Entry], child: &[N], sink: &mut Sink<'_, N>) {
+    let (row, count) = (&mut *sink.row, sink.count);
+    for entry in list {
+        let d = count * child[entry.child as usize];
+        match row.get_mut(entry.slot as usize) {
+            Some(value) => *value = *value + d,
+            None => add_shared(entry.slot, d, sink.extra, sink.touched),
+        }
     }
 }
 
@@ -517,11 +571,15 @@ fn walk_preterminal<N: Number>(
     decay: N,
     sink: &mut Sink<'_, N>,
 ) {
+    let (row, count) = (&mut *sink.row, sink.count);
     for entry in list {
         let c = &mut own[entry.u as usize];
         let d = *c * decay;
         *c = *c + d;
-        sink.add(entry.slot, d);
+        match row.get_mut(entry.slot as usize) {
+            Some(value) => *value = *value + count * d,
+            None => add_shared(entry.slot, count * d, sink.extra, sink.touched),
+        }
     }
 }
 
@@ -540,6 +598,8 @@ struct Column {
     local: u32,
     /// A tree, or the complement of a number among the shared.
     slot: u32,
+    /// Without inner children.
+    is_preterminal: bool,
 }
 
 struct Builder<'a> {
@@ -549,6 +609,9 @@ struct Builder<'a> {
     /// By node: its number among the columns' subtrees.
     number: Vec<u32>,
     column: Vec<Column>,
+    /// Per tree: the numbers of its subtrees, with counts.
+    ends: Vec<u32>,
+    items: Vec<(u32, u32)>,
     /// By production: its number among the columns'.
     group: Vec<u32>,
     list_table: IdTable,
@@ -597,7 +660,9 @@ impl<'a> Builder<'a> {
             columns,
             engine,
             number: vec![NONE; nodes.len()],
-            column: Vec::new(),
+            column: Vec::with_capacity(nodes.len()),
+            ends: Vec::with_capacity(columns.len()),
+            items: Vec::new(),
             group: vec![NONE; nodes.n_productions()],
             list_table: IdTable::default(),
             list_keys: Vec::new(),
@@ -613,77 +678,83 @@ impl<'a> Builder<'a> {
     /// Numbers the columns' subtrees by first tree, children first.
     fn number_subtrees(&mut self) -> Result<()> {
         for tree in 0..self.columns.len() {
-            for &node in self.columns.nodes(tree) {
+            for (node, count) in self.columns.iter(tree) {
                 let Some(production) = self.nodes.production(node) else { continue };
-                if self.number[node.index()] != NONE {
-                    continue;
+                let known = self.number[node.index()];
+                if known == NONE {
+                    let number = self.add_column(node, production, tree)?;
+                    self.items.push((number, count));
+                } else {
+                    self.items.push((known, count));
                 }
-                let group = &mut self.group[production.index()];
-                if *group == NONE {
-                    *group = self.engine.group_sizes.len() as u32;
-                    self.engine.group_sizes.push(0);
-                }
-                let size = &mut self.engine.group_sizes[*group as usize];
-                self.number[node.index()] = new_id(self.column.len(), "subtrees")?;
-                self.engine.column_groups.push(*group);
-                self.column.push(Column {
-                    group: *group,
-                    local: *size,
-                    slot: tree as u32,
-                });
-                *size += 1;
             }
+            self.ends.push(new_id(self.items.len(), "subtrees, tree by tree")?);
             self.engine.tree_ends.push(self.column.len() as u32);
         }
         Ok(())
+    }
+
+    fn add_column(
+        &mut self,
+        node: NodeId,
+        production: ProductionId,
+        tree: usize,
+    ) -> Result<u32> {
+        let group = &mut self.group[production.index()];
+        if *group == NONE {
+            *group = self.engine.group_sizes.len() as u32;
+            self.engine.group_sizes.push(0);
+        }
+        let size = &mut self.engine.group_sizes[*group as usize];
+        let number = new_id(self.column.len(), "subtrees")?;
+        self.number[node.index()] = number;
+        self.engine.column_groups.push(*group);
+        let inner = |child: &NodeId| self.number[child.index()] != NONE;
+        let is_preterminal = !self.nodes.children(node).iter().any(inner);
+        let slot = tree as u32;
+        self.column.push(Column { group: *group, local: *size, slot, is_preterminal });
+        *size += 1;
+        Ok(number)
     }
 
     /// Finds subtrees that stand more than once, and lists where. Preterminals are left
     /// out: no list has them.
     fn collect_shared(&mut self) {
         let mut times = vec![0u32; self.column.len()];
-        for tree in 0..self.columns.len() {
-            for (node, count) in self.columns.iter(tree) {
-                let number = self.number[node.index()];
-                if number != NONE {
-                    let times = &mut times[number as usize];
-                    *times += if count > 1 { 2 } else { 1 };
-                }
-            }
+        for &(number, count) in &self.items {
+            times[number as usize] += if count > 1 { 2 } else { 1 };
         }
         // From here on: the number among the shared, or NONE.
-        let mut n_shared = 0;
+        let mut ends = vec![0u32];
         for (column, times) in self.column.iter_mut().zip(&mut times) {
-            if *times > 1 {
-                column.slot = !n_shared;
-                *times = n_shared;
-                n_shared += 1;
+            if *times > 1 && !column.is_preterminal {
+                let number = ends.len() as u32 - 1;
+                column.slot = !number;
+                ends.push(*times); // at least as many as there are trees
+                *times = number;
             } else {
                 *times = NONE;
             }
         }
         let shared_of = times;
-        let mut ends = vec![0u32; n_shared as usize + 1];
-        let each = |f: &mut dyn FnMut(usize, u32, u32)| {
-            for tree in 0..self.columns.len() {
-                for (node, count) in self.columns.iter(tree) {
-                    let number = self.number[node.index()];
-                    if number != NONE && shared_of[number as usize] != NONE {
-                        f(shared_of[number as usize] as usize, tree as u32, count);
-                    }
+        let mut at = Vec::with_capacity(ends.len());
+        let mut end = 0;
+        for len in &mut ends {
+            end += *len;
+            at.push(end);
+            *len = end;
+        }
+        let mut items = vec![(NONE, 0); end as usize];
+        for tree in 0..self.ends.len() {
+            for &(number, count) in slice(&self.items, &self.ends, tree) {
+                let shared = shared_of[number as usize];
+                if shared != NONE {
+                    let at = &mut at[shared as usize];
+                    items[*at as usize] = (tree as u32, count);
+                    *at += 1;
                 }
             }
-        };
-        each(&mut |shared, _, _| ends[shared + 1] += 1);
-        for shared in 0..n_shared as usize {
-            ends[shared + 1] += ends[shared];
         }
-        let mut at = ends.clone();
-        let mut items = vec![(0, 0); ends[n_shared as usize] as usize];
-        each(&mut |shared, tree, count| {
-            items[at[shared] as usize] = (tree, count);
-            at[shared] += 1;
-        });
         self.engine.shared_ends = ends;
         self.engine.shared = items;
     }
@@ -697,7 +768,8 @@ impl<'a> Builder<'a> {
         insert: bool,
     ) -> Result<u32> {
         let key = (u64::from(group) << 32 | u64::from(child), position as u32);
-        let hash = (mix(key.0, u64::from(key.1)) >> 8) as u32;
+        // Two steps: one would let ascending children at ascending positions collide.
+        let hash = (mix(mix(1, key.0), u64::from(key.1)) >> 8) as u32;
         if let Some(list) =
             self.list_table.find(hash, |l| self.list_keys[l as usize] == key)
         {
@@ -714,10 +786,10 @@ impl<'a> Builder<'a> {
 
     fn build_lists(&mut self) -> Result<()> {
         // The columns in the order of their numbers.
-        let mut order = vec![crate::NodeId(0); self.column.len()];
+        let mut order = vec![NodeId(0); self.column.len()];
         for (node, &number) in self.number.iter().enumerate() {
             if number != NONE {
-                order[number as usize] = crate::NodeId(node as u32);
+                order[number as usize] = NodeId(node as u32);
             }
         }
         let mut children = Vec::new();
@@ -766,12 +838,9 @@ impl<'a> Builder<'a> {
 
     /// Chooses lists of preterminal children that are long for their production.
     fn find_patterns(&mut self) -> Result<()> {
-        let nodes = self.nodes;
         let mut has_preterminal = vec![false; self.engine.group_sizes.len()];
-        for (node, &number) in self.number.iter().enumerate() {
-            if number != NONE && nodes.is_preterminal(crate::NodeId(node as u32)) {
-                has_preterminal[self.column[number as usize].group as usize] = true;
-            }
+        for column in self.column.iter().filter(|column| column.is_preterminal) {
+            has_preterminal[column.group as usize] = true;
         }
         let engine = &mut self.engine;
         let patterns = &mut engine.patterns;
@@ -800,17 +869,12 @@ impl<'a> Builder<'a> {
         let (mut ends, mut items) = (Vec::new(), Vec::new());
         let mut tally = vec![0u32; patterns.lists.len()];
         let mut met = Vec::new();
-        for tree in 0..self.columns.len() {
-            for (node, count) in self.columns.iter(tree) {
-                let number = self.number[node.index()];
-                if number == NONE {
-                    continue;
-                }
-                for &list in slice(
-                    &engine.column_edges,
-                    &engine.column_edge_ends,
-                    number as usize,
-                ) {
+        let lists = |number: u32| {
+            slice(&engine.column_edges, &engine.column_edge_ends, number as usize)
+        };
+        for tree in 0..self.ends.len() {
+            for &(number, count) in slice(&self.items, &self.ends, tree) {
+                for &list in lists(number) {
                     let pattern = patterns.of_list[list as usize];
                     if pattern != NONE {
                         if tally[pattern as usize] == 0 {
@@ -830,80 +894,113 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(mut self, leaf_weight: f64, rows: Option<&Bags>) -> Result<Engine> {
-        let symmetric = rows.is_none();
-        let rows = rows.unwrap_or(self.columns);
-        // Row subtrees have numbers of their own: rows need not be columns.
-        let mut row_number = vec![NONE; if symmetric { 0 } else { self.nodes.len() }];
-        let mut tally = vec![0u32; self.engine.group_sizes.len()];
-        let mut base = Vec::new();
-        for tree in 0..rows.len() {
-            for (node, count) in rows.iter(tree) {
-                let Some(production) = self.nodes.production(node) else { continue };
-                let known = if symmetric {
-                    self.number[node.index()]
-                } else {
-                    row_number[node.index()]
-                };
-                let next = self.engine.row_nodes.len() as u32;
-                let number = if known == NONE { next } else { known };
-                if number == next {
-                    if !symmetric {
-                        row_number[node.index()] = number;
-                    }
-                    let numbers = if symmetric { None } else { Some(&row_number) };
-                    self.add_row_node(node, self.group[production.index()], numbers)?;
-                }
-                self.engine.row_items.push((number, count));
-                let pattern = self.engine.row_nodes[number as usize].pattern;
-                if pattern != NONE {
-                    self.engine.patterns.row_items.push((pattern, count));
-                }
-                let group = self.group[production.index()];
-                if group != NONE {
-                    if tally[group as usize] == 0 {
-                        base.push(group);
-                    }
-                    tally[group as usize] += count;
-                }
-            }
-            self.engine.row_ends.push(new_id(self.engine.row_items.len(), "subtrees")?);
-            let patterns = &mut self.engine.patterns;
-            patterns.row_ends.push(patterns.row_items.len() as u32);
-            for group in base.drain(..) {
-                let count = std::mem::take(&mut tally[group as usize]);
-                self.engine.base_items.push((group, count));
-            }
-            self.engine.base_ends.push(self.engine.base_items.len() as u32);
+        match rows {
+            None => self.take_columns_as_rows()?,
+            Some(rows) => self.number_rows(rows)?,
         }
+        self.list_row_productions()?;
         self.engine.largest_group =
             self.engine.group_sizes.iter().copied().max().unwrap_or(0);
-        self.count_productions(symmetric)?;
+        self.count_productions(rows.is_none())?;
         if leaf_weight > 0.0 {
+            let rows = rows.unwrap_or(self.columns);
             self.engine.leaves = Some(self.count_leaves(leaf_weight, rows)?);
         }
         Ok(self.engine)
     }
 
+    /// Rows that are the columns: nodes have the columns' numbers.
+    fn take_columns_as_rows(&mut self) -> Result<()> {
+        let mut order = vec![NodeId(0); self.column.len()];
+        for (node, &number) in self.number.iter().enumerate() {
+            if number != NONE {
+                order[number as usize] = NodeId(node as u32);
+            }
+        }
+        for (number, node) in order.into_iter().enumerate() {
+            self.add_row_node(node, self.column[number].group, None)?;
+        }
+        self.engine.row_items = std::mem::take(&mut self.items);
+        self.engine.row_ends = std::mem::take(&mut self.ends);
+        Ok(())
+    }
+
+    /// Rows that are other trees: their nodes have numbers of their own.
+    fn number_rows(&mut self, rows: &Bags) -> Result<()> {
+        let mut numbers = vec![NONE; self.nodes.len()];
+        for tree in 0..rows.len() {
+            for (node, count) in rows.iter(tree) {
+                let Some(production) = self.nodes.production(node) else { continue };
+                if numbers[node.index()] == NONE {
+                    numbers[node.index()] = self.engine.row_nodes.len() as u32;
+                    self.add_row_node(
+                        node,
+                        self.group[production.index()],
+                        Some(&numbers),
+                    )?;
+                }
+                self.engine.row_items.push((numbers[node.index()], count));
+            }
+            self.engine.row_ends.push(new_id(self.engine.row_items.len(), "subtrees")?);
+        }
+        Ok(())
+    }
+
+    /// What rows' trees have of productions and of patterns.
+    fn list_row_productions(&mut self) -> Result<()> {
+        let engine = &mut self.engine;
+        let mut tally = vec![0u32; engine.group_sizes.len()];
+        let mut met = Vec::new();
+        for tree in 0..engine.row_ends.len() {
+            for &(number, count) in slice(&engine.row_items, &engine.row_ends, tree) {
+                let RowNode { group, pattern, .. } = engine.row_nodes[number as usize];
+                if pattern != NONE {
+                    engine.patterns.row_items.push((pattern, count));
+                }
+                if group != NONE {
+                    if tally[group as usize] == 0 {
+                        met.push(group);
+                    }
+                    tally[group as usize] += count;
+                }
+            }
+            let counted =
+                met.drain(..).map(|g| (g, std::mem::take(&mut tally[g as usize])));
+            engine.base_items.extend(counted);
+            engine.base_ends.push(new_id(engine.base_items.len(), "productions")?);
+            engine.patterns.row_ends.push(engine.patterns.row_items.len() as u32);
+        }
+        Ok(())
+    }
+
     fn add_row_node(
         &mut self,
-        node: crate::NodeId,
+        node: NodeId,
         group: u32,
         row_number: Option<&Vec<u32>>,
     ) -> Result<()> {
         let nodes = self.nodes;
+        let first = self.engine.edges.len();
         let (mut longest, mut pattern) = (0, NONE);
         for (position, child) in nodes.children(node).iter().enumerate() {
             let Some(production) = nodes.production(*child) else { continue };
-            let number = row_number.unwrap_or(&self.number)[child.index()];
-            let child_group = self.group[production.index()];
-            let list = if group == NONE || child_group == NONE {
-                NONE
+            let (number, list) = if let Some(numbers) = row_number {
+                let child_group = self.group[production.index()];
+                let list = if group == NONE || child_group == NONE {
+                    NONE
+                } else {
+                    self.list(group, position, child_group, false)?
+                };
+                (numbers[child.index()], list)
             } else {
-                self.list(group, position, child_group, false)?
+                // The columns' nodes have the same numbers, and edges in the same order.
+                let list = self.engine.column_edges[self.engine.edges.len()];
+                (self.number[child.index()], list)
             };
             self.engine.edges.push(Edge { list, child: number });
             // The longest of the patterns that fit saves most.
-            let fits = list != NONE && nodes.is_preterminal(*child);
+            let fits =
+                list != NONE && self.engine.row_nodes[number as usize].is_preterminal;
             if fits && self.engine.patterns.of_list[list as usize] != NONE {
                 let start = list
                     .checked_sub(1)
@@ -919,7 +1016,7 @@ impl<'a> Builder<'a> {
             group,
             edges: new_id(self.engine.edges.len(), "edges")?,
             pattern,
-            is_preterminal: nodes.is_preterminal(node),
+            is_preterminal: self.engine.edges.len() == first,
         });
         Ok(())
     }
@@ -932,14 +1029,18 @@ impl<'a> Builder<'a> {
         } else {
             largest_square(&engine.base_ends, &engine.base_items)
         };
+        let tallied;
         let (ends, items) = if symmetric {
-            (engine.base_ends.clone(), engine.base_items.clone())
+            (&self.engine.base_ends, &self.engine.base_items)
         } else {
-            self.tally(self.columns)
+            tallied = self.tally(self.columns);
+            (&tallied.0, &tallied.1)
         };
+        let of = |tree| slice(items, ends, tree).iter().copied();
+        let n_groups = self.engine.group_sizes.len();
+        let base = Counts::new(n_groups, of, n, largest)?;
         let engine = &mut self.engine;
-        let of = |tree| slice(&items, &ends, tree).iter().copied();
-        engine.base = Counts::new(engine.group_sizes.len(), of, n, largest)?;
+        engine.base = base;
         let patterns = &mut engine.patterns;
         let largest = if symmetric {
             0.0

@@ -56,9 +56,16 @@ impl Bags {
                     })?;
                 }
             }
+            let mut total = 0u64;
             for node in &bags.nodes[start..] {
+                total += u64::from(count[node.index()]);
                 bags.counts.push(count[node.index()]);
                 count[node.index()] = 0;
+            }
+            // So that whoever sums counts of a tree needs no check.
+            if total > u64::from(u32::MAX) {
+                let (what, limit) = ("nodes in one tree", u64::from(u32::MAX));
+                return Err(Error::Capacity { what, limit });
             }
             bags.starts
                 .push(new_id(bags.nodes.len(), "distinct subtrees, tree by tree")?);

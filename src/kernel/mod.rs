@@ -30,13 +30,13 @@ use crate::{Error, Result};
 /// Trees made ready for single pairs: each evaluation is one call, allocates nothing
 /// once its scratch has grown, and may be done in any [`Number`].
 pub(crate) trait Pairs: Sync {
-    /// What is kept from call to call.
+    /// What is kept from call to call, of one and the same value of this type.
     type Scratch<N: Number>: Default + Send;
 
-    /// About how many pairs of nodes [`pair`](Self::pair) would look at, where a row
-    /// engine could do with fewer.
-    fn cost(&self, _a: usize, _b: usize) -> f64 {
-        0.0
+    /// Whether [`pair`](Self::pair) would look at more than so many pairs of nodes,
+    /// where a row engine could do with fewer.
+    fn exceeds(&self, _a: usize, _b: usize, _limit: f64) -> bool {
+        false
     }
 
     /// K of the trees with these numbers.

@@ -327,28 +327,16 @@ impl Forest {
         index: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = index.py();
-        let len = self.0.len();
-        if let Ok(slice) = index.cast::<PySlice>() {
-            let range = slice.indices(len.cast_signed())?;
-            let at =
-                |k: usize| (range.start + k.cast_signed() * range.step).cast_unsigned();
-            let part = self.0.select((0..range.slicelength).map(at));
-            return Ok(Bound::new(py, Self(part))?.into_any());
+        match Index::of(index, self.0.len())? {
+            Index::One(index) => {
+                let nodes = Arc::clone(self.0.nodes());
+                let tree = Tree { nodes, root: self.0.roots()[index] };
+                Ok(Bound::new(py, tree)?.into_any())
+            }
+            Index::Several(indices) => {
+                Ok(Bound::new(py, Self(self.0.select(indices)))?.into_any())
+            }
         }
-        // A bool is an int to Python, but forest[True] is a slip, as in numpy.
-        let is_integer = index.hasattr("__index__")?
-            && !index.is_instance_of::<PyBool>()
-            && index.getattr("ndim").and_then(|n| n.extract()).unwrap_or(0usize) == 0;
-        if is_integer {
-            let index: isize = index.extract().map_err(|_| {
-                PyIndexError::new_err(format!("index out of range for {len} trees"))
-            })?;
-            let root = self.0.roots()[in_range(index, len)?];
-            let tree = Tree { nodes: Arc::clone(self.0.nodes()), root };
-            return Ok(Bound::new(py, tree)?.into_any());
-        }
-        let part = self.0.select(super::objects::indices(index, len)?);
-        Ok(Bound::new(py, Self(part))?.into_any())
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> TreeIterator {
@@ -572,6 +560,34 @@ impl Text {
 /// The qualified name of an object's class, for messages.
 pub(super) fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().qualname().map_or_else(|_| "?".to_owned(), |n| n.to_string())
+}
+
+/// What stands between the brackets of `forest[...]`, as numbers of trees.
+pub(super) enum Index {
+    One(usize),
+    Several(Vec<usize>),
+}
+
+impl Index {
+    pub(super) fn of(index: &Bound<'_, PyAny>, len: usize) -> PyResult<Self> {
+        if let Ok(slice) = index.cast::<PySlice>() {
+            let range = slice.indices(len.cast_signed())?;
+            let at =
+                |k: usize| (range.start + k.cast_signed() * range.step).cast_unsigned();
+            return Ok(Self::Several((0..range.slicelength).map(at).collect()));
+        }
+        // A bool is an int to Python, but forest[True] is a slip, as in numpy.
+        let is_integer = index.hasattr("__index__")?
+            && !index.is_instance_of::<PyBool>()
+            && index.getattr("ndim").and_then(|n| n.extract()).unwrap_or(0usize) == 0;
+        if is_integer {
+            let index: isize = index.extract().map_err(|_| {
+                PyIndexError::new_err(format!("index out of range for {len} trees"))
+            })?;
+            return Ok(Self::One(in_range(index, len)?));
+        }
+        Ok(Self::Several(super::objects::indices(index, len)?))
+    }
 }
 
 /// A Python index, which may count from the end, as one of 0..len.

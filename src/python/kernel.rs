@@ -4,6 +4,7 @@ use numpy::{Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
+use super::forest::Index;
 use super::objects::{forest_of, tree_of};
 use super::{Progress, interruptible};
 use crate::gram::{self, Options};
@@ -91,6 +92,23 @@ impl Kernel {
         Ok((values.into_pyarray(py), report.zero_rows))
     }
 
+    /// Rows on demand, and the trees whose self-kernel is zero.
+    fn rows(
+        &self,
+        x: &Bound<'_, PyAny>,
+        normalize: bool,
+        n_jobs: Option<usize>,
+    ) -> PyResult<(KernelRows, Vec<usize>)> {
+        let options = Options { normalize, n_jobs };
+        let py = x.py();
+        let x = forest_of(x)?;
+        let rows = interruptible(py, &Progress::none(), |watch| {
+            gram::Rows::watched(&self.0, &x, options, watch)
+        })?;
+        let zeros = rows.report().zero_rows.clone();
+        Ok((KernelRows(rows), zeros))
+    }
+
     /// One value.
     fn pair(
         &self,
@@ -101,6 +119,65 @@ impl Kernel {
         let py = a.py();
         let (a, b) = (tree_of(a)?, tree_of(b)?);
         Ok(py.detach(|| gram::pair(&self.0, &a, &b, normalize))?)
+    }
+}
+
+/// The rows of a kernel matrix, each computed when it is asked for.
+///
+/// What a solver or a nearest-neighbour search needs that does not hold the matrix. The
+/// trees are indexed once, by a kernel's `rows`; a row is then one pass over its tree,
+/// not a pair per tree. Rows are not remembered. Several threads may ask at once.
+///
+/// ``rows[i]`` is row ``i``, of float64; ``rows[[3, 5]]``, a slice or a boolean mask is a
+/// matrix of several rows, which are shared out to `n_jobs` threads. The values are those
+/// of the same row of ``k(X, X)``, bit for bit; ``k(X)`` may differ in the last digits.
+///
+/// Examples
+/// --------
+/// >>> import treekernel_rs as tk
+/// >>> rows = tk.SubsetTreeKernel(0.4).rows(["(S (A a) (B b))", "(S (A a) (B c))", "(A a)"])
+/// >>> rows
+/// <KernelRows: 3 trees>
+/// >>> rows[1].round(3)
+/// array([0.96 , 1.584, 0.4  ])
+/// >>> rows[1:].shape, rows[[0, 2, 2]].shape
+/// ((2, 3), (3, 3))
+#[pyclass(frozen, module = "treekernel_rs", name = "KernelRows", sequence)]
+pub(super) struct KernelRows(gram::Rows);
+
+#[pymethods]
+impl KernelRows {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, n) = (index.py(), self.0.len());
+        let which = match Index::of(index, n)? {
+            Index::One(i) => {
+                let mut row = vec![0.0; n];
+                py.detach(|| self.0.row(i, &mut row))?;
+                return Ok(row.into_pyarray(py).into_any());
+            }
+            Index::Several(which) => which,
+        };
+        let out = PyArray2::<f64>::zeros(py, [which.len(), n], false);
+        {
+            let mut out = out.try_readwrite()?;
+            let values = out.as_slice_mut()?;
+            interruptible(py, &Progress::none(), |watch| {
+                self.0.fill(&which, values, watch)
+            })?;
+        }
+        Ok(out.into_any())
+    }
+
+    fn __repr__(&self) -> String {
+        let n = self.0.len();
+        format!("<KernelRows: {n} tree{}>", if n == 1 { "" } else { "s" })
     }
 }
 

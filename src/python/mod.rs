@@ -22,7 +22,7 @@ mod _core {
     #[pymodule_export]
     use super::forest::{Forest, Tree, TreeIterator};
     #[pymodule_export]
-    use super::kernel::{Kernel, as_forest};
+    use super::kernel::{Kernel, KernelRows, as_forest};
 
     #[allow(non_upper_case_globals)] // Python's name for it
     #[pymodule_export]
