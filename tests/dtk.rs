@@ -267,7 +267,9 @@ fn different_small_trees_have_different_vectors_with_the_left_fold() {
                     let mut out = vec![0.0f32; d];
                     trees.fragment(&forest.select([tree]), &mut out).unwrap();
                     let size = norm(&out) as f32;
-                    out.iter_mut().for_each(|x| *x /= size);
+                    for x in &mut out {
+                        *x /= size;
+                    }
                     vectors.push(out);
                 }
                 let mut identical = 0;
