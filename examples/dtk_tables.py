@@ -134,6 +134,13 @@ def table_2(name: str, forest: tk.Forest, n_seeds: int) -> dict[str, list[float]
                 values = agreement(enc.encode(forest), exact[decay])
                 cells = rows.setdefault(what, np.zeros((n_seeds, len(DECAYS), 3)))
                 cells[seed, column] = values
+            # A sketch by Gaussian vectors, one for each fragment: what no unbiased and
+            # oblivious one is expected to beat.
+            values, vectors = np.linalg.eigh(exact[decay])
+            root = vectors * np.sqrt(np.maximum(values, 0))
+            noise = np.random.default_rng(seed).normal(size=(len(forest), D)) / D**0.5
+            cells = rows.setdefault("limit", np.zeros((n_seeds, len(DECAYS), 3)))
+            cells[seed, column] = agreement(root @ noise, exact[decay])
     nodes = forest.n_nodes
     print(
         f"\nTable 2, {name}: {len(forest)} trees of {nodes.min()} to {nodes.max()} nodes "

@@ -546,8 +546,9 @@ fn pruning_leaves_out_what_only_one_tree_has_and_nothing_else() {
 
 #[test]
 fn tuning_finds_the_decay_of_the_rule() {
+    let words = |n: usize| (0..n).map(|i| format!("(A a{i}) ")).collect::<String>();
     let texts: Vec<String> =
-        (0..40).map(|i| format!("(S {}(B b))", "(A a) ".repeat(i))).collect();
+        (0..40).map(|n| format!("(S {}(B b))", words(n / 4))).collect();
     let forest = Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
     let kernel = Kernel::SubsetTree { decay: 1.0, leaf_weight: 0.0 };
     let (d, limit) = (1024, 24.0); // .75 sqrt(1024)
@@ -562,7 +563,8 @@ fn tuning_finds_the_decay_of_the_rule() {
         values.sort_unstable_by(f64::total_cmp);
         f64::midpoint(values[19], values[20])
     };
-    assert!(median(decay) <= limit && median(decay + 0.001) > limit, "{decay}");
+    let fits = |decay: f64| median(decay) <= limit * decay;
+    assert!(fits(decay) && !fits(decay + 0.001), "{decay}");
     let low = Settings::new(Kernel::SubsetTree { decay: 0.001, leaf_weight: 0.0 }, d);
     let tuned = trees(low).tune(&forest, &mut |_, _| Ok(())).unwrap();
     assert_eq!(tuned.settings().sketch_decay, None);

@@ -324,7 +324,9 @@ class DistributedTrees:
         two of them share, so what lies beyond it is dropped. The kernel of two different
         trees among these is kept as it is, with less noise; that of a tree with itself
         falls. For trees to come the dictionary stands for what is worth knowing: a
-        fragment that no two of these trees had is left out. For SubsetTreeKernel.
+        fragment that no two of these trees had is left out. For SubsetTreeKernel. Time
+        and memory grow with the square of the depth of what is shared: set `max_height`
+        where trees are very deep.
 
         Examples
         --------
@@ -340,15 +342,16 @@ class DistributedTrees:
         """Find the decay at which a sketch ranks these trees well; the encoder with it.
 
         The rule needs no labels: the largest decay, at most the kernel's, for which the
-        median squared norm of a tree's vector is at most ``0.75 * sqrt(n_components)``.
-        It looks at up to 256 of the trees, and at `max_height` and `paths` as they are.
+        median squared norm of a tree's vector is at most ``0.75 * sqrt(n_components)``, in
+        units of what the smallest fragments weigh (the decay; partial trees: mu times its
+        square). It looks at up to 256 of the trees, with `max_height` and `paths`.
 
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> trees = ["(S (A a) (A a) (A a) (A a) (A a) (A a) (A a) (A a))"] * 2
+        >>> trees = ["(S (A a) (B b) (C c) (D d) (E e) (F f) (G g))"]
         >>> tk.DistributedTrees(tk.SubsetTreeKernel(1.0), sketch_decay="auto").tune(trees)
-        DistributedTrees(SubsetTreeKernel(1.0), 8192, sketch_decay=0.615)
+        DistributedTrees(SubsetTreeKernel(1.0), 8192, sketch_decay=0.798)
         """
         return self._with(sketch_decay=self._core.tuned_decay(_core.as_forest(forest)))
 

@@ -244,8 +244,8 @@ impl DistributedTrees {
     }
 
     /// This encoder with the decay that gives good rankings of these trees: the largest
-    /// λ' (of three digits, at most the kernel's) for which the median of ‖T‖² is at most
-    /// .75 √d. The rule is label-free and was found on two corpora; see `docs`.
+    /// λ' (of three digits, at most the kernel's) for which the median of ‖T‖², in units of
+    /// what the smallest fragments weigh (λ' for subset trees), is at most .75 √d. The rule is label-free and was found on two corpora; see `docs`.
     ///
     /// # Errors
     /// What `watch` returns.
@@ -267,13 +267,22 @@ impl DistributedTrees {
         while fails - fits > 1 && !sample.is_empty() {
             let middle = fits.midpoint(fails);
             let squares = encoder(middle)?.squares(&sample, watch)?;
-            if median(squares) <= limit {
+            if median(squares) <= limit * self.smallest(middle) {
                 fits = middle;
             } else {
                 fails = middle;
             }
         }
         encoder(if sample.is_empty() { top } else { fits })
+    }
+
+    /// What the smallest fragments weigh, at a decay in thousandths.
+    fn smallest(&self, thousandths: u32) -> f64 {
+        let decay = f64::from(thousandths) / 1000.0;
+        match self.settings.kernel {
+            Kernel::PartialTree { mu, .. } => mu * decay * decay,
+            _ => decay,
+        }
     }
 
     /// ‖T‖² of trees, exact where nothing but the decay differs from the kernel.

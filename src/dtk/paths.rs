@@ -11,7 +11,8 @@
 //!
 //! Learning goes level by level: a path in two trees has all its beginnings in two
 //! trees, so only those are made longer (as Apriori does for sets). Memory is the paths
-//! of one length, from any node down, that are still alive.
+//! of one length, from any node down, that are still alive, and the dictionary: by the
+//! square of the depth of what trees share. A longest path bounds it.
 
 use std::collections::{HashMap, HashSet};
 

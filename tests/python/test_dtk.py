@@ -325,14 +325,14 @@ def test_auto_is_resolved_by_tune_and_refused_by_encode():
     enc = tk.DistributedTrees(tk.SubsetTreeKernel(1.0), 1024, sketch_decay="auto")
     with pytest.raises(ValueError, match=r"'auto'.*tune"):
         enc.encode(TREES)
-    trees = [f"(S {'(A a)' * n} (B b))" for n in range(20)]
+    trees = [f"(S {' '.join(f'(A a{i})' for i in range(n))} (B b))" for n in range(20)]
     tuned = enc.tune(trees)
-    assert 0.2 < tuned.sketch_decay < 1.0
+    assert 0.1 < tuned.sketch_decay < 1.0
     limit = 0.75 * math.sqrt(1024)
-    assert np.median(tk.SubsetTreeKernel(tuned.sketch_decay).diag(trees)) <= limit
-    more = tk.SubsetTreeKernel(tuned.sketch_decay + 0.001)
-    assert np.median(more.diag(trees)) > limit
     own = tk.SubsetTreeKernel(tuned.sketch_decay)
+    assert np.median(own.diag(trees)) <= limit * own.decay
+    more = tk.SubsetTreeKernel(tuned.sketch_decay + 0.001)
+    assert np.median(more.diag(trees)) > limit * more.decay
     enc = tk.DistributedTrees(own, 1024)
     np.testing.assert_array_equal(enc.encode(trees), tuned.encode(trees))
 
