@@ -546,7 +546,8 @@ fn pruning_leaves_out_what_only_one_tree_has_and_nothing_else() {
 
 #[test]
 fn tuning_finds_the_decay_of_the_rule() {
-    let words = |n: usize| (0..n).map(|i| format!("(A a{i}) ")).collect::<String>();
+    let words =
+        |n: usize| (0..n).map(|i| format!("(A a{i}) ")).collect::<Vec<_>>().concat();
     let texts: Vec<String> =
         (0..40).map(|n| format!("(S {}(B b))", words(n / 4))).collect();
     let forest = Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();

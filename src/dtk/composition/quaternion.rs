@@ -20,7 +20,7 @@ impl Blocks for Quaternions {
         // Row by row, a multiple of b shuffled each: 5.1 us for d = 8192 in f32, against
         // 5.8 component by component, 5.4 four quaternions at a time, transposed, 5.6
         // with the sum of label and value in a pass of its own. (`array::from_fn` is a
-        // call in builds without LTO: 25 us.)
+        // call in builds without LTO, and halved trees per second.)
         let p = [w * b[0], w * b[1], w * b[2], w * b[3]];
         let q = [x * -b[1], x * b[0], x * -b[3], x * b[2]];
         let r = [y * -b[2], y * b[3], y * b[0], y * -b[1]];
@@ -34,7 +34,7 @@ impl Blocks for Quaternions {
     }
 }
 
-/// In passes over blocks, each of which vectorises; one by one took twice as long.
+/// In passes over blocks: 21 us for d = 8192, against 27 one by one.
 pub(super) fn label<T: Real>(stream: Stream, out: &mut [T]) {
     const BLOCK: usize = 32;
     let mut words = [0u64; BLOCK];
