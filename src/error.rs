@@ -63,6 +63,15 @@ pub enum Error {
         /// Index of the second tree, in Y (in X where there is no Y).
         column: usize,
     },
+    /// A vector with numbers beyond what its type holds.
+    #[error(
+        "the vector of tree {tree} is too large for its type: lower decay or \
+         sketch_decay, set max_height, or use float64"
+    )]
+    VectorOverflow {
+        /// Index of the tree.
+        tree: usize,
+    },
     /// The caller asked for the work to stop (Ctrl-C in Python). Nothing was changed.
     #[error("interrupted")]
     Interrupted,

@@ -11,6 +11,7 @@ array([[1.584, 0.96 ],
 
 from treekernel_rs import datasets
 from treekernel_rs._core import Forest, KernelRows, ParseError, Tree, __version__
+from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.kernels import (
     ElasticTreeKernel,
     PartialTreeKernel,
@@ -19,6 +20,7 @@ from treekernel_rs.kernels import (
 )
 
 __all__ = [
+    "DistributedTrees",
     "ElasticTreeKernel",
     "Forest",
     "KernelRows",

@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "Encoder",
     "Forest",
     "Kernel",
     "KernelRows",
@@ -119,6 +120,34 @@ class Kernel:
         self, x: Any, normalize: bool, n_jobs: int | None
     ) -> tuple[KernelRows, list[int]]: ...
     def pair(self, a: Any, b: Any, normalize: bool) -> float: ...
+
+@final
+class Encoder:
+    def __new__(
+        cls,
+        kernel: Kernel,
+        n_components: int,
+        composition: str,
+        fold: str,
+        seed: int,
+        max_height: int | None,
+        sketch_decay: float | None,
+        zero_mean: bool,
+        normalize: str | None,
+        paths: NDArray[np.uint64] | None,
+    ) -> Self: ...
+    def encode(
+        self,
+        x: Any,
+        out: NDArray[Any],
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> list[int]: ...
+    def fragment(self, tree: Any, out: NDArray[Any]) -> None: ...
+    def label_vector(self, label: str, out: NDArray[Any]) -> None: ...
+    def compose(self, a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None: ...
+    def shared_paths(self, x: Any) -> NDArray[np.uint64]: ...
+    def tuned_decay(self, x: Any) -> float | None: ...
 
 @final
 class KernelRows:

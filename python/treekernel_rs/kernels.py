@@ -450,13 +450,13 @@ def _warn_of_zeros(trees: list[int], name: str, stacklevel: int = 4) -> None:
         )
 
 
-def _bar(what: str) -> _Bar:
+def _bar(what: str, unit: str = "row") -> _Bar:
     """Show a bar of tqdm's, or a line on standard error."""
     try:
         from tqdm.auto import tqdm
     except ImportError:
-        return _line(what)
-    bar = tqdm(desc=what, unit="row")
+        return _line(what, unit)
+    bar = tqdm(desc=what, unit=unit)
 
     def tell(done: int, total: int) -> None:
         bar.total = total
@@ -467,13 +467,13 @@ def _bar(what: str) -> _Bar:
     return tell
 
 
-def _line(what: str) -> _Bar:
+def _line(what: str, unit: str) -> _Bar:
     start = time.monotonic()
 
     def tell(done: int, total: int) -> None:
         seconds = time.monotonic() - start
         end = "\n" if done == total else ""
-        text = f"\r{what}: {done} of {total} rows, {seconds:.1f} s"
+        text = f"\r{what}: {done} of {total} {unit}s, {seconds:.1f} s"
         print(text, end=end, file=sys.stderr, flush=True)
 
     return tell

@@ -30,7 +30,7 @@ mod rows;
 mod store;
 mod subset;
 mod subtree;
-mod team;
+pub(crate) mod team;
 #[cfg(test)]
 mod trial;
 mod vector;

@@ -182,6 +182,10 @@ impl KernelRows {
 }
 
 impl Kernel {
+    pub(super) fn core(&self) -> crate::Kernel {
+        self.0
+    }
+
     fn fill<T: gram::Element + Element>(
         &self,
         x: &crate::Forest,

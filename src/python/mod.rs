@@ -4,6 +4,7 @@
 //! Doc comments below are Python's docstrings: numpydoc, not Markdown.
 #![allow(clippy::doc_link_with_quotes)]
 
+mod dtk;
 mod error;
 mod forest;
 mod kernel;
@@ -14,6 +15,8 @@ use pyo3::prelude::*;
 /// The compiled part of `treekernel_rs`; import from there, not from here.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::dtk::Encoder;
     #[pymodule_export]
     use super::error::ParseError;
     #[pymodule_export]

@@ -1,0 +1,412 @@
+"""Distributed trees: a tree as one vector, a tree kernel as a dot product."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from treekernel_rs import _core
+from treekernel_rs.kernels import (
+    PartialTreeKernel,
+    SubsetTreeKernel,
+    SubtreeKernel,
+    TreeKernel,
+    _bar,
+    _check_out,
+    _float_type,
+    _jobs,
+    _real,
+    _warn_of_zeros,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+    from treekernel_rs._core import Encoder, Tree
+    from treekernel_rs.kernels import Progress, Trees
+
+__all__ = ["DistributedTrees"]
+
+
+class DistributedTrees:
+    r"""Trees as vectors whose dot products approximate a tree kernel.
+
+    Every label has a random unit vector, a composition makes one vector of two, and the
+    vector of a tree is the weighted sum over all its fragments (Zanzotto &
+    Dell'Arciprete, ICML 2012). Over seeds the mean dot product of two trees is their
+    kernel, with a variance of about (K11 K22 + K12^2) / n_components: so noise comes from
+    large self-kernels. Keep `decay` low, raise `n_components`, or shrink self-kernels by
+    `max_height`, `sketch_decay` or `prune`.
+
+    Encoders are immutable. Equal arguments give equal vectors, bit for bit, in every
+    process and on every machine, for any number of threads, and whichever trees are
+    encoded together.
+
+    Parameters
+    ----------
+    kernel : SubsetTreeKernel, SubtreeKernel or PartialTreeKernel
+        The kernel to approximate, with all its parameters. With ``normalize=True``
+        vectors are divided by a norm: see `norm`.
+    n_components : int, default 8192
+        Length of the vectors; a multiple of 4.
+    composition : {"quaternion", "sign", "phasor", "convolution", "gamma"}
+        The first three keep norms exactly. Quaternions have the least noise, signs are
+        the fastest. "convolution" and "gamma" are the paper's; convolution takes an FFT,
+        and vectors of the gamma product collapse or explode as trees grow.
+    fold : {"left", "right"}
+        The order in which children are composed. To the paper's, "right",
+        ``(A B C)`` and ``(A (B C))`` are the same.
+    seed : int, default 0
+        Where labels and permutations come from; from 0 to 2**64 - 1.
+    max_height : int, optional
+        Only fragments of at most so many levels: another, smaller kernel.
+    sketch_decay : float or "auto", optional
+        Run with this decay in place of the kernel's: a smaller kernel, which ranks trees
+        nearly as the kernel does where the kernel's own sketch is noise. "auto" is
+        resolved by `tune`, as it depends on the trees.
+    dtype : float32 or float64, default float32
+        Type of the vectors.
+    zero_mean : bool, default True
+        Whether label vectors of "convolution" sum to zero; False is the paper's.
+    norm : {"exact", "own"}, default "exact"
+        What vectors are divided by if the kernel is normalised: the root of the exact
+        self-kernel (dot products stay unbiased), or their own norm (cosines).
+    paths : ndarray of uint64, optional
+        A dictionary of paths; see `prune`.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> enc = tk.DistributedTrees(tk.SubsetTreeKernel(0.4), 4096)
+    >>> enc
+    DistributedTrees(SubsetTreeKernel(0.4), 4096)
+    >>> trees = ["(S (A a) (B b))", "(S (A a) (B c))"]
+    >>> V = enc.encode(trees)
+    >>> V.shape, V.dtype
+    ((2, 4096), dtype('float32'))
+    >>> abs(V @ V.T - enc.kernel(trees)).max() < 0.1
+    np.True_
+    """
+
+    kernel: TreeKernel
+    n_components: int
+    composition: str
+    fold: str
+    seed: int
+    max_height: int | None
+    sketch_decay: float | Literal["auto"] | None
+    dtype: np.dtype[Any]
+    zero_mean: bool
+    norm: str
+    paths: NDArray[np.uint64] | None
+    _core: Encoder
+
+    def __init__(
+        self,
+        kernel: TreeKernel | None = None,
+        n_components: int = 8192,
+        *,
+        composition: str = "quaternion",
+        fold: str = "left",
+        seed: int = 0,
+        max_height: int | None = None,
+        sketch_decay: float | Literal["auto"] | None = None,
+        dtype: DTypeLike = np.float32,
+        zero_mean: bool = True,
+        norm: str = "exact",
+        paths: ArrayLike | None = None,
+    ) -> None:
+        kernel = SubsetTreeKernel(0.4) if kernel is None else kernel
+        if not isinstance(kernel, SubsetTreeKernel | SubtreeKernel | PartialTreeKernel):
+            msg = (
+                "kernel must be a SubsetTreeKernel, a SubtreeKernel or a "
+                f"PartialTreeKernel, got {kernel!r}"
+            )
+            raise ValueError(msg)
+        for name, value in (("composition", composition), ("fold", fold)):
+            if not isinstance(value, str):
+                msg = f"{name} must be a str, got {value!r}"
+                raise ValueError(msg)
+        if norm not in ("exact", "own"):
+            msg = f"norm must be 'exact' or 'own', got {norm!r}"
+            raise ValueError(msg)
+        if not isinstance(zero_mean, bool | np.bool_):
+            msg = f"zero_mean must be True or False, got {zero_mean!r}"
+            raise ValueError(msg)
+        seed = _integer("seed", seed)
+        if not 0 <= seed < 2**64:
+            msg = f"seed must be from 0 to 2**64 - 1, got {seed}"
+            raise ValueError(msg)
+        if isinstance(sketch_decay, str):
+            if sketch_decay != "auto":
+                msg = f"sketch_decay must be a number or 'auto', got {sketch_decay!r}"
+                raise ValueError(msg)
+        elif sketch_decay is not None:
+            sketch_decay = _real("sketch_decay", sketch_decay)
+        n_components = _integer("n_components", n_components)
+        if max_height is not None:
+            max_height = _integer("max_height", max_height)
+        hashes = None if paths is None else _hashes(paths)
+        core = _core.Encoder(
+            kernel._core,
+            n_components,
+            composition,
+            fold,
+            seed,
+            max_height,
+            None if sketch_decay == "auto" else sketch_decay,
+            bool(zero_mean),
+            norm if kernel.normalize else None,
+            hashes,
+        )
+        vars(self).update(
+            _core=core,
+            kernel=kernel,
+            n_components=n_components,
+            composition=composition,
+            fold=fold,
+            seed=seed,
+            max_height=max_height,
+            sketch_decay=sketch_decay,
+            dtype=_float_type(dtype),
+            zero_mean=bool(zero_mean),
+            norm=norm,
+            paths=hashes,
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: vectors of a changed encoder would not go with those before."""
+        msg = f"{type(self).__name__} is immutable; make another one"
+        raise AttributeError(msg)
+
+    @property
+    def _parameters(self) -> dict[str, Any]:
+        return {name: vars(self)[name] for name in _DEFAULTS}
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        paths = None if self.paths is None else self.paths.tobytes()
+        return (*(v for n, v in self._parameters.items() if n != "paths"), paths)
+
+    def __repr__(self) -> str:
+        """Name the kernel, n_components and what is not at its default."""
+        shown = [repr(self.kernel), repr(self.n_components)]
+        for name, value in self._parameters.items():
+            if name == "dtype":
+                if value != np.float32:
+                    shown.append(f"dtype={value.name!r}")
+            elif name == "paths":
+                if value is not None:
+                    shown.append(f"paths=<{len(value)} paths>")
+            elif name not in ("kernel", "n_components") and value != _DEFAULTS[name]:
+                shown.append(f"{name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare class and parameters."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return bool(self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._key))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the parameters."""
+        return _rebuild, (type(self), self._parameters)
+
+    def encode(
+        self,
+        forest: Trees,
+        n_jobs: int | None = None,
+        out: NDArray[Any] | None = None,
+        progress: Progress | bool | None = None,
+    ) -> NDArray[Any]:
+        """Compute the vectors of trees.
+
+        Parameters
+        ----------
+        forest : Forest or sequence of str
+            The trees.
+        n_jobs : int, optional
+            Threads; all cores the process may use by default, 1 for the caller's only.
+        out : ndarray or memmap, optional
+            C-contiguous matrix of `dtype` to fill, (len(forest), n_components).
+        progress : callable or True, optional
+            Called with the numbers of trees done and in all; True shows a bar.
+
+        Returns
+        -------
+        ndarray, shape (len(forest), n_components)
+            `out` where it is given. ``V @ W.T`` approximates ``kernel(X, Y)``.
+
+        Raises
+        ------
+        OverflowError
+            If a vector is too large for its type; names the tree.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> enc = tk.DistributedTrees(n_components=1024, composition="sign")
+        >>> enc.encode(["(S (A a) (B b))"], n_jobs=1).shape
+        (1, 1024)
+        """
+        if self.sketch_decay == "auto":
+            msg = (
+                "sketch_decay must be a number or None to encode, got 'auto': "
+                "enc.tune(forest) gives the encoder that fits some trees"
+            )
+            raise ValueError(msg)
+        x = _core.as_forest(forest)
+        shape = (len(x), self.n_components)
+        if out is None:
+            out = np.empty(shape, self.dtype)
+        else:
+            _check_out(out, shape, self.dtype)
+            if out.dtype != self.dtype:
+                msg = (
+                    f"out must be of the encoder's dtype, {self.dtype}, got {out.dtype}"
+                )
+                raise ValueError(msg)
+        tell = (
+            _bar(type(self).__name__, "tree") if progress is True else progress or None
+        )
+        zeros = self._core.encode(x, out, _jobs(n_jobs), tell)
+        _warn_of_zeros(zeros, "forest", stacklevel=3)
+        return out
+
+    def fragment(self, tree: Tree | str | object) -> NDArray[Any]:
+        """Compute the vector of one fragment: its labels composed, without weights.
+
+        Examples
+        --------
+        >>> import numpy as np, treekernel_rs as tk
+        >>> enc = tk.DistributedTrees(n_components=64)
+        >>> a, b, c = map(enc.label_vector, "abc")
+        >>> bool(np.allclose(enc.fragment("(a b c)"), enc.compose(enc.compose(a, b), c)))
+        True
+        """
+        return self._filled(lambda out: self._core.fragment(tree, out))
+
+    def label_vector(self, label: str) -> NDArray[Any]:
+        """Compute the unit vector of a label.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> tk.DistributedTrees(n_components=4, composition="sign").label_vector("NP")
+        array([-0.5, -0.5, -0.5,  0.5], dtype=float32)
+        """
+        return self._filled(lambda out: self._core.label_vector(label, out))
+
+    def compose(self, a: ArrayLike, b: ArrayLike) -> NDArray[Any]:
+        """Compose two vectors.
+
+        Examples
+        --------
+        >>> import numpy as np, treekernel_rs as tk
+        >>> enc = tk.DistributedTrees(dtype=np.float64)
+        >>> ab = enc.compose(enc.label_vector("a"), enc.label_vector("b"))
+        >>> float(np.linalg.norm(ab).round(9))
+        1.0
+        """
+        left, right = self._vector("a", a), self._vector("b", b)
+        return self._filled(lambda out: self._core.compose(left, right, out))
+
+    def prune(self, forest: Trees) -> DistributedTrees:
+        """Learn which fragments some trees share; an encoder that leaves out the others.
+
+        A path of productions that only one of the trees has cannot be in a fragment that
+        two of them share, so what lies beyond it is dropped. The kernel of two different
+        trees among these is kept as it is, with less noise; that of a tree with itself
+        falls. For trees to come the dictionary stands for what is worth knowing: a
+        fragment that no two of these trees had is left out. For SubsetTreeKernel. Time
+        and memory grow with the square of the depth of what is shared: set `max_height`
+        where trees are very deep.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> trees = ["(S (A a) (B b))", "(S (A a) (B c))"]
+        >>> enc = tk.DistributedTrees().prune(trees)
+        >>> enc
+        DistributedTrees(SubsetTreeKernel(0.4), 8192, paths=<3 paths>)
+        """
+        return self._with(paths=self._core.shared_paths(_core.as_forest(forest)))
+
+    def tune(self, forest: Trees) -> DistributedTrees:
+        """Find the decay at which a sketch ranks these trees well; the encoder with it.
+
+        The rule needs no labels: the largest decay, at most the kernel's, for which the
+        median squared norm of a tree's vector is at most ``0.75 * sqrt(n_components)``, in
+        units of what the smallest fragments weigh (the decay; partial trees: mu times its
+        square). It looks at up to 256 of the trees, with `max_height` and `paths`.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> trees = ["(S (A a) (B b) (C c) (D d) (E e) (F f) (G g))"]
+        >>> tk.DistributedTrees(tk.SubsetTreeKernel(1.0), sketch_decay="auto").tune(trees)
+        DistributedTrees(SubsetTreeKernel(1.0), 8192, sketch_decay=0.798)
+        """
+        return self._with(sketch_decay=self._core.tuned_decay(_core.as_forest(forest)))
+
+    def _with(self, **changes: object) -> DistributedTrees:
+        return type(self)(**{**self._parameters, **changes})
+
+    def _vector(self, name: str, value: ArrayLike) -> NDArray[Any]:
+        vector = np.ascontiguousarray(value, dtype=self.dtype)
+        if vector.shape == (self.n_components,):
+            return vector
+        msg = f"{name} must be of shape ({self.n_components},), got {vector.shape}"
+        raise ValueError(msg)
+
+    def _filled(self, fill: Callable[[NDArray[Any]], None]) -> NDArray[Any]:
+        out = np.empty(self.n_components, self.dtype)
+        fill(out)
+        return out
+
+
+_DEFAULTS: dict[str, Any] = {
+    "kernel": None,
+    "n_components": 8192,
+    "composition": "quaternion",
+    "fold": "left",
+    "seed": 0,
+    "max_height": None,
+    "sketch_decay": None,
+    "dtype": np.dtype(np.float32),
+    "zero_mean": True,
+    "norm": "exact",
+    "paths": None,
+}
+
+
+def _rebuild(
+    cls: type[DistributedTrees], parameters: dict[str, Any]
+) -> DistributedTrees:
+    return cls(**parameters)
+
+
+def _integer(name: str, value: int) -> int:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    msg = f"{name} must be an int, got {value!r}"
+    raise ValueError(msg)
+
+
+def _hashes(paths: ArrayLike) -> NDArray[np.uint64]:
+    hashes = np.asarray(paths)
+    if hashes.ndim != 1 or (hashes.size and hashes.dtype != np.uint64):
+        msg = (
+            "paths must be a one-dimensional array of uint64, got "
+            f"{hashes.ndim} dimensions of {hashes.dtype}"
+        )
+        raise ValueError(msg)
+    hashes = np.unique(hashes.astype(np.uint64))
+    hashes.flags.writeable = False
+    return hashes

@@ -1,0 +1,280 @@
+//! Compositions: how two vectors become one.
+//!
+//! All of them are bilinear, and shuffle their operands by two independent permutations
+//! p1 and p2, so that a ◇ b is neither b ◇ a nor, nested, associative:
+//!
+//! | composition | a ◇ b | norm |
+//! |---|---|---|
+//! | [`quaternion`] | p1(a) · p2(b), d/4 quaternions | kept exactly |
+//! | [`sign`] | p1(a) · p2(b), d real numbers, labels ±1 | kept exactly |
+//! | [`phasor`] | p1(a) · p2(b), d/2 complex numbers | kept exactly |
+//! | [`convolution`] | p1(a) ⊛ p2(b), the paper's, by FFT | about kept |
+//! | [`gamma`] | γ p1(a) ⊗ p2(b), the paper's | lost in large trees |
+//!
+//! The first three permute blocks of four numbers (a quaternion, two phasors, four
+//! signs), so that one loop serves them all and a block is one load on every machine.
+//! Shuffling all d numbers singly, as `gamma` does, is no better for signs (spec,
+//! section 5) and takes three times as long.
+//!
+//! Inside the encoder vectors are larger by [`Composer::unit`], so that no composition
+//! needs a factor: with U = √d the product of ±1/√d vectors is plain multiplication of
+//! ±1, with U = γ the γ-product is ⊗, and with U = 1/d the inverse FFT is not scaled.
+
+mod block;
+pub(super) mod convolution;
+pub(super) mod gamma;
+pub(super) mod phasor;
+pub(super) mod quaternion;
+pub(super) mod sign;
+
+use std::sync::OnceLock;
+
+use super::random::{Stream, normal_pair};
+use crate::gram::Element;
+pub(super) use convolution::Fft;
+
+/// The ways to compose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Composition {
+    /// d/4 unit quaternions, multiplied one by one.
+    Quaternion,
+    /// ±1/√d, multiplied one by one.
+    Sign,
+    /// d/2 unit complex numbers, multiplied one by one.
+    Phasor,
+    /// Shuffled circular convolution, the paper's.
+    Convolution,
+    /// Shuffled γ-product, the paper's.
+    Gamma,
+}
+
+/// The numbers that vectors are made of: `f32` and `f64`.
+pub trait Real: realfft::FftNum + Element + std::ops::AddAssign {
+    /// As a double.
+    fn get(self) -> f64;
+    #[doc(hidden)]
+    fn fft(plans: &Plans) -> &OnceLock<Fft<Self>>;
+}
+
+/// FFTs for each kind of number, planned when first used.
+#[derive(Default)]
+pub struct Plans {
+    single: OnceLock<Fft<f32>>,
+    double: OnceLock<Fft<f64>>,
+}
+
+impl Real for f32 {
+    #[inline]
+    fn get(self) -> f64 {
+        f64::from(self)
+    }
+
+    fn fft(plans: &Plans) -> &OnceLock<Fft<Self>> {
+        &plans.single
+    }
+}
+
+impl Real for f64 {
+    #[inline]
+    fn get(self) -> f64 {
+        self
+    }
+
+    fn fft(plans: &Plans) -> &OnceLock<Fft<Self>> {
+        &plans.double
+    }
+}
+
+/// A label's vector and a value, each with its weight, where either may be missing: an
+/// operand, or its spectrum.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Form<'a, T, E = T> {
+    pub(super) label: Option<(&'a [E], T)>,
+    pub(super) value: Option<(&'a [E], T)>,
+}
+
+impl<'a, T: Real, E> Form<'a, T, E> {
+    pub(super) fn of(value: &'a [E]) -> Self {
+        Self { label: None, value: Some((value, T::one())) }
+    }
+}
+
+impl<'a, T: Real> Form<'a, T> {
+    /// The vector itself, written into `scratch` unless it stands somewhere.
+    pub(super) fn vector<'b>(&self, scratch: &'b mut [T]) -> &'b [T]
+    where
+        'a: 'b,
+    {
+        match (self.label, self.value) {
+            (Some((x, w)), None) | (None, Some((x, w))) if w == T::one() => return x,
+            (Some((x, w)), None) | (None, Some((x, w))) => {
+                for (s, &x) in scratch.iter_mut().zip(x) {
+                    *s = w * x;
+                }
+            }
+            (Some((x, w)), Some((y, v))) => {
+                for ((s, &x), &y) in scratch.iter_mut().zip(x).zip(y) {
+                    *s = w * x + v * y;
+                }
+            }
+            (None, None) => scratch.fill(T::zero()),
+        }
+        scratch
+    }
+}
+
+/// A composition with its permutations, ready to run.
+pub(super) struct Composer {
+    pub(super) composition: Composition,
+    pub(super) d: usize,
+    seed: u64,
+    zero_mean: bool,
+    /// How much larger vectors are inside than outside.
+    pub(super) unit: f64,
+    first: Vec<u32>,
+    second: Vec<u32>,
+    plans: Plans,
+}
+
+impl Composer {
+    /// For a `d` that is a multiple of 4.
+    pub(super) fn new(
+        composition: Composition,
+        d: usize,
+        seed: u64,
+        zero_mean: bool,
+    ) -> Self {
+        let n = match composition {
+            Composition::Convolution | Composition::Gamma => d,
+            _ => d / 4,
+        };
+        let unit = match composition {
+            Composition::Quaternion => (d as f64 / 4.0).sqrt(),
+            Composition::Phasor => (d as f64 / 2.0).sqrt(),
+            Composition::Sign => (d as f64).sqrt(),
+            Composition::Convolution => 1.0 / d as f64,
+            Composition::Gamma => gamma::factor(d, seed),
+        };
+        Self {
+            composition,
+            d,
+            seed,
+            zero_mean: zero_mean && composition == Composition::Convolution,
+            unit,
+            first: Stream::numbered(seed, 1).permutation(n),
+            second: Stream::numbered(seed, 2).permutation(n),
+            plans: Plans::default(),
+        }
+    }
+
+    pub(super) fn fft<T: Real>(&self) -> &Fft<T> {
+        T::fft(&self.plans).get_or_init(|| Fft::new(self.d))
+    }
+
+    /// A label's vector, times the unit.
+    pub(super) fn label<T: Real>(&self, name: &str, out: &mut [T]) {
+        let stream = Stream::of_label(self.seed, name.as_bytes());
+        match self.composition {
+            Composition::Quaternion => quaternion::label(stream, out),
+            Composition::Sign => sign::label(stream, out),
+            Composition::Phasor => phasor::label(stream, out),
+            Composition::Convolution | Composition::Gamma => {
+                gaussian(stream, self.zero_mean, self.unit, out);
+            }
+        }
+    }
+
+    /// a ◇ b of two vectors as they are inside. Not for convolutions.
+    pub(super) fn product<T: Real>(
+        &self,
+        left: &[T],
+        right: &Form<'_, T>,
+        out: &mut [T],
+    ) {
+        let permutations = (&*self.first, &*self.second);
+        match self.composition {
+            Composition::Quaternion => {
+                block::product::<quaternion::Quaternions, T>(
+                    permutations,
+                    left,
+                    right,
+                    out,
+                );
+            }
+            Composition::Sign => {
+                block::product::<sign::Signs, T>(permutations, left, right, out);
+            }
+            Composition::Phasor => {
+                block::product::<phasor::Phasors, T>(permutations, left, right, out);
+            }
+            Composition::Convolution | Composition::Gamma => {
+                gamma::product(permutations, left, right, out);
+            }
+        }
+    }
+
+    /// The spectrum of p1(x) or of p2(x). For convolutions only.
+    pub(super) fn spectrum<T: Real>(
+        &self,
+        side: Side,
+        x: &[T],
+        out: &mut [realfft::num_complex::Complex<T>],
+        scratch: &mut convolution::Scratch<T>,
+    ) {
+        let permutation = match side {
+            Side::Left => &self.first,
+            Side::Right => &self.second,
+        };
+        self.fft().forward(permutation, x, out, scratch);
+    }
+
+    /// a ◇ b of any two vectors, allocating what it needs.
+    pub(super) fn compose<T: Real>(&self, a: &[T], b: &[T], out: &mut [T]) {
+        if self.composition == Composition::Convolution {
+            let fft = self.fft::<T>();
+            let mut scratch = fft.scratch();
+            let mut spectra = [fft.spectrum(), fft.spectrum()];
+            self.spectrum(Side::Left, a, &mut spectra[0], &mut scratch);
+            self.spectrum(Side::Right, b, &mut spectra[1], &mut scratch);
+            let [left, right] = &spectra;
+            fft.product(&Form::of(left), &Form::of(right), out, &mut scratch);
+        } else {
+            self.product(a, &Form::of(b), out);
+        }
+        let unit = T::of(self.unit);
+        for x in out.iter_mut() {
+            *x = *x * unit;
+        }
+    }
+
+    /// The permutations, of blocks or of single numbers: for slow twins.
+    pub(super) fn permutations(&self) -> (&[u32], &[u32]) {
+        (&self.first, &self.second)
+    }
+}
+
+/// Which operand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Left,
+    Right,
+}
+
+/// A vector of normal numbers, brought to the norm `unit`; to the mean 0 first, if asked.
+fn gaussian<T: Real>(stream: Stream, zero_mean: bool, unit: f64, out: &mut [T]) {
+    let mut values = vec![0.0; out.len()];
+    for (i, pair) in values.chunks_exact_mut(2).enumerate() {
+        (pair[0], pair[1]) = normal_pair(stream.at(i));
+    }
+    if zero_mean {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        for x in &mut values {
+            *x -= mean;
+        }
+    }
+    let norm = values.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let factor = if norm > 0.0 { unit / norm } else { 0.0 };
+    for (out, value) in out.iter_mut().zip(values) {
+        *out = T::of(value * factor);
+    }
+}

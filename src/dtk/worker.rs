@@ -1,0 +1,628 @@
+//! The recursion, without recursion: from a plan's pairs to vectors of trees.
+//!
+//! Two kinds of vectors build on each other:
+//!
+//! ```text
+//! V(pair)  = left ◇ right                       operands: labels, pairs, or both
+//! A(node)  = w V(pair of node) + Σ_children A(child)      so T = A(root)
+//! ```
+//!
+//! A is what makes a subtree that was met before cheap: its sum over all fragments is
+//! one vector, not one per node. Of the children (or operands) the one with the most
+//! compositions below it comes first, so that at most 2 log2(n) vectors wait at a time,
+//! however deep or wide a tree is: a frame that waits has done its heavy part, and
+//! what is still to come is less than half of it.
+//!
+//! All sums are in an order that follows from the tree alone. So bits do not depend on
+//! what is found in the cache, on threads, or on which trees were encoded together.
+
+use realfft::num_complex::Complex;
+
+use super::Rule;
+use super::cache::{Cache, Key};
+use super::composition::{Composer, Composition, Fft, Form, Real, Side, convolution};
+use super::plan::{NONE, Operand, Plan, label_of};
+use crate::{NodeId, Nodes, Result};
+
+/// What each part of a vector is multiplied by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Weights {
+    pub(super) rule: Rule,
+    /// Of a fragment's value in its parent's operand and in the sum.
+    pub(super) value: f64,
+    /// Of a leaf's label as an operand.
+    pub(super) leaf: f64,
+    /// Of an inner node's label as an operand, where it is not expanded.
+    pub(super) cut: f64,
+    /// Of a leaf in the sum.
+    pub(super) leaf_sum: f64,
+    /// Of a child left out, and of a single node's label (partial trees).
+    pub(super) decay: f64,
+    /// The longest child subsequence, where it counts (partial trees).
+    pub(super) longest: Option<usize>,
+}
+
+impl Weights {
+    /// Vectors that a pair's value consists of: the value, and for partial trees what
+    /// subsequences that go on need, by their length where that is limited.
+    pub(super) fn parts(&self) -> usize {
+        match (self.rule, self.longest) {
+            (Rule::Partial, Some(longest)) => longest,
+            (Rule::Partial, None) => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// What all workers share.
+pub(super) struct Job<'a> {
+    pub(super) nodes: &'a Nodes,
+    pub(super) plan: &'a Plan,
+    pub(super) composer: &'a Composer,
+    pub(super) weights: Weights,
+}
+
+enum Frame<T> {
+    Pair { pair: u32, held: [Held; 2], ready: u8 },
+    Sum { node: NodeId, heavy: u32, next: u32, sum: Option<Vec<T>> },
+}
+
+/// An operand's vector, pinned.
+#[derive(Debug, Clone, Copy)]
+enum Held {
+    Nothing,
+    Value(u32),
+    Spectrum(u32),
+}
+
+struct Transform<'a, T> {
+    fft: &'a Fft<T>,
+    scratch: convolution::Scratch<T>,
+    left: Vec<Complex<T>>,
+}
+
+pub(super) struct Worker<'a, T> {
+    job: &'a Job<'a>,
+    values: Cache<T>,
+    /// Sums and labels: one vector each, where values may have several.
+    singles: Cache<T>,
+    spectra: Cache<Complex<T>>,
+    stack: Vec<Frame<T>>,
+    pair_uses: Vec<u32>,
+    sum_uses: Vec<u32>,
+    label_uses: Vec<u32>,
+    operand: Vec<T>,
+    composed: Vec<T>,
+    fft: Option<Transform<'a, T>>,
+    pub(super) n_compositions: u64,
+}
+
+impl<'a, T: Real> Worker<'a, T> {
+    pub(super) fn new(job: &'a Job<'a>, nbytes: usize) -> Self {
+        let d = job.composer.d;
+        let fft = (job.composer.composition == Composition::Convolution).then(|| {
+            let fft = job.composer.fft::<T>();
+            Transform { fft, scratch: fft.scratch(), left: fft.spectrum() }
+        });
+        let share = nbytes / if fft.is_some() { 3 } else { 2 };
+        Self {
+            job,
+            values: Cache::new(d * job.weights.parts(), share),
+            singles: Cache::new(d, share),
+            spectra: Cache::new(d / 2 + 1, share),
+            stack: Vec::new(),
+            pair_uses: job.plan.pair_uses.clone(),
+            sum_uses: job.plan.sum_uses.clone(),
+            label_uses: job.plan.label_uses.clone(),
+            operand: vec![T::default(); d],
+            composed: vec![T::default(); d],
+            fft,
+            n_compositions: 0,
+        }
+    }
+
+    /// The vector of a tree, each number times `factor`.
+    pub(super) fn tree(
+        &mut self,
+        root: NodeId,
+        factor: f64,
+        out: &mut [T],
+        pause: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let weights = self.job.weights;
+        if self.job.nodes.is_leaf(root) {
+            let label = self.job.nodes.label(root).0;
+            if weights.leaf_sum == 0.0 {
+                out.fill(T::zero());
+                return Ok(());
+            }
+            let slot = self.label(label);
+            scale(out, T::of(weights.leaf_sum * factor), self.singles.get(slot));
+            self.release_label(label);
+            return Ok(());
+        }
+        let pair = self.job.plan.pair_of[root.index()];
+        if !self.job.plan.simple[root.index()] {
+            let slot = if let Some(slot) = self.singles.find(Key::Sum(root.0)) {
+                slot
+            } else {
+                self.push_sum(root);
+                self.run(pause)?
+            };
+            scale(out, T::of(factor), self.singles.get(slot));
+            self.release_sum(root);
+        } else if pair == NONE {
+            out.fill(T::zero());
+        } else {
+            let slot = self.value(pair, pause)?;
+            // Rounded as it would be in a sum, then scaled.
+            let (weight, factor) = (T::of(weights.value), T::of(factor));
+            for (out, &x) in out.iter_mut().zip(self.values.get(slot)) {
+                *out = factor * (weight * x);
+            }
+            self.release_pair(pair);
+        }
+        Ok(())
+    }
+
+    /// The vector of a pair, each number times `factor`.
+    pub(super) fn fragment(
+        &mut self,
+        pair: u32,
+        factor: f64,
+        out: &mut [T],
+    ) -> Result<()> {
+        let slot = self.value(pair, &mut || Ok(()))?;
+        scale(out, T::of(factor), self.values.get(slot));
+        Ok(())
+    }
+
+    fn value(
+        &mut self,
+        pair: u32,
+        pause: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<u32> {
+        if let Some(slot) = self.values.find(Key::Value(pair)) {
+            return Ok(slot);
+        }
+        self.push_pair(pair);
+        self.run(pause)
+    }
+
+    /// Runs the frames on the stack; the slot of what the lowest one computed.
+    fn run(&mut self, pause: &mut dyn FnMut() -> Result<()>) -> Result<u32> {
+        let mut steps = 0u32;
+        let mut slot = 0;
+        while let Some(frame) = self.stack.pop() {
+            slot = match frame {
+                Frame::Pair { pair, held, ready } => self.step_pair(pair, held, ready),
+                Frame::Sum { node, heavy, next, sum } => {
+                    self.step_sum(node, heavy, next, sum)
+                }
+            };
+            steps += 1;
+            if steps.is_multiple_of(64) {
+                // On failure the call ends, and the worker with it.
+                pause()?;
+            }
+        }
+        Ok(slot)
+    }
+
+    // --- pairs ------------------------------------------------------------------
+
+    fn push_pair(&mut self, pair: u32) {
+        self.stack.push(Frame::Pair { pair, held: [Held::Nothing; 2], ready: 0 });
+    }
+
+    /// Asks for operands, the heavy one first; composes when both are there.
+    fn step_pair(&mut self, pair: u32, mut held: [Held; 2], mut ready: u8) -> u32 {
+        let plan = self.job.plan;
+        let operands =
+            [plan.pairs[pair as usize].left, plan.pairs[pair as usize].right];
+        let cost = operands.map(|o| o.pair().map_or(0, |p| plan.cost[p as usize]));
+        let heavy = usize::from(cost[1] > cost[0]);
+        while ready < 2 {
+            let side = if ready == 0 { heavy } else { 1 - heavy };
+            if let Some(below) = operands[side].pair() {
+                if let Some(found) = self.hold(side, below) {
+                    held[side] = found;
+                } else {
+                    self.stack.push(Frame::Pair { pair, held, ready });
+                    self.push_pair(below);
+                    return 0;
+                }
+            }
+            ready += 1;
+        }
+        let slot = self.compose(pair, held);
+        for (held, operand) in held.into_iter().zip(operands) {
+            match held {
+                Held::Nothing => {}
+                Held::Value(slot) => self.values.unpin(slot),
+                Held::Spectrum(slot) => self.spectra.unpin(slot),
+            }
+            if let Some(below) = operand.pair() {
+                self.release_pair(below);
+            }
+        }
+        slot
+    }
+
+    /// Pins what an operand needs of the pair below it, if it is there.
+    fn hold(&mut self, side: usize, below: u32) -> Option<Held> {
+        let partial = self.job.weights.rule == Rule::Partial;
+        if self.fft.is_some() && !(partial && side == 0) {
+            let key = [Key::LeftValue(below), Key::RightValue(below)][side];
+            if let Some(slot) = self.spectra.find(key) {
+                self.spectra.pin(slot);
+                return Some(Held::Spectrum(slot));
+            }
+        }
+        let slot = self.values.find(Key::Value(below))?;
+        self.values.pin(slot);
+        Some(Held::Value(slot))
+    }
+
+    fn compose(&mut self, pair: u32, held: [Held; 2]) -> u32 {
+        let mut out = self.values.buffer();
+        match self.job.weights.rule {
+            Rule::Partial => self.compose_partial(pair, held, &mut out),
+            _ if self.fft.is_some() => self.compose_spectra(pair, held, &mut out),
+            _ => self.compose_vectors(pair, held, &mut out),
+        }
+        let cost = self.job.plan.cost[pair as usize];
+        self.values.insert(Key::Value(pair), out, cost)
+    }
+
+    /// The weights of an operand's label and of its value.
+    fn weights_of(&self, operand: Operand) -> (f64, f64) {
+        let weights = &self.job.weights;
+        match operand {
+            Operand::Start(_) | Operand::Partial(_) => (1.0, 1.0),
+            Operand::Leaf(_) => (weights.leaf, 0.0),
+            Operand::Cut(_) => (weights.cut, 0.0),
+            Operand::Inner(..) => (1.0, weights.value),
+        }
+    }
+
+    fn compose_vectors(&mut self, pair: u32, held: [Held; 2], out: &mut [T]) {
+        let pair = self.job.plan.pairs[pair as usize];
+        let operands = [pair.left, pair.right];
+        let labels = operands.map(|o| label_of(self.job.weights.rule, o, pair.head));
+        let slots = labels.map(|label| label.map(|l| self.pinned_label(l)));
+        let weights = operands.map(|o| self.weights_of(o));
+        let form = |side: usize| Form {
+            label: slots[side].map(|s| (self.singles.get(s), T::of(weights[side].0))),
+            value: match held[side] {
+                Held::Value(s) => Some((self.values.get(s), T::of(weights[side].1))),
+                _ => None,
+            },
+        };
+        let (left, right) = (form(0), form(1));
+        let left = left.vector(&mut self.operand);
+        self.job.composer.product(left, &right, out);
+        self.n_compositions += 1;
+        self.release_labels(labels, slots);
+    }
+
+    fn compose_spectra(&mut self, pair: u32, held: [Held; 2], out: &mut [T]) {
+        let pair = self.job.plan.pairs[pair as usize];
+        let operands = [pair.left, pair.right];
+        let mut labels = [None; 2];
+        let mut values = [None; 2];
+        for (side, operand) in operands.into_iter().enumerate() {
+            labels[side] = label_of(self.job.weights.rule, operand, pair.head)
+                .map(|label| self.pinned_label_spectrum(side, label));
+            values[side] = operand.pair().map(|p| self.spectrum(side, p, held[side]));
+        }
+        let weights = operands.map(|o| self.weights_of(o));
+        let form = |side: usize| Form {
+            label: labels[side].map(|s| (self.spectra.get(s), T::of(weights[side].0))),
+            value: values[side].map(|s| (self.spectra.get(s), T::of(weights[side].1))),
+        };
+        let (left, right) = (form(0), form(1));
+        if let Some(Transform { fft, scratch, .. }) = &mut self.fft {
+            fft.product(&left, &right, out, scratch);
+        }
+        self.n_compositions += 1;
+        for slot in labels.into_iter().chain(values).flatten() {
+            self.spectra.unpin(slot);
+        }
+    }
+
+    /// out and R of a prefix of a node's children: with P = (n + R) ◇ s(child), R is
+    /// λ R + P and out is out + P. With a longest length, one R for each.
+    fn compose_partial(&mut self, pair: u32, held: [Held; 2], out: &mut [T]) {
+        let pair = self.job.plan.pairs[pair as usize];
+        let d = self.job.composer.d;
+        let right = [None, label_of(Rule::Partial, pair.right, pair.head)];
+        let slots = right.map(|label| label.map(|l| self.pinned_label(l)));
+        let head = self.pinned_label(pair.head);
+        let weights = self.weights_of(pair.right);
+        // The right operand's spectrum serves all lengths.
+        let spectrum =
+            self.fft.is_some().then(|| match (right[1], pair.right.pair()) {
+                (Some(label), _) => self.pinned_label_spectrum(1, label),
+                (None, pair) => self.spectrum(1, pair.unwrap_or(NONE), held[1]),
+            });
+        let before = match held[0] {
+            Held::Value(slot) => Some(self.values.get(slot)),
+            _ => None,
+        };
+        let n = self.singles.get(head);
+        let decay = T::of(self.job.weights.decay);
+        let (sum, rest) = out.split_at_mut(d);
+        match before {
+            Some(before) => sum.copy_from_slice(&before[..d]),
+            None => scale(sum, decay, n),
+        }
+        rest.fill(T::zero());
+        let longest = self.job.weights.longest;
+        let rounds = longest.map_or(1, |l| if before.is_some() { l } else { 1 });
+        for round in 0..rounds {
+            // What is to be made longer: for round 0 the node alone.
+            let left = match (before, longest) {
+                (Some(before), None) => {
+                    for ((x, &n), &r) in
+                        self.operand.iter_mut().zip(n).zip(&before[d..])
+                    {
+                        *x = n + r;
+                    }
+                    &*self.operand
+                }
+                (Some(before), Some(_)) if round > 0 => &before[round * d..][..d],
+                _ => n,
+            };
+            // No subsequence is that long yet, nor longer.
+            if round > 0 && left.iter().all(realfft::num_traits::Zero::is_zero) {
+                break;
+            }
+            if let (Some(Transform { fft, scratch, left: shuffled }), Some(right)) =
+                (&mut self.fft, spectrum)
+            {
+                let composer = self.job.composer;
+                composer.spectrum(Side::Left, left, shuffled, scratch);
+                let weight = if slots[1].is_some() { weights.0 } else { weights.1 };
+                let right = Some((self.spectra.get(right), T::of(weight)));
+                let right = Form { label: None, value: right };
+                fft.product(&Form::of(shuffled), &right, &mut self.composed, scratch);
+            } else {
+                let label = slots[1].map(|s| (self.singles.get(s), T::of(weights.0)));
+                let value = match held[1] {
+                    Held::Value(s) => {
+                        Some((&self.values.get(s)[..d], T::of(weights.1)))
+                    }
+                    _ => None,
+                };
+                let right = Form { label, value };
+                self.job.composer.product(left, &right, &mut self.composed);
+            }
+            self.n_compositions += 1;
+            add(sum, T::one(), &self.composed);
+            // R of this length, if subsequences of it may go on.
+            if let Some(r) = rest.get_mut(round * d..(round + 1) * d) {
+                r.copy_from_slice(&self.composed);
+                if let Some(before) = before {
+                    add(r, decay, &before[(round + 1) * d..][..d]);
+                }
+            }
+        }
+        if let Some(slot) = spectrum {
+            self.spectra.unpin(slot);
+        }
+        self.singles.unpin(head);
+        self.release_labels(right, slots);
+        self.release_label(pair.head);
+    }
+
+    /// The spectrum of a pair's value as an operand, pinned.
+    fn spectrum(&mut self, side: usize, pair: u32, held: Held) -> u32 {
+        let value = match held {
+            Held::Spectrum(slot) => {
+                self.spectra.pin(slot);
+                return slot;
+            }
+            Held::Value(slot) => slot,
+            Held::Nothing => unreachable!("a pair below is always held"),
+        };
+        let mut out = self.spectra.buffer();
+        if let Some(Transform { scratch, .. }) = &mut self.fft {
+            let value = &self.values.get(value)[..self.job.composer.d];
+            self.job.composer.spectrum(SIDES[side], value, &mut out, scratch);
+        }
+        let key = [Key::LeftValue(pair), Key::RightValue(pair)][side];
+        let slot = self.spectra.insert(key, out, self.job.plan.cost[pair as usize]);
+        self.spectra.pin(slot);
+        slot
+    }
+
+    fn release_pair(&mut self, pair: u32) {
+        let uses = &mut self.pair_uses[pair as usize];
+        *uses = uses.saturating_sub(1);
+        if *uses == 0 {
+            self.values.forget(Key::Value(pair));
+            if self.fft.is_some() {
+                self.spectra.forget(Key::LeftValue(pair));
+                self.spectra.forget(Key::RightValue(pair));
+            }
+        }
+    }
+
+    // --- labels -----------------------------------------------------------------
+
+    fn label(&mut self, label: u32) -> u32 {
+        if let Some(slot) = self.singles.find(Key::Label(label)) {
+            return slot;
+        }
+        let mut out = self.singles.buffer();
+        let name = self.job.nodes.labels().name(crate::Label(label));
+        self.job.composer.label(name, &mut out);
+        self.singles.insert(Key::Label(label), out, 4)
+    }
+
+    fn pinned_label(&mut self, label: u32) -> u32 {
+        let slot = self.label(label);
+        self.singles.pin(slot);
+        slot
+    }
+
+    fn pinned_label_spectrum(&mut self, side: usize, label: u32) -> u32 {
+        let key = [Key::LeftLabel(label), Key::RightLabel(label)][side];
+        let slot = if let Some(slot) = self.spectra.find(key) {
+            slot
+        } else {
+            let vector = self.label(label);
+            let mut out = self.spectra.buffer();
+            if let Some(Transform { scratch, .. }) = &mut self.fft {
+                let vector = self.singles.get(vector);
+                self.job.composer.spectrum(SIDES[side], vector, &mut out, scratch);
+            }
+            self.spectra.insert(key, out, 4)
+        };
+        self.spectra.pin(slot);
+        slot
+    }
+
+    fn release_labels(&mut self, labels: [Option<u32>; 2], slots: [Option<u32>; 2]) {
+        slots.into_iter().flatten().for_each(|slot| self.singles.unpin(slot));
+        labels.into_iter().flatten().for_each(|label| self.release_label(label));
+    }
+
+    fn release_label(&mut self, label: u32) {
+        // With spectra, a label is asked for less often than it is used.
+        if self.fft.is_some() {
+            return;
+        }
+        let uses = &mut self.label_uses[label as usize];
+        *uses = uses.saturating_sub(1);
+        if *uses == 0 {
+            self.singles.forget(Key::Label(label));
+        }
+    }
+
+    // --- sums -------------------------------------------------------------------
+
+    fn push_sum(&mut self, node: NodeId) {
+        let plan = self.job.plan;
+        let children = self.job.nodes.children(node);
+        let size = |place: usize| plan.size[children[place].index()];
+        // The first of the heaviest: the same for equal trees.
+        let mut heavy = 0;
+        for place in 1..children.len() {
+            if size(place) > size(heavy) {
+                heavy = place;
+            }
+        }
+        self.stack.push(Frame::Sum { node, heavy: heavy as u32, next: 0, sum: None });
+    }
+
+    fn step_sum(
+        &mut self,
+        node: NodeId,
+        heavy: u32,
+        mut next: u32,
+        mut sum: Option<Vec<T>>,
+    ) -> u32 {
+        let plan = self.job.plan;
+        let weights = self.job.weights;
+        let children = self.job.nodes.children(node);
+        while (next as usize) < children.len() {
+            // The heavy child first, then the others in order.
+            let place = match next {
+                0 => heavy,
+                n if n <= heavy => n - 1,
+                n => n,
+            };
+            let child = children[place as usize];
+            let pair = plan.pair_of[child.index()];
+            if self.job.nodes.is_leaf(child) {
+                if weights.leaf_sum > 0.0 {
+                    let label = self.job.nodes.label(child).0;
+                    let slot = self.label(label);
+                    self.add_single(&mut sum, T::of(weights.leaf_sum), slot);
+                    self.release_label(label);
+                }
+            } else if plan.simple[child.index()] {
+                if pair != NONE {
+                    let Some(slot) = self.values.find(Key::Value(pair)) else {
+                        self.stack.push(Frame::Sum { node, heavy, next, sum });
+                        self.push_pair(pair);
+                        return 0;
+                    };
+                    self.add_value(&mut sum, T::of(weights.value), slot);
+                    self.release_pair(pair);
+                }
+            } else {
+                let Some(slot) = self.singles.find(Key::Sum(child.0)) else {
+                    self.stack.push(Frame::Sum { node, heavy, next, sum });
+                    self.push_sum(child);
+                    return 0;
+                };
+                self.add_single(&mut sum, T::one(), slot);
+                self.release_sum(child);
+            }
+            next += 1;
+        }
+        let pair = plan.pair_of[node.index()];
+        let mut cost = 1;
+        if pair != NONE {
+            let Some(slot) = self.values.find(Key::Value(pair)) else {
+                self.stack.push(Frame::Sum { node, heavy, next, sum });
+                self.push_pair(pair);
+                return 0;
+            };
+            self.add_value(&mut sum, T::of(weights.value), slot);
+            self.release_pair(pair);
+            cost = plan.cost[pair as usize];
+        }
+        let sum = sum.unwrap_or_else(|| {
+            let mut zero = self.singles.buffer();
+            zero.fill(T::zero());
+            zero
+        });
+        self.singles.insert(Key::Sum(node.0), sum, cost)
+    }
+
+    fn add_single(&mut self, sum: &mut Option<Vec<T>>, weight: T, slot: u32) {
+        if let Some(sum) = sum {
+            return add(sum, weight, self.singles.get(slot));
+        }
+        self.singles.pin(slot);
+        let mut first = self.singles.buffer();
+        self.singles.unpin(slot);
+        scale(&mut first, weight, self.singles.get(slot));
+        *sum = Some(first);
+    }
+
+    fn add_value(&mut self, sum: &mut Option<Vec<T>>, weight: T, slot: u32) {
+        let singles = &mut self.singles;
+        let value = self.values.get(slot);
+        match sum {
+            Some(sum) => add(sum, weight, value),
+            None => scale(sum.insert(singles.buffer()), weight, value),
+        }
+    }
+
+    fn release_sum(&mut self, node: NodeId) {
+        let uses = &mut self.sum_uses[node.index()];
+        *uses = uses.saturating_sub(1);
+        if *uses == 0 {
+            self.singles.forget(Key::Sum(node.0));
+        }
+    }
+}
+
+const SIDES: [Side; 2] = [Side::Left, Side::Right];
+
+fn scale<T: Real>(out: &mut [T], weight: T, x: &[T]) {
+    for (out, &x) in out.iter_mut().zip(x) {
+        *out = weight * x;
+    }
+}
+
+fn add<T: Real>(out: &mut [T], weight: T, x: &[T]) {
+    for (out, &x) in out.iter_mut().zip(x) {
+        *out += weight * x;
+    }
+}

@@ -1,0 +1,673 @@
+//! The encoder against explicit sums over fragments, and its statistics against kernels.
+
+use treekernel_rs::dtk::{
+    Composition, DistributedTrees, Fold, Norm, Options, Paths, Real, Settings, naive,
+};
+use treekernel_rs::{Error, Forest, Kernel, gram};
+
+const COMPOSITIONS: [Composition; 5] = [
+    Composition::Quaternion,
+    Composition::Sign,
+    Composition::Phasor,
+    Composition::Convolution,
+    Composition::Gamma,
+];
+const FOLDS: [Fold; 2] = [Fold::Left, Fold::Right];
+const SUBSET: Kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
+
+fn forest(texts: &[&str]) -> Forest {
+    Forest::from_bracket_items(texts.iter().copied()).unwrap()
+}
+
+fn small() -> Forest {
+    forest(&[
+        "(a)",
+        "(A a)",
+        "(S (A a) (B b))",
+        "(S (A a) (A a) (A a))",
+        "(S (NP (D the) (N dog)) (VP (V barks)))",
+        "(A (A (A A) A) A (A A))",
+        "(S x (Y y z) (S x (Y y z) w))",
+        "(W a b c d (W a b c d))",
+    ])
+}
+
+fn trees(settings: Settings) -> DistributedTrees {
+    DistributedTrees::new(settings).unwrap()
+}
+
+fn encode_with<T: Real>(
+    trees: &DistributedTrees,
+    forest: &Forest,
+    options: Options,
+) -> Vec<Vec<T>> {
+    let d = trees.settings().n_components;
+    let mut out = vec![T::default(); d * forest.len()];
+    trees.encode(forest, options, &mut out, &mut |_, _| Ok(())).unwrap();
+    out.chunks(d).map(<[T]>::to_vec).collect()
+}
+
+fn encode<T: Real>(trees: &DistributedTrees, forest: &Forest) -> Vec<Vec<T>> {
+    encode_with(trees, forest, Options { n_jobs: Some(1), ..Options::default() })
+}
+
+fn dot<T: Real>(a: &[T], b: &[T]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x.get() * y.get()).sum()
+}
+
+fn norm<T: Real>(a: &[T]) -> f64 {
+    dot(a, a).sqrt()
+}
+
+fn gap<T: Real>(a: &[T], b: &[f64]) -> f64 {
+    let squares = a.iter().zip(b).map(|(x, y)| (x.get() - y) * (x.get() - y));
+    squares.sum::<f64>().sqrt()
+}
+
+fn kernels() -> Vec<Kernel> {
+    let mut kernels = Vec::new();
+    for (decay, leaf_weight) in [(0.4, 0.0), (0.7, 0.3), (1.0, 1.0)] {
+        kernels.push(Kernel::SubsetTree { decay, leaf_weight });
+        kernels.push(Kernel::Subtree { decay, leaf_weight });
+    }
+    for (leaf_factor, max_children) in [(1.0, None), (5.0, Some(2)), (0.0, Some(1))] {
+        kernels.push(Kernel::PartialTree {
+            decay: 0.5,
+            mu: 0.6,
+            leaf_factor,
+            max_children,
+        });
+    }
+    kernels
+}
+
+#[test]
+fn the_recursion_is_the_sum_over_all_fragments() {
+    let forest = small();
+    let mut checked = 0;
+    for composition in COMPOSITIONS {
+        for fold in FOLDS {
+            for kernel in kernels() {
+                for max_height in [None, Some(1), Some(2)] {
+                    let mut settings = Settings::new(kernel, 64);
+                    (settings.composition, settings.fold) = (composition, fold);
+                    settings.max_height = max_height;
+                    settings.seed = checked;
+                    let Ok(trees) = DistributedTrees::new(settings) else {
+                        assert!(matches!(kernel, Kernel::PartialTree { .. }));
+                        continue;
+                    };
+                    let double = encode::<f64>(&trees, &forest);
+                    let single = encode::<f32>(&trees, &forest);
+                    for (tree, &root) in forest.roots().iter().enumerate() {
+                        let sum = naive::tree(&trees, forest.nodes(), root);
+                        let size = norm(&sum).max(1e-300);
+                        let gaps = [gap(&double[tree], &sum), gap(&single[tree], &sum)];
+                        let place = (composition, fold, kernel, max_height, tree);
+                        assert!(gaps[0] <= 1e-12 * size, "{place:?} {gaps:?} {size}");
+                        assert!(gaps[1] <= 1e-6 * size, "{place:?} {gaps:?} {size}");
+                        checked += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(checked > 1500, "{checked}");
+}
+
+#[test]
+fn compositions_are_their_formulas() {
+    // 12 is no power of two; the FFT's lengths differ in kind.
+    for d in [4, 12, 64, 100, 1024] {
+        for composition in COMPOSITIONS {
+            let mut settings = Settings::new(SUBSET, d);
+            settings.composition = composition;
+            let trees = trees(settings);
+            let [a, b] = ["a", "b"].map(|label| {
+                let mut out = vec![0.0; d];
+                trees.label_vector::<f64>(label, &mut out).unwrap();
+                out
+            });
+            let expected = naive::compose(&trees, &a, &b);
+            let mut out = vec![f64::NAN; d];
+            trees.compose(&a, &b, &mut out).unwrap();
+            assert!(
+                gap(&out, &expected) <= 1e-14 * norm(&expected),
+                "{d} {composition:?}"
+            );
+            let [a, b] =
+                [&a, &b].map(|x| x.iter().map(|&x| x as f32).collect::<Vec<_>>());
+            let mut out = vec![f32::NAN; d];
+            trees.compose(&a, &b, &mut out).unwrap();
+            assert!(
+                gap(&out, &expected) <= 1e-6 * norm(&expected),
+                "{d} {composition:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_straightforward_recursion_gives_the_same_vectors() {
+    let forest = small();
+    for composition in COMPOSITIONS {
+        for fold in FOLDS {
+            let mut settings = Settings::new(SUBSET, 128);
+            (settings.composition, settings.fold) = (composition, fold);
+            let trees = trees(settings);
+            let vectors = encode::<f64>(&trees, &forest);
+            for (vector, &root) in vectors.iter().zip(forest.roots()) {
+                let mut out = vec![f64::NAN; 128];
+                naive::straightforward(&trees, forest.nodes(), root, 0.4, &mut out)
+                    .unwrap();
+                assert!(gap(vector, &out) <= 1e-12 * norm(&out), "{composition:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn compositions_are_bilinear_but_neither_commute_nor_associate() {
+    let d = 512;
+    for composition in COMPOSITIONS {
+        let mut settings = Settings::new(SUBSET, d);
+        settings.composition = composition;
+        let trees = trees(settings);
+        let [a, b, c] = ["a", "b", "c"].map(|label| {
+            let mut out = vec![0.0; d];
+            trees.label_vector::<f64>(label, &mut out).unwrap();
+            out
+        });
+        let of = |x: &[f64], y: &[f64]| {
+            let mut out = vec![0.0; d];
+            trees.compose(x, y, &mut out).unwrap();
+            out
+        };
+        let sum = |x: &[f64], y: &[f64]| -> Vec<f64> {
+            x.iter().zip(y).map(|(x, y)| 2.0 * x - 0.5 * y).collect()
+        };
+        let left = gap(&of(&sum(&a, &b), &c), &sum(&of(&a, &c), &of(&b, &c)));
+        let right = gap(&of(&c, &sum(&a, &b)), &sum(&of(&c, &a), &of(&c, &b)));
+        assert!(left < 1e-13 && right < 1e-13, "{composition:?} {left} {right}");
+        let other = [
+            gap(&of(&a, &b), &of(&b, &a)),
+            gap(&of(&a, &a), &a),
+            gap(&of(&of(&a, &b), &c), &of(&a, &of(&b, &c))),
+            gap(&of(&of(&a, &a), &a), &of(&a, &of(&a, &a))),
+        ];
+        assert!(other.iter().all(|&gap| gap > 0.5), "{composition:?} {other:?}");
+    }
+}
+
+#[test]
+fn fragments_have_unit_norm_where_it_is_promised() {
+    let forest =
+        forest(&["(S (NP (D the) (N dog)) (VP (V barks) (NP (D the) (N cat))))"]);
+    for composition in COMPOSITIONS {
+        let exact =
+            !matches!(composition, Composition::Convolution | Composition::Gamma);
+        for fold in FOLDS {
+            let mut settings = Settings::new(SUBSET, 4096);
+            (settings.composition, settings.fold) = (composition, fold);
+            let trees = trees(settings);
+            let mut double = vec![0.0f64; 4096];
+            trees.fragment(&forest, &mut double).unwrap();
+            let mut single = vec![0.0f32; 4096];
+            trees.fragment(&forest, &mut single).unwrap();
+            let norms = [norm(&double), norm(&single)];
+            if exact {
+                assert!((norms[0] - 1.0).abs() < 1e-13, "{composition:?} {norms:?}");
+                assert!((norms[1] - 1.0).abs() < 1e-6, "{composition:?} {norms:?}");
+            } else {
+                assert!((norms[0] - 1.0).abs() < 0.8, "{composition:?} {norms:?}");
+            }
+        }
+    }
+}
+
+/// All trees of 2 to `n` nodes over some labels, as text.
+fn all_trees(labels: &[&str], n: usize) -> Vec<String> {
+    // of[k]: trees of k nodes; lists[k]: sequences of trees with k nodes in all.
+    let (mut of, mut lists) = (vec![Vec::new()], vec![vec![String::new()]]);
+    for size in 1..=n {
+        let here: Vec<String> = labels
+            .iter()
+            .flat_map(|l| lists[size - 1].iter().map(move |c| format!("({l}{c})")))
+            .collect();
+        of.push(here);
+        let mut sequences = Vec::new();
+        for first in 1..=size {
+            for tree in &of[first] {
+                let rest: &Vec<String> = &lists[size - first];
+                sequences.extend(rest.iter().map(|rest| format!(" {tree}{rest}")));
+            }
+        }
+        lists.push(sequences);
+    }
+    of[2..].concat()
+}
+
+#[test]
+fn different_small_trees_have_different_vectors_with_the_left_fold() {
+    let d = 1024;
+    for (labels, n, count, right_collisions) in
+        [(&["a", "b"][..], 5, 548, 1096), (&["a"][..], 8, 625, 4976)]
+    {
+        let texts = all_trees(labels, n);
+        assert_eq!(texts.len(), count);
+        let forest =
+            Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
+        for composition in COMPOSITIONS {
+            for fold in FOLDS {
+                let mut settings = Settings::new(SUBSET, d);
+                (settings.composition, settings.fold) = (composition, fold);
+                let trees = trees(settings);
+                let mut vectors = Vec::new();
+                for tree in 0..forest.len() {
+                    let mut out = vec![0.0f32; d];
+                    trees.fragment(&forest.select([tree]), &mut out).unwrap();
+                    let size = norm(&out) as f32;
+                    for x in &mut out {
+                        *x /= size;
+                    }
+                    vectors.push(out);
+                }
+                let mut identical = 0;
+                for (i, a) in vectors.iter().enumerate() {
+                    for b in &vectors[..i] {
+                        let cosine: f32 = a.iter().zip(b).map(|(x, y)| x * y).sum();
+                        identical += usize::from(cosine > 0.999);
+                    }
+                }
+                let expected = if fold == Fold::Left { 0 } else { right_collisions };
+                assert_eq!(identical, expected, "{composition:?} {fold:?} {n}");
+            }
+        }
+    }
+}
+
+#[test]
+fn dot_products_are_unbiased_and_as_noisy_as_stated() {
+    let forest = forest(&[
+        "(S (NP (D the) (N dog)) (VP (V chases) (NP (D a) (N cat))))",
+        "(S (NP (D the) (N cat)) (VP (V chases) (NP (D a) (N dog)) (ADV now)))",
+        "(S (NP (N dogs)) (VP (V bark)))",
+    ]);
+    let (d, n_seeds) = (256usize, 3000u64);
+    let partial = Kernel::PartialTree {
+        decay: 0.4,
+        mu: 0.5,
+        leaf_factor: 2.0,
+        max_children: None,
+    };
+    let leafy = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.5 };
+    let subtree = Kernel::Subtree { decay: 0.6, leaf_weight: 0.2 };
+    for kernel in [SUBSET, leafy, subtree, partial] {
+        let exact =
+            gram::gram(&kernel, &forest, None, gram::Options::default()).unwrap();
+        for composition in COMPOSITIONS {
+            let mut sums = [[0.0; 2]; 9];
+            for seed in 0..n_seeds {
+                let mut settings = Settings::new(kernel, d);
+                (settings.composition, settings.seed) = (composition, seed);
+                let vectors = encode::<f32>(&trees(settings), &forest);
+                for (pair, sum) in sums.iter_mut().enumerate() {
+                    let (i, j) = (pair / 3, pair % 3);
+                    let value = dot(&vectors[i], &vectors[j]) - exact[[i, j]];
+                    sum[0] += value;
+                    sum[1] += value * value;
+                }
+            }
+            let mut ratios = Vec::new();
+            for (pair, sum) in sums.iter().enumerate() {
+                let (i, j) = (pair / 3, pair % 3);
+                if i >= j {
+                    continue;
+                }
+                let mean = sum[0] / n_seeds as f64;
+                let variance = sum[1] / n_seeds as f64;
+                let error = (variance / n_seeds as f64).sqrt();
+                // Circular convolution of random signals is unbiased up to O(1/d).
+                let slack =
+                    if composition == Composition::Convolution { 2.0 } else { 0.0 };
+                let limit = 4.0 * error + slack * exact[[i, j]] / d as f64;
+                assert!(
+                    mean.abs() < limit,
+                    "{composition:?} {kernel:?} {mean} {limit}"
+                );
+                let (kii, kjj, kij) = (exact[[i, i]], exact[[j, j]], exact[[i, j]]);
+                ratios.push(variance * d as f64 / (kii * kjj + kij * kij));
+            }
+            let ratio = ratios.iter().sum::<f64>() / ratios.len() as f64;
+            // The limit is 1. (Convolutions of d = 256 and the γ-product have heavier tails.)
+            let stated = match composition {
+                Composition::Convolution => 1.2,
+                Composition::Gamma => continue,
+                _ if kernel == partial => 1.12,
+                _ => 1.03,
+            };
+            assert!(
+                (ratio / stated - 1.0).abs() < 0.1,
+                "{composition:?} {kernel:?} {ratio}"
+            );
+        }
+    }
+}
+
+#[test]
+fn structures_of_one_label_stay_at_chance() {
+    let n = 40;
+    let mut texts = Vec::new();
+    for k in 2..n {
+        texts.push("(A ".repeat(k) + "A" + &")".repeat(k)); // chains
+        texts.push(format!("(A{})", " A".repeat(k))); // wide nodes
+        texts.push("(A A ".repeat(k) + "A" + &")".repeat(k)); // combs
+        texts.push("(A ".repeat(k) + "A" + &" A)".repeat(k));
+    }
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let forest = forest(&texts);
+    let d = 4096;
+    for composition in [Composition::Quaternion, Composition::Sign, Composition::Phasor]
+    {
+        let mut settings = Settings::new(SUBSET, d);
+        settings.composition = composition;
+        let trees = trees(settings);
+        let vectors: Vec<Vec<f32>> = (0..forest.len())
+            .map(|tree| {
+                let mut out = vec![0.0f32; d];
+                trees.fragment(&forest.select([tree]), &mut out).unwrap();
+                out
+            })
+            .collect();
+        let (mut squares, mut pairs, mut most) = (0.0, 0, 0.0f64);
+        for (i, a) in vectors.iter().enumerate() {
+            assert!((norm(a) - 1.0).abs() < 1e-5);
+            for b in &vectors[..i] {
+                let cosine = dot(a, b);
+                squares += cosine * cosine;
+                most = most.max(cosine.abs());
+                pairs += 1;
+            }
+        }
+        let rms = (squares / f64::from(pairs)).sqrt() * (d as f64).sqrt();
+        assert!((0.8..1.2).contains(&rms), "{composition:?} {rms}");
+        assert!(most < 6.0 / (d as f64).sqrt(), "{composition:?} {most}");
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_threads_batches_order_or_the_cache() {
+    let texts: Vec<String> = (0..150)
+        .map(|i| {
+            let [a, b] = [i % 7, i * i % 5];
+            format!("(S (NP (D d{a}) (N n{b})) (VP (V v{i}) (NP (D d{b}) (N n{a}))) w)")
+        })
+        .collect();
+    let forest = Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
+    for composition in COMPOSITIONS {
+        for kernel in [
+            Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.5 },
+            Kernel::PartialTree {
+                decay: 0.4,
+                mu: 0.4,
+                leaf_factor: 1.0,
+                max_children: Some(2),
+            },
+        ] {
+            let mut settings = Settings::new(kernel, 128);
+            settings.composition = composition;
+            let trees = trees(settings.clone());
+            let all = encode::<f32>(&trees, &forest);
+            for (n_jobs, cache_bytes) in [(2, 256 << 20), (3, 0), (1, 0), (1, 20_000)] {
+                let options = Options { n_jobs: Some(n_jobs), cache_bytes };
+                assert_eq!(encode_with::<f32>(&trees, &forest, options), all);
+            }
+            let again = DistributedTrees::new(settings).unwrap();
+            for (i, text) in texts.iter().enumerate().rev().step_by(11) {
+                let alone = Forest::from_bracket_items([text.as_str()]).unwrap();
+                assert_eq!(encode::<f32>(&again, &alone)[0], all[i]);
+            }
+        }
+    }
+}
+
+#[test]
+fn deep_and_wide_trees_are_finite_and_take_little_memory() {
+    let n = 100_000;
+    let texts = [
+        "(A ".repeat(n) + "A" + &")".repeat(n),
+        "(A B ".repeat(n) + "A" + &")".repeat(n),
+        "(A ".repeat(n) + "A" + &" B)".repeat(n),
+        format!("(A{})", " A".repeat(n)),
+        format!("(A{})", " A B C".repeat(n / 3)),
+    ];
+    let forest = Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
+    for composition in [Composition::Quaternion, Composition::Sign, Composition::Phasor]
+    {
+        let mut settings = Settings::new(SUBSET, 64);
+        settings.composition = composition;
+        let small_cache = Options { n_jobs: Some(1), cache_bytes: 4096 };
+        let trees = trees(settings);
+        let vectors = encode_with::<f32>(&trees, &forest, small_cache);
+        for vector in vectors {
+            let size = norm(&vector);
+            assert!(size.is_finite() && size > 0.1, "{composition:?} {size}");
+        }
+    }
+}
+
+#[test]
+fn what_is_too_large_for_the_type_is_an_error_that_names_the_tree() {
+    let wide = format!("(W{})", " (A A)".repeat(2000));
+    let forest = forest(&["(A a)", &wide]);
+    let trees = trees(Settings::new(SUBSET, 64));
+    let mut out = vec![0.0f32; 128];
+    let result =
+        trees.encode(&forest, Options::default(), &mut out, &mut |_, _| Ok(()));
+    assert_eq!(result, Err(Error::VectorOverflow { tree: 1 }));
+}
+
+#[test]
+fn normalised_vectors_have_kernels_near_one_or_norms_of_one() {
+    let forest = small();
+    for (norm_by, zero) in [(Norm::Exact, vec![0]), (Norm::Own, vec![0])] {
+        let mut settings = Settings::new(SUBSET, 8192);
+        settings.normalize = Some(norm_by);
+        let trees = trees(settings);
+        let mut out = vec![0.0f64; forest.len() * 8192];
+        let report = trees
+            .encode(&forest, Options::default(), &mut out, &mut |_, _| Ok(()))
+            .unwrap();
+        assert_eq!(report.zero_rows, zero);
+        for (tree, vector) in out.chunks(8192).enumerate().skip(1) {
+            let tolerance = if norm_by == Norm::Own { 1e-12 } else { 0.15 };
+            assert!((norm(vector) - 1.0).abs() < tolerance, "{tree} {}", norm(vector));
+        }
+    }
+}
+
+#[test]
+fn each_distinct_subtree_and_left_prefix_is_composed_once() {
+    let forest = forest(&[
+        "(S (NP (D the) (N dog)) (VP (V barks)))",
+        "(S (NP (D the) (N dog)) (VP (V barks)) (ADV now))",
+        "(S (NP (D the) (N dog)) (VP (V barks)))",
+    ]);
+    for composition in COMPOSITIONS {
+        let mut settings = Settings::new(SUBSET, 64);
+        settings.composition = composition;
+        let trees = trees(settings);
+        let mut out = vec![0.0f32; forest.len() * 64];
+        let options = Options { n_jobs: Some(1), ..Options::default() };
+        let report =
+            trees.encode(&forest, options, &mut out, &mut |_, _| Ok(())).unwrap();
+        // D, N, V, ADV: 1 each; NP 2, VP 1; S 2, and 1 more for the longer one.
+        assert_eq!(report.n_compositions, 4 + 2 + 1 + 2 + 1);
+    }
+}
+
+#[test]
+fn pruning_leaves_out_what_only_one_tree_has_and_nothing_else() {
+    let forest = forest(&[
+        "(S (NP (D the) (N dog)) (VP (V barks)))",
+        "(S (NP (D the) (N cat)) (VP (V barks)))",
+        "(X (Y (Z z)))",
+        "(S (NP (D the) (N dog)) (VP (V sleeps) (X (Y (Z y)))))",
+    ]);
+    // At d = 2^14 and a decay of .5 noise is far below a fragment's weight.
+    let d = 1 << 14;
+    let kernel = Kernel::SubsetTree { decay: 0.5, leaf_weight: 0.0 };
+    let full = trees(Settings::new(kernel, d));
+    let pruned = full.prune(&forest, &mut |_, _| Ok(())).unwrap();
+    let exact = gram::gram(&kernel, &forest, None, gram::Options::default()).unwrap();
+    let vectors = encode::<f64>(&pruned, &forest);
+    for i in 0..4 {
+        for j in 0..4 {
+            let value = dot(&vectors[i], &vectors[j]);
+            if i == j {
+                assert!(value < exact[[i, j]] + 0.1);
+            } else {
+                assert!((value - exact[[i, j]]).abs() < 0.1, "{i} {j} {value}");
+            }
+        }
+    }
+    // X -> Y and Y -> Z are shared, as is the path of both; no word is.
+    assert!((dot(&vectors[2], &vectors[2]) - (0.5 + 0.5 + 0.25)).abs() < 0.1);
+    let known = pruned.settings().paths.clone().unwrap();
+    assert_eq!(Paths::from_hashes(known.hashes()), *known);
+    let [copy, mut settings] = [pruned.settings().clone(), full.settings().clone()];
+    settings.paths = copy.paths;
+    assert_eq!(encode::<f64>(&trees(settings), &forest), vectors);
+    // A dictionary of all paths changes nothing.
+    let twice = forest.concat(&forest).unwrap();
+    let all = full.prune(&twice, &mut |_, _| Ok(())).unwrap();
+    assert_eq!(encode::<f64>(&all, &forest), encode::<f64>(&full, &forest));
+}
+
+#[test]
+fn tuning_finds_the_decay_of_the_rule() {
+    let words =
+        |n: usize| (0..n).map(|i| format!("(A a{i}) ")).collect::<Vec<_>>().concat();
+    let texts: Vec<String> =
+        (0..40).map(|n| format!("(S {}(B b))", words(n / 4))).collect();
+    let forest = Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
+    let kernel = Kernel::SubsetTree { decay: 1.0, leaf_weight: 0.0 };
+    let (d, limit) = (1024, 24.0); // .75 sqrt(1024)
+    let tuned =
+        trees(Settings::new(kernel, d)).tune(&forest, &mut |_, _| Ok(())).unwrap();
+    let decay = tuned.settings().sketch_decay.unwrap();
+    let median = |decay: f64| {
+        let kernel = Kernel::SubsetTree { decay, leaf_weight: 0.0 };
+        let options = gram::Options::default();
+        let mut values =
+            gram::diagonal(&kernel, &forest, options, &mut |_, _| Ok(())).unwrap().0;
+        values.sort_unstable_by(f64::total_cmp);
+        f64::midpoint(values[19], values[20])
+    };
+    let fits = |decay: f64| median(decay) <= limit * decay;
+    assert!(fits(decay) && !fits(decay + 0.001), "{decay}");
+    let low = Settings::new(Kernel::SubsetTree { decay: 0.001, leaf_weight: 0.0 }, d);
+    let tuned = trees(low).tune(&forest, &mut |_, _| Ok(())).unwrap();
+    assert_eq!(tuned.settings().sketch_decay, None);
+}
+
+#[test]
+fn bad_settings_are_errors_that_name_parameter_range_and_value() {
+    let settings = || Settings::new(SUBSET, 64);
+    let elastic = Kernel::ElasticTree { decay: 0.4 };
+    let partial = Kernel::PartialTree {
+        decay: 0.4,
+        mu: 0.4,
+        leaf_factor: 1.0,
+        max_children: None,
+    };
+    let paths = Some(std::sync::Arc::new(Paths::default()));
+    let cases = [
+        (Settings { n_components: 6, ..settings() }, "n_components"),
+        (Settings { n_components: 0, ..settings() }, "n_components"),
+        (Settings { max_height: Some(0), ..settings() }, "max_height"),
+        (Settings { sketch_decay: Some(f64::NAN), ..settings() }, "sketch_decay"),
+        (Settings { sketch_decay: Some(0.0), ..settings() }, "sketch_decay"),
+        (Settings { kernel: elastic, ..settings() }, "kernel"),
+        (Settings { kernel: partial, fold: Fold::Right, ..settings() }, "fold"),
+        (Settings { kernel: partial, paths, ..settings() }, "paths"),
+        (Settings::new(Kernel::Subtree { decay: 2.0, leaf_weight: 0.0 }, 64), "decay"),
+    ];
+    for (settings, at_fault) in cases {
+        match DistributedTrees::new(settings) {
+            Err(Error::Parameter { name, .. }) => assert_eq!(name, at_fault),
+            other => panic!("{at_fault}: {:?}", other.err()),
+        }
+    }
+    let trees = trees(settings());
+    let mut out = vec![0.0f32; 63];
+    assert!(matches!(trees.label_vector("a", &mut out), Err(Error::Length { .. })));
+    let encoded =
+        trees.encode(&small(), Options::default(), &mut out, &mut |_, _| Ok(()));
+    assert!(matches!(encoded, Err(Error::Length { array: "out", .. })));
+}
+
+#[test]
+#[allow(clippy::unreadable_literal)]
+fn label_vectors_are_the_same_for_ever() {
+    let pinned: [(Composition, [f64; 4]); 5] = [
+        (
+            Composition::Quaternion,
+            [
+                -0.05559434622223788,
+                0.1563051084799985,
+                0.6438040605697899,
+                0.122109635117712,
+            ],
+        ),
+        (
+            Composition::Sign,
+            [
+                0.35355339059327373,
+                -0.35355339059327373,
+                0.35355339059327373,
+                0.35355339059327373,
+            ],
+        ),
+        (
+            Composition::Phasor,
+            [
+                0.33541819080631813,
+                -0.1033684908895508,
+                0.2571337823669569,
+                0.009776492946291404,
+            ],
+        ),
+        (
+            Composition::Convolution,
+            [
+                0.41157543508629246,
+                -0.12755822270713466,
+                0.016521097713192434,
+                -0.3686358644416263,
+            ],
+        ),
+        (
+            Composition::Gamma,
+            [
+                0.39768568849336483,
+                -0.14104978380465558,
+                -0.22924587236712468,
+                0.42583135464371646,
+            ],
+        ),
+    ];
+    for (composition, expected) in pinned {
+        let mut settings = Settings::new(SUBSET, 8);
+        (settings.composition, settings.seed) = (composition, 42);
+        let trees = trees(settings);
+        let [mut np, mut composed] = [vec![0.0f64; 8], vec![0.0; 8]];
+        trees.label_vector("NP", &mut np).unwrap();
+        trees.compose(&np, &np, &mut composed).unwrap();
+        assert_eq!(
+            [np[0], np[7], composed[0], composed[7]],
+            expected,
+            "{composition:?}"
+        );
+    }
+}

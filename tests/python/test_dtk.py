@@ -1,0 +1,411 @@
+"""DistributedTrees against sums over fragments that are listed one by one."""
+
+import copy
+import gzip
+import itertools
+import math
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import treekernel_rs as tk
+
+COMPOSITIONS = ["quaternion", "sign", "phasor", "convolution", "gamma"]
+FOLDS = ["left", "right"]
+TREES = [
+    "(A a)",
+    "(S (A a) (B b))",
+    "(S (A a) (A a) (B a))",
+    "(S (NP (D the) (N dog)) (VP (V barks)))",
+    "(A (A (A A) A) A)",
+    "(S x (Y y z) w)",
+]
+
+
+def text(label, parts):
+    return f"({' '.join([label, *parts])})"
+
+
+def subset(tree, root, height=math.inf):
+    """Fragments at a node as (text, root of weight): each child bare or expanded."""
+    if not tree.children or height < 1:
+        return
+    ways = [
+        [(f"({c.label})", 1.0), *subset(c, root, height - 1)] for c in tree.children
+    ]
+    for way in itertools.product(*ways):
+        weight = root * math.prod(w for _, w in way)
+        yield text(tree.label, [t for t, _ in way]), weight
+
+
+def subtree(tree, root, height=math.inf):
+    def size(tree):
+        return sum(map(size, tree.children)) + bool(tree.children)
+
+    if tree.children and tree.depth - 1 <= height:
+        yield str(tree), root ** size(tree)
+
+
+def partial(tree, decay, mu, leaf_factor, longest):
+    leafness = 1.0 if tree.children else math.sqrt(leaf_factor)
+    yield f"({tree.label})", math.sqrt(mu) * decay * leafness
+    ways = [list(partial(c, decay, mu, leaf_factor, longest)) for c in tree.children]
+    for n in range(1, min(longest, len(ways)) + 1):
+        for chosen in itertools.combinations(range(len(ways)), n):
+            gaps = chosen[-1] - chosen[0] + 1 - n
+            for way in itertools.product(*(ways[c] for c in chosen)):
+                weight = math.sqrt(mu) * decay**gaps * math.prod(w for _, w in way)
+                yield text(tree.label, [t for t, _ in way]), weight
+
+
+def fragments(kernel, tree, height=math.inf):
+    for node in nodes(tree):
+        if isinstance(kernel, tk.PartialTreeKernel):
+            longest = kernel.max_children or 99
+            yield from partial(
+                node, kernel.decay, kernel.mu, kernel.leaf_factor, longest
+            )
+            continue
+        at_node = subset if isinstance(kernel, tk.SubsetTreeKernel) else subtree
+        yield from at_node(node, math.sqrt(kernel.decay), height)
+        if not node.children:
+            yield f"({node.label})", math.sqrt(kernel.leaf_weight)
+
+
+def nodes(tree):
+    yield tree
+    for child in tree.children:
+        yield from nodes(child)
+
+
+KERNELS = [
+    tk.SubsetTreeKernel(0.4),
+    tk.SubsetTreeKernel(0.8, leaf_weight=0.3),
+    tk.SubtreeKernel(0.6, leaf_weight=1.0),
+    tk.PartialTreeKernel(0.5, 0.6),
+    tk.PartialTreeKernel(0.5, 0.6, leaf_factor=4.0, max_children=2),
+]
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_vectors_are_the_sum_over_all_fragments(kernel, composition):
+    forest = tk.Forest.from_brackets(TREES)
+    for fold, height in itertools.product(FOLDS, [None, 1, 2]):
+        if isinstance(kernel, tk.PartialTreeKernel) and (fold == "right" or height):
+            continue
+        for dtype, tolerance in [(np.float64, 1e-12), (np.float32, 1e-6)]:
+            options = {"composition": composition, "fold": fold, "max_height": height}
+            enc = tk.DistributedTrees(kernel, 96, dtype=dtype, **options)
+            exact = tk.DistributedTrees(kernel, 96, dtype=np.float64, **options)
+            vectors = enc.encode(forest)
+            assert vectors.dtype == dtype
+            for tree, vector in zip(forest, vectors, strict=True):
+                total = np.zeros(96)
+                for fragment, weight in fragments(kernel, tree, height or math.inf):
+                    total += weight * exact.fragment(fragment)
+                gap = np.linalg.norm(vector - total)
+                assert gap <= tolerance * np.linalg.norm(total)
+
+
+def test_fragments_are_compositions_of_labels_in_either_order():
+    for composition, fold in itertools.product(COMPOSITIONS, FOLDS):
+        enc = tk.DistributedTrees(
+            n_components=64, composition=composition, fold=fold, dtype=np.float64
+        )
+        s, a, b, c = map(enc.label_vector, "SABC")
+        o = enc.compose
+        left = o(o(o(s, a), o(b, c)), c)
+        right = o(s, o(a, o(o(b, c), c)))
+        expected = left if fold == "left" else right
+        np.testing.assert_allclose(enc.fragment("(S A (B C) C)"), expected, atol=1e-13)
+        np.testing.assert_array_equal(enc.fragment("(S)"), s)
+
+
+def test_convolutions_are_circular_convolutions_of_shuffled_vectors():
+    for d in (4, 36, 128):
+        enc = tk.DistributedTrees(
+            n_components=d, composition="convolution", dtype=np.float64
+        )
+        # Where the permutations send each number: from products with one impulse.
+        rng = np.random.default_rng(d)
+        a, b = rng.normal(size=(2, d))
+        one = np.zeros(d)
+        one[0] = 1.0
+        shift = int(np.argmax(enc.compose(one, one)))  # p1(0) + p2(0)
+        p1a = np.roll(enc.compose(a, one), 0)
+        p2b = np.roll(enc.compose(one, b), 0)
+        naive = np.array(
+            [sum(p1a[i] * p2b[(k - i) % d] for i in range(d)) for k in range(d)]
+        )
+        # Both carry a shift by where the other's impulse went: p1(0) + p2(0) in all.
+        expected = np.roll(naive, -shift)
+        np.testing.assert_allclose(enc.compose(a, b), expected, atol=1e-10)
+
+
+def test_labels_of_convolutions_sum_to_zero_unless_the_papers_are_asked_for():
+    for zero_mean in (True, False):
+        enc = tk.DistributedTrees(
+            n_components=512,
+            composition="convolution",
+            zero_mean=zero_mean,
+            dtype=np.float64,
+        )
+        label = enc.label_vector("NP")
+        assert np.linalg.norm(label) == pytest.approx(1.0, abs=1e-14)
+        assert (abs(label.sum()) < 1e-12) == zero_mean
+
+
+@pytest.mark.parametrize("composition", ["quaternion", "sign", "phasor"])
+def test_fragments_have_norm_one(composition):
+    enc = tk.DistributedTrees(n_components=1024, composition=composition)
+    deep = "(A " * 200 + "B" + " C)" * 200
+    for tree in [*TREES, deep, "(A" + " B C" * 300 + ")"]:
+        assert np.linalg.norm(enc.fragment(tree)) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_quaternion_dot_products_are_near_kernels_of_every_kind():
+    forest = tk.Forest.from_brackets(TREES)
+    for kernel in KERNELS:
+        V = tk.DistributedTrees(kernel, 1 << 16).encode(forest)
+        K = kernel(forest)
+        scale = np.sqrt(np.outer(np.diag(K), np.diag(K)))
+        assert np.abs(V @ V.T - K).max() < 8 / 256 * scale.max()
+
+
+def test_normalised_vectors_are_divided_by_the_kernel_or_by_their_norm():
+    kernel = tk.SubsetTreeKernel(0.6, normalize=True)
+    raw = tk.DistributedTrees(tk.SubsetTreeKernel(0.6), dtype=np.float64)
+    V = raw.encode(TREES)
+    exact = tk.DistributedTrees(kernel, dtype=np.float64).encode(TREES)
+    norms = np.sqrt(tk.SubsetTreeKernel(0.6).diag(TREES))
+    np.testing.assert_allclose(exact, V / norms[:, None], rtol=1e-12, atol=1e-18)
+    own = tk.DistributedTrees(kernel, dtype=np.float64, norm="own").encode(TREES)
+    np.testing.assert_allclose(np.linalg.norm(own, axis=1), 1.0, rtol=1e-12)
+    with pytest.warns(RuntimeWarning, match="1 of the trees of forest"):
+        zero = tk.DistributedTrees(kernel, 64).encode(["(a)"])
+    assert not zero.any()
+
+
+def test_bits_do_not_depend_on_threads_batches_or_what_else_is_there():
+    lines = [f"(S (NP (D d{i % 3}) (N n{i % 7})) (VP (V v{i})))" for i in range(90)]
+    forest = tk.Forest.from_brackets(lines)
+    for composition in COMPOSITIONS:
+        enc = tk.DistributedTrees(n_components=256, composition=composition)
+        V = enc.encode(forest, n_jobs=1)
+        np.testing.assert_array_equal(enc.encode(forest, n_jobs=3), V)
+        np.testing.assert_array_equal(enc.encode(lines[::-1])[::-1], V)
+        np.testing.assert_array_equal(
+            np.concatenate([enc.encode(forest[:31]), enc.encode(forest[31:])]), V
+        )
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(enc)).encode(forest), V)
+
+
+def test_another_process_gives_the_same_bits():
+    program = (
+        "import sys, treekernel_rs as tk\n"
+        "for c in sys.argv[1:]:\n"
+        "    enc = tk.DistributedTrees(n_components=64, composition=c, seed=3)\n"
+        "    print(enc.encode(['(S (A a) (B b))']).tobytes().hex())\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", program, *COMPOSITIONS],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    for composition, line in zip(COMPOSITIONS, out, strict=True):
+        enc = tk.DistributedTrees(n_components=64, composition=composition, seed=3)
+        assert enc.encode(["(S (A a) (B b))"]).tobytes().hex() == line
+
+
+def test_out_may_be_an_array_or_a_file(tmp_path: Path):
+    enc = tk.DistributedTrees(n_components=64)
+    V = enc.encode(TREES)
+    out = np.full_like(V, np.nan)
+    assert enc.encode(TREES, out=out) is out
+    np.testing.assert_array_equal(out, V)
+    file = np.memmap(tmp_path / "V", np.float32, "w+", shape=V.shape)
+    enc.encode(TREES, out=file)
+    file.flush()
+    there = np.fromfile(tmp_path / "V", np.float32).reshape(V.shape)
+    np.testing.assert_array_equal(there, V)
+    for bad in (out[:, ::2], out[:3], out.astype(float)):
+        with pytest.raises(ValueError, match="out must be"):
+            enc.encode(TREES, out=bad)
+
+
+def test_progress_is_told_and_its_exceptions_stop_the_work():
+    enc = tk.DistributedTrees(n_components=64)
+    told = []
+    enc.encode(TREES * 50, progress=lambda *a: told.append(a))
+    assert told[-1] == (300, 300)
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        enc.encode(TREES, progress=stop)
+
+
+@pytest.mark.parametrize("composition", ["quaternion", "sign", "phasor"])
+def test_deep_and_wide_trees_are_finite(composition):
+    n = 100_000
+    lines = ["(A " * n + "A" + ")" * n, "(A" + " A" * n + ")"]
+    V = tk.DistributedTrees(n_components=16, composition=composition).encode(lines)
+    assert np.isfinite(V).all()
+    assert (np.linalg.norm(V, axis=1) > 0.1).all()
+
+
+def test_a_vector_too_large_for_its_type_names_the_tree():
+    wide = "(W" + " (A A)" * 2000 + ")"
+    with pytest.raises(OverflowError, match="tree 1"):
+        tk.DistributedTrees(n_components=64).encode(["(A a)", wide])
+
+
+def test_an_empty_forest_has_no_vectors():
+    assert tk.DistributedTrees(n_components=64).encode([]).shape == (0, 64)
+
+
+def test_encoders_are_values():
+    enc = tk.DistributedTrees(tk.PartialTreeKernel(0.3), 64, seed=np.int64(5))
+    assert eval(repr(enc), vars(tk).copy()) == enc
+    for same in (copy.copy(enc), copy.deepcopy(enc), pickle.loads(pickle.dumps(enc))):
+        assert same == enc
+        assert hash(same) == hash(enc)
+    assert enc != tk.DistributedTrees(tk.PartialTreeKernel(0.3), 64, seed=6)
+    assert enc != 1
+    with pytest.raises(AttributeError, match="immutable"):
+        enc.seed = 2
+    shown = (
+        "DistributedTrees(SubsetTreeKernel(0.4), 8192, fold='right', dtype='float64')"
+    )
+    assert repr(tk.DistributedTrees(fold="right", dtype="float64")) == shown
+    assert eval(shown, vars(tk).copy()) == tk.DistributedTrees(
+        fold="right", dtype="float64"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_components": 6}, "n_components must be a multiple of 4 .*got 6"),
+        ({"n_components": -4}, "n_components must be a multiple of 4 .*got -4"),
+        ({"n_components": 8.0}, "n_components must be an int, got 8.0"),
+        ({"composition": "circular"}, 'composition must be .*got "circular"'),
+        ({"composition": None}, "composition must be a str, got None"),
+        ({"fold": "up"}, "fold must be 'left' or 'right', got \"up\""),
+        ({"kernel": tk.ElasticTreeKernel()}, "kernel must be .*got ElasticTreeKernel"),
+        ({"kernel": "sst"}, "kernel must be .*got 'sst'"),
+        ({"max_height": 0}, "max_height must be at least 1.*got 0"),
+        ({"max_height": -1}, "max_height must be at least 1.*got -1"),
+        ({"max_height": 1.5}, "max_height must be an int, got 1.5"),
+        ({"sketch_decay": math.nan}, "sketch_decay must be above 0 .*got NaN"),
+        ({"sketch_decay": 1.5}, "sketch_decay must be above 0 .*got 1.5"),
+        ({"sketch_decay": "best"}, "sketch_decay must be .*got 'best'"),
+        ({"seed": -1}, r"seed must be from 0 to 2\*\*64 - 1, got -1"),
+        ({"seed": 2**64}, "seed must be from 0"),
+        ({"dtype": np.int32}, "dtype must be float64 or float32, got int32"),
+        ({"norm": "l1"}, "norm must be 'exact' or 'own', got 'l1'"),
+        ({"zero_mean": 1}, "zero_mean must be True or False, got 1"),
+        ({"paths": [1.5]}, "paths must be .*got 1 dimensions of float64"),
+        ({"kernel": tk.PartialTreeKernel(), "fold": "right"}, "fold must be"),
+    ],
+)
+def test_bad_arguments_name_parameter_range_and_value(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        tk.DistributedTrees(**arguments)
+
+
+def test_auto_is_resolved_by_tune_and_refused_by_encode():
+    enc = tk.DistributedTrees(tk.SubsetTreeKernel(1.0), 1024, sketch_decay="auto")
+    with pytest.raises(ValueError, match=r"'auto'.*tune"):
+        enc.encode(TREES)
+    trees = [f"(S {' '.join(f'(A a{i})' for i in range(n))} (B b))" for n in range(20)]
+    tuned = enc.tune(trees)
+    assert 0.1 < tuned.sketch_decay < 1.0
+    limit = 0.75 * math.sqrt(1024)
+    own = tk.SubsetTreeKernel(tuned.sketch_decay)
+    assert np.median(own.diag(trees)) <= limit * own.decay
+    more = tk.SubsetTreeKernel(tuned.sketch_decay + 0.001)
+    assert np.median(more.diag(trees)) > limit * more.decay
+    enc = tk.DistributedTrees(own, 1024)
+    np.testing.assert_array_equal(enc.encode(trees), tuned.encode(trees))
+
+
+def test_pruning_keeps_kernels_between_trees_and_survives_pickling():
+    trees = [
+        "(S (NP (D the) (N dog)) (VP (V barks)))",
+        "(S (NP (D the) (N cat)) (VP (V barks)))",
+        "(S (NP (D the) (N dog)) (VP (V sleeps) (X (Y (Z y)))))",
+        "(X (Y (Z z)))",
+    ]
+    kernel = tk.SubsetTreeKernel(0.5)
+    full = tk.DistributedTrees(kernel, 1 << 15)
+    pruned = full.prune(trees)
+    assert pruned != full
+    V = pruned.encode(trees).astype(float)
+    K = kernel(trees)
+    gap = V @ V.T - K
+    off = ~np.eye(4, dtype=bool)
+    assert np.abs(gap[off]).max() < 0.08
+    assert (np.diag(gap)[1:] < -0.2).all()  # all of tree 0 is found elsewhere
+    again = pickle.loads(pickle.dumps(pruned))
+    assert again == pruned
+    np.testing.assert_array_equal(again.encode(trees), pruned.encode(trees))
+    given = tk.DistributedTrees(kernel, 1 << 15, paths=pruned.paths)
+    assert given == pruned
+    assert "paths=<" in repr(pruned)
+    with pytest.raises(ValueError, match="SubsetTreeKernel"):
+        tk.DistributedTrees(tk.SubtreeKernel()).prune(trees)
+
+
+@pytest.fixture(scope="module")
+def questions(shared_data):
+    with gzip.open(shared_data / "qc" / "const_train.tsv.gz", "rt") as file:
+        lines = sorted({line.rstrip("\n").split("\t")[3] for line in file})
+    rng = np.random.default_rng(1)
+    return tk.Forest.from_brackets(list(rng.permutation(lines)[:400]))
+
+
+def spearman(x, y):
+    def ranks(values):
+        _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+        return (np.cumsum(counts) - counts / 2)[inverse]
+
+    return np.corrcoef(ranks(x), ranks(y))[0, 1]
+
+
+def test_rankings_of_questions_are_as_good_as_promised(questions):
+    pairs = np.triu_indices(len(questions), 1)
+    for decay, least in [(0.4, 0.985), (0.6, 0.86)]:
+        kernel = tk.SubsetTreeKernel(decay)
+        K = kernel(questions)[pairs]
+        V = tk.DistributedTrees(kernel).encode(questions)
+        assert spearman((V @ V.T)[pairs], K) > least - 0.006  # one seed's luck
+    for decay, least in [(0.6, 0.98), (0.8, 0.97), (1.0, 0.95)]:
+        kernel = tk.SubsetTreeKernel(decay)
+        K = kernel(questions)[pairs]
+        enc = tk.DistributedTrees(kernel, sketch_decay="auto").prune(questions)
+        V = enc.tune(questions).encode(questions)
+        assert spearman((V @ V.T)[pairs], K) > least
+
+
+def test_noise_on_questions_is_that_of_the_table(questions):
+    """Mean squared error over (K11 K22 + K12^2) / d, decay .4, within 10 %."""
+    kernel, d, some = tk.SubsetTreeKernel(0.4), 1024, questions[:200]
+    pairs = np.triu_indices(len(some), 1)
+    K = kernel(some)
+    limit = (np.outer(np.diag(K), np.diag(K)) + K**2)[pairs].mean() / d
+    stated = {"quaternion": 1.05, "sign": 1.10, "phasor": 1.19}
+    for composition, ratio in stated.items():
+        errors = []
+        for seed in range(24):
+            enc = tk.DistributedTrees(kernel, d, composition=composition, seed=seed)
+            V = enc.encode(some).astype(float)
+            errors.append(((V @ V.T - K)[pairs] ** 2).mean() / limit)
+        assert abs(np.mean(errors) / ratio - 1) < 0.1 + 2 * np.std(errors) / 24**0.5
