@@ -32,6 +32,8 @@ mod lists;
 pub mod parse;
 #[cfg(feature = "python")]
 mod python;
+mod team;
+mod vector;
 
 pub use error::{Error, ParseError, Result};
 pub use forest::{Forest, NodeId, Nodes, ProductionId};

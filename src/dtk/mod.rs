@@ -59,8 +59,8 @@ mod worker;
 
 use std::sync::{Arc, Mutex};
 
-use crate::gram::team::Team;
 use crate::gram::{self, Watch};
+use crate::team::Team;
 use crate::{Error, Forest, Kernel, Nodes, Result};
 use composition::Composer;
 pub use composition::{Composition, Real};

@@ -9,11 +9,13 @@
 //! result. Sine, cosine and logarithm come from polynomials below, not from the
 //! platform's library, whose last bit differs from one to the next. For the same reason
 //! nothing here uses fused multiply-add.
+// What is inlined into functions that are compiled for AVX2.
+#![allow(clippy::inline_always)]
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The finaliser of SplitMix64: a bijection that scatters.
-#[inline]
+#[inline(always)]
 pub(super) fn mix(z: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -44,7 +46,7 @@ impl Stream {
     }
 
     /// Number `i`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn at(self, i: usize) -> u64 {
         mix(self.0.wrapping_add((i as u64 + 1).wrapping_mul(GOLDEN)))
     }
@@ -63,7 +65,7 @@ impl Stream {
 
 /// A point on the unit circle by `turn`, one in 2^32. (What angle 0 stands for does not
 /// matter to a uniform draw: the octants' middle here, which spares a step.)
-#[inline]
+#[inline(always)]
 pub(super) fn circle(turn: u32) -> (f64, f64) {
     // The angle within its quadrant, from its middle: at most π/4 either way.
     let within = f64::from(((turn << 2) >> 2) as i32) - f64::from(1 << 29) + 0.5;
@@ -125,7 +127,7 @@ pub(super) fn normal_pair(word: u64) -> (f64, f64) {
 /// How a unit quaternion, uniform on its sphere, is split into two complex numbers:
 /// their absolute values. With a point on the [`circle`] for each, these are Hopf's
 /// coordinates; no draw is rejected, and the loop has no branch. 22 bits.
-#[inline]
+#[inline(always)]
 pub(super) fn split(word: u64) -> (f64, f64) {
     let split = (f64::from((word >> 42) as i32) + 0.5) * (1.0 / 4_194_304.0);
     ((1.0 - split).sqrt(), split.sqrt())

@@ -11,10 +11,10 @@
 
 use std::ops::{Add, AddAssign, Mul};
 
-use super::vector::{Loop, vectorized};
 use crate::Result;
 use crate::intern::new_id;
 use crate::lists::Lists;
+use crate::vector::{Loop, vectorized};
 
 /// Counts of symbols `0..n_symbols` in trees, by symbol.
 #[derive(Debug)]

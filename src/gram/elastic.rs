@@ -55,10 +55,10 @@
 //! an edge of one where nodes are nested; at most [`MOST_VALUES`].
 
 use super::counts::{CountsScratch, Products, Tally};
-use super::team::Pause;
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::{Bags, Pairs, elastic};
 use crate::lists::{Filling, Lists};
+use crate::team::Pause;
 use crate::{Error, Label, NodeId, Nodes, Result};
 
 /// "No number".

@@ -2,9 +2,9 @@
 
 use super::pairs::{Single, singles};
 use super::store::{Distinct, Finish, scale};
-use super::team::Team;
 use super::{Engine, Options, Report, Watch, WithEngine, self_kernels, with_engine};
 use crate::kernel::Bags;
+use crate::team::Team;
 use crate::{Error, Forest, Kernel, Result};
 
 /// Calls `sink` with each tree's number i and its kernels with trees 0 to i: for who

@@ -30,16 +30,15 @@ mod rows;
 mod store;
 mod subset;
 mod subtree;
-pub(crate) mod team;
 #[cfg(test)]
 mod trial;
-mod vector;
 
 use std::sync::Mutex;
 
 use ndarray::Array2;
 
 use crate::kernel::{Bags, Number, Scaled};
+use crate::team::{Pause, Team};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 pub use lower::for_each_row;
 pub use pairs::{Pairs, pair};
@@ -47,7 +46,6 @@ use pairs::{Single, singles};
 pub use rows::Rows;
 pub use store::Element;
 use store::{Distinct, Matrix};
-use team::{Pause, Team};
 
 /// An index of some trees, the columns, from which kernels of one row's tree with all
 /// of them are computed at once.

@@ -4,9 +4,9 @@ use std::sync::Mutex;
 
 use super::pairs::{Single, singles};
 use super::store::{Distinct, Finish, scale};
-use super::team::Team;
 use super::{Engine, Options, Report, Watch, WithEngine, self_kernels, with_engine};
 use crate::kernel::{Bags, Scaled};
+use crate::team::Team;
 use crate::{Error, Forest, Kernel, Result};
 
 /// The rows of K(X, X), computed when asked for: what a solver or a nearest-neighbour

@@ -7,9 +7,9 @@
 use std::sync::Mutex;
 
 use super::pairs::{Single, Worker};
-use super::team::Team;
 use super::{Engine, Options, Report, Watch, self_kernels};
 use crate::kernel::Scaled;
+use crate::team::Team;
 use crate::{Error, NodeId, Result};
 
 /// Self-kernels from here on (and below its inverse) are handled as [`Scaled`].

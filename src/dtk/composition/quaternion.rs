@@ -8,6 +8,7 @@
 use super::Real;
 use super::block::Blocks;
 use crate::dtk::random::{Stream, circle, split};
+use crate::vector::{Loop, vectorized};
 
 pub(super) struct Quaternions;
 
@@ -34,28 +35,49 @@ impl Blocks for Quaternions {
     }
 }
 
-/// In passes over blocks: 21 us for d = 8192, against 27 one by one.
+/// Draws the quaternions of a label.
 pub(super) fn label<T: Real>(stream: Stream, out: &mut [T]) {
-    const BLOCK: usize = 32;
-    let mut words = [0u64; BLOCK];
-    let [mut first, mut second] = [[0.0; BLOCK]; 2];
-    let [mut a, mut b, mut c, mut d] = [[0.0; BLOCK]; 4];
-    for (block, out) in out.as_chunks_mut::<4>().0.chunks_mut(BLOCK).enumerate() {
-        for (i, word) in words.iter_mut().enumerate() {
-            *word = stream.at(block * BLOCK + i);
-        }
-        for i in 0..BLOCK {
-            (first[i], second[i]) = split(words[i]);
-        }
-        for i in 0..BLOCK {
-            (a[i], b[i]) = circle(((words[i] >> 21) as u32) << 11);
-        }
-        for i in 0..BLOCK {
-            (c[i], d[i]) = circle((words[i] as u32) << 11);
-        }
-        for (i, out) in out.iter_mut().enumerate() {
-            let (r, s) = (first[i], second[i]);
-            *out = [T::of(r * a[i]), T::of(r * b[i]), T::of(s * c[i]), T::of(s * d[i])];
+    vectorized(Draw { stream, out });
+}
+
+/// In passes over blocks: 21 us for d = 8192, against 27 one by one; compiled for AVX2
+/// 12. (Nothing is fused: the numbers are the same.)
+struct Draw<'a, T> {
+    stream: Stream,
+    out: &'a mut [T],
+}
+
+impl<T: Real> Loop for Draw<'_, T> {
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
+    fn run(self) {
+        const BLOCK: usize = 32;
+        let mut words = [0u64; BLOCK];
+        let [mut first, mut second] = [[0.0; BLOCK]; 2];
+        let [mut a, mut b, mut c, mut d] = [[0.0; BLOCK]; 4];
+        let blocks = self.out.as_chunks_mut::<4>().0.chunks_mut(BLOCK);
+        for (block, out) in blocks.enumerate() {
+            for (i, word) in words.iter_mut().enumerate() {
+                *word = self.stream.at(block * BLOCK + i);
+            }
+            for i in 0..BLOCK {
+                (first[i], second[i]) = split(words[i]);
+            }
+            for i in 0..BLOCK {
+                (a[i], b[i]) = circle(((words[i] >> 21) as u32) << 11);
+            }
+            for i in 0..BLOCK {
+                (c[i], d[i]) = circle((words[i] as u32) << 11);
+            }
+            for (i, out) in out.iter_mut().enumerate() {
+                let (r, s) = (first[i], second[i]);
+                *out = [
+                    T::of(r * a[i]),
+                    T::of(r * b[i]),
+                    T::of(s * c[i]),
+                    T::of(s * d[i]),
+                ];
+            }
         }
     }
 }
