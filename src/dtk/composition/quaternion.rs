@@ -41,7 +41,7 @@ pub(super) fn label<T: Real>(stream: Stream, out: &mut [T]) {
 }
 
 /// In passes over blocks: 21 us for d = 8192, against 27 one by one; compiled for AVX2
-/// 12. (Nothing is fused: the numbers are the same.)
+/// 11. (Nothing is fused: the numbers are the same.)
 struct Draw<'a, T> {
     stream: Stream,
     out: &'a mut [T],
