@@ -1,6 +1,6 @@
 """The slow twin of the kernels: every fragment of a tree, written out and counted.
 
-Written from the definitions alone, without a look at the Rust kernels.  A tree is a pair
+Written from the definitions; it shares no recursion with the library.  A tree is a pair
 ``(label, children)`` as in oracle.py.  For each kernel there is a function from a tree
 to its feature vector, a Counter that gives every fragment the sum of the weights of its
 occurrences; a kernel is the dot product of two such vectors.  No function here ever

@@ -3,7 +3,7 @@
 //! A vector is d/4 quaternions, a label's are unit quaternions, drawn uniformly, and
 //! a ◇ b = √(d/4) p1(a) · p2(b), Hamilton's product one by one. Norms multiply, so a
 //! fragment of any size has norm 1; and a product averages over four numbers where
-//! `sign` has each by itself, so that sums have lighter tails (spec, section 5).
+//! `sign` has each by itself, so that sums have lighter tails.
 
 use super::Real;
 use super::block::Blocks;
