@@ -13,8 +13,8 @@
 //!
 //! The first three permute blocks of four numbers (a quaternion, two phasors, four
 //! signs), so that one loop serves them all and a block is one load on every machine.
-//! Shuffling all d numbers singly, as `gamma` does, is no better for signs (spec,
-//! section 5) and takes three times as long.
+//! Shuffling all d numbers singly, as `gamma` does, is no better for signs and takes
+//! three times as long.
 //!
 //! Inside the encoder vectors are larger by [`Composer::unit`], so that no composition
 //! needs a factor: with U = √d the product of ±1/√d vectors is plain multiplication of
