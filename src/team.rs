@@ -1,7 +1,7 @@
 //! Threads that share out rows.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
@@ -57,32 +57,35 @@ impl Team {
         watch: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
         let next = AtomicUsize::new(0);
-        let stop = AtomicBool::new(false);
+        // Tasks from here on are not wanted any more. Those before a failed one are
+        // finished, so that the error is that of the first task, as with one thread.
+        let limit = AtomicUsize::new(n_tasks);
         let failure: Mutex<Option<(usize, Error)>> = Mutex::new(None);
         let fail = |number: usize, error: Error| {
-            stop.store(true, Ordering::Relaxed);
-            if let Ok(mut first) = failure.lock() {
-                // The same error whatever the number of threads: that of the first task.
-                if first.as_ref().is_none_or(|(known, _)| number < *known) {
-                    *first = Some((number, error));
-                }
+            limit.fetch_min(number, Ordering::Relaxed);
+            if let Ok(mut first) = failure.lock()
+                && first.as_ref().is_none_or(|(known, _)| number < *known)
+            {
+                *first = Some((number, error));
             }
         };
         let work = |scratch: &mut S, watch: &mut dyn FnMut(usize) -> Result<()>| {
-            while !stop.load(Ordering::Relaxed) {
+            loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= n_tasks {
+                let is_unwanted = || number >= limit.load(Ordering::Relaxed);
+                if is_unwanted() {
                     return;
                 }
                 let mut pause = || match watch(number) {
-                    Ok(()) if stop.load(Ordering::Relaxed) => Err(Error::Interrupted),
+                    Ok(()) if is_unwanted() => Err(Error::Interrupted),
                     other => other,
                 };
                 let done = task(number, scratch, &mut pause);
                 match done.and_then(|()| watch(number + 1)) {
                     Ok(()) => {}
-                    // Not a failure of this task: another one stopped it.
-                    Err(Error::Interrupted) if stop.load(Ordering::Relaxed) => return,
+                    Err(Error::Interrupted) if is_unwanted() => return,
+                    // The watch's: no task is wanted any more.
+                    Err(Error::Interrupted) => return fail(0, Error::Interrupted),
                     Err(error) => return fail(number, error),
                 }
             }

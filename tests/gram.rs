@@ -255,6 +255,24 @@ fn overflow_is_an_error_that_names_the_trees_and_normalisation_survives_it() {
     }
 }
 
+/// One overflow at the end of a block of rows, one at the start of the next, which a
+/// second thread meets at once: the first is named all the same.
+#[test]
+fn the_overflow_that_is_named_does_not_depend_on_threads() {
+    let huge = |leaf: &str| {
+        let start = format!("(a {leaf})");
+        (0..12).fold(start, |tree, _| format!("(a {tree} {tree})"))
+    };
+    let mut trees = corpus::generated(400, 6);
+    (trees[127], trees[128], trees[300]) = (huge("x"), huge("y"), huge("z"));
+    let all = forest(&trees);
+    let kernel = Kernel::SubsetTree { decay: 1.0, leaf_weight: 0.0 };
+    for jobs in [1, 2, 3, 7] {
+        let error = gram::gram(&kernel, &all, None, options(false, jobs)).unwrap_err();
+        assert_eq!(error, Error::Overflow { row: 127, column: 127 }, "{jobs} threads");
+    }
+}
+
 #[test]
 fn interruption_ends_the_call_with_its_error() {
     let trees = corpus::generated(3000, 2);

@@ -17,8 +17,8 @@
 //! ```
 //!
 //! # Complexity
-//! Memory besides the result: the index, linear in the distinct subtrees, and a block
-//! of rows of at most 16 MB.
+//! Memory besides the result: the index, linear in the distinct subtrees, and for each
+//! thread a block of rows: 16 MB, or 16 rows where these are more.
 
 mod arrivals;
 mod counts;
