@@ -32,6 +32,7 @@ mod lists;
 pub mod parse;
 #[cfg(feature = "python")]
 mod python;
+mod stream;
 mod team;
 mod vector;
 

@@ -32,7 +32,7 @@ pub(crate) struct Counts {
 
 const SPARSE: u32 = u32::MAX;
 /// A symbol has a dense column if more than one tree in so many has it.
-const DENSE: usize = 32;
+const DENSE: usize = 24;
 
 /// What a worker needs: the accumulators of one row.
 #[derive(Debug, Default)]

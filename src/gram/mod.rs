@@ -24,6 +24,7 @@ mod arrivals;
 mod counts;
 mod elastic;
 mod lower;
+mod mirror;
 mod pairs;
 mod partial;
 mod rows;

@@ -1,14 +1,16 @@
 //! Rows into matrices: equal trees, normalisation, overflow, symmetry, blocks.
 //!
 //! A symmetric matrix is computed as its lower triangle, a block of rows at a time. A
-//! row's own part goes out as it is; the mirrored part goes to all rows above, as a
-//! strip as wide as the block: row by row it would cost a cache line for each value.
+//! row goes out as it is computed; once a block is complete, [`mirror`](super::mirror)
+//! takes it to the rows above.
 
 use std::sync::Mutex;
 
+use super::mirror::{Strip, mirror_within};
 use super::pairs::{Single, Worker};
 use super::{Engine, Options, Report, Watch, self_kernels};
 use crate::kernel::Scaled;
+use crate::stream::Stream;
 use crate::team::Team;
 use crate::{Error, NodeId, Result};
 
@@ -17,18 +19,12 @@ pub(crate) const LARGEST: f64 = 1e300;
 
 /// "Not among the columns".
 const NONE: u32 = u32::MAX;
-/// Bytes of rows that are computed before they are stored.
-const BLOCK_BYTES: usize = 16 << 20;
-/// Rows of a block: more make longer strips, but leave the caches (16 to 256 tried: 128
-/// within 5 % of the best on all corpora).
-const HEIGHT: usize = 128;
-/// Values in a line of the cache.
-const LINE: usize = 8;
-/// Rows that are stored together: two cache lines of a block's row.
-const TILE: usize = 16;
+/// Rows that are mirrored together: more make longer strips, fewer are still in the
+/// caches (128 to 512 tried: 256 best by 2 to 3 %).
+const HEIGHT: usize = 256;
 
 /// A float type that matrices are stored in.
-pub trait Element: Copy + Send + Sync + Default + 'static {
+pub trait Element: Stream + Copy + Send + Sync + Default + 'static {
     /// The largest finite value.
     const LARGEST: f64;
     /// Rounds.
@@ -146,15 +142,27 @@ impl Distinct {
         }
     }
 
-    /// Where the trees `from..to` stand: (tree - from, place), by tree.
-    fn places(&self, from: usize, to: usize) -> Vec<(u32, u32)> {
-        let mut places: Vec<(u32, u32)> =
-            (from..to).map(|t| (t as u32, self.first[t])).collect();
-        let start = self.repeats.partition_point(|repeat| (repeat.0 as usize) < from);
-        let end = self.repeats.partition_point(|repeat| (repeat.0 as usize) < to);
-        places.extend_from_slice(&self.repeats[start..end]);
-        places.sort_unstable();
-        places.iter().map(|&(tree, place)| (tree - from as u32, place)).collect()
+    /// The stretches in which trees of `from..to` ascend together with their places.
+    pub(crate) fn stretches(&self, from: usize, to: usize) -> Vec<Stretch> {
+        let first = self.runs.partition_point(|run| (run.0 + run.2) as usize <= from);
+        let within = |&(tree, place, len): &(u32, u32, u32)| {
+            let start = from.max(tree as usize);
+            Stretch {
+                start,
+                end: to.min((tree + len) as usize),
+                place: place as usize + start - tree as usize,
+            }
+        };
+        let stretches = self.runs[first..].iter().map(within);
+        stretches.take_while(|stretch| stretch.start < stretch.end).collect()
+    }
+
+    /// Further occurrences of the trees `from..to`: (tree, place).
+    pub(crate) fn repeats(&self, from: usize, to: usize) -> &[(u32, u32)] {
+        let [start, end] = [from, to].map(|end| {
+            self.repeats.partition_point(|repeat| (repeat.0 as usize) < end)
+        });
+        &self.repeats[start..end]
     }
 
     /// Takes a matrix apart into the rows of first occurrences and those of repeats.
@@ -171,6 +179,13 @@ impl Distinct {
         }
         rows
     }
+}
+
+/// Trees `start..end`, the first of which stands at `place`.
+pub(crate) struct Stretch {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) place: usize,
 }
 
 struct Rows<'a, T> {
@@ -352,39 +367,44 @@ impl<T: Element> Matrix<'_, T> {
         let out = std::mem::take(&mut self.out);
         let mut rows = self.columns.split_rows(out, self.columns.of.len());
         let team = Team::new(self.options.n_jobs, n);
-        // An odd number of cache lines: the rows of a column then fall into different
-        // sets of the cache, whatever n is.
-        let stride = n.div_ceil(LINE) / 2 * 2 * LINE + LINE;
-        let height = (BLOCK_BYTES / 8 / stride).clamp(TILE, HEIGHT).min(n);
-        let new = || (engine.scratch(), finish.worker(), vec![0.0; height * stride]);
+        let new = || (engine.scratch(), finish.worker(), vec![0.0; n]);
         let mut scratch: Vec<_> = (0..team.size()).map(|_| new()).collect();
-        // Each worker has a block of its own, and locks some rows of the result at a
-        // time. (With blocks filled and stored by all workers in turn, two were only 1.25
-        // times as fast as one: half of what one read was in the other's cache.)
-        let tiles: Vec<_> = rows.first.chunks_mut(TILE).map(Mutex::new).collect();
+        let blocks: Vec<_> = rows.first.chunks_mut(HEIGHT).map(Mutex::new).collect();
         team.run(
-            n.div_ceil(height),
+            blocks.len(),
             &mut scratch,
             |number, (engine_scratch, worker, values), pause| {
-                let (start, end) = (number * height, n.min((number + 1) * height));
-                for (x, row) in (start..end).zip(values.chunks_mut(stride)) {
-                    let row = &mut row[..=x];
-                    engine.long_row(x, engine_scratch, row, pause)?;
-                    finish.row(x, row, worker, |t| self.overflow(x, t))?;
+                let (start, end) = (number * HEIGHT, n.min((number + 1) * HEIGHT));
+                for x in start..end {
+                    let values = &mut values[..=x];
+                    engine.long_row(x, engine_scratch, values, pause)?;
+                    finish.row(x, values, worker, |t| self.overflow(x, t))?;
+                    if let Ok(mut rows) = blocks[number].lock() {
+                        self.columns.spread(0, values, rows[x - start]);
+                    }
                     pause()?;
                 }
-                let places = self.columns.places(start, end);
-                let block = Block { values, stride, start, end, places };
-                for (tile, rows) in tiles[..end.div_ceil(TILE)].iter().enumerate() {
-                    if let Ok(mut rows) = rows.lock() {
-                        block.store(self.columns, tile * TILE, &mut rows);
+                let Ok(mut own) = blocks[number].lock() else { return Ok(()) };
+                mirror_within(self.columns, start, &mut own);
+                let strip = Strip::new(self.columns, start, &own);
+                // Whoever is at work on an earlier block keeps its rows for a moment.
+                let mut busy = Vec::new();
+                for (before, block) in blocks[..number].iter().enumerate() {
+                    match block.try_lock() {
+                        Ok(mut rows) => strip.store(before * HEIGHT, &mut rows),
+                        Err(_) => busy.push(before),
+                    }
+                }
+                for before in busy {
+                    if let Ok(mut rows) = blocks[before].lock() {
+                        strip.store(before * HEIGHT, &mut rows);
                     }
                 }
                 Ok(())
             },
-            &mut |done| watch((done * height).min(n), n),
+            &mut |done| watch((done * HEIGHT).min(n), n),
         )?;
-        drop(tiles);
+        drop(blocks);
         rows.copy_repeats();
         watch(n, n)
     }
@@ -396,76 +416,5 @@ pub(crate) fn scale(value: Scaled) -> f64 {
         _ if value.is_zero() => 0.0,
         float if float < LARGEST && float > 1.0 / LARGEST => 1.0 / float.sqrt(),
         _ => f64::NAN,
-    }
-}
-
-/// Some rows of a lower triangle, from `start` on.
-struct Block<'a> {
-    values: &'a [f64],
-    /// Cells from row to row.
-    stride: usize,
-    start: usize,
-    end: usize,
-    /// Where the block's trees stand in a row of the result: (row of the block, place).
-    places: Vec<(u32, u32)>,
-}
-
-impl Block<'_> {
-    /// Stores what the block has for the rows of some consecutive trees: for each tree
-    /// up to itself from its own row, from there on mirrored.
-    fn store<T: Element>(
-        &self,
-        columns: &Distinct,
-        first: usize,
-        rows: &mut [&mut [T]],
-    ) {
-        if first + rows.len() <= self.start {
-            return self.mirror(first, rows);
-        }
-        for (tree, row) in (first..self.end).zip(rows) {
-            let row: &mut [T] = row;
-            let mut offset = 0;
-            if tree >= self.start {
-                let own = &self.values[(tree - self.start) * self.stride..][..=tree];
-                columns.spread(0, own, row);
-                offset = tree - self.start + 1;
-            }
-            let skip = self.places.partition_point(|place| (place.0 as usize) < offset);
-            let column = &self.values[tree..];
-            for &(cell, place) in &self.places[skip..] {
-                row[place as usize] = T::of(column[cell as usize * self.stride]);
-            }
-        }
-    }
-
-    /// The same for trees before the block. A line of the cache at a time for every
-    /// row: the memory of several rows is then waited for at once.
-    fn mirror<T: Element>(&self, first: usize, rows: &mut [&mut [T]]) {
-        let column = &self.values[first..];
-        for places in self.places.chunks(LINE) {
-            let (cell, place) = (places[0].0 as usize, places[0].1 as usize);
-            let (last_cell, last_place) = places[places.len() - 1];
-            let in_a_row = places.len() == LINE
-                && last_cell as usize == cell + LINE - 1
-                && last_place as usize == place + LINE - 1;
-            if in_a_row {
-                let lines: [&[f64]; LINE] = std::array::from_fn(|k| {
-                    &column[(cell + k) * self.stride..][..rows.len()]
-                });
-                for (lane, row) in rows.iter_mut().enumerate() {
-                    let cells = &mut row[place..place + LINE];
-                    for (cell, line) in cells.iter_mut().zip(lines) {
-                        *cell = T::of(line[lane]);
-                    }
-                }
-            } else {
-                for &(cell, place) in places {
-                    let line = &column[cell as usize * self.stride..];
-                    for (row, &value) in rows.iter_mut().zip(line) {
-                        row[place as usize] = T::of(value);
-                    }
-                }
-            }
-        }
     }
 }
