@@ -86,6 +86,38 @@ impl IdTable {
     }
 }
 
+/// Ids for triples of numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    table: IdTable,
+    pub(crate) keys: Vec<[u32; 3]>,
+}
+
+impl Keys {
+    fn hash([a, b, c]: [u32; 3]) -> u32 {
+        // Two steps: one would let ascending children at ascending positions collide.
+        (mix(mix(1, u64::from(a) << 32 | u64::from(b)), u64::from(c)) >> 8) as u32
+    }
+
+    pub(crate) fn find(&self, key: [u32; 3]) -> Option<u32> {
+        self.table.find(Self::hash(key), |id| self.keys[id as usize] == key)
+    }
+
+    /// The id of a key, a new one if need be.
+    ///
+    /// # Errors
+    /// [`Error::Capacity`] beyond 2^32 of them, called `what`.
+    pub(crate) fn insert(&mut self, key: [u32; 3], what: &'static str) -> Result<u32> {
+        if let Some(id) = self.find(key) {
+            return Ok(id);
+        }
+        let id = new_id(self.keys.len(), what)?;
+        self.table.insert(Self::hash(key), id);
+        self.keys.push(key);
+        Ok(id)
+    }
+}
+
 /// `index` as an id, or the error that names what there are too many of.
 ///
 /// One id is kept free, so that `u32::MAX` can mean "none" and id + 1 fits a slot.

@@ -85,6 +85,22 @@ impl<T> Lists<T> {
         Ok(())
     }
 
+    /// Adds the lists of another.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close).
+    pub(crate) fn append(&mut self, other: Self, what: &'static str) -> Result<()> {
+        if self.ends.is_empty() {
+            *self = other;
+            return Ok(());
+        }
+        let start = self.items.len() as u32;
+        new_id(self.items.len() + other.items.len(), what)?;
+        self.items.extend(other.items);
+        self.ends.extend(other.ends.into_iter().map(|end| start + end));
+        Ok(())
+    }
+
     /// Forgets all but the first `len` lists.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.ends.truncate(len);

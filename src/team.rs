@@ -1,5 +1,6 @@
 //! Threads that share out rows.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -8,6 +9,13 @@ use crate::{Error, Result};
 
 /// How often the caller's thread asks whether to go on.
 const BETWEEN_CHECKS: Duration = Duration::from_millis(50);
+
+/// Less is not worth a part of its own: that takes as long as some 100 trees.
+const LEAST: usize = 512;
+
+/// Looking at the clock takes as long as some subtrees: this is done once in so many
+/// calls.
+const PER_CHECK: u32 = 32;
 
 /// What a task asks whether to go on.
 pub(crate) type Pause<'a> = dyn FnMut() -> Result<()> + 'a;
@@ -115,6 +123,99 @@ impl Team {
         match failure.into_inner() {
             Ok(Some((_, error))) => Err(error),
             _ => Ok(()),
+        }
+    }
+}
+
+/// A team at work on something that has no rows yet, and who may stop it.
+pub(crate) struct Crew<'a> {
+    team: Team,
+    watch: &'a mut dyn FnMut() -> Result<()>,
+    checked: Instant,
+    calls: u32,
+}
+
+impl<'a> Crew<'a> {
+    /// Of `n_jobs` workers (see [`Team::new`]), as far as `n` things are worth it.
+    pub(crate) fn new(
+        n_jobs: Option<usize>,
+        n: usize,
+        watch: &'a mut dyn FnMut() -> Result<()>,
+    ) -> Self {
+        Self {
+            team: Team::new(n_jobs, n.div_ceil(LEAST)),
+            watch,
+            checked: Instant::now(),
+            calls: 0,
+        }
+    }
+
+    /// Of the caller alone.
+    pub(crate) fn alone(watch: &'a mut dyn FnMut() -> Result<()>) -> Self {
+        Self::new(Some(1), 1, watch)
+    }
+
+    /// Asks whether to go on. To be called now and then: it is cheap.
+    pub(crate) fn pause(&mut self) -> Result<()> {
+        self.calls = self.calls.wrapping_add(1);
+        if !self.calls.is_multiple_of(PER_CHECK)
+            || self.checked.elapsed() < BETWEEN_CHECKS
+        {
+            return Ok(());
+        }
+        self.checked = Instant::now();
+        (self.watch)()
+    }
+
+    /// Cuts `0..n` into one part for each worker, and returns what `task` makes of them,
+    /// in order. The task calls its last argument now and then.
+    pub(crate) fn parts<R: Send>(
+        &mut self,
+        n: usize,
+        task: impl Fn(Range<usize>, &mut Pause<'_>) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        let n_parts = self.team.size();
+        let parts: Vec<Mutex<Option<R>>> =
+            (0..n_parts).map(|_| Mutex::new(None)).collect();
+        self.team.run(
+            n_parts,
+            &mut vec![(); self.team.size()],
+            |part, (), pause| {
+                let range = n * part / n_parts..n * (part + 1) / n_parts;
+                let mut calls = 0u32;
+                let done = task(range, &mut || {
+                    calls = calls.wrapping_add(1);
+                    if calls.is_multiple_of(PER_CHECK) { pause() } else { Ok(()) }
+                })?;
+                if let Ok(mut slot) = parts[part].lock() {
+                    *slot = Some(done);
+                }
+                Ok(())
+            },
+            &mut |_| (self.watch)(),
+        )?;
+        Ok(parts.into_iter().filter_map(|part| part.into_inner().ok()?).collect())
+    }
+
+    /// Does two things at a time, where there are two workers.
+    pub(crate) fn both<A, B: Send>(
+        &mut self,
+        own: impl FnOnce(&mut Self) -> Result<A>,
+        other: impl FnOnce() -> Result<B> + Send,
+    ) -> Result<(A, B)> {
+        let Some(pool) = self.team.helpers.take() else {
+            return Ok((own(self)?, other()?));
+        };
+        let mut done = None;
+        let own = pool.in_place_scope(|scope| {
+            scope.spawn(|_| done = Some(other()));
+            own(self)
+        });
+        self.team.helpers = Some(pool);
+        match (own, done) {
+            (Ok(own), Some(other)) => Ok((own, other?)),
+            (Ok(_), None) => Err(Error::Interrupted),
+            (Err(error), _) => Err(error),
         }
     }
 }

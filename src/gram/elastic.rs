@@ -58,7 +58,7 @@ use super::counts::{CountsScratch, Products, Tally};
 use crate::intern::{IdTable, mix, new_id};
 use crate::kernel::{Bags, Pairs, elastic};
 use crate::lists::{Filling, Lists};
-use crate::team::Pause;
+use crate::team::{Crew, Pause};
 use crate::{Error, Label, NodeId, Nodes, Result};
 
 /// "No number".
@@ -204,8 +204,9 @@ impl Engine {
         decay: f64,
         columns: &Bags,
         rows: Option<&Bags>,
+        crew: &mut Crew<'_>,
     ) -> Result<Self> {
-        Builder::new(nodes, decay, columns, rows)?.build()
+        Builder::new(nodes, decay, columns, rows)?.build(crew)
     }
 }
 
@@ -520,11 +521,13 @@ impl<'a> Builder<'a> {
         Ok(builder)
     }
 
-    fn build(mut self) -> Result<Engine> {
+    fn build(mut self, crew: &mut Crew<'_>) -> Result<Engine> {
+        crew.pause()?;
         self.number_columns()?;
         self.collect_shared()?;
-        self.build_lists()?;
-        self.build_rows()?;
+        crew.pause()?;
+        self.build_lists(crew)?;
+        self.build_rows(crew)?;
         self.count()?;
         Ok(self.engine)
     }
@@ -713,10 +716,11 @@ impl<'a> Builder<'a> {
     }
 
     /// The lists, from all edges below column nodes, label by label.
-    fn build_lists(&mut self) -> Result<()> {
+    fn build_lists(&mut self, crew: &mut Crew<'_>) -> Result<()> {
         let mut lens: Vec<u32> = Vec::new();
         let mut of_item: Vec<u32> = Vec::new();
         for place in 0..self.order.len() {
+            crew.pause()?;
             let node = self.order[place];
             let group = self.group[self.nodes.label(node).index()];
             for &child in self.nodes.children(node) {
@@ -754,6 +758,7 @@ impl<'a> Builder<'a> {
         let mut edge = 0;
         let mut group_before = NONE;
         for place in 0..self.order.len() {
+            crew.pause()?;
             let node = self.order[place];
             let group = self.group[self.nodes.label(node).index()];
             if group != group_before {
@@ -781,7 +786,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The rows' inner nodes, and which lists each of their children walks.
-    fn build_rows(&mut self) -> Result<()> {
+    fn build_rows(&mut self, crew: &mut Crew<'_>) -> Result<()> {
         let rows = self.rows;
         let mut number = vec![NONE; self.nodes.len()];
         // Entries that each row node walks, values that it computes.
@@ -789,6 +794,7 @@ impl<'a> Builder<'a> {
         let n_columns: usize =
             (0..self.columns.len()).map(|t| self.engine.pairs.n_nodes(t)).sum();
         for tree in 0..rows.len() {
+            crew.pause()?;
             let mut cost = (0, 0);
             if self.is_row_listed[tree] {
                 for (node, count) in rows.iter(tree) {
@@ -918,7 +924,9 @@ mod tests {
         expected: impl Fn(usize, usize) -> f64,
     ) -> usize {
         let engine = |columns: &Bags, rows: Option<&Bags>| {
-            Engine::new(forest.nodes(), decay, columns, rows).unwrap()
+            let mut watch = || Ok(());
+            let crew = &mut Crew::alone(&mut watch);
+            Engine::new(forest.nodes(), decay, columns, rows, crew).unwrap()
         };
         trial::check(forest, random, engine, expected)
     }
@@ -963,7 +971,9 @@ mod tests {
             Forest::from_bracket_items(["(A (B b) (C c))", &*chain, "(A (B c) (C c))"])
                 .unwrap();
         let bags = Bags::new(forest.nodes(), forest.roots()).unwrap();
-        let engine = Engine::new(forest.nodes(), 0.4, &bags, None).unwrap();
+        let mut watch = || Ok(());
+        let crew = &mut Crew::alone(&mut watch);
+        let engine = Engine::new(forest.nodes(), 0.4, &bags, None, crew).unwrap();
         assert_eq!(engine.apart, [1]);
         assert_eq!(engine.ways, [Way::Lists, Way::Pairs, Way::Lists]);
         let mut row = [0.0; 3];
@@ -978,7 +988,10 @@ mod tests {
         let forest =
             Forest::from_bracket_items(["(A (A A))", &*wide, "(A (B A) A)"]).unwrap();
         let bags = Bags::new(forest.nodes(), forest.roots()).unwrap();
-        let engine = Engine::new(forest.nodes(), 1.0, &bags, Some(&bags)).unwrap();
+        let mut watch = || Ok(());
+        let crew = &mut Crew::alone(&mut watch);
+        let engine =
+            Engine::new(forest.nodes(), 1.0, &bags, Some(&bags), crew).unwrap();
         let mut scratch = engine.scratch();
         let mut row = [0.0; 3];
         engine.row(1, &mut scratch, &mut row);

@@ -2,8 +2,7 @@
 
 use super::pairs::{Single, singles};
 use super::store::{Distinct, Finish, scale};
-use super::{Engine, Options, Report, Watch, WithEngine, self_kernels, with_engine};
-use crate::kernel::Bags;
+use super::{Engine, Index, Options, Report, Watch, WithEngine, self_kernels};
 use crate::team::Team;
 use crate::{Error, Forest, Kernel, Result};
 
@@ -35,28 +34,33 @@ pub fn for_each_row(
 ) -> Result<Report> {
     let kernel = kernel.validated()?;
     let trees = Distinct::new(x.roots());
-    let bags = Bags::new(x.nodes(), &trees.roots)?;
     let singles = options
         .normalize
         .then(|| singles(&kernel, x.nodes(), trees.roots.clone()))
         .transpose()?;
-    let work = Lower { trees, options, singles: singles.as_deref(), sink, watch };
-    with_engine(&kernel, x.nodes(), &bags, None, work)
+    let roots = trees.roots.clone();
+    let work = Lower { trees, options, singles: singles.as_deref(), sink };
+    let n_jobs = options.n_jobs;
+    Index { kernel, nodes: x.nodes(), columns: &roots, rows: None, n_jobs }
+        .run(work, watch)
 }
 
-struct Lower<'a, 'w, S> {
+struct Lower<'a, S> {
     trees: Distinct,
     options: Options,
     singles: Option<&'a dyn Single>,
     sink: S,
-    watch: &'a mut Watch<'w>,
 }
 
-impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<'_, '_, S> {
+impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<'_, S> {
     type Output = Report;
 
-    fn call<E: Engine + Send + 'static>(self, engine: E) -> Result<Report> {
-        let Self { trees, options, singles, sink, watch } = self;
+    fn call<E: Engine + Send + 'static>(
+        self,
+        engine: E,
+        watch: &mut Watch<'_>,
+    ) -> Result<Report> {
+        let Self { trees, options, singles, sink } = self;
         let n = trees.of.len();
         let selfs = match singles {
             Some(of) => self_kernels(of, trees.len(), options.n_jobs, watch)?,

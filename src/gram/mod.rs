@@ -39,7 +39,7 @@ use std::sync::Mutex;
 use ndarray::Array2;
 
 use crate::kernel::{Bags, Number, Scaled};
-use crate::team::{Pause, Team};
+use crate::team::{Crew, Pause, Team};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 pub use lower::for_each_row;
 pub use pairs::{Pairs, pair};
@@ -144,8 +144,6 @@ pub fn fill<T: Element>(
     let nodes = columns.nodes();
     let columns = Distinct::new(columns.roots());
     let rows = rows.map(|rows| Distinct::new(rows.roots()));
-    let bags = Bags::new(nodes, &columns.roots)?;
-    let row_bags = rows.as_ref().map(|r| Bags::new(nodes, &r.roots)).transpose()?;
     let matrix = Matrix { out, columns: &columns, rows: rows.as_ref(), options };
     let all: Vec<NodeId> = columns
         .roots
@@ -155,21 +153,26 @@ pub fn fill<T: Element>(
         .collect();
     let singles =
         options.normalize.then(|| singles(&kernel, nodes, all)).transpose()?;
-    let work = Fill { matrix, singles: singles.as_deref(), watch };
-    with_engine(&kernel, nodes, &bags, row_bags.as_ref(), work)
+    let rows = rows.as_ref().map(|rows| &*rows.roots);
+    let work = Fill { matrix, singles: singles.as_deref() };
+    Index { kernel, nodes, columns: &columns.roots, rows, n_jobs: options.n_jobs }
+        .run(work, watch)
 }
 
-struct Fill<'a, 'w, T> {
+struct Fill<'a, T> {
     matrix: Matrix<'a, T>,
     singles: Option<&'a dyn Single>,
-    watch: &'a mut Watch<'w>,
 }
 
-impl<T: Element> WithEngine for Fill<'_, '_, T> {
+impl<T: Element> WithEngine for Fill<'_, T> {
     type Output = Report;
 
-    fn call<E: Engine + Send + 'static>(self, engine: E) -> Result<Report> {
-        self.matrix.fill(&engine, self.singles, self.watch)
+    fn call<E: Engine + Send + 'static>(
+        self,
+        engine: E,
+        watch: &mut Watch<'_>,
+    ) -> Result<Report> {
+        self.matrix.fill(&engine, self.singles, watch)
     }
 }
 
@@ -177,39 +180,71 @@ impl<T: Element> WithEngine for Fill<'_, '_, T> {
 trait WithEngine {
     type Output;
 
-    fn call<E: Engine + Send + 'static>(self, engine: E) -> Result<Self::Output>;
+    fn call<E: Engine + Send + 'static>(
+        self,
+        engine: E,
+        watch: &mut Watch<'_>,
+    ) -> Result<Self::Output>;
 }
 
-/// Indexes the trees of `columns` for rows from `rows` (None: the lower triangle of the
-/// same trees), and hands the index over.
-fn with_engine<W: WithEngine>(
-    kernel: &Kernel,
-    nodes: &Nodes,
-    columns: &Bags,
-    rows: Option<&Bags>,
-    work: W,
-) -> Result<W::Output> {
-    match *kernel {
-        Kernel::SubsetTree { decay, leaf_weight } => {
-            work.call(subset::Engine::new(nodes, decay, leaf_weight, columns, rows)?)
-        }
-        Kernel::Subtree { decay, leaf_weight } => {
-            work.call(subtree::Engine::new(nodes, decay, leaf_weight, columns, rows)?)
-        }
-        Kernel::ElasticTree { decay } => {
-            work.call(elastic::Engine::new(nodes, decay, columns, rows)?)
-        }
-        Kernel::PartialTree { decay, mu, leaf_factor, max_children } => {
-            let engine = partial::Engine::new(
-                nodes,
-                decay,
-                mu,
-                leaf_factor,
-                max_children,
-                columns,
-                rows,
-            )?;
-            work.call(engine)
+/// Trees to be indexed: different ones, of one store.
+struct Index<'a> {
+    kernel: Kernel,
+    nodes: &'a Nodes,
+    columns: &'a [NodeId],
+    /// None: the lower triangle of the columns.
+    rows: Option<&'a [NodeId]>,
+    n_jobs: Option<usize>,
+}
+
+impl Index<'_> {
+    /// Makes the index, and hands it over.
+    fn run<W: WithEngine>(self, work: W, watch: &mut Watch<'_>) -> Result<W::Output> {
+        let nodes = self.nodes;
+        let n = self.rows.unwrap_or(self.columns).len();
+        let mut going = || watch(0, n);
+        let mut crew = Crew::new(self.n_jobs, self.columns.len(), &mut going);
+        let columns = &Bags::by(nodes, self.columns, &mut crew)?;
+        let others;
+        let rows = match self.rows {
+            Some(rows) if rows != self.columns => {
+                others = Bags::by(nodes, rows, &mut crew)?;
+                Some(&others)
+            }
+            rows => rows.map(|_| columns),
+        };
+        match self.kernel {
+            Kernel::SubsetTree { decay, leaf_weight } => {
+                let engine = subset::Engine::new(
+                    nodes,
+                    decay,
+                    leaf_weight,
+                    columns,
+                    rows,
+                    &mut crew,
+                )?;
+                work.call(engine, watch)
+            }
+            Kernel::Subtree { decay, leaf_weight } => {
+                let engine =
+                    subtree::Engine::new(nodes, decay, leaf_weight, columns, rows)?;
+                work.call(engine, watch)
+            }
+            Kernel::ElasticTree { decay } => {
+                let engine =
+                    elastic::Engine::new(nodes, decay, columns, rows, &mut crew)?;
+                work.call(engine, watch)
+            }
+            Kernel::PartialTree { decay, mu, leaf_factor, max_children } => {
+                let engine = partial::Engine::new(
+                    nodes,
+                    partial::Params { decay, mu, leaf_factor, max_children },
+                    columns,
+                    rows,
+                    &mut crew,
+                )?;
+                work.call(engine, watch)
+            }
         }
     }
 }

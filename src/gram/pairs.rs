@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::store::{Distinct, LARGEST};
 use super::subset;
 use crate::kernel::{self, Bags, Number, Pairs as Prepared, Scaled};
+use crate::team::Crew;
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 
 /// Trees made ready for the kernels of single pairs.
@@ -150,9 +151,17 @@ pub(super) fn singles(
             let nodes = Arc::clone(nodes);
             let large = move |a: usize, b: usize| {
                 let [a, b] = [a, b].map(|tree| Bags::new(&nodes, &[roots[tree]]));
-                let engine =
-                    subset::Engine::new(&nodes, decay, leaf_weight, &b?, Some(&a?));
-                Ok(Some(engine?.single()))
+                let mut watch = || Ok(());
+                let crew = &mut Crew::alone(&mut watch);
+                let engine = subset::Engine::new(
+                    &nodes,
+                    decay,
+                    leaf_weight,
+                    &b?,
+                    Some(&a?),
+                    crew,
+                )?;
+                Ok(Some(engine.single()))
             };
             Ok(Box::new(Singles { pairs, large }))
         }

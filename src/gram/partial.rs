@@ -41,10 +41,11 @@
 
 use super::arrivals::{Arrivals, Revealed};
 use super::counts::{CountsScratch, Products, Tally};
-use crate::intern::{IdTable, mix, new_id};
+use crate::intern::{Keys, new_id};
 use crate::kernel::Bags;
 use crate::kernel::partial::{Chains, NONE, Table, Weights, powers};
 use crate::lists::{self, Filling, Lists};
+use crate::team::Crew;
 use crate::{NodeId, Nodes, Result};
 
 /// Columns' nodes with more children are in no list: so there are at most 15.5 pairs per
@@ -152,6 +153,15 @@ struct Shared {
     end: u32,
 }
 
+/// What the kernel is made with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Params {
+    pub(crate) decay: f64,
+    pub(crate) mu: f64,
+    pub(crate) leaf_factor: f64,
+    pub(crate) max_children: Option<usize>,
+}
+
 /// The index of some trees (columns), and what is needed of others (rows) to walk it.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -219,24 +229,24 @@ impl Engine {
     /// [`crate::Error::Capacity`] beyond 2^32 edges or pairs of them.
     pub(crate) fn new(
         nodes: &Nodes,
-        decay: f64,
-        mu: f64,
-        leaf_factor: f64,
-        max_children: Option<usize>,
+        params: Params,
         columns: &Bags,
         rows: Option<&Bags>,
+        crew: &mut Crew<'_>,
     ) -> Result<Self> {
+        let Params { decay, mu, leaf_factor, max_children } = params;
         let weights = Weights::new(decay, mu, leaf_factor);
         let mut builder = Builder::new(nodes, columns, rows, weights, mu);
         builder.engine.longest = max_children.unwrap_or(usize::MAX);
         builder.find_simple_labels();
-        builder.number_subtrees()?;
+        builder.number_subtrees(crew)?;
         builder.collect_shared()?;
         builder.list_members()?;
+        crew.pause()?;
         builder.engine.powers = powers(decay, builder.widest);
         builder.build_lists()?;
-        builder.build_pairs()?;
-        builder.build_rows()?;
+        builder.build_pairs(crew)?;
+        builder.build_rows(crew)?;
         builder.count_symbols(leaf_factor)?;
         Ok(builder.engine)
     }
@@ -613,33 +623,6 @@ impl Sink<'_> {
     }
 }
 
-/// Ids for triples of numbers.
-#[derive(Default)]
-struct Keys {
-    table: IdTable,
-    keys: Vec<[u32; 3]>,
-}
-
-impl Keys {
-    fn hash([a, b, c]: [u32; 3]) -> u32 {
-        (mix(u64::from(a) << 32 | u64::from(b), u64::from(c)) >> 8) as u32
-    }
-
-    fn find(&self, key: [u32; 3]) -> Option<u32> {
-        self.table.find(Self::hash(key), |id| self.keys[id as usize] == key)
-    }
-
-    fn insert(&mut self, key: [u32; 3], what: &'static str) -> Result<u32> {
-        if let Some(id) = self.find(key) {
-            return Ok(id);
-        }
-        let id = new_id(self.keys.len(), what)?;
-        self.table.insert(Self::hash(key), id);
-        self.keys.push(key);
-        Ok(id)
-    }
-}
-
 /// A column subtree while the index is built.
 #[derive(Debug, Clone, Copy)]
 struct Column {
@@ -750,8 +733,9 @@ impl<'a> Builder<'a> {
     }
 
     /// Numbers the columns' subtrees by label and first tree.
-    fn number_subtrees(&mut self) -> Result<()> {
+    fn number_subtrees(&mut self, crew: &mut Crew<'_>) -> Result<()> {
         for tree in 0..self.columns.len() {
+            crew.pause()?;
             for &node in self.columns.nodes(tree) {
                 if self.number[node.index()] != NONE || !self.is_open(node) {
                     continue;
@@ -946,12 +930,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn build_pairs(&mut self) -> Result<()> {
+    fn build_pairs(&mut self, crew: &mut Crew<'_>) -> Result<()> {
         // Which two lists and gap each pair is of, in the order in which they are met
         // below.
         let mut met = Vec::new();
         let mut gap_keys = Keys::default();
         for lists in self.engine.arrivals.lists.iter() {
+            crew.pause()?;
             for (j, &to) in lists.iter().enumerate() {
                 for (i, &from) in lists[..j].iter().enumerate() {
                     let joined =
@@ -1003,7 +988,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn build_rows(&mut self) -> Result<()> {
+    fn build_rows(&mut self, crew: &mut Crew<'_>) -> Result<()> {
         // Row subtrees have numbers of their own: rows need not be columns.
         let mut row_number = vec![NONE; self.nodes.len()];
         // By group: children of all its members.
@@ -1013,6 +998,7 @@ impl<'a> Builder<'a> {
             group_edges[column.group as usize] += arity;
         }
         for tree in 0..self.rows.len() {
+            crew.pause()?;
             for (node, count) in self.rows.iter(tree) {
                 if !self.is_open(node) {
                     continue;
@@ -1228,8 +1214,10 @@ mod tests {
     impl Parameters {
         fn engine(&self, nodes: &Nodes, columns: &Bags, rows: Option<&Bags>) -> Engine {
             let Self { decay, mu, leaf_factor, max_children } = *self;
-            Engine::new(nodes, decay, mu, leaf_factor, max_children, columns, rows)
-                .unwrap()
+            let params = Params { decay, mu, leaf_factor, max_children };
+            let mut watch = || Ok(());
+            let crew = &mut Crew::alone(&mut watch);
+            Engine::new(nodes, params, columns, rows, crew).unwrap()
         }
     }
 

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use super::pairs::{Single, singles};
 use super::store::{Distinct, Finish, scale};
-use super::{Engine, Options, Report, Watch, WithEngine, self_kernels, with_engine};
-use crate::kernel::{Bags, Scaled};
+use super::{Engine, Index, Options, Report, Watch, WithEngine, self_kernels};
+use crate::kernel::Scaled;
 use crate::team::Team;
 use crate::{Error, Forest, Kernel, Result};
 
@@ -72,10 +72,11 @@ impl Rows {
         let kernel = kernel.validated()?;
         let trees = Distinct::new(x.roots());
         let n = trees.len();
-        let bags = Bags::new(x.nodes(), &trees.roots)?;
-        watch(0, n)?;
         // Rows that are the columns would be indexed for the lower triangle only.
-        let source = with_engine(&kernel, x.nodes(), &bags, Some(&bags), MakeSource)?;
+        let (columns, rows) = (&*trees.roots, Some(&*trees.roots));
+        let n_jobs = options.n_jobs;
+        let index = Index { kernel, nodes: x.nodes(), columns, rows, n_jobs };
+        let source = index.run(MakeSource, watch)?;
         watch(0, n)?;
         let mut rows = Self {
             source,
@@ -216,7 +217,11 @@ struct MakeSource;
 impl WithEngine for MakeSource {
     type Output = Box<dyn Source>;
 
-    fn call<E: Engine + Send + 'static>(self, engine: E) -> Result<Self::Output> {
+    fn call<E: Engine + Send + 'static>(
+        self,
+        engine: E,
+        _watch: &mut Watch<'_>,
+    ) -> Result<Self::Output> {
         Ok(Box::new(Pool { engine, free: Mutex::new(Vec::new()) }))
     }
 }

@@ -44,11 +44,20 @@
 //! | what the walks need in registers | 4.7 |
 //! | less memory touched per call (a page fault costs 2 µs) | 4.4 |
 //! | each list looked up once, subtrees numbered once | 4.2 |
+//! | stored past the caches ([`mirror`](super::mirror)) | 3.7 |
 //!
-//! Of these some 1.3 are the storing of both halves; in packed form it is 3.1 in all.
-//! Sorting the trees by structure, so that neighbours are alike and stretches of lists
-//! become vector loops, was not built: undoing the permutation scatters the mirrored
-//! half over the cache, which by estimate costs more than it saves.
+//! By samples of the last: storing 0.9, walks 0.8, counts 0.6, the index 0.6, page faults
+//! 0.3. Sorting the trees by structure, so that neighbours are alike and stretches of
+//! lists become vector loops, was not built: it could save a part of the 0.8, and undoing
+//! the permutation would scatter the mirrored half over the memory's pages, which costs
+//! more than that (a line at a time: 1.5 more, measured).
+//!
+//! Of the index, cutting the trees into a part per thread gains a third of the reading
+//! ([`Bags::by`]), but nothing where lists and rows are made: two threads that fill fresh
+//! memory wait for the system's page faults, and the merging takes what is left. Base and
+//! corrections at the same time gain a tenth. Lists found by a hash of production,
+//! position and child's production took a quarter longer than now. Vectors reserved in
+//! full made the index slower: large ones come as fresh pages.
 //!
 //! # Complexity
 //! A row takes time by the matches of (production, child, child's production) between
@@ -59,9 +68,10 @@ use std::collections::HashMap;
 
 use super::arrivals::{Arrivals, Revealed};
 use super::counts::{Counts, CountsScratch, Products, Tally, largest_square};
-use crate::intern::{IdTable, mix, new_id};
+use crate::intern::{Keys, new_id};
 use crate::kernel::{Bags, Number, Scaled};
-use crate::lists::{self, Filling, Lists};
+use crate::lists::{Filling, Lists};
+use crate::team::Crew;
 use crate::{NodeId, Nodes, ProductionId, Result};
 
 /// "No number": not among the columns, or a leaf.
@@ -196,8 +206,35 @@ impl Engine {
         leaf_weight: f64,
         columns: &Bags,
         rows: Option<&Bags>,
+        crew: &mut Crew<'_>,
     ) -> Result<Self> {
-        Builder::new(nodes, decay, columns)?.finish(leaf_weight, rows)
+        let mut builder = Builder::new(nodes, decay, columns)?;
+        builder.number_subtrees(crew)?;
+        // From here on base and corrections have nothing to do with each other.
+        let trees = std::mem::take(&mut builder.trees);
+        let group = std::mem::take(&mut builder.group);
+        let groups = std::mem::take(&mut builder.engine.arrivals.groups);
+        let n_groups = builder.engine.group_sizes.len();
+        let counting = Counting {
+            nodes,
+            columns,
+            rows,
+            trees: &trees,
+            groups: &groups.items,
+            group: &group,
+            n_groups,
+        };
+        let (mut engine, (base, leaves)) = crew.both(
+            |crew| builder.finish(&trees, &group, rows, crew),
+            || Ok((counting.base(decay)?, counting.leaves(leaf_weight)?)),
+        )?;
+        engine.arrivals.groups = groups;
+        if rows.is_none() {
+            engine.rows = trees;
+        }
+        engine.base = base;
+        engine.leaves = leaves;
+        Ok(engine)
     }
 }
 
@@ -537,6 +574,10 @@ struct Column {
     is_preterminal: bool,
 }
 
+const LISTS: &str = "child lists";
+const EDGES: &str = "edges";
+const PATTERNS: &str = "pairs of tree and pattern";
+
 struct Builder<'a> {
     nodes: &'a Nodes,
     columns: &'a Bags,
@@ -548,11 +589,10 @@ struct Builder<'a> {
     trees: Lists<(u32, u32)>,
     /// By production: its number among the columns'.
     group: Vec<u32>,
-    list_table: IdTable,
+    /// Lists by production, child's position and child's production.
+    list_keys: Vec<[u32; 3]>,
     /// Per tree: the patterns of its subtrees, with counts.
     column_patterns: Lists<(u32, u32)>,
-    /// Per list: its key (production, position and child's production as hashed).
-    list_keys: Vec<(u64, u32)>,
 }
 
 impl<'a> Builder<'a> {
@@ -582,7 +622,7 @@ impl<'a> Builder<'a> {
             },
             leaves: None,
         };
-        let mut builder = Self {
+        Ok(Self {
             nodes,
             columns,
             engine,
@@ -590,20 +630,15 @@ impl<'a> Builder<'a> {
             column: Vec::with_capacity(nodes.len()),
             trees: Lists::default(),
             group: vec![NONE; nodes.n_productions()],
-            list_table: IdTable::default(),
             list_keys: Vec::new(),
             column_patterns: Lists::default(),
-        };
-        builder.number_subtrees()?;
-        builder.collect_shared();
-        builder.build_lists()?;
-        builder.find_patterns()?;
-        Ok(builder)
+        })
     }
 
     /// Numbers the columns' subtrees by first tree, children first.
-    fn number_subtrees(&mut self) -> Result<()> {
+    fn number_subtrees(&mut self, crew: &mut Crew<'_>) -> Result<()> {
         for tree in 0..self.columns.len() {
+            crew.pause()?;
             for (node, count) in self.columns.iter(tree) {
                 let Some(production) = self.nodes.production(node) else { continue };
                 let known = self.number[node.index()];
@@ -645,9 +680,9 @@ impl<'a> Builder<'a> {
 
     /// Finds subtrees that stand more than once, and lists where. Preterminals are left
     /// out: no list has them.
-    fn collect_shared(&mut self) {
+    fn collect_shared(&mut self, trees: &Lists<(u32, u32)>) {
         let mut times = vec![0u32; self.column.len()];
-        for &(number, count) in &self.trees.items {
+        for &(number, count) in &trees.items {
             times[number as usize] += if count > 1 { 2 } else { 1 };
         }
         // From here on: the number among the shared, or NONE.
@@ -664,7 +699,7 @@ impl<'a> Builder<'a> {
         }
         let shared_of = times;
         let mut lists = Filling::new(lens, (NONE, 0));
-        for (tree, items) in self.trees.iter().enumerate() {
+        for (tree, items) in trees.iter().enumerate() {
             for &(number, count) in items {
                 let shared = shared_of[number as usize];
                 if shared != NONE {
@@ -675,69 +710,87 @@ impl<'a> Builder<'a> {
         self.engine.shared = lists.done();
     }
 
-    /// The id of a list; a new one on `insert`.
-    fn list(
-        &mut self,
-        group: u32,
-        position: usize,
-        child: u32,
-        insert: bool,
-    ) -> Result<u32> {
-        let key = (u64::from(group) << 32 | u64::from(child), position as u32);
-        // Two steps: one would let ascending children at ascending positions collide.
-        let hash = (mix(mix(1, key.0), u64::from(key.1)) >> 8) as u32;
-        if let Some(list) =
-            self.list_table.find(hash, |l| self.list_keys[l as usize] == key)
-        {
-            return Ok(list);
-        }
-        if !insert {
-            return Ok(NONE);
-        }
-        let list = new_id(self.list_keys.len(), "child lists")?;
-        self.list_table.insert(hash, list);
-        self.list_keys.push(key);
-        Ok(list)
-    }
-
-    fn build_lists(&mut self) -> Result<()> {
-        // The columns in the order of their numbers.
+    /// The columns in the order of their numbers.
+    fn order(&self) -> Vec<NodeId> {
         let mut order = vec![NodeId(0); self.column.len()];
         for (node, &number) in self.number.iter().enumerate() {
             if number != NONE {
                 order[number as usize] = NodeId(node as u32);
             }
         }
-        let mut children = Vec::new();
-        for (number, &node) in order.iter().enumerate() {
-            let group = self.column[number].group;
-            for (position, child) in self.nodes.children(node).iter().enumerate() {
-                let child = self.number[child.index()];
-                if child != NONE {
-                    let child_group = self.column[child as usize].group;
-                    let list = self.list(group, position, child_group, true)?;
-                    self.engine.arrivals.lists.push(list);
-                    children.push(child);
+        order
+    }
+
+    /// Lists by production, child's position and child's production: production by
+    /// production and position by position, so that neither a hash is needed nor memory
+    /// far away.
+    fn build_lists(&mut self, crew: &mut Crew<'_>) -> Result<()> {
+        let order = self.order();
+        let engine = &mut self.engine;
+        // The numbers of each column's children, NONE for leaves.
+        let mut children = Lists::default();
+        let mut lens = Vec::with_capacity(order.len());
+        for &node in &order {
+            crew.pause()?;
+            let numbers =
+                self.nodes.children(node).iter().map(|c| self.number[c.index()]);
+            children.extend(numbers);
+            let first = children.start(children.len());
+            let inner = children.items[first..].iter().filter(|&&c| c != NONE);
+            lens.push(inner.count() as u32);
+            children.close(EDGES)?;
+        }
+        let mut edges = Filling::new(lens, NONE);
+        let mut members = Filling::new(engine.group_sizes.clone(), 0);
+        for (number, column) in (0..).zip(&self.column) {
+            members.put(column.group, number);
+        }
+        let mut entries = Vec::new();
+        // By production of a child: its list, if it is not one of another position.
+        let mut list_of = vec![NONE; engine.group_sizes.len()];
+        for (group, members) in (0..).zip(members.done().iter()) {
+            crew.pause()?;
+            let arity = members.first().map_or(0, |&m| children.get(m as usize).len());
+            for position in 0..arity {
+                let first = self.list_keys.len();
+                let mut lens: Vec<u32> = Vec::new();
+                entries.clear();
+                for &member in members {
+                    let child = children.get(member as usize)[position];
+                    if child == NONE {
+                        continue;
+                    }
+                    let (child, column) =
+                        (self.column[child as usize], self.column[member as usize]);
+                    let list = &mut list_of[child.group as usize];
+                    // (Of an earlier position: below `first`.)
+                    if *list == NONE || (*list as usize) < first {
+                        *list = new_id(self.list_keys.len(), LISTS)?;
+                        self.list_keys.push([group, position as u32, child.group]);
+                        lens.push(0);
+                    }
+                    lens[*list as usize - first] += 1;
+                    edges.put(member, *list);
+                    let (u, child, slot) = (column.local, child.local, column.slot);
+                    entries.push((*list - first as u32, Entry { u, child, slot }));
                 }
-            }
-            self.engine.arrivals.lists.close("edges")?;
-        }
-        let edges = &self.engine.arrivals.lists;
-        let lens = lists::times(&edges.items, self.list_keys.len());
-        let mut lists = Filling::new(lens, Entry::default());
-        let mut children = children.into_iter();
-        for (column, edges) in self.column.iter().zip(edges.iter()) {
-            for (&list, child) in edges.iter().zip(&mut children) {
-                let child = self.column[child as usize].local;
-                lists.put(list, Entry { u: column.local, child, slot: column.slot });
+                let mut lists = Filling::new(lens, Entry::default());
+                for &(list, entry) in &entries {
+                    lists.put(list, entry);
+                }
+                engine.lists.append(lists.done(), EDGES)?;
             }
         }
-        self.engine.lists = lists.done();
+        engine.arrivals.lists = edges.done();
         Ok(())
     }
 
     /// Chooses lists of preterminal children that are long for their production.
-    fn find_patterns(&mut self) -> Result<()> {
+    fn find_patterns(
+        &mut self,
+        trees: &Lists<(u32, u32)>,
+        crew: &mut Crew<'_>,
+    ) -> Result<()> {
         let mut has_preterminal = vec![false; self.engine.group_sizes.len()];
         for column in self.column.iter().filter(|column| column.is_preterminal) {
             has_preterminal[column.group as usize] = true;
@@ -745,8 +798,8 @@ impl<'a> Builder<'a> {
         let engine = &mut self.engine;
         let patterns = &mut engine.patterns;
         patterns.of_list = vec![NONE; self.list_keys.len()];
-        for (list, &(key, _)) in self.list_keys.iter().enumerate() {
-            let (group, child_group) = ((key >> 32) as usize, key as u32 as usize);
+        for (list, &key) in self.list_keys.iter().enumerate() {
+            let [group, _, child_group] = key.map(|k| k as usize);
             let entries = engine.lists.get(list);
             let len = entries.len() as u32;
             let size = engine.group_sizes[group];
@@ -766,7 +819,8 @@ impl<'a> Builder<'a> {
         }
         // Every pattern that a column's subtree is in counts for its trees.
         let mut tally = Tally::new(patterns.lists.len());
-        for items in self.trees.iter() {
+        for items in trees.iter() {
+            crew.pause()?;
             for &(number, count) in items {
                 for &list in engine.arrivals.lists.get(number as usize) {
                     let pattern = patterns.of_list[list as usize];
@@ -776,162 +830,214 @@ impl<'a> Builder<'a> {
                 }
             }
             self.column_patterns.extend(tally.drain());
-            self.column_patterns.close("pairs of tree and pattern")?;
+            self.column_patterns.close(PATTERNS)?;
         }
         Ok(())
     }
 
-    fn finish(mut self, leaf_weight: f64, rows: Option<&Bags>) -> Result<Engine> {
-        match rows {
-            None => self.take_columns_as_rows()?,
-            Some(rows) => self.number_rows(rows)?,
+    /// All but what is counted.
+    fn finish(
+        mut self,
+        trees: &Lists<(u32, u32)>,
+        group: &[u32],
+        rows: Option<&Bags>,
+        crew: &mut Crew<'_>,
+    ) -> Result<Engine> {
+        self.collect_shared(trees);
+        self.build_lists(crew)?;
+        self.find_patterns(trees, crew)?;
+        if let Some(rows) = rows {
+            let rows = self.number_rows(group, rows, crew)?;
+            self.count_patterns(&rows, false)?;
+            self.engine.rows = rows;
+        } else {
+            self.take_columns_as_rows(crew)?;
+            self.count_patterns(trees, true)?;
         }
-        self.list_row_productions()?;
-        self.engine.largest_group =
-            self.engine.group_sizes.iter().copied().max().unwrap_or(0);
-        self.count_productions(rows.is_none())?;
-        if leaf_weight > 0.0 {
-            let rows = rows.unwrap_or(self.columns);
-            self.engine.leaves = Some(self.count_leaves(leaf_weight, rows)?);
-        }
+        let sizes = self.engine.group_sizes.iter().copied();
+        self.engine.largest_group = sizes.max().unwrap_or(0);
         Ok(self.engine)
     }
 
     /// Rows that are the columns: nodes have the columns' numbers.
-    fn take_columns_as_rows(&mut self) -> Result<()> {
-        let mut order = vec![NodeId(0); self.column.len()];
-        for (node, &number) in self.number.iter().enumerate() {
-            if number != NONE {
-                order[number as usize] = NodeId(node as u32);
-            }
-        }
+    fn take_columns_as_rows(&mut self, crew: &mut Crew<'_>) -> Result<()> {
+        let order = self.order();
+        let mut edges = Vec::with_capacity(self.engine.arrivals.lists.items.len());
+        let mut row_nodes = Vec::with_capacity(order.len());
         for (number, node) in order.into_iter().enumerate() {
-            self.add_row_node(node, self.column[number].group, None)?;
+            crew.pause()?;
+            let children = self.nodes.children(node).iter();
+            let children = children.map(|child| self.number[child.index()]);
+            let lists = self.engine.arrivals.lists.get(number);
+            let first = edges.len();
+            // Lists come in the order of the inner children.
+            let children = children.filter(|&child| child != NONE);
+            edges.extend(
+                lists.iter().zip(children).map(|(&list, child)| Edge { list, child }),
+            );
+            let own = &edges[first..];
+            let Column { group, is_preterminal, .. } = self.column[number];
+            let is_below = |child: u32| self.column[child as usize].is_preterminal;
+            let pattern = self.pattern_of(own, is_below);
+            let edges = edges.len() as u32;
+            row_nodes.push(RowNode { group, edges, pattern, is_preterminal });
         }
-        self.engine.rows = std::mem::take(&mut self.trees);
+        self.engine.edges = edges;
+        self.engine.row_nodes = row_nodes;
         Ok(())
     }
 
     /// Rows that are other trees: their nodes have numbers of their own.
-    fn number_rows(&mut self, rows: &Bags) -> Result<()> {
+    fn number_rows(
+        &mut self,
+        group: &[u32],
+        rows: &Bags,
+        crew: &mut Crew<'_>,
+    ) -> Result<Lists<(u32, u32)>> {
         let mut numbers = vec![NONE; self.nodes.len()];
+        let mut trees = Lists::default();
+        let mut lists = Keys::default();
+        for &key in &self.list_keys {
+            lists.insert(key, LISTS)?;
+        }
         for tree in 0..rows.len() {
+            crew.pause()?;
             for (node, count) in rows.iter(tree) {
                 let Some(production) = self.nodes.production(node) else { continue };
                 if numbers[node.index()] == NONE {
                     numbers[node.index()] = self.engine.row_nodes.len() as u32;
-                    self.add_row_node(
-                        node,
-                        self.group[production.index()],
-                        Some(&numbers),
-                    )?;
+                    self.add_row_node(node, production, group, &numbers, &lists)?;
                 }
-                self.engine.rows.push((numbers[node.index()], count));
+                trees.push((numbers[node.index()], count));
             }
-            self.engine.rows.close("subtrees")?;
+            trees.close("subtrees")?;
         }
-        Ok(())
-    }
-
-    /// What rows' trees have of productions and of patterns.
-    fn list_row_productions(&mut self) -> Result<()> {
-        let engine = &mut self.engine;
-        let mut tally = Tally::new(engine.group_sizes.len());
-        let (base, patterns) =
-            (&mut engine.base.rows, &mut engine.patterns.products.rows);
-        for items in engine.rows.iter() {
-            for &(number, count) in items {
-                let RowNode { group, pattern, .. } = engine.row_nodes[number as usize];
-                if pattern != NONE {
-                    patterns.push((pattern, count));
-                }
-                if group != NONE {
-                    tally.add(group, count);
-                }
-            }
-            base.extend(tally.drain());
-            base.close("productions")?;
-            patterns.close("patterns")?;
-        }
-        Ok(())
+        Ok(trees)
     }
 
     fn add_row_node(
         &mut self,
         node: NodeId,
-        group: u32,
-        row_number: Option<&Vec<u32>>,
+        production: ProductionId,
+        groups: &[u32],
+        numbers: &[u32],
+        lists: &Keys,
     ) -> Result<()> {
+        let group = groups[production.index()];
         let nodes = self.nodes;
         let first = self.engine.edges.len();
-        let (mut longest, mut pattern) = (0, NONE);
         for (position, child) in nodes.children(node).iter().enumerate() {
             let Some(production) = nodes.production(*child) else { continue };
-            let (number, list) = if let Some(numbers) = row_number {
-                let child_group = self.group[production.index()];
-                let list = if group == NONE || child_group == NONE {
-                    NONE
-                } else {
-                    self.list(group, position, child_group, false)?
-                };
-                (numbers[child.index()], list)
+            let child_group = groups[production.index()];
+            let list = if group == NONE || child_group == NONE {
+                NONE
             } else {
-                // The columns' nodes have the same numbers, and edges in the same order.
-                let list = self.engine.arrivals.lists.items[self.engine.edges.len()];
-                (self.number[child.index()], list)
+                let key = [group, position as u32, child_group];
+                lists.find(key).unwrap_or(NONE)
             };
-            self.engine.edges.push(Edge { list, child: number });
-            // The longest of the patterns that fit saves most.
-            let fits =
-                list != NONE && self.engine.row_nodes[number as usize].is_preterminal;
-            if fits && self.engine.patterns.of_list[list as usize] != NONE {
-                let len = self.engine.lists.get(list as usize).len();
-                if len > longest {
-                    (longest, pattern) =
-                        (len, self.engine.patterns.of_list[list as usize]);
-                }
-            }
+            self.engine.edges.push(Edge { list, child: numbers[child.index()] });
         }
-        self.engine.row_nodes.push(RowNode {
-            group,
-            edges: new_id(self.engine.edges.len(), "edges")?,
-            pattern,
-            is_preterminal: self.engine.edges.len() == first,
-        });
+        let own = &self.engine.edges[first..];
+        let row_nodes = &self.engine.row_nodes;
+        let pattern =
+            self.pattern_of(own, |child| row_nodes[child as usize].is_preterminal);
+        let is_preterminal = own.is_empty();
+        let edges = new_id(self.engine.edges.len(), EDGES)?;
+        self.engine.row_nodes.push(RowNode { group, edges, pattern, is_preterminal });
         Ok(())
     }
 
-    fn count_productions(&mut self, symmetric: bool) -> Result<()> {
+    /// Of the patterns that a row's node could start from the longest: it saves most.
+    fn pattern_of(&self, edges: &[Edge], is_preterminal: impl Fn(u32) -> bool) -> u32 {
+        let Engine { lists, patterns, .. } = &self.engine;
+        let (mut longest, mut best) = (0, NONE);
+        for &Edge { list, child } in edges {
+            if list == NONE || patterns.of_list[list as usize] == NONE {
+                continue;
+            }
+            let len = lists.get(list as usize).len();
+            if len > longest && is_preterminal(child) {
+                (longest, best) = (len, patterns.of_list[list as usize]);
+            }
+        }
+        best
+    }
+
+    /// What rows' trees have of patterns.
+    fn count_patterns(
+        &mut self,
+        rows: &Lists<(u32, u32)>,
+        symmetric: bool,
+    ) -> Result<()> {
+        let Engine { row_nodes, patterns, .. } = &mut self.engine;
+        let mut own = Lists::default();
+        for items in rows.iter() {
+            for &(number, count) in items {
+                let pattern = row_nodes[number as usize].pattern;
+                if pattern != NONE {
+                    own.push((pattern, count));
+                }
+            }
+            own.close(PATTERNS)?;
+        }
         // The squares of columns are known: those of rows matter if they are others.
-        let largest = |rows| if symmetric { 0.0 } else { largest_square(rows) };
-        let n = self.columns.len();
-        let n_groups = self.engine.group_sizes.len();
-        let tallied;
-        let base = &self.engine.base.rows;
-        let columns = if symmetric {
-            base
-        } else {
-            tallied = self.tally(self.columns)?;
-            &tallied
-        };
-        let of = |tree| columns.get(tree).iter().copied();
-        let counts = Counts::new(n_groups, of, n, largest(base))?;
-        self.engine.base.counts = counts;
-        let Patterns { lists, products, .. } = &mut self.engine.patterns;
+        let largest = if symmetric { 0.0 } else { largest_square(&own) };
         let of = |tree| self.column_patterns.get(tree).iter().copied();
-        products.counts = Counts::new(lists.len(), of, n, largest(&products.rows))?;
+        patterns.products.counts =
+            Counts::new(patterns.lists.len(), of, self.columns.len(), largest)?;
+        patterns.products.rows = own;
         Ok(())
+    }
+}
+
+/// What is counted in trees, whatever is below.
+struct Counting<'a> {
+    nodes: &'a Nodes,
+    columns: &'a Bags,
+    rows: Option<&'a Bags>,
+    /// Per column's tree: the numbers of its subtrees, with counts.
+    trees: &'a Lists<(u32, u32)>,
+    /// By number: the production's number among the columns'.
+    groups: &'a [u32],
+    /// By production: the same, or NONE.
+    group: &'a [u32],
+    n_groups: usize,
+}
+
+impl<'a> Counting<'a> {
+    /// Equal productions.
+    fn base(&self, decay: f64) -> Result<Products> {
+        let n = self.trees.len();
+        let group_of =
+            |&(number, count): &(u32, u32)| (self.groups[number as usize], count);
+        let columns =
+            self.tally(n, |tree| self.trees.get(tree).iter().map(group_of))?;
+        let of = |tree| columns.get(tree).iter().copied();
+        let Some(rows) = self.rows else {
+            // The squares of rows are known from the columns.
+            let counts = Counts::new(self.n_groups, of, n, 0.0)?;
+            return Ok(Products { weight: decay, rows: columns, counts });
+        };
+        let group_of = |(node, count)| {
+            let production = self.nodes.production(node)?;
+            Some((self.group[production.index()], count))
+        };
+        let rows =
+            self.tally(rows.len(), |tree| rows.iter(tree).filter_map(group_of))?;
+        Products::new(decay, self.n_groups, of, n, rows)
     }
 
     /// Productions of each tree with their counts.
-    fn tally(&self, trees: &Bags) -> Result<Lists<(u32, u32)>> {
-        let mut tally = Tally::new(self.engine.group_sizes.len());
+    fn tally<I: Iterator<Item = (u32, u32)>>(
+        &self,
+        n: usize,
+        trees: impl Fn(usize) -> I,
+    ) -> Result<Lists<(u32, u32)>> {
+        let mut tally = Tally::new(self.n_groups);
         let mut all = Lists::default();
-        for tree in 0..trees.len() {
-            for (node, count) in trees.iter(tree) {
-                if let Some(production) = self.nodes.production(node) {
-                    tally.add(self.group[production.index()], count);
-                }
+        for tree in 0..n {
+            for (group, count) in trees(tree).filter(|&(group, _)| group != NONE) {
+                tally.add(group, count);
             }
             all.extend(tally.drain());
             all.close("productions")?;
@@ -939,19 +1045,24 @@ impl<'a> Builder<'a> {
         Ok(all)
     }
 
-    fn count_leaves<'b>(&'b self, weight: f64, rows: &'b Bags) -> Result<Products> {
-        let n = self.nodes.labels().len();
+    /// Equal leaves, where they count.
+    fn leaves(&self, weight: f64) -> Result<Option<Products>> {
+        if weight == 0.0 {
+            return Ok(None);
+        }
         let nodes = self.nodes;
-        let of = |trees: &'b Bags, tree: usize| {
+        let of = |trees: &'a Bags, tree: usize| {
             let leaves = trees.iter(tree).filter(|(node, _)| nodes.is_leaf(*node));
             leaves.map(|(node, count)| (nodes.label(node).0, count))
         };
+        let rows = self.rows.unwrap_or(self.columns);
         let mut own = Lists::default();
         for tree in 0..rows.len() {
             own.extend(of(rows, tree));
             own.close("leaves")?;
         }
         let columns = |tree| of(self.columns, tree);
-        Products::new(weight, n, columns, self.columns.len(), own)
+        let n = nodes.labels().len();
+        Products::new(weight, n, columns, self.columns.len(), own).map(Some)
     }
 }

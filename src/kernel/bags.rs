@@ -4,7 +4,10 @@
 //! read as its distinct subtrees, each with the number of times it stands there.
 
 use crate::intern::new_id;
+use crate::team::{Crew, Pause};
 use crate::{Error, NodeId, Nodes, Result};
+
+const WHAT: &str = "distinct subtrees, tree by tree";
 
 /// The distinct subtrees of each of some trees, children before parents, with counts.
 #[derive(Debug)]
@@ -20,11 +23,38 @@ impl Bags {
     /// # Errors
     /// [`Error::Capacity`] if a subtree stands 2^32 times in one tree.
     pub(crate) fn new(store: &Nodes, roots: &[NodeId]) -> Result<Self> {
+        Self::read(store, roots, &mut || Ok(()))
+    }
+
+    /// The same by several threads.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and what the crew's watch returns.
+    pub(crate) fn by(
+        store: &Nodes,
+        roots: &[NodeId],
+        crew: &mut Crew<'_>,
+    ) -> Result<Self> {
+        let read = |part, pause: &mut Pause<'_>| Self::read(store, &roots[part], pause);
+        let mut parts = crew.parts(roots.len(), read)?.into_iter();
+        let Some(mut bags) = parts.next() else { return Self::new(store, &[]) };
+        for part in parts {
+            let start = bags.nodes.len();
+            new_id(start + part.nodes.len(), WHAT)?;
+            bags.nodes.extend(part.nodes);
+            bags.counts.extend(part.counts);
+            bags.starts.extend(part.starts[1..].iter().map(|at| start as u32 + at));
+        }
+        Ok(bags)
+    }
+
+    fn read(store: &Nodes, roots: &[NodeId], pause: &mut Pause<'_>) -> Result<Self> {
         let mut bags = Self { starts: vec![0], nodes: Vec::new(), counts: Vec::new() };
         // Counts of the tree at hand; zero again after it.
         let mut count =
             vec![0u32; roots.iter().map(|r| r.index() + 1).max().unwrap_or(0)];
         for &root in roots {
+            pause()?;
             let start = bags.nodes.len();
             bags.nodes.push(root);
             count[root.index()] = 1;
@@ -67,8 +97,7 @@ impl Bags {
                 let (what, limit) = ("nodes in one tree", u64::from(u32::MAX));
                 return Err(Error::Capacity { what, limit });
             }
-            bags.starts
-                .push(new_id(bags.nodes.len(), "distinct subtrees, tree by tree")?);
+            bags.starts.push(new_id(bags.nodes.len(), WHAT)?);
         }
         Ok(bags)
     }
