@@ -9,7 +9,7 @@ array([[1.584, 0.96 ],
        [0.96 , 1.584]])
 """
 
-from treekernel_rs import datasets
+from treekernel_rs import datasets, readers
 from treekernel_rs._core import Forest, KernelRows, ParseError, Tree, __version__
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.kernels import (
@@ -31,4 +31,5 @@ __all__ = [
     "Tree",
     "__version__",
     "datasets",
+    "readers",
 ]

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "Encoder",
     "Forest",
+    "ForestBuilder",
     "Kernel",
     "KernelRows",
     "ParseError",
@@ -32,6 +33,8 @@ class ParseError(ValueError):
     offset: int
     expected: str
     got: str
+    open: tuple[int, int] | None
+    file: str | None
 
 @final
 class Forest:
@@ -70,6 +73,13 @@ class Forest:
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: Any, /) -> Self: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
+
+@final
+class ForestBuilder:
+    def __new__(cls) -> Self: ...
+    def extend(self, items: Iterable[str | bytes]) -> None: ...
+    def finish(self) -> Forest: ...
+    def __len__(self) -> int: ...
 
 @final
 class Tree:
