@@ -28,6 +28,7 @@ from treekernel_rs.readers._source import (
     Trees,
     TreeStore,
     error,
+    found,
     lines,
     text_of,
 )
@@ -358,8 +359,7 @@ class _Reader:
             number = float(value) if _NUMBER.fullmatch(value) else math.nan
             if not math.isfinite(number):
                 expected = "a number, as the label has a colon"
-                got = repr(value.decode(errors="replace"))
-                raise error(self.file, line, at, expected, got)
+                raise error(self.file, line, at, expected, found(value))
             property_ = text_of(self.file, line, word.start(), at - 1)
             values = table.values.setdefault(property_, [])
             if len(values) > n:

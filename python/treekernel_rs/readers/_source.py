@@ -96,6 +96,7 @@ def error(
 
     `got` is what stands there unless given, `opened` the byte of an open bracket.
     """
+    at = min(at, len(line.text.rstrip(b"\r\n")))
     column = len(line.text[:at].decode(errors="replace")) + 1
     if got is None:
         got = found(line.text[at:])
@@ -116,7 +117,7 @@ def error(
 
 
 def found(rest: bytes) -> str:
-    """Name what stands at the beginning of `rest`, shortened."""
+    """Name what stands at the beginning of `rest`, shortened, as the parser does."""
     marker = re.match(rb"\|[^|\s]{0,20}\|", rest)
     if marker:
         return repr(marker.group().decode(errors="replace"))
@@ -125,7 +126,7 @@ def found(rest: bytes) -> str:
     word = re.match(rb"[^\s()]*", rest)
     text = word.group().decode(errors="replace") if word else ""
     if text:
-        return repr(text[:20]) + ("..." if len(text) > 20 else "")
+        return f'"{text[:20]}"' + ("..." if len(text) > 20 else "")
     return "a blank" if rest.strip() else "the end of the line"
 
 
@@ -169,7 +170,9 @@ class Trees:
 
     def pad(self, n_trees: int) -> None:
         """Append null trees up to `n_trees`."""
-        missing = n_trees - len(self)
+        missing = n_trees - len(self._null)
+        if missing <= 0:
+            return
         self._texts += [NULL_TREE] * missing
         self._places += [_NOWHERE] * missing
         self._null += b"\1" * missing
