@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray1};
-use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PySlice, PyString, PyTuple};
@@ -425,6 +425,18 @@ impl Tree {
             text.push_str("...");
         }
         format!("<Tree {text}>")
+    }
+
+    /// The picture that a notebook shows: `draw(tree)`. None where a tree is too large
+    /// for one, for a display must not fail.
+    fn _repr_svg_<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = slf.py();
+        let draw = py.import("treekernel_rs.drawing")?.getattr("draw")?;
+        match draw.call1((slf,)) {
+            Ok(picture) => Ok(Some(picture.getattr("svg")?)),
+            Err(error) if error.is_instance_of::<PyValueError>(py) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> Py<PyAny> {
