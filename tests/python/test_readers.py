@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import treekernel_rs as tk
@@ -191,6 +191,8 @@ def test_examples_with_different_numbers_of_trees_and_vectors_are_filled_up(tmp_
         [{}, {}, {2: 1.0}, {}],
     ]
     assert [rows.shape for rows in data.vectors] == [(4, 3), (4, 3)]
+    assert data.n_trees.tolist() == [0, 2, 1, 0]
+    assert data.n_vectors.tolist() == [0, 1, 2, 1]
     assert tk.readers.svmlight_tk(path, n_features=9).vectors[0].shape == (4, 9)
 
 
@@ -340,6 +342,81 @@ def test_what_is_written_is_read(tmp_path_factory, drawn):
 def show(tree) -> str:
     label, children = tree
     return f"({label}{''.join(' ' + show(child) for child in children)})"
+
+
+PIECES = [
+    *(b"1 ", b"-2.5", b" ", b"\t", b"\n", b"|BT|", b"|ET|", b"|BV|", b"|EV|", b"1:1 "),
+    *(
+        b"7:.5",
+        b"(A b)",
+        b"(",
+        b")",
+        b"A",
+        b"(S (A a)(B b))",
+        b"\\",
+        b"\\e",
+        b"|",
+        b":",
+    ),
+    *(b"|BT:n|", b"|BS|", b"|ES|", b"|BDV|", b"|EDV|", b"|BSQ|", b"|ESQ|", b"(x) "),
+    *(b"|<|", b"|,|", b"|>|", b"a:1 ", b"\xc3\xa9", b"\xff", b"\xef\xbb\xbf", b"\r\n"),
+    *(b"(-NONE- *)", b"-LRB-", b"NP-1", b"(ROOT ", b"9" * 30 + b":1", b"1e999"),
+]
+pieces = st.lists(st.sampled_from(PIECES), max_size=25).map(b"".join)
+
+
+@st.composite
+def nearly_files(draw):
+    """Draw a file of one of the formats with something cut out or put in."""
+    lines = [*SVMLIGHT, *KLP.splitlines(), *TREEBANK.splitlines()]
+    chosen = draw(st.lists(st.sampled_from(lines), min_size=1, max_size=4))
+    text = "".join(line.rstrip("\n") + "\n" for line in chosen).encode()
+    start = draw(st.integers(0, len(text)))
+    end = draw(st.integers(start, min(start + 5, len(text))))
+    return text[:start] + draw(st.just(b"") | st.sampled_from(PIECES)) + text[end:]
+
+
+def is_in(error: tk.ParseError, text: bytes) -> bool:
+    """Whether line and column are those of the offset."""
+    before = text[: error.offset]
+    start = before.rfind(b"\n") + 1
+    line = before[start:].removeprefix(b"" if start else b"\xef\xbb\xbf")
+    column = len(line.decode(errors="replace")) + 1
+    there = error.offset <= len(text)
+    return there and place(error)[:2] == (before.count(b"\n") + 1, column)
+
+
+@settings(max_examples=300)
+@given(text=pieces | nearly_files())
+@example(text=b"\xef\xbb\xbf(A b)\n(")
+@example(text=b"\xef\xbb\xbf(")
+@example(text=b"\xef\xbb\xbf x")
+def test_any_file_is_read_or_refused_with_a_place_in_it(tmp_path_factory, text):
+    path = write(tmp_path_factory.mktemp("any"), text)
+    everything = {"strip_functions": True, "drop_traces": True, "unescape": True}
+    n = len(text.removeprefix(b"\xef\xbb\xbf").rstrip().splitlines())
+    for read, options in [
+        (readers.svmlight_tk, {}),
+        (readers.klp, {}),
+        (readers.penn, {}),
+        (readers.penn, {**everything, "root": ""}),
+        (readers.penn, {**everything, "root": "ROOT"}),
+    ]:
+        outcome = read_or_error(read, path, options)
+        if isinstance(outcome, tk.ParseError):
+            assert is_in(outcome, text)
+            assert outcome.file == str(path)
+        elif read is not readers.penn:
+            forests = outcome.forests
+            forests = [*forests.values()] if isinstance(forests, dict) else forests
+            assert {len(outcome), *map(len, forests)} == {n}
+
+
+def read_or_error(read, path, options):
+    try:
+        return read(path, **options)
+    except tk.ParseError as error:
+        return error
 
 
 # --- The null tree ------------------------------------------------------------------

@@ -103,7 +103,7 @@ def penn(
     try:
         forest = Forest.from_brackets(text)
     except ParseError as raised:
-        raise _in_file(path, raised) from None
+        raise _in_file(path, raised, bom=text.startswith(BOM)) from None
     if max_depth is not None:
         for number, tree in enumerate(forest):
             depth = tree.depth
@@ -243,11 +243,27 @@ def _unescaped(word: str) -> str:
     return _BRACKETS.get(word) or word.replace("\\/", "/").replace("\\*", "*")
 
 
-def _in_file(path: PathLike, raised: ParseError) -> ParseError:
+def _in_file(path: PathLike, raised: ParseError, *, bom: bool) -> ParseError:
+    """Name the file in an error; a byte-order mark is no column of its first line."""
+
+    def column(line: int, column: int) -> int:
+        return column - (bom and line == 1)
+
     file = os.fspath(path)
-    new = ParseError(f"{file}, {raised}")
+    message = (
+        f"{file}, tree {raised.tree}, line {raised.line}, column "
+        f"{column(raised.line, raised.column)} (byte {raised.offset}): expected "
+        f"{raised.expected}, got {raised.got}"
+    )
+    opened = raised.open and (raised.open[0], column(*raised.open))
+    if opened is not None:
+        message += (
+            f"; the bracket opened at line {opened[0]}, column {opened[1]} is open"
+        )
+    new = ParseError(message)
     vars(new).update(vars(raised))
-    new.file = file
+    new.file, new.open = file, opened
+    new.column = column(raised.line, raised.column)
     return new
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from array import array
 from dataclasses import dataclass
 from operator import ge
 from typing import TYPE_CHECKING
@@ -63,12 +64,16 @@ class SvmLightData:
     vectors : list of SparseRows
         ``vectors[j]`` holds the vector at position ``j`` of every example; an example
         without one has an empty row. Feature ``k`` of the file is column ``k - 1``.
+    n_trees, n_vectors : ndarray of int64, shape (n_examples,)
+        How many trees and vectors each example has, empty ones included.
     """
 
     labels: NDArray[np.float64]
     forests: list[Forest]
     empty: list[NDArray[np.bool_]]
     vectors: list[SparseRows]
+    n_trees: NDArray[np.int64]
+    n_vectors: NDArray[np.int64]
 
     def __len__(self) -> int:
         """Count the examples."""
@@ -149,7 +154,8 @@ class _Reader:
         self.file = os.fspath(path)
         self.limit = limit
         self.store = TreeStore(path)
-        self.labels: list[float] = []
+        self.labels = array("d")
+        self.n_trees, self.n_vectors = array("q"), array("q")
         self.trees: list[Trees] = []
         self.rows: list[Rows] = []
 
@@ -159,12 +165,15 @@ class _Reader:
         label = _LABEL.match(text, start)
         if label is None:
             raise error(self.file, line, start, "a label, which is a number")
-        at = self.forest(line, label.end()) if b"|BT|" in text else label.end()
-        self.vectors(line, at)
+        at, n_trees = label.end(), 0
+        if b"|BT|" in text:
+            at, n_trees = self.forest(line, at)
+        self.n_vectors.append(self.vectors(line, at))
+        self.n_trees.append(n_trees)
         self.labels.append(float(label.group()))
 
-    def forest(self, line: Line, at: int) -> int:
-        """Read the trees from byte `at` on; return where the vectors begin."""
+    def forest(self, line: Line, at: int) -> tuple[int, int]:
+        """Read the trees from byte `at` on; return where they end, and their number."""
         text = line.text
         first = _FIRST_TREE.match(text, at)
         if first is None:
@@ -183,16 +192,17 @@ class _Reader:
             trees = self.trees[position]
             trees.pad(len(self.labels))
             trees.add(line, start, end if stop < 0 else stop)
-            if stop < 0:
-                return end + 4
             position += 1
+            if stop < 0:
+                return end + 4, position
             start = stop + 4
 
-    def vectors(self, line: Line, at: int) -> None:
+    def vectors(self, line: Line, at: int) -> int:
+        """Read the vectors from byte `at` on; return their number."""
         text = line.text
         at = _end_of_blanks(text, at)
         if at == len(text):
-            return
+            return 0
         end = text.find(b"|EV|", at)
         if end < 0:
             end = len(text)
@@ -208,9 +218,9 @@ class _Reader:
             rows = self.rows[position]
             rows.pad(len(self.labels))
             rows.add(*self.vector(line, at, end if stop < 0 else stop))
-            if stop < 0:
-                return
             position += 1
+            if stop < 0:
+                return position
             at = stop + 4
 
     def vector(self, line: Line, start: int, end: int) -> tuple[list[int], list[float]]:
@@ -282,6 +292,8 @@ class _Reader:
             forests=[trees.forest() for trees in self.trees],
             empty=[trees.null for trees in self.trees],
             vectors=[rows.done(width) for rows in self.rows],
+            n_trees=np.array(self.n_trees, dtype=np.int64),
+            n_vectors=np.array(self.n_vectors, dtype=np.int64),
         )
 
 
