@@ -204,7 +204,6 @@ def _boxes(
     sizes = [1] * len(labels)
     for node in range(len(labels) - 1, 0, -1):
         sizes[parents[node]] += sizes[node]
-    sums = None if weights is None else np.concatenate(([0.0], np.cumsum(weights)))
 
     def box(node: int, depth: int) -> _Box:
         label = names[ends[labels[node]] : ends[labels[node] + 1]].decode()
@@ -217,8 +216,10 @@ def _boxes(
     def fold(start: int, end: int, depth: int) -> _Box:
         count = f"{end - start:,} node{'s' * (end - start != 1)}"
         weight, title = None, f"{count} not drawn"
-        if sums is not None:
-            weight = float(sums[end] - sums[start])
+        if weights is not None:
+            # Beyond what a float holds, the largest one has the right colour.
+            with np.errstate(over="ignore", invalid="ignore"):
+                weight = float(np.nan_to_num(weights[start:end].sum()))
             title += f", sum of weights {_signed(weight)}"
         return _Box(f"\u22ef {count}", title, weight, depth, folded=True)
 
@@ -387,14 +388,14 @@ def _node(box: _Box, scale: float | None) -> str:
 
 def _legend(y: float, scale: float) -> list[str]:
     """Draw the scale: a bar of colours with its ends and its middle named."""
-    stops = [
-        f'<stop offset="{k / 6:.3f}" stop-color="{_hex(colour)}"/>'
-        for k, colour in enumerate(_COLOURS)
-    ]
-    # The id is the same in all pictures, and so is what it names.
-    bar = (
-        f'<rect x="{_MARGIN}" y="{y}" width="{_LEGEND_WIDTH}" height="10" rx="3" '
-        f'fill="url(#treekernel-weights)" stroke="{_LINE}"/>'
+    # Strips, not a gradient: gradients are named, names are a page's, and one in a part
+    # of the page that is hidden hides the others.
+    n_strips = 36
+    strip = _LEGEND_WIDTH / n_strips
+    bar = "".join(
+        f'<rect x="{_MARGIN + k * strip:g}" y="{y:g}" width="{strip:g}" height="10" '
+        f'fill="{_colour(2 * k / (n_strips - 1) - 1)}"/>'
+        for k in range(n_strips)
     )
     names = []
     ends = [(0.0, "start", f"{-scale:.3g}"), (1.0, "end", f"{scale:+.3g}")]
@@ -405,15 +406,8 @@ def _legend(y: float, scale: float) -> list[str]:
             f'<text x="{_MARGIN + at * _LEGEND_WIDTH:.0f}" y="{y + 24}" '
             f'font-size="11" fill="{_LINE}" text-anchor="{anchor}">{text}</text>'
         )
-    gradient = (
-        f'<linearGradient id="treekernel-weights">{"".join(stops)}</linearGradient>'
-    )
-    return [
-        f"<defs>{gradient}</defs>",
-        f"<g><title>weights</title>{bar}",
-        *names,
-        "</g>",
-    ]
+    opening = '<g shape-rendering="crispEdges"><title>weights</title>'
+    return [opening + bar, *names, "</g>"]
 
 
 def _colour(value: float) -> str:

@@ -254,6 +254,8 @@ def test_a_feature_above_n_features_is_refused(tmp_path):
     assert place(caught.value) == (2, 7, 12)
     with pytest.raises(ValueError, match="n_features must be None or at least 0"):
         tk.readers.svmlight_tk(path, n_features=-1)
+    with pytest.raises(TypeError, match="float"):
+        tk.readers.svmlight_tk(path, n_features=6.0)
 
 
 @pytest.mark.parametrize(
@@ -509,6 +511,8 @@ def test_features_of_the_training_set_are_the_columns_of_the_test_set(tmp_path):
     data = tk.readers.klp(test, features=train.features)
     assert data.features == {"w": ["x", "y", "z"], "v": ["q"]}
     assert rows_of(data.vectors["w"]) == [{1: 5.0, 2: 3.0}]
+    with pytest.raises(ValueError, match="got 'x' twice"):
+        tk.readers.klp(test, features={"w": ["x", "y", "x"]})
 
 
 def test_pairs_nest_and_their_members_are_tables_of_their_own(tmp_path):

@@ -11,7 +11,6 @@ their own, with a row for every line.
 
 from __future__ import annotations
 
-import enum
 import math
 import os
 import re
@@ -193,7 +192,12 @@ class _Features:
 
     def __init__(self, known: Iterable[str] | None) -> None:
         self.grows = known is None
-        self.column = {name: at for at, name in enumerate(known or ())}
+        self.column: dict[str, int] = {}
+        for name in known or ():
+            if name in self.column:
+                msg = f"features must differ from one another, got {name!r} twice"
+                raise ValueError(msg)
+            self.column[name] = len(self.column)
 
     def of(self, name: str) -> int | None:
         column = self.column.get(name)
@@ -280,13 +284,6 @@ class _Table:
         )
 
 
-class _Open(enum.Enum):
-    """Which member of a pair is being read."""
-
-    LEFT = "'|,|' after the first member of the pair"
-    RIGHT = "'|>|' after the second member of the pair"
-
-
 class _Reader:
     def __init__(
         self, path: PathLike, features: Mapping[str, Iterable[str]] | None
@@ -304,7 +301,8 @@ class _Reader:
         text = line.text
         table = top
         at = self.labels(line, 0, table)
-        pairs: list[tuple[_Table, _Open]] = []
+        # Pairs that are open, with their second member while the first is being read.
+        pairs: list[tuple[_Table, _Table | None]] = []
         while True:
             # Behind the labels of an example.
             if text.startswith(b"|<|", at):
@@ -313,25 +311,27 @@ class _Reader:
                     raise error(self.file, line, at, expected)
                 if table.members is None:
                     table.members = _Table(self), _Table(self)
-                pairs.append((table, _Open.LEFT))
-                table = table.members[0]
+                left, right = table.members
+                pairs.append((table, right))
+                table = left
                 at = self.labels(line, at + 3, table)
                 continue
             at = self.representations(line, at, table, at_least=1)
             # Behind a complete example: close the pairs that end here.
             while pairs:
-                pair, member = pairs[-1]
-                marker = b"|,|" if member is _Open.LEFT else b"|>|"
+                pair, second = pairs.pop()
+                marker, member = (b"|,|", "first") if second else (b"|>|", "second")
                 if not text.startswith(marker, at):
-                    expected = f"{member.value}, or a representation as in '|BT|'"
+                    expected = (
+                        f"'{marker.decode()}' after the {member} member of the pair, or "
+                        "a representation as in '|BT|'"
+                    )
                     raise error(self.file, line, at, expected)
-                if member is _Open.LEFT:
-                    pairs[-1] = pair, _Open.RIGHT
-                    assert pair.members is not None
-                    table = pair.members[1]
+                if second:
+                    pairs.append((pair, None))
+                    table = second
                     at = self.labels(line, at + 3, table)
                     break
-                pairs.pop()
                 table = pair
                 at = self.representations(line, at + 3, table, at_least=0)
             else:

@@ -14,7 +14,7 @@ import os
 import re
 from array import array
 from dataclasses import dataclass
-from operator import ge
+from operator import ge, index
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -135,7 +135,7 @@ def svmlight_tk(path: PathLike, *, n_features: int | None = None) -> SvmLightDat
     stand in a label. After ``|ET|``, ``|BV| 1:1`` is an empty vector and then a second
     one, as the C program reads it. Comments and ``qid:`` are not part of the format.
     """
-    if n_features is not None and n_features < 0:
+    if n_features is not None and index(n_features) < 0:
         msg = f"n_features must be None or at least 0, got {n_features}"
         raise ValueError(msg)
     reader = _Reader(path, _LARGEST if n_features is None else n_features)
@@ -229,7 +229,7 @@ class _Reader:
         if match is not None and match.end() == len(text):
             flat = text.replace(b":", b" ").split()
             try:
-                indices = [int(index) - 1 for index in flat[::2]]
+                indices = [int(digits) - 1 for digits in flat[::2]]
                 values = [float(value) for value in flat[1::2]]
             except ValueError:  # more digits than Python converts
                 return self.one_by_one(line, start, end)
@@ -263,14 +263,14 @@ class _Reader:
             if (len(digits), digits) > (len(limit), limit):
                 expected = f"a feature index of at most {self.limit}"
                 raise error(self.file, line, at, expected)
-            index = int(digits) - 1
-            if indices and index <= indices[-1]:
+            column = int(digits) - 1
+            if indices and column <= indices[-1]:
                 expected = f"a feature index above {indices[-1] + 1}, the one before"
                 raise error(self.file, line, at, expected)
             value = float(pair.group(2))
             if not np.isfinite(value):
                 raise error(self.file, line, pair.start(2), "a number below 1.8e308")
-            indices.append(index)
+            indices.append(column)
             values.append(value)
             at = _end_of_blanks(text, pair.end())
         return indices, values
