@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -327,6 +328,14 @@ def test_what_is_written_is_read(tmp_path_factory, drawn):
         lines.append(f"{value!r} {forest}{ends}{body}\n")
     data = tk.readers.svmlight_tk(write(folder, "".join(lines)))
 
+    again = folder / "again.gz"
+    tk.readers.write_svmlight_tk(again, data.labels, data.forests, data.vectors)
+    width = data.vectors[0].shape[1] if data.vectors else None
+    twin = tk.readers.svmlight_tk(again, n_features=width)
+    assert twin.labels.tolist() == data.labels.tolist()
+    assert twin.forests == data.forests
+    assert list(map(rows_of, twin.vectors)) == list(map(rows_of, data.vectors))
+
     assert data.labels.tolist() == [value for value, _, _ in examples]
     assert len(data.forests) == max((len(t) for _, t, _ in examples), default=0)
     null = ("", [])
@@ -419,6 +428,42 @@ def read_or_error(read, path, options):
         return read(path, **options)
     except tk.ParseError as error:
         return error
+
+
+def test_scipy_matrices_are_written_whatever_the_order_of_their_indices(tmp_path):
+    matrix = scipy.sparse.csr_matrix(
+        (np.array([1.0, 2.0, 3.5]), np.array([4, 0, 2]), np.array([0, 2, 3]))
+    )
+    path = tmp_path / "plain.dat"
+    tk.readers.write_svmlight_tk(path, [0.1, -1], vectors=matrix)
+    assert path.read_text() == "0.1 1:2 5:1 |EV|\n-1 3:3.5 |EV|\n"
+
+
+@pytest.mark.parametrize(
+    ("labels", "trees", "vectors", "message"),
+    [
+        ([1], [("A", [])] * 2, [], r"forests\[0\] has 2 examples, labels 1"),
+        ([[1]], [("A", [])], [], "one dimension"),
+        ([np.nan], [("A", [])], [], "finite"),
+        ([1], [("A", ["b c"])], [], "label 'b c' cannot be written"),
+        ([1], [("A", ["("])], [], r"label '\(' cannot be written"),
+        ([1], [("A", ["x|ET|"])], [], "cannot be written"),
+        ([1], [("A", [""])], [], "tree 0: an empty label cannot be written"),
+        ([1], [("A\\", [""])], [], "tree 0: an empty label cannot be written"),
+        ([1, 2], [("A", [])] * 2, [[0, 1]], r"vectors\[0\] has 1 examples, labels 2"),
+    ],
+)
+def test_what_the_format_cannot_hold_is_not_written(
+    tmp_path, labels, trees, vectors, message
+):
+    rows = [
+        tk.readers.SparseRows(np.array(p), np.zeros(1, int), np.ones(1), (1, 1))
+        for p in vectors
+    ]
+    path = tmp_path / "never"
+    with pytest.raises(ValueError, match=message):
+        tk.readers.write_svmlight_tk(path, labels, tk.Forest.from_trees(trees), rows)
+    assert not path.exists()
 
 
 # --- The null tree ------------------------------------------------------------------
