@@ -100,6 +100,12 @@ def test_bytes_that_are_not_utf8_have_a_place(tmp_path, name):
     assert place(caught.value) == (2, column, len(good) + column)
 
 
+def test_an_error_in_text_that_is_no_file_names_none():
+    with pytest.raises(tk.ParseError) as caught:
+        tk.Forest.from_brackets("(A\n (b")
+    assert (caught.value.file, caught.value.open) == (None, (2, 2))
+
+
 @each_reader
 def test_an_error_pickles_with_its_attributes(tmp_path, name):
     path = write(tmp_path, GOOD[name].replace(")", ""))
