@@ -9,9 +9,10 @@ array([[1.584, 0.96 ],
        [0.96 , 1.584]])
 """
 
-from treekernel_rs import datasets
+from treekernel_rs import datasets, readers
 from treekernel_rs._core import Forest, KernelRows, ParseError, Tree, __version__
 from treekernel_rs.distributed import DistributedTrees
+from treekernel_rs.drawing import Drawing, draw, draw_gram
 from treekernel_rs.kernels import (
     ElasticTreeKernel,
     PartialTreeKernel,
@@ -21,6 +22,7 @@ from treekernel_rs.kernels import (
 
 __all__ = [
     "DistributedTrees",
+    "Drawing",
     "ElasticTreeKernel",
     "Forest",
     "KernelRows",
@@ -31,4 +33,7 @@ __all__ = [
     "Tree",
     "__version__",
     "datasets",
+    "draw",
+    "draw_gram",
+    "readers",
 ]

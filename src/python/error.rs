@@ -25,6 +25,10 @@ offset : int
     The same place in bytes of UTF-8, from 0.
 expected, got : str
     What would have been right there, and what stands there.
+open : tuple of int or None
+    Line and column of the innermost bracket that is still open.
+file : str or None
+    The file, where one was read: then line, column and offset count within it.
 
 Examples
 --------
@@ -49,7 +53,9 @@ impl From<Error> for PyErr {
                     value.setattr("column", parse.column)?;
                     value.setattr("offset", parse.offset)?;
                     value.setattr("expected", parse.expected)?;
-                    value.setattr("got", &parse.got)
+                    value.setattr("got", &parse.got)?;
+                    value.setattr("open", parse.open)?;
+                    value.setattr("file", py.None())
                 });
                 set.err().unwrap_or(raised)
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray1};
-use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PySlice, PyString, PyTuple};
@@ -100,33 +100,8 @@ impl Forest {
             })?;
             return Ok(Self(forest));
         }
-        let mut texts = Vec::with_capacity(lines.len().unwrap_or(0));
-        for (tree, item) in lines.try_iter()?.enumerate() {
-            let item = item?;
-            texts.push(Text::of(&item, Some(tree))?.ok_or_else(|| {
-                let got = type_name(&item);
-                PyTypeError::new_err(format!(
-                    "tree {tree}: expected str or bytes, got {got}; for trees that are \
-                     objects use Forest.from_trees"
-                ))
-            })?);
-        }
-        interruptible(lines.py(), &Progress::none(), |watch| {
-            let mut items = Vec::with_capacity(texts.len());
-            for (tree, text) in texts.iter().enumerate() {
-                match text.as_str(Some(tree)) {
-                    Ok(text) => items.push(text),
-                    Err(error) => {
-                        // An item before it may be wrong as well, and comes first.
-                        forest.push_bracket_items(items, || watch(0, 0))?;
-                        return Err(error);
-                    }
-                }
-            }
-            forest.push_bracket_items(items, || watch(0, 0))?;
-            forest.shrink_to_fit();
-            Ok(())
-        })?;
+        push_items(&mut forest, lines)?;
+        forest.shrink_to_fit();
         Ok(Self(forest))
     }
 
@@ -452,6 +427,18 @@ impl Tree {
         format!("<Tree {text}>")
     }
 
+    /// The picture that a notebook shows: `draw(tree)`. None where a tree is too large
+    /// for one, for a display must not fail.
+    fn _repr_svg_<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = slf.py();
+        let draw = py.import("treekernel_rs.drawing")?.getattr("draw")?;
+        match draw.call1((slf,)) {
+            Ok(picture) => Ok(Some(picture.getattr("svg")?)),
+            Err(error) if error.is_instance_of::<PyValueError>(py) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> Py<PyAny> {
         match other.cast::<Self>() {
             Ok(other) => {
@@ -522,6 +509,64 @@ impl TreeIterator {
         let root = *forest.roots().get(self.next)?;
         self.next += 1;
         Some(Tree { nodes: Arc::clone(forest.nodes()), root })
+    }
+}
+
+/// Appends one tree per item; a failed call leaves the forest as it was.
+fn push_items(forest: &mut crate::Forest, items: &Bound<'_, PyAny>) -> PyResult<()> {
+    let mut texts = Vec::with_capacity(items.len().unwrap_or(0));
+    for (tree, item) in items.try_iter()?.enumerate() {
+        let item = item?;
+        texts.push(Text::of(&item, Some(tree))?.ok_or_else(|| {
+            let got = type_name(&item);
+            PyTypeError::new_err(format!(
+                "tree {tree}: expected str or bytes, got {got}; for trees that are \
+                 objects use Forest.from_trees"
+            ))
+        })?);
+    }
+    interruptible(items.py(), &Progress::none(), |watch| {
+        let mut items = Vec::with_capacity(texts.len());
+        for (tree, text) in texts.iter().enumerate() {
+            match text.as_str(Some(tree)) {
+                Ok(text) => items.push(text),
+                Err(error) => {
+                    // An item before it may be wrong as well, and comes first. What is
+                    // right of them must not stay.
+                    forest.clone().push_bracket_items(items, || watch(0, 0))?;
+                    return Err(error);
+                }
+            }
+        }
+        forest.push_bracket_items(items, || watch(0, 0))
+    })
+}
+
+/// A forest that grows by pieces, for readers that do not hold a file's whole text.
+#[pyclass(module = "treekernel_rs._core", name = "ForestBuilder")]
+pub(super) struct ForestBuilder(crate::Forest);
+
+#[pymethods]
+impl ForestBuilder {
+    #[new]
+    fn new() -> Self {
+        Self(crate::Forest::default())
+    }
+
+    /// Append one tree per item. A failed call leaves the forest as it was.
+    fn extend(&mut self, items: &Bound<'_, PyAny>) -> PyResult<()> {
+        push_items(&mut self.0, items)
+    }
+
+    /// Hand over the forest; the builder is empty again.
+    fn finish(&mut self) -> Forest {
+        let mut forest = std::mem::take(&mut self.0);
+        forest.shrink_to_fit();
+        Forest(forest)
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
     }
 }
 

@@ -20,7 +20,7 @@ mod _core {
     #[pymodule_export]
     use super::error::ParseError;
     #[pymodule_export]
-    use super::forest::{Forest, Tree, TreeIterator};
+    use super::forest::{Forest, ForestBuilder, Tree, TreeIterator};
     #[pymodule_export]
     use super::kernel::{Kernel, KernelRows, as_forest};
 

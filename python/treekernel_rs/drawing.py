@@ -1,0 +1,584 @@
+"""Pictures: trees as SVG, coloured by weights, and kernel matrices.
+
+A tree is laid out tidily (Reingold & Tilford 1981): all nodes of a level stand on one
+line, parents stand in the middle above their children, and two neighbouring subtrees are
+moved together until their outlines touch. The outlines, lists of positions per level, are
+merged from the shallower one, so the layout is linear in the nodes; nothing recurses.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import unicodedata
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+
+from treekernel_rs._core import Forest, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Drawing", "draw", "draw_gram"]
+
+_FONT_SIZE = 13
+_FONT = "system-ui, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif"
+_BOX_HEIGHT = 22
+_LEVEL = 50  # from one line of nodes to the next
+_GAP = 8  # between two boxes of a line
+_PADDING = 7  # between a box and its text
+_MARGIN = 10
+_LEGEND_WIDTH = 180
+_LONGEST = 24  # characters of a label that are shown
+
+# The arrays of a tree of this size take some hundred megabytes; nobody reads its picture.
+_MOST_NODES = 10_000_000
+
+# Boxes have a ground of their own and lines are in the middle between black and white:
+# so the picture can be read on light and on dark pages.
+_DARK, _LIGHT = "#000000", "#ffffff"  # one has a contrast of 4.5 to any ground
+_LINE = "#8b949e"
+_INNER_FILL, _LEAF_FILL = "#dde3ea", "#f6f8fa"
+
+# Blue below 0, red above; of equal lightness on both sides (ColorBrewer's RdBu).
+_COLOURS = np.array(
+    [
+        (33, 102, 172),
+        (67, 147, 195),
+        (146, 197, 222),
+        (247, 247, 247),
+        (244, 165, 130),
+        (214, 96, 77),
+        (178, 24, 43),
+    ]
+)
+
+
+@dataclass(frozen=True, repr=False, slots=True)
+class Drawing:
+    """A picture as SVG: notebooks show it, `str` is its text, `save` writes it.
+
+    Attributes
+    ----------
+    svg : str
+        The picture.
+    width, height : float
+        Its size in pixels.
+    """
+
+    svg: str
+    width: float
+    height: float
+
+    def __repr__(self) -> str:
+        """Say how large it is."""
+        return f"<Drawing: {self.width:.0f} x {self.height:.0f} pixels>"
+
+    def __str__(self) -> str:
+        """Return the SVG text."""
+        return self.svg
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the SVG text to a file."""
+        Path(path).write_text(self.svg, encoding="utf-8")
+
+
+def draw(
+    tree: Tree | str | object,
+    weights: ArrayLike | None = None,
+    *,
+    scale: float | None = None,
+    max_nodes: int = 300,
+) -> Drawing:
+    """Draw a tree, coloured by a weight per node.
+
+    Parameters
+    ----------
+    tree : Tree, str or object as in Forest.from_trees
+        The tree.
+    weights : array_like of float, optional
+        One number per node, in preorder: red above 0, blue below, the stronger the
+        farther from 0. Hovering over a node shows its number.
+    scale : float, optional
+        The weight with the strongest colour, the largest absolute weight by default.
+        With one scale, the colours of several trees compare.
+    max_nodes : int, default 300
+        The most nodes to draw, level by level from the root; the rest is folded into
+        boxes that tell how many nodes they stand for, coloured by the sum of their
+        weights.
+
+    Returns
+    -------
+    Drawing
+
+    Raises
+    ------
+    ValueError
+        If there is not one finite weight per node, a number is out of range, or the tree
+        has more than 10,000,000 nodes.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> tk.draw("(S (NP dogs) (VP bark))")
+    <Drawing: 122 x 142 pixels>
+    >>> picture = tk.draw("(S (NP dogs) (VP bark))", [0.1, 0.5, 0, -0.2, 0])
+    >>> str(picture)[:4]
+    '<svg'
+    """
+    one = _one_tree(tree)
+    if max_nodes < 1:
+        msg = f"max_nodes must be at least 1, got {max_nodes}"
+        raise ValueError(msg)
+    if scale is not None and not (math.isfinite(scale) and scale > 0):
+        msg = f"scale must be a finite number above 0, got {scale}"
+        raise ValueError(msg)
+    n_nodes = one.n_nodes
+    if n_nodes > _MOST_NODES:
+        msg = (
+            f"the tree has {n_nodes:,} nodes, and pictures are made of trees of at most "
+            f"{_MOST_NODES:,}: draw a subtree (tree.children)"
+        )
+        raise ValueError(msg)
+    values = None if weights is None else _checked(weights, n_nodes)
+    boxes = _boxes(one, values, max_nodes)
+    _lay_out(boxes)
+    if values is not None and scale is None:
+        scale = float(np.abs(values).max())
+    return _svg(boxes, n_nodes, scale if values is not None else None)
+
+
+def _one_tree(tree: Tree | str | object) -> Tree:
+    if isinstance(tree, Tree):
+        return tree
+    if isinstance(tree, Forest):
+        msg = "expected one tree, got a Forest; draw(forest[i])"
+        raise TypeError(msg)
+    if isinstance(tree, str | bytes):
+        return Forest.from_brackets([tree])[0]
+    return Forest.from_trees([tree])[0]
+
+
+def _checked(weights: ArrayLike, n_nodes: int) -> NDArray[np.float64]:
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (n_nodes,):
+        msg = f"weights must have shape ({n_nodes},), one per node, got {values.shape}"
+        raise ValueError(msg)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        msg = f"weights must be finite, got {values[wrong[0]]} at node {wrong[0]}"
+        raise ValueError(msg)
+    return values
+
+
+@dataclass(slots=True)
+class _Box:
+    """A node of the picture: one of the tree, or some that are folded."""
+
+    text: str
+    title: str
+    weight: float | None
+    depth: int
+    folded: bool = False
+    children: list[int] = field(default_factory=list)
+    width: float = 0.0
+    x: float = 0.0  # of the middle; while laying out, relative to the parent
+
+
+def _boxes(
+    tree: Tree, weights: NDArray[np.float64] | None, max_nodes: int
+) -> list[_Box]:
+    """Choose what to draw, level by level; parents come before their children."""
+    arrays = Forest.from_trees([tree]).to_arrays()
+    names, ends = arrays["names"].tobytes(), arrays["name_offsets"].tolist()
+    labels, parents = arrays["labels"].tolist(), arrays["parents"].tolist()
+    sizes = [1] * len(labels)
+    for node in range(len(labels) - 1, 0, -1):
+        sizes[parents[node]] += sizes[node]
+
+    def box(node: int, depth: int) -> _Box:
+        label = names[ends[labels[node]] : ends[labels[node] + 1]].decode()
+        weight = None if weights is None else float(weights[node])
+        title = f"{_printable(label) or 'empty label'} (node {node})"
+        if weight is not None:
+            title += f": {_signed(weight)}"
+        return _Box(_shown(label), title, weight, depth)
+
+    def fold(start: int, end: int, depth: int) -> _Box:
+        count = f"{end - start:,} node{'s' * (end - start != 1)}"
+        weight, title = None, f"{count} not drawn"
+        if weights is not None:
+            # Beyond what a float holds, the largest one has the right colour.
+            with np.errstate(over="ignore", invalid="ignore"):
+                weight = float(np.nan_to_num(weights[start:end].sum()))
+            title += f", sum of weights {_signed(weight)}"
+        return _Box(f"\u22ef {count}", title, weight, depth, folded=True)
+
+    boxes = [box(0, 0)]
+    nodes = [0]
+    folds: list[tuple[int, int, int]] = []
+    for at, node in enumerate(nodes):  # grows while it is gone through
+        child, end = node + 1, node + sizes[node]
+        # What is left is folded, unless it is one node: a fold takes as much room.
+        while child < end and (len(nodes) < max_nodes or end - child == 1):
+            boxes[at].children.append(len(boxes))
+            boxes.append(box(child, boxes[at].depth + 1))
+            nodes.append(child)
+            child += sizes[child]
+        if child < end:
+            folds.append((at, child, end))
+    for at, start, end in folds:
+        boxes[at].children.append(len(boxes))
+        boxes.append(fold(start, end, boxes[at].depth + 1))
+    return boxes
+
+
+class _Outline:
+    """How far a subtree reaches to both sides, per level, the deepest level first.
+
+    Positions are relative to the subtree's root; `shift` is to be added to all.
+    """
+
+    __slots__ = ("left", "right", "shift")
+
+    def __init__(self, left: list[float], right: list[float], shift: float) -> None:
+        self.left, self.right, self.shift = left, right, shift
+
+    def copy(self, *, mirrored: bool = False) -> _Outline:
+        if not mirrored:
+            return _Outline(self.left[:], self.right[:], self.shift)
+        return _Outline([-r for r in self.right], [-x for x in self.left], -self.shift)
+
+    def distance(self, other: _Outline) -> float:
+        """Return how far right of this one another must stand, to keep clear of it."""
+        levels = min(len(self.left), len(other.left))
+        overlap = max(
+            self.right[-level] - other.left[-level] for level in range(1, levels + 1)
+        )
+        return overlap + self.shift - other.shift + _GAP
+
+    def join(self, other: _Outline, at: float) -> _Outline:
+        """Return the outline of both, the other one's root at `at`; use up both.
+
+        The deeper one is kept, and changed on the levels of the shallower one.
+        """
+        other.shift += at
+        shift = other.shift - self.shift
+        if len(other.left) <= len(self.left):
+            for level in range(1, len(other.left) + 1):
+                self.right[-level] = other.right[-level] + shift
+            return self
+        for level in range(1, len(self.left) + 1):
+            other.left[-level] = self.left[-level] - shift
+        return other
+
+
+def _pack(outlines: list[_Outline]) -> list[float]:
+    """Place subtrees side by side, each as far to the left as it goes."""
+    positions = [0.0]
+    outline = outlines[0]
+    for other in outlines[1:]:
+        positions.append(outline.distance(other))
+        outline = outline.join(other, positions[-1])
+    return positions
+
+
+def _places(outlines: list[_Outline]) -> list[float]:
+    """Place subtrees side by side: the mean of packing to the left and to the right.
+
+    Packed to the left only, a small subtree leans on its left neighbour. That two
+    subtrees keep clear is a linear inequality, so the mean keeps clear if both do.
+    """
+    if len(outlines) < 3:
+        return _pack([o.copy() for o in outlines])
+    left = _pack([o.copy() for o in outlines])
+    mirrored = _pack([o.copy(mirrored=True) for o in reversed(outlines)])
+    right = [left[-1] - x for x in reversed(mirrored)]
+    return [(a + b) / 2 for a, b in zip(left, right, strict=True)]
+
+
+def _lay_out(boxes: list[_Box]) -> None:
+    """Set the middles of all boxes."""
+    outlines: list[_Outline | None] = [None] * len(boxes)
+    for at in range(len(boxes) - 1, -1, -1):
+        box = boxes[at]
+        box.width = _text_width(box.text) + 2 * _PADDING
+        below = [o for c in box.children if (o := outlines[c]) is not None]
+        outline = _Outline([], [], 0.0)
+        if below:
+            places = _places(below) if len(below) > 1 else [0.0]
+            middle = (places[0] + places[-1]) / 2
+            outline = below[0]
+            for other, place in zip(below[1:], places[1:], strict=True):
+                outline = outline.join(other, place)
+            outline.shift -= middle
+            for child, place in zip(box.children, places, strict=True):
+                boxes[child].x = place - middle
+                outlines[child] = None
+        outline.left.append(-box.width / 2 - outline.shift)
+        outline.right.append(box.width / 2 - outline.shift)
+        outlines[at] = outline
+    for box in boxes:
+        for child in box.children:
+            boxes[child].x += box.x
+    leftmost = min(box.x - box.width / 2 for box in boxes)
+    for box in boxes:
+        box.x += _MARGIN - leftmost
+
+
+def _svg(boxes: list[_Box], n_nodes: int, scale: float | None) -> Drawing:
+    width = max(box.x + box.width / 2 for box in boxes) + _MARGIN
+    height = max(box.depth for box in boxes) * _LEVEL + _BOX_HEIGHT + 2.0 * _MARGIN
+    legend: list[str] = []
+    if scale is not None:
+        legend = _legend(height, scale)
+        width = max(width, _LEGEND_WIDTH + 2 * _MARGIN)
+        height += 44
+    about = f"Tree of {n_nodes:,} node{'s' * (n_nodes != 1)}"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" '
+        f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+        f'aria-label={quoteattr(about)} font-family="{_FONT}" '
+        f'font-size="{_FONT_SIZE}" text-anchor="middle">',
+        f'<g fill="none" stroke="{_LINE}" stroke-width="1.3">',
+    ]
+    for box in boxes:
+        bottom = _MARGIN + box.depth * _LEVEL + _BOX_HEIGHT
+        top = bottom + _LEVEL - _BOX_HEIGHT
+        half = (bottom + top) / 2
+        for child in box.children:
+            to = boxes[child].x
+            parts.append(
+                f'<path d="M{box.x:.1f} {bottom}C{box.x:.1f} {half} {to:.1f} {half} '
+                f'{to:.1f} {top}"/>'
+            )
+    parts.append("</g>")
+    parts += [_node(box, scale) for box in boxes]
+    parts += legend
+    parts.append("</svg>")
+    return Drawing("\n".join(parts), round(width), round(height))
+
+
+def _node(box: _Box, scale: float | None) -> str:
+    fill = _INNER_FILL if box.children else _LEAF_FILL
+    if scale is not None and box.weight is not None:
+        fill = _colour(box.weight / scale if scale > 0 else 0.0)
+    # A leaf has a square box, an inner node a round one, so that `(A A)` can be told
+    # from `(A (A))` by more than the place.
+    corner = 3 if not box.children else _BOX_HEIGHT / 2
+    dashes = ' stroke-dasharray="3 2"' if box.folded else ""
+    y = _MARGIN + box.depth * _LEVEL
+    return (
+        f"<g><title>{escape(box.title)}</title>"
+        f'<rect x="{box.x - box.width / 2:.1f}" y="{y}" width="{box.width:.1f}" '
+        f'height="{_BOX_HEIGHT}" rx="{corner}" fill="{fill}" stroke="{_LINE}"{dashes}/>'
+        f'<text x="{box.x:.1f}" y="{y + _BOX_HEIGHT / 2 + 0.35 * _FONT_SIZE:.1f}" '
+        f'fill="{_ink(fill)}">{escape(box.text)}</text></g>'
+    )
+
+
+def _legend(y: float, scale: float) -> list[str]:
+    """Draw the scale: a bar of colours with its ends and its middle named."""
+    # Strips, not a gradient: gradients are named, names are a page's, and one in a part
+    # of the page that is hidden hides the others.
+    n_strips = 36
+    strip = _LEGEND_WIDTH / n_strips
+    bar = "".join(
+        f'<rect x="{_MARGIN + k * strip:g}" y="{y:g}" width="{strip:g}" height="10" '
+        f'fill="{_colour(2 * k / (n_strips - 1) - 1)}"/>'
+        for k in range(n_strips)
+    )
+    names = []
+    ends = [(0.0, "start", f"{-scale:.3g}"), (1.0, "end", f"{scale:+.3g}")]
+    for at, anchor, text in (
+        [*ends, (0.5, "middle", "0")] if scale > 0 else [(0.5, "middle", "0")]
+    ):
+        names.append(
+            f'<text x="{_MARGIN + at * _LEGEND_WIDTH:.0f}" y="{y + 24}" '
+            f'font-size="11" fill="{_LINE}" text-anchor="{anchor}">{text}</text>'
+        )
+    opening = '<g shape-rendering="crispEdges"><title>weights</title>'
+    return [opening + bar, *names, "</g>"]
+
+
+def _colour(value: float) -> str:
+    """Return the colour of a weight from -1 to 1; beyond, that of the end."""
+    at = (min(max(value, -1.0), 1.0) + 1) / 2 * (len(_COLOURS) - 1)
+    low = min(int(at), len(_COLOURS) - 2)
+    mixed = _COLOURS[low] + (at - low) * (_COLOURS[low + 1] - _COLOURS[low])
+    return _hex(np.rint(mixed).astype(int))
+
+
+def _hex(colour: NDArray[np.int64]) -> str:
+    return "#" + "".join(f"{channel:02x}" for channel in colour.tolist())
+
+
+def _ink(fill: str) -> str:
+    """Return the colour of text that reads best on a ground (WCAG's contrast)."""
+
+    def luminance(colour: str) -> float:
+        channels = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [
+            c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+            for c in channels
+        ]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    def contrast(ink: str) -> float:
+        low, high = sorted((luminance(ink), luminance(fill)))
+        return (high + 0.05) / (low + 0.05)
+
+    return max((_DARK, _LIGHT), key=contrast)
+
+
+def _signed(weight: float) -> str:
+    return f"{weight:+.6g}" if weight else "0"
+
+
+def _printable(text: str) -> str:
+    """Replace what XML cannot hold or what would not be seen, by pictures of it."""
+    return "".join(
+        chr(0x2400 + ord(c))
+        if ord(c) < 0x20
+        else "\ufffd"
+        if ord(c) in (0x7F, 0xFFFE, 0xFFFF) or 0x80 <= ord(c) < 0xA0
+        else c
+        for c in text
+    )
+
+
+def _shown(label: str) -> str:
+    """Return a label as it stands in its box."""
+    if not label:
+        return "\u2205"
+    text = _printable(label)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "\u2026"
+
+
+# Widths in ems, at least those of DejaVu Sans, which is wider than its like: fonts differ
+# from machine to machine, and a box that is somewhat too wide does no harm.
+_WIDTHS = {
+    **dict.fromkeys("ijl|'.,:;!`", 0.36),
+    **dict.fromkeys('ftrI()[]{}/\\ "-', 0.46),
+    **dict.fromkeys("mwMW@%\u2014\u2026\u22ef", 1.0),
+    **dict.fromkeys("#+<=>~^&OQGNDHU\u2205", 0.86),
+}
+
+
+def _text_width(text: str) -> float:
+    ems = 0.0
+    for char in text:
+        if char in _WIDTHS:
+            ems += _WIDTHS[char]
+        elif unicodedata.combining(char):
+            continue
+        elif unicodedata.east_asian_width(char) in "WF":
+            ems += 1.1
+        elif char.isascii():
+            ems += 0.74 if char.isupper() else 0.66
+        else:
+            ems += 0.9
+    return ems * _FONT_SIZE
+
+
+def draw_gram(
+    matrix: ArrayLike,
+    labels: Sequence[object] | NDArray[Any] | None = None,
+    *,
+    group: bool = True,
+    ax: Any = None,
+) -> Any:
+    """Draw a kernel matrix as a picture, with matplotlib.
+
+    Parameters
+    ----------
+    matrix : array_like, shape (n, m)
+        The kernels, as in ``k(X)`` or ``k(X, Y)``.
+    labels : sequence, optional
+        The class of every row, for a square matrix. Classes are named at the axes and
+        lines are drawn between them.
+    group : bool, default True
+        Bring rows and columns of a class together, the classes sorted by name and rows
+        of a class in their order. Without it, runs of equal labels are named.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed; it comes with the extra ``viz``.
+    ValueError
+        If the matrix is not one of finite numbers, or labels do not fit it.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> X = ["(S (A a))", "(S (B b))", "(S (A a) (B b))"]
+    >>> ax = tk.draw_gram(tk.SubsetTreeKernel(normalize=True)(X), ["x", "y", "x"])
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['x', 'y']
+    """
+    values = np.asarray(matrix, dtype=np.float64)
+    if values.ndim != 2 or not values.size:
+        msg = f"matrix must have two dimensions and an entry, got shape {values.shape}"
+        raise ValueError(msg)
+    low, high = float(values.min()), float(values.max())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        msg = "matrix must hold finite numbers only"
+        raise ValueError(msg)
+    names = None
+    if labels is not None:
+        names = [str(label) for label in labels]
+        if values.shape != (len(names), len(names)):
+            msg = (
+                "labels need a square matrix with a row for each: got "
+                f"{len(names)} labels and shape {values.shape}"
+            )
+            raise ValueError(msg)
+        if group:
+            order = sorted(range(len(names)), key=names.__getitem__)
+            names = [names[k] for k in order]
+            values = values[np.ix_(order, order)]
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as missing:
+        msg = "draw_gram needs matplotlib: pip install 'treekernel_rs[viz]'"
+        raise ImportError(msg) from missing
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained")
+    if low < 0:
+        end = max(-low, high)
+        image = ax.imshow(values, cmap="RdBu_r", vmin=-end, vmax=end)
+    else:
+        image = ax.imshow(values, cmap="viridis", vmin=0.0, vmax=high or 1.0)
+    ax.figure.colorbar(image, ax=ax, label="kernel")
+    if names is not None:
+        starts = [k for k in range(len(names)) if k == 0 or names[k] != names[k - 1]]
+        ends = [*starts[1:], len(names)]
+        middles = [(a + b - 1) / 2 for a, b in zip(starts, ends, strict=True)]
+        runs = [names[k] for k in starts]
+        # Side by side, some sixty characters fit below a picture of the usual size.
+        crowded = any(
+            (middles[k] - middles[k - 1]) * 60
+            < len(names) * (len(runs[k - 1]) + len(runs[k]) + 4) / 2
+            for k in range(1, len(runs))
+        )
+        ax.set_yticks(middles, runs)
+        ax.set_xticks(middles, runs, rotation=90 if crowded else 0)
+        for start in starts[1:]:
+            ax.axhline(start - 0.5, color="white", linewidth=0.8)
+            ax.axvline(start - 0.5, color="white", linewidth=0.8)
+    return ax
