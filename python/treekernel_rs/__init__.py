@@ -9,6 +9,8 @@ array([[1.584, 0.96 ],
        [0.96 , 1.584]])
 """
 
+from typing import TYPE_CHECKING, Any
+
 from treekernel_rs import datasets
 from treekernel_rs._core import Forest, KernelRows, ParseError, Tree, __version__
 from treekernel_rs.distributed import DistributedTrees
@@ -18,6 +20,15 @@ from treekernel_rs.kernels import (
     SubsetTreeKernel,
     SubtreeKernel,
 )
+
+if TYPE_CHECKING:
+    from treekernel_rs.estimators import (
+        DistributedTreeEncoder as DistributedTreeEncoder,
+    )
+    from treekernel_rs.estimators import TreeGram as TreeGram
+
+# Not in __all__: they need scikit-learn, and `import *` should not.
+_ESTIMATORS = ("DistributedTreeEncoder", "TreeGram")
 
 __all__ = [
     "DistributedTrees",
@@ -32,3 +43,17 @@ __all__ = [
     "__version__",
     "datasets",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators when they are asked for."""
+    if name in _ESTIMATORS:
+        from treekernel_rs import estimators
+
+        return getattr(estimators, name)
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ESTIMATORS})

@@ -318,6 +318,19 @@ impl Forest {
         (starts.into_pyarray(py), ids.into_pyarray(py))
     }
 
+    /// The number of trees, as a tuple of one, as arrays have it: whoever asks an object
+    /// for its shape before it indexes it by an array (scikit-learn) gets a forest back.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> tk.Forest.from_brackets("(S (A a) (B b)) (x)").shape
+    /// (2,)
+    #[getter]
+    fn shape(&self) -> (usize,) {
+        (self.0.len(),)
+    }
+
     fn __len__(&self) -> usize {
         self.0.len()
     }
