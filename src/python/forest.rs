@@ -583,6 +583,12 @@ pub(super) enum Index {
 
 impl Index {
     pub(super) fn of(index: &Bound<'_, PyAny>, len: usize) -> PyResult<Self> {
+        // `forest[rows, ...]`, as code for arrays of any dimension writes it.
+        let unpacked = match index.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>() {
+            Ok((rows, rest)) if rest.is(index.py().Ellipsis()) => Some(rows),
+            _ => None,
+        };
+        let index = unpacked.as_ref().unwrap_or(index);
         if let Ok(slice) = index.cast::<PySlice>() {
             let range = slice.indices(len.cast_signed())?;
             let at =
