@@ -11,6 +11,12 @@ array([[1.584, 0.96 ],
 
 from treekernel_rs import datasets
 from treekernel_rs._core import Forest, KernelRows, ParseError, Tree, __version__
+from treekernel_rs.dag import (
+    DagModel,
+    Perceptron,
+    PolynomialKernel,
+    one_vs_one_dual_coef,
+)
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.kernels import (
     ElasticTreeKernel,
@@ -20,15 +26,19 @@ from treekernel_rs.kernels import (
 )
 
 __all__ = [
+    "DagModel",
     "DistributedTrees",
     "ElasticTreeKernel",
     "Forest",
     "KernelRows",
     "ParseError",
     "PartialTreeKernel",
+    "Perceptron",
+    "PolynomialKernel",
     "SubsetTreeKernel",
     "SubtreeKernel",
     "Tree",
     "__version__",
     "datasets",
+    "one_vs_one_dual_coef",
 ]
