@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from treekernel_rs import datasets
 from treekernel_rs._core import Forest, KernelRows, ParseError, Tree, __version__
+from treekernel_rs.dag import (
+    DagModel,
+    Perceptron,
+    PolynomialKernel,
+    one_vs_one_dual_coef,
+)
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.kernels import (
     ElasticTreeKernel,
@@ -31,17 +37,21 @@ if TYPE_CHECKING:
 _ESTIMATORS = ("DistributedTreeEncoder", "TreeGram")
 
 __all__ = [
+    "DagModel",
     "DistributedTrees",
     "ElasticTreeKernel",
     "Forest",
     "KernelRows",
     "ParseError",
     "PartialTreeKernel",
+    "Perceptron",
+    "PolynomialKernel",
     "SubsetTreeKernel",
     "SubtreeKernel",
     "Tree",
     "__version__",
     "datasets",
+    "one_vs_one_dual_coef",
 ]
 
 
