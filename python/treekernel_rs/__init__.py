@@ -32,9 +32,11 @@ if TYPE_CHECKING:
         DistributedTreeEncoder as DistributedTreeEncoder,
     )
     from treekernel_rs.estimators import TreeGram as TreeGram
+    from treekernel_rs.estimators import TreePerceptron as TreePerceptron
+    from treekernel_rs.estimators import TreeSVC as TreeSVC
 
 # Not in __all__: they need scikit-learn, and `import *` should not.
-_ESTIMATORS = ("DistributedTreeEncoder", "TreeGram")
+_ESTIMATORS = ("DistributedTreeEncoder", "TreeGram", "TreePerceptron", "TreeSVC")
 
 __all__ = [
     "DagModel",

@@ -15,20 +15,28 @@ Needs scikit-learn: ``pip install 'treekernel_rs[sklearn]'``.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import combinations
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from treekernel_rs._core import Forest, as_forest
+from treekernel_rs.dag import DagModel, Perceptron, one_vs_one_dual_coef
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.kernels import SubsetTreeKernel, TreeKernel
 
 try:
     from sklearn.base import (
         BaseEstimator,
+        ClassifierMixin,
         ClassNamePrefixFeaturesOutMixin,
         TransformerMixin,
     )
+    from sklearn.svm import SVC
+    from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+    from sklearn.utils.class_weight import compute_sample_weight
+    from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted
 except ImportError as error:
     # Raised by `tk.TreeGram`, not by `import treekernel_rs`.
@@ -39,7 +47,7 @@ except ImportError as error:
     raise ImportError(msg, name=error.name) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
@@ -47,7 +55,7 @@ if TYPE_CHECKING:
 
     TreesX = Forest | Iterable[str | bytes] | Iterable[Tree]
 
-__all__ = ["DistributedTreeEncoder", "TreeGram"]
+__all__ = ["DistributedTreeEncoder", "TreeGram", "TreePerceptron", "TreeSVC"]
 
 #: Kernels are immutable, so that one can be everybody's default.
 _SST = SubsetTreeKernel(0.4)
@@ -56,7 +64,7 @@ _SST = SubsetTreeKernel(0.4)
 _LONGEST_KEPT = 1 << 22
 
 
-class _TreeEstimator(BaseEstimator):  # type: ignore[misc, unused-ignore]
+class _TreeEstimator(BaseEstimator):
     """What estimators over trees have in common."""
 
     kernel: TreeKernel
@@ -97,7 +105,7 @@ class _TreeEstimator(BaseEstimator):  # type: ignore[misc, unused-ignore]
 class _TreeTransformer(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    _TreeEstimator,  # type: ignore[misc, unused-ignore]
+    _TreeEstimator,
 ):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -340,6 +348,413 @@ class DistributedTreeEncoder(_TreeTransformer):
         return self.encoder_.n_components
 
 
+class TreeSVC(ClassifierMixin, _TreeEstimator):
+    """A support vector classifier over trees that predicts without kernel rows.
+
+    Training is scikit-learn's `SVC` on the Gram matrix. Its decision functions are
+    weighted sums over the support vectors, ``sum_i alpha_i k(x_i, x) + b``, and those are
+    put into one `DagModel`: subtrees that support vectors share are stored once, with one
+    weight per decision function. So a prediction is one pass over the new tree for all
+    classes, and decisions are those of `SVC` but for rounding. Training holds the Gram
+    matrix.
+
+    Parameters
+    ----------
+    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
+        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
+    C : float, default 1
+        The price of training errors. Kernels that are not normalised want it small.
+    multi_class : {"ovo", "ovr"}
+        One decision function per pair of classes, as `SVC` does it, or one per class
+        against the rest.
+    decision_function_shape : {"ovr", "ovo"}
+        Whether `decision_function` sums the pairs' votes up to a column per class, as in
+        `SVC`. Of use only with ``multi_class="ovo"``.
+    class_weight : dict or "balanced", optional
+        Factors of `C` per class.
+    tol : float, default 1e-3
+        Where the solver stops.
+    max_iter : int, default -1
+        Limit of the solver's iterations; -1 for none.
+    cache_size : float, default 200
+        Megabytes of the solver's cache.
+    n_jobs : int, optional
+        Threads; all cores the process may use by default.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, sorted.
+    support_ : ndarray of int
+        Indices of the support vectors in the training set.
+    n_support_ : ndarray of int, shape (n_classes,)
+        How many of them each class has.
+    dual_coef_ : ndarray, shape (n_decisions, len(support_))
+        Coefficients of the support vectors in every decision function: one for two
+        classes, else one per pair or per class.
+    intercept_ : ndarray, shape (n_decisions,)
+        The constants of the decision functions.
+    model_ : DagModel
+        The decision functions.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> X = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (B b))", "(S (C c) (B b))"]
+    >>> svc = tk.TreeSVC(tk.SubsetTreeKernel(0.4), C=10).fit(X, ["x", "x", "y", "y"])
+    >>> svc.predict(["(S (A a) (D d))", "(S (D d) (B b))"])
+    array(['x', 'y'], dtype='<U1')
+    >>> svc.decision_function(X[:2]).round(2)
+    array([-1., -1.])
+    """
+
+    classes_: NDArray[Any]
+    intercept_: NDArray[np.float64]
+    model_: DagModel
+    _pairs: bool
+
+    def __init__(
+        self,
+        kernel: TreeKernel,
+        C: float = 1.0,
+        *,
+        multi_class: Literal["ovo", "ovr"] = "ovo",
+        decision_function_shape: Literal["ovr", "ovo"] = "ovr",
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 200,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.C = C
+        self.multi_class = multi_class
+        self.decision_function_shape = decision_function_shape
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+
+    def fit(
+        self, X: TreesX, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Train the decision functions and build their model.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The training set.
+        y : array of shape (len(X),)
+            Labels: str, int or bool.
+        sample_weight : array of shape (len(X),), optional
+            Factors of `C` per tree.
+
+        Returns
+        -------
+        self
+        """
+        kernel = _checked_kernel(self.kernel)
+        for name in ("multi_class", "decision_function_shape"):
+            if (value := getattr(self, name)) not in ("ovo", "ovr"):
+                msg = f"{name} must be 'ovo' or 'ovr', got {value!r}"
+                raise ValueError(msg)
+        forest, classes, codes = _labelled(X, y)
+        if not isinstance(self.C, Real) or not self.C > 0:
+            msg = f"C must be a number above 0, got {self.C!r}"
+            raise ValueError(msg)
+        K = kernel.gram(forest, n_jobs=self.n_jobs)
+        if len(classes) == 2 or self.multi_class == "ovr":
+            dual, intercept = self._fit_each(K, classes, codes, sample_weight)
+        else:
+            dual, intercept = self._fit_pairs(K, classes, codes, sample_weight)
+        support = np.flatnonzero(dual.any(axis=0))
+        self.classes_ = classes
+        self.support_ = support
+        self.n_support_ = np.bincount(codes[support], minlength=len(classes))
+        self.dual_coef_ = np.ascontiguousarray(dual[:, support])
+        self.intercept_ = intercept
+        self.model_ = DagModel.from_dual(
+            kernel, forest[support], self.dual_coef_, intercept
+        )
+        self._pairs = len(classes) > 2 and self.multi_class == "ovo"
+        return self
+
+    def decision_function(self, X: TreesX) -> NDArray[np.float64]:
+        """Compute the decision functions of trees.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+
+        Returns
+        -------
+        ndarray of float64
+            For two classes of shape (len(X),), positive for ``classes_[1]``; else with a
+            column per class, or per pair of classes where `decision_function_shape` is
+            "ovo".
+        """
+        scores = self._scores(X)
+        if self._pairs and self.decision_function_shape == "ovr":
+            return _per_class(scores, len(self.classes_))
+        return scores
+
+    def predict(self, X: TreesX) -> NDArray[Any]:
+        """Classify trees.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+
+        Returns
+        -------
+        ndarray of shape (len(X),)
+            Labels, as in `classes_`.
+        """
+        scores = self._scores(X)
+        if self._pairs:
+            n = len(self.classes_)
+            votes = np.zeros((len(scores), n), np.int64)
+            for score, (i, j) in zip(scores.T, combinations(range(n), 2), strict=True):
+                votes[:, i] += score > 0
+                votes[:, j] += score <= 0  # a tie goes to the later class, as in libsvm
+            return _labels(votes, self.classes_)
+        return _labels(scores, self.classes_)
+
+    def _scores(self, X: TreesX) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        scores = self.model_.score(_trees(X), n_jobs=self.n_jobs)
+        return scores.reshape(-1) if len(self.intercept_) == 1 else scores
+
+    def _svc(self, class_weight: Any) -> Any:
+        return SVC(
+            kernel="precomputed",
+            C=self.C,
+            class_weight=class_weight,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            cache_size=self.cache_size,
+        )
+
+    def _fit_each(
+        self,
+        K: NDArray[np.float64],
+        classes: NDArray[Any],
+        codes: NDArray[np.int64],
+        sample_weight: Any,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Train each class against the rest; of two classes, the second."""
+        weights, balanced = sample_weight, None
+        if self.class_weight == "balanced":
+            balanced = "balanced"  # by the sizes of a class and its rest
+        elif self.class_weight is not None:
+            weights = compute_sample_weight(self.class_weight, classes[codes])
+            if sample_weight is not None:
+                weights = weights * np.asarray(sample_weight)
+        wanted = [1] if len(classes) == 2 else range(len(classes))
+        dual = np.zeros((len(wanted), len(codes)))
+        intercept = np.empty(len(wanted))
+        for row, c in enumerate(wanted):
+            svc = self._svc(balanced).fit(K, codes == c, weights)
+            dual[row, svc.support_] = svc.dual_coef_[0]
+            intercept[row] = svc.intercept_[0]
+        return dual, intercept
+
+    def _fit_pairs(
+        self,
+        K: NDArray[np.float64],
+        classes: NDArray[Any],
+        codes: NDArray[np.int64],
+        sample_weight: Any,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Train every class against every other."""
+        svc = self._svc(self.class_weight).fit(K, classes[codes], sample_weight)
+        pairs = one_vs_one_dual_coef(svc.dual_coef_, svc.n_support_)
+        dual = np.zeros((len(pairs), len(codes)))
+        dual[:, svc.support_] = pairs
+        return dual, svc.intercept_
+
+
+class TreePerceptron(ClassifierMixin, _TreeEstimator):
+    """A kernel perceptron over trees, trained tree by tree.
+
+    With more than two classes it is one perceptron per class against the rest, all in
+    one model: a tree is looked up once for all of them.
+
+    Parameters
+    ----------
+    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
+        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
+    vote : {"average", "last", "vote"}
+        Who predicts: the mean of all hypotheses on the way, the last one, or a vote of
+        all, each as often as it survived.
+    n_iter : int, default 5
+        How often `fit` goes through the training set.
+    shuffle : bool, default True
+        Whether `fit` takes the trees in a new order each time.
+    random_state : int, RandomState or None
+        Where the orders come from.
+    n_jobs : int, optional
+        Threads for predictions; all cores the process may use by default.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, sorted.
+    perceptron_ : Perceptron
+        What was learnt.
+    n_mistakes_ : int
+        Mistakes so far, summed over the classes' perceptrons.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> X = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (B b))", "(S (C c) (B b))"]
+    >>> y = ["x", "x", "y", "y"]
+    >>> clf = tk.TreePerceptron(tk.SubsetTreeKernel(0.4), random_state=0).fit(X, y)
+    >>> clf.predict(X)
+    array(['x', 'x', 'y', 'y'], dtype='<U1')
+    """
+
+    classes_: NDArray[Any]
+    perceptron_: Perceptron
+
+    def __init__(
+        self,
+        kernel: TreeKernel,
+        vote: Literal["average", "last", "vote"] = "average",
+        *,
+        n_iter: int = 5,
+        shuffle: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.vote = vote
+        self.n_iter = n_iter
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: TreesX, y: ArrayLike) -> Self:
+        """Forget what was learnt, and learn in `n_iter` passes.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The training set.
+        y : array of shape (len(X),)
+            Labels: str, int or bool.
+
+        Returns
+        -------
+        self
+        """
+        if not isinstance(self.n_iter, int | np.integer) or self.n_iter < 1:
+            msg = f"n_iter must be an int of at least 1, got {self.n_iter!r}"
+            raise ValueError(msg)
+        forest, classes, codes = _labelled(X, y)
+        rng = check_random_state(self.random_state)
+        self._start(classes)
+        for _ in range(self.n_iter):
+            if self.shuffle:
+                order = rng.permutation(len(forest))
+                self._learn(forest[order], codes[order])
+            else:
+                self._learn(forest, codes)
+        return self
+
+    def partial_fit(
+        self, X: TreesX, y: ArrayLike, classes: ArrayLike | None = None
+    ) -> Self:
+        """Go on learning: one pass over some trees, in their order.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+        y : array of shape (len(X),)
+            Their labels.
+        classes : array, optional
+            All labels that will ever come; needed in the first call.
+
+        Returns
+        -------
+        self
+        """
+        known: Any = getattr(self, "classes_", None)
+        if classes is None and known is None:
+            msg = "classes must be given in the first call of partial_fit"
+            raise ValueError(msg)
+        given = known if classes is None else _two_or_more(np.unique(classes))
+        if known is not None and not np.array_equal(known, given):
+            msg = f"classes must stay what they were, {known!r}, got {given!r}"
+            raise ValueError(msg)
+        forest, labels = _with_labels(X, y)
+        strangers = np.setdiff1d(labels, given)
+        if strangers.size:
+            msg = f"y must hold labels of classes, {given!r}, got {strangers[0]!r}"
+            raise ValueError(msg)
+        if known is None:
+            self._start(given)
+        self._learn(forest, np.searchsorted(given, labels))
+        return self
+
+    def decision_function(self, X: TreesX) -> NDArray[np.float64]:
+        """Compute the scores of trees.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+
+        Returns
+        -------
+        ndarray of float64
+            For two classes of shape (len(X),), positive for ``classes_[1]``; else with a
+            column per class.
+        """
+        check_is_fitted(self)
+        return self.perceptron_.score(_trees(X), n_jobs=self.n_jobs)
+
+    def predict(self, X: TreesX) -> NDArray[Any]:
+        """Classify trees.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+
+        Returns
+        -------
+        ndarray of shape (len(X),)
+            Labels, as in `classes_`.
+        """
+        return _labels(self.decision_function(X), self.classes_)
+
+    @property
+    def n_mistakes_(self) -> int:
+        """Mistakes so far, summed over the classes' perceptrons."""
+        return int(np.sum(self.perceptron_.n_mistakes))
+
+    def _start(self, classes: NDArray[Any]) -> None:
+        n_outputs = 1 if len(classes) == 2 else len(classes)
+        self.perceptron_ = Perceptron(
+            _checked_kernel(self.kernel), self.vote, n_outputs=n_outputs
+        )
+        self.classes_ = classes
+
+    def _learn(self, forest: Forest, codes: NDArray[np.int64]) -> None:
+        n = len(self.classes_)
+        if n == 2:
+            signs = np.where(codes == 1, 1.0, -1.0)
+        else:
+            signs = np.where(codes[:, None] == np.arange(n), 1.0, -1.0)
+        self.perceptron_.learn(forest, signs)
+
+
 def _checked_kernel(kernel: object) -> TreeKernel:
     if isinstance(kernel, TreeKernel):
         return kernel
@@ -386,3 +801,51 @@ def _trees(X: Any) -> Forest:
 @lru_cache(maxsize=32)
 def _parsed(lines: tuple[str, ...]) -> Forest:
     return as_forest(lines)
+
+
+def _with_labels(X: TreesX, y: ArrayLike) -> tuple[Forest, NDArray[Any]]:
+    forest = _trees_to_fit(X)
+    labels = column_or_1d(y, warn=True)
+    check_consistent_length(forest, labels)
+    check_classification_targets(labels)
+    return forest, labels
+
+
+def _labelled(
+    X: TreesX, y: ArrayLike
+) -> tuple[Forest, NDArray[Any], NDArray[np.int64]]:
+    """Return trees, classes, and the class of each tree as an index."""
+    forest, labels = _with_labels(X, y)
+    classes, codes = np.unique(labels, return_inverse=True)
+    return forest, _two_or_more(classes), codes
+
+
+def _two_or_more(classes: NDArray[Any]) -> NDArray[Any]:
+    if len(classes) < 2:
+        msg = f"y must hold at least two classes, got {len(classes)}: {classes!r}"
+        raise ValueError(msg)
+    return classes
+
+
+def _labels(scores: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+    best = scores >= 0 if scores.ndim == 1 else scores.argmax(axis=1)
+    labels: NDArray[Any] = classes[best.astype(np.intp)]
+    return labels
+
+
+def _per_class(scores: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Turn scores of pairs of classes into one per class, as `SVC` does.
+
+    A column counts the pairs that the class wins. What it won them by is squeezed into
+    less than a half vote, so that it orders classes of equal votes and changes nothing
+    else.
+    """
+    votes = np.zeros((len(scores), n))
+    margins = np.zeros((len(scores), n))
+    for score, (i, j) in zip(scores.T, combinations(range(n), 2), strict=True):
+        votes[:, i] += score >= 0
+        votes[:, j] += score < 0
+        margins[:, i] += score
+        margins[:, j] -= score
+    per_class: NDArray[np.float64] = votes + margins / (3 * (np.abs(margins) + 1))
+    return per_class

@@ -16,13 +16,14 @@ import pytest
 from joblib import parallel_config
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import (
     GridSearchCV,
     cross_val_predict,
     cross_val_score,
     train_test_split,
 )
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.svm import SVC
 from sklearn.utils import get_tags, indexable, resample
@@ -71,19 +72,18 @@ ESTIMATORS = {
         SST, 256, prune=True, sketch_decay="auto", composition="sign"
     ),
 }
-if hasattr(est, "TreeSVC"):
-    ESTIMATORS |= {
-        "svc": est.TreeSVC(SST),
-        "svc, one against the rest": est.TreeSVC(SST, 10, multi_class="ovr"),
-        "svc, pairs": est.TreeSVC(
-            tk.PartialTreeKernel(),
-            decision_function_shape="ovo",
-            class_weight="balanced",
-        ),
-        "perceptron": est.TreePerceptron(SST, random_state=0),
-        "perceptron, last": est.TreePerceptron(SST, "last", shuffle=False, n_iter=2),
-        "perceptron, vote": est.TreePerceptron(SST, "vote", random_state=3),
-    }
+ESTIMATORS |= {
+    "svc": est.TreeSVC(SST),
+    "svc, one against the rest": est.TreeSVC(SST, 10, multi_class="ovr"),
+    "svc, pairs": est.TreeSVC(
+        tk.PartialTreeKernel(),
+        decision_function_shape="ovo",
+        class_weight="balanced",
+    ),
+    "perceptron": est.TreePerceptron(SST, random_state=0),
+    "perceptron, last": est.TreePerceptron(SST, "last", shuffle=False, n_iter=2),
+    "perceptron, vote": est.TreePerceptron(SST, "vote", random_state=3),
+}
 TRANSFORMERS = {n: e for n, e in ESTIMATORS.items() if hasattr(e, "transform")}
 CLASSIFIERS = {n: e for n, e in ESTIMATORS.items() if is_classifier(e)}
 
@@ -293,9 +293,9 @@ def test_fitted_estimators_work_in_another_process():
 
 
 @every_estimator
-def test_the_diagram_of_a_notebook_names_the_kernel(estimator):
+def test_a_notebook_shows_a_diagram(estimator):
     html = clone(estimator)._repr_html_()
-    assert type(estimator.kernel).__name__ in html
+    assert type(estimator).__name__ in html
 
 
 # Transformers
@@ -387,7 +387,7 @@ def models() -> dict[str, object]:
             est.DistributedTreeEncoder(n_components=256), RidgeClassifier()
         ),
     }
-    return made | {n: CLASSIFIERS[n] for n in ("svc", "perceptron") if n in CLASSIFIERS}
+    return made | {name: CLASSIFIERS[name] for name in ("svc", "perceptron")}
 
 
 every_model = pytest.mark.parametrize("name", list(models()))
@@ -477,7 +477,7 @@ def test_pipelines_join_transformers_and_name_features():
     assert frame.shape == (60, 60 + 64)
     assert frame.columns[0] == "sst__treegram0"
     assert frame.columns[-1] == "dtk__distributedtreeencoder63"
-    model = Pipeline([("features", union), ("lr", LogisticRegression())])
+    model = Pipeline([("features", union), ("ridge", RidgeClassifier())])
     assert cross_val_score(model, FOREST, Y, cv=2).min() > 0.8
 
 
@@ -539,6 +539,175 @@ def test_wrong_encoder_parameters_are_named_at_fit(parameters, message):
         est.DistributedTreeEncoder(**parameters).fit(FOREST)
 
 
+# Support vectors
+
+
+def reference(K: np.ndarray, svc: est.TreeSVC, y: np.ndarray) -> object:
+    """Train what TreeSVC stands for, on the matrix."""
+    binary = SVC(
+        kernel="precomputed",
+        C=svc.C,
+        tol=svc.tol,
+        decision_function_shape=svc.decision_function_shape,
+        class_weight=svc.class_weight,
+    )
+    if svc.multi_class == "ovr" and len(np.unique(y)) > 2:
+        return OneVsRestClassifier(binary)
+    return binary
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        SST,
+        tk.SubsetTreeKernel(0.4, leaf_weight=0.4, normalize=True),
+        tk.SubtreeKernel(normalize=True),
+        tk.PartialTreeKernel(normalize=True),
+        tk.ElasticTreeKernel(0.3),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("y", [Y, NAMES[Y], Y == 1], ids=["int", "str", "bool"])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"C": 0.05},
+        {"C": 100, "decision_function_shape": "ovo"},
+        {"multi_class": "ovr", "C": 3},
+        {"class_weight": "balanced", "C": 0.5},
+        {"class_weight": "balanced", "multi_class": "ovr"},
+    ],
+    ids=repr,
+)
+def test_decisions_are_those_of_svc_on_the_matrix(kernel, y, parameters):
+    svc = est.TreeSVC(kernel, **parameters).fit(FOREST[:50], y[:50])
+    K = kernel(FOREST[:50])
+    expected = reference(K, svc, y).fit(K, y[:50])
+    rows = kernel(NEW, FOREST[:50])
+    decisions = expected.decision_function(rows)
+    np.testing.assert_allclose(svc.decision_function(NEW), decisions, rtol=0, atol=1e-9)
+    # Where a decision is a tie but for rounding, either label is right.
+    clear = np.abs(decisions.reshape(len(NEW), -1)).min(axis=1) > 1e-9
+    assert np.array_equal(svc.predict(NEW)[clear], expected.predict(rows)[clear])
+    if isinstance(expected, SVC):
+        assert svc.support_.tolist() == sorted(expected.support_.tolist())
+        assert svc.n_support_.tolist() == expected.n_support_.tolist()
+        assert np.array_equal(svc.intercept_, expected.intercept_)
+
+
+def test_weights_of_classes_and_trees_multiply():
+    rng = np.random.default_rng(0)
+    weights = rng.uniform(0.1, 2, 60)
+    of_class = {"ENTY": 3.0, "HUM": 0.5, "LOC": 1.0}
+    K, rows = SST(FOREST), SST(NEW, FOREST)
+    y = NAMES[Y]
+    for multi_class in ("ovo", "ovr"):
+        svc = est.TreeSVC(SST, 0.1, multi_class=multi_class, class_weight=of_class).fit(
+            FOREST, y, sample_weight=weights
+        )
+        each = weights * np.array([of_class[label] for label in y])
+        if multi_class == "ovo":
+            expected = SVC(C=0.1, kernel="precomputed").fit(K, y, each)
+            decisions = expected.decision_function(rows)
+        else:
+            decisions = np.column_stack(
+                [
+                    SVC(C=0.1, kernel="precomputed")
+                    .fit(K, y == c, each)
+                    .decision_function(rows)
+                    for c in svc.classes_
+                ]
+            )
+        np.testing.assert_allclose(svc.decision_function(NEW), decisions, atol=1e-9)
+
+
+def test_only_support_vectors_are_kept():
+    svc = est.TreeSVC(SST, C=10).fit(FOREST[:50], Y[:50])
+    assert 0 < len(svc.support_) < 50
+    assert svc.dual_coef_.shape == (3, len(svc.support_))
+    assert svc.dual_coef_.any(axis=0).all()
+    by_hand = SST(NEW, FOREST[svc.support_]) @ svc.dual_coef_.T + svc.intercept_
+    pairs = svc.set_params(decision_function_shape="ovo").decision_function(NEW)
+    np.testing.assert_allclose(pairs, by_hand, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"C": 0}, "C must be a number above 0"),
+        ({"C": "1"}, "C must be a number above 0"),
+        ({"C": float("nan")}, "C must be a number above 0"),
+        ({"multi_class": "all"}, "multi_class must be 'ovo' or 'ovr', got 'all'"),
+        ({"decision_function_shape": 1}, "decision_function_shape must be"),
+        ({"tol": -1}, "tol"),
+    ],
+)
+def test_wrong_parameters_of_tree_svc_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        est.TreeSVC(SST, **parameters).fit(FOREST, Y)
+
+
+# Perceptrons
+
+
+@pytest.mark.parametrize("y", [Y, Y == 1], ids=["three classes", "two classes"])
+@pytest.mark.parametrize("vote", ["average", "last", "vote"])
+def test_fit_is_passes_of_partial_fit_in_the_order_of_the_seed(y, vote):
+    fitted = est.TreePerceptron(SST, vote, n_iter=3, random_state=7).fit(FOREST, y)
+    online = est.TreePerceptron(SST, vote)
+    rng = np.random.RandomState(7)
+    for _ in range(3):
+        order = rng.permutation(60)
+        for part in np.array_split(order, 4):
+            online.partial_fit(FOREST[part], y[part], classes=np.unique(y))
+    assert online.n_mistakes_ == fitted.n_mistakes_ > 0
+    np.testing.assert_allclose(
+        online.decision_function(NEW), fitted.decision_function(NEW), rtol=1e-9
+    )
+    other = clone(fitted).set_params(random_state=8).fit(FOREST, y)
+    assert not np.array_equal(
+        other.decision_function(NEW), fitted.decision_function(NEW)
+    )
+
+
+@pytest.mark.parametrize("y", [Y, Y == 1], ids=["three classes", "two classes"])
+def test_the_last_hypothesis_is_the_textbook_perceptron(y):
+    K, rows = SST(FOREST), SST(NEW, FOREST)
+    wanted = [True] if y.dtype == bool else range(3)
+    signs = np.column_stack([np.where(y == c, 1.0, -1.0) for c in wanted])
+    alphas = np.zeros_like(signs)
+    for i in [*range(60)] * 2:
+        alphas[i] += signs[i] * (K[i] @ alphas * signs[i] <= 0)
+    model = est.TreePerceptron(SST, "last", shuffle=False, n_iter=2).fit(FOREST, y)
+    expected = np.squeeze(rows @ alphas)
+    np.testing.assert_allclose(model.decision_function(NEW), expected, rtol=1e-9)
+
+
+def test_partial_fit_wants_all_classes_once():
+    model = est.TreePerceptron(SST)
+    with pytest.raises(ValueError, match="classes must be given in the first call"):
+        model.partial_fit(FOREST, Y)
+    with pytest.raises(ValueError, match="at least two classes"):
+        model.partial_fit(FOREST, Y, classes=[1])
+    with pytest.raises(ValueError, match=r"labels of classes.*got .*2"):
+        model.partial_fit(FOREST, Y, classes=[0, 1])
+    model.partial_fit(FOREST[:1], Y[:1], classes=[2, 0, 1]).partial_fit(FOREST, Y)
+    assert model.classes_.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="classes must stay what they were"):
+        model.partial_fit(FOREST, Y, classes=[0, 1, 2, 3])
+    assert model.fit(FOREST, Y == 1).classes_.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [({"n_iter": 0}, "n_iter must be an int"), ({"vote": "mean"}, "vote must be")],
+)
+def test_wrong_parameters_of_tree_perceptron_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        est.TreePerceptron(SST, **parameters).fit(FOREST, Y)
+
+
 # Kernels as parameters
 
 
@@ -576,7 +745,7 @@ import treekernel_rs as tk
 from treekernel_rs import *
 assert SubsetTreeKernel(0.4).replace(decay=0.2).get_params()["decay"] == 0.2
 assert "TreeGram" in dir(tk)
-for name in ("TreeGram", "DistributedTreeEncoder"):
+for name in ("TreeGram", "DistributedTreeEncoder", "TreeSVC", "TreePerceptron"):
     try:
         getattr(tk, name)
     except ImportError as error:
