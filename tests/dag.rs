@@ -441,7 +441,14 @@ fn features(n: usize, n_columns: usize, seed: u64) -> Vec<Vec<f64>> {
 #[test]
 fn learning_is_the_plain_perceptron_mistake_by_mistake() {
     let poly = PolynomialKernel { degree: 3, coef0: 1.0, gamma: 0.7 };
-    for (number, kernel) in one_of_each().into_iter().enumerate() {
+    let (decay, mu, leaf_factor) = (0.5, 0.5, 4.0);
+    let kernels = [
+        Kernel::Subtree { decay, leaf_weight: 0.25 },
+        Kernel::SubsetTree { decay, leaf_weight: 0.25 },
+        Kernel::PartialTree { decay, mu, leaf_factor, max_children: None },
+        Kernel::ElasticTree { decay },
+    ];
+    for (number, kernel) in kernels.into_iter().enumerate() {
         for (normalize, mix) in
             [(false, None), (true, None), (false, Some(0.6)), (true, Some(0.3))]
         {
@@ -470,6 +477,13 @@ fn learning_is_the_plain_perceptron_mistake_by_mistake() {
                 .unwrap()
             });
             for x in 0..80 {
+                // Numbers are exact in the first case; in the others a score that is 0
+                // but for rounding could go either way.
+                let score = plain.versions(&all, x)[plain.mistakes.len()];
+                let is_exact = !normalize && mix.is_none();
+                if !is_exact && !plain.mistakes.is_empty() && score.abs() < 1e-12 {
+                    continue;
+                }
                 let is_mistake = plain.learn(&all, x, y[x]);
                 for own in &mut all_of_them {
                     let n = own

@@ -194,6 +194,9 @@ class DagModel:
                 f"{len(x)} trees, got {np.shape(dense)}"
             )
             raise ValueError(msg)
+        if not np.isfinite(rows).all():
+            msg = "dual_coef must be finite numbers"
+            raise ValueError(msg)
         model = cls(kernel, max(1, rows.shape[0]))
         model.intercept = intercept
         used = np.flatnonzero((rows != 0).any(axis=0))
@@ -216,7 +219,7 @@ class DagModel:
         ----------
         forest : Forest or sequence of str
             The trees.
-        alphas : array-like, shape (n_trees,) or (n_trees, n_outputs)
+        alphas : array-like, shape (n_trees,), or (n_trees, n_outputs) for several outputs
             Their weights.
         progress : callable or True, optional
             Called with the numbers of trees done and in all; True shows a bar.
@@ -470,7 +473,7 @@ class Perceptron:
         ----------
         forest : Forest or sequence of str
             The trees.
-        y : array-like, shape (n_trees,) or (n_trees, n_outputs)
+        y : array-like, shape (n_trees,), or (n_trees, n_outputs) for several outputs
             Labels, -1 or 1.
         X_vec : array-like or sparse matrix, shape (n_trees, n_features), optional
             Feature vectors, where there is a kernel for them; sparse ones as scipy's CSR.
@@ -675,9 +678,10 @@ def _per_output(
     name: str, values: ArrayLike, n_trees: int, n_outputs: int
 ) -> NDArray[np.float64]:
     array = _floats(name, values)
-    right = {(n_trees, n_outputs)} | ({(n_trees,)} if n_outputs == 1 else set())
-    if array.shape not in right:
-        expected = " or ".join(map(str, sorted(right)))
+    expected = (n_trees,) if n_outputs == 1 else (n_trees, n_outputs)
+    # A column of weights is what `dual_coef_.T` is; of labels it would be a slip.
+    is_column = name == "alphas" and array.shape == (n_trees, n_outputs)
+    if array.shape != expected and not is_column:
         msg = f"{name} must be of shape {expected}, got {array.shape}"
         raise ValueError(msg)
     return array

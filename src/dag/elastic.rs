@@ -13,18 +13,20 @@
 //!
 //! Only subtrees that have a label of the scored tree at or below them are visited: from
 //! the nodes with these labels, parents are marked upwards. A visited subtree with a
-//! foreign label and one visited child has that child's values; lanes shrink alike. (The
-//! rows of [`crate::gram`] also keep, for each label, what is below it: a fifth of the
-//! time there, but a quadratic number of entries in deep models.)
+//! foreign label and one visited child has that child's values; lanes shrink alike. And
+//! as words differ most, few of the visited subtrees do once foreign labels are gone: they
+//! are interned again, by label and what their visited children are, as *kinds*, and the
+//! recursion is taken over kinds.
 //!
 //! # Complexity
-//! A score takes time by the visited subtrees times the labels' share of its tree, plus
-//! the products of child counts of label-equal pairs. A worker's memory: two numbers per
-//! lane for each visited subtree that a later one will ask for.
+//! A score takes time by the visited subtrees and their edges, and by their kinds times
+//! the lanes, plus the products of child counts of label-equal pairs. A worker's memory:
+//! two numbers per lane for each kind.
 
 use super::lens::Lens;
 use super::tree::{NONE, Reader};
 use super::weights::{Sink, Slot, View};
+use crate::intern::{IdTable, hash_ids, new_id};
 use crate::team::Pause;
 use crate::{NodeId, Nodes, Result};
 
@@ -71,15 +73,57 @@ pub(super) struct Scratch {
     /// Bits of visited subtrees; zero between trees.
     marks: Vec<u64>,
     todo: Vec<u32>,
-    /// By subtree: where its values are, while it is visited.
-    slots: Vec<u32>,
-    /// By slot: how many subtrees have it, and later parents that will ask.
-    users: Vec<u32>,
-    free: Vec<u32>,
-    /// B and Ca of all lanes, slot by slot.
-    values: Vec<f64>,
+    /// By subtree: its kind; [`NONE`] between trees.
+    kind_of: Vec<u32>,
+    visited: Vec<u32>,
+    kinds: Kinds,
+    below: Vec<u32>,
     sums: Vec<f64>,
     row: Vec<f64>,
+}
+
+/// Different subtrees of the model, as far as the scored tree can tell.
+#[derive(Debug, Default)]
+struct Kinds {
+    table: IdTable,
+    /// Label ([`NONE`]: foreign), then the kinds of children.
+    keys: Vec<u32>,
+    key_ends: Vec<u32>,
+    /// C of the lanes with the label.
+    rows: Vec<f64>,
+    row_ends: Vec<u32>,
+    /// B and Ca of all lanes.
+    values: Vec<f64>,
+}
+
+impl Kinds {
+    fn clear(&mut self) {
+        self.table.clear();
+        self.keys.clear();
+        self.key_ends.clear();
+        self.rows.clear();
+        self.row_ends.clear();
+        self.values.clear();
+    }
+
+    fn find(&self, hash: u32, key: &[u32]) -> Option<u32> {
+        self.table.find(hash, |kind| {
+            let kind = kind as usize;
+            let start = kind.checked_sub(1).map_or(0, |before| self.key_ends[before]);
+            self.keys[start as usize..self.key_ends[kind] as usize] == *key
+        })
+    }
+
+    fn row(&self, kind: u32) -> &[f64] {
+        let kind = kind as usize;
+        let start = kind.checked_sub(1).map_or(0, |before| self.row_ends[before]);
+        &self.rows[start as usize..self.row_ends[kind] as usize]
+    }
+
+    /// Ca of all lanes.
+    fn ca(&self, kind: u32, n_lanes: usize) -> &[f64] {
+        &self.values[(2 * kind as usize + 1) * n_lanes..][..n_lanes]
+    }
 }
 
 impl Index {
@@ -134,7 +178,7 @@ impl Index {
                 let node = NodeId(word as u32 * 64 + bits.trailing_zeros());
                 bits &= bits - 1;
                 if result.is_ok() {
-                    run.visit(node, sink);
+                    result = run.visit(node, sink);
                 }
             }
             if run.cells > BETWEEN_PAUSES && result.is_ok() {
@@ -142,13 +186,7 @@ impl Index {
                 result = pause();
             }
         }
-        scratch.leave_labels();
-        if result.is_err() {
-            scratch.slots.fill(NONE);
-        }
-        scratch.free.clear();
-        scratch.users.clear();
-        scratch.values.clear();
+        scratch.leave();
         result
     }
 }
@@ -202,17 +240,21 @@ impl Scratch {
         }
     }
 
-    fn leave_labels(&mut self) {
+    fn leave(&mut self) {
         for &(label, _) in &self.lanes.by_label {
             self.ranges[label as usize] = (0, 0);
         }
+        for node in self.visited.drain(..) {
+            self.kind_of[node as usize] = NONE;
+        }
+        self.kinds.clear();
     }
 
     /// Marks the subtrees with labels of the tree, and all above them.
     fn mark(&mut self, index: &Index, n_nodes: usize) {
-        let Self { marks, todo, slots, lanes, .. } = self;
-        if slots.len() < n_nodes {
-            slots.resize(n_nodes, NONE);
+        let Self { marks, todo, kind_of, lanes, .. } = self;
+        if kind_of.len() < n_nodes {
+            kind_of.resize(n_nodes, NONE);
             marks.resize(n_nodes.div_ceil(64), 0);
         }
         let mut set = |node: u32| {
@@ -245,111 +287,90 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// C, B and Ca of all lanes with one subtree of the model, whose visited children
-    /// are done.
-    fn visit<S: Sink>(&mut self, node: NodeId, sink: &mut S) {
-        let below = self.model.children(node);
-        let label = self.model.label(node).index();
-        let range = self.scratch.ranges.get(label).copied().unwrap_or((0, 0));
+    /// C of all lanes with one subtree of the model, whose visited children are done.
+    fn visit<S: Sink>(&mut self, node: NodeId, sink: &mut S) -> Result<()> {
+        let Scratch { ranges, kind_of, below, kinds, visited, .. } = &mut *self.scratch;
+        let label = self.model.label(node).0;
+        let range = ranges.get(label as usize).copied().unwrap_or((0, 0));
+        let is_foreign = range.0 == range.1;
+        below.clear();
+        below.push(if is_foreign { NONE } else { label });
+        let children = self.model.children(node).iter();
+        below.extend(children.map(|c| kind_of[c.index()]).filter(|&kind| kind != NONE));
+        self.cells += below.len();
         let is_asked = !self.index.parents[node.index()].is_empty();
-        self.scratch.slots[node.index()] = NONE;
-        let slots = &self.scratch.slots;
-        let visited = below.iter().filter(|c| slots[c.index()] != NONE).count();
-        if range.0 == range.1 && visited == 1 {
+        if let (true, &[_, only]) = (is_foreign, &below[..]) {
             // What is below stands for it.
-            let child = below.iter().map(|c| slots[c.index()]).find(|&s| s != NONE);
-            if let Some(slot) = child.filter(|_| is_asked) {
-                self.scratch.users[slot as usize] += 1;
-                self.scratch.slots[node.index()] = slot;
-            }
-        } else {
-            self.match_children(below, range);
-            self.tell(node, range, sink);
-            if is_asked {
-                self.add_up(node, below, range);
-            }
+            kind_of[node.index()] = only;
+            visited.push(node.0);
+            return Ok(());
         }
-        self.release_below(node, below);
+        let hash = hash_ids(u64::from(below[0]), below[1..].iter().copied());
+        let kind = match kinds.find(hash, below) {
+            Some(kind) => kind,
+            None if !is_asked => {
+                // Nobody asks for its B and Ca.
+                self.match_children(range);
+                let Scratch { row, lanes, .. } = &*self.scratch;
+                tell(lanes, range, row, (self.tree, node), sink);
+                return Ok(());
+            }
+            None => {
+                self.match_children(range);
+                self.new_kind(hash, range)?
+            }
+        };
+        let Scratch { kinds, lanes, kind_of, visited, .. } = &mut *self.scratch;
+        kind_of[node.index()] = kind;
+        visited.push(node.0);
+        tell(lanes, range, kinds.row(kind), (self.tree, node), sink);
+        Ok(())
     }
 
-    /// The sums of s over the visited children, per child of the lanes with the label.
-    fn match_children(&mut self, below: &[NodeId], range: (u32, u32)) {
-        let Scratch { lanes, slots, values, sums, .. } = &mut *self.scratch;
-        if range.0 == range.1 {
-            return;
-        }
+    /// C of the lanes with the label, from the kinds below.
+    fn match_children(&mut self, range: (u32, u32)) {
+        let Scratch { lanes, kinds, below, sums, row, .. } = &mut *self.scratch;
+        row.clear();
         let n_lanes = lanes.labels.len();
-        sums.clear();
-        sums.resize(lanes.children.len(), 0.0);
-        for child in below {
-            let slot = slots[child.index()];
-            if slot == NONE {
-                continue;
-            }
-            let ca = &values[(2 * slot as usize + 1) * n_lanes..][..n_lanes];
-            for &(_, lane) in &lanes.by_label[range.0 as usize..range.1 as usize] {
-                let edges = lanes.children(lane as usize);
+        for &(_, lane) in &lanes.by_label[range.0 as usize..range.1 as usize] {
+            let edges = lanes.children(lane as usize);
+            let children = &lanes.children[edges];
+            sums.clear();
+            sums.resize(children.len(), 0.0);
+            for &kind in &below[1..] {
+                let ca = kinds.ca(kind, n_lanes);
                 let mut before = 1.0;
-                let children = &lanes.children[edges.clone()];
-                self.cells += children.len();
-                for (sum, &x) in sums[edges].iter_mut().zip(children) {
+                for (sum, &x) in sums.iter_mut().zip(children) {
                     let s = ca[x as usize] * before;
                     before += *sum;
                     *sum += s;
                 }
             }
+            self.cells += children.len() * below.len();
+            row.push(self.index.decay * (1.0 + sums.iter().sum::<f64>()));
         }
     }
 
-    /// C of the lanes with the label.
-    fn tell<S: Sink>(&mut self, node: NodeId, range: (u32, u32), sink: &mut S) {
-        let Scratch { lanes, sums, row, .. } = &mut *self.scratch;
-        row.clear();
-        for &(_, lane) in &lanes.by_label[range.0 as usize..range.1 as usize] {
-            let edges = lanes.children(lane as usize);
-            let ways = sums.get(edges).unwrap_or_default().iter().sum::<f64>() + 1.0;
-            let c = self.index.decay * ways;
-            row.push(c);
-            let place = lanes.places[lane as usize] as usize;
-            sink.node(place, self.tree.items()[place].count);
-            let mut view = sink.view(0);
-            view.add(node.0, c);
-            view.close();
-        }
-    }
-
-    /// B and Ca, for parents.
-    fn add_up(&mut self, node: NodeId, below: &[NodeId], range: (u32, u32)) {
-        let Scratch { lanes, slots, users, free, values, row, .. } = &mut *self.scratch;
+    /// Enters a kind, whose C has been computed, with B and Ca.
+    fn new_kind(&mut self, hash: u32, range: (u32, u32)) -> Result<u32> {
+        let Scratch { lanes, kinds, below, row, .. } = &mut *self.scratch;
         let n_lanes = lanes.labels.len();
-        let slot = free.pop().unwrap_or_else(|| {
-            users.push(0);
-            values.resize(values.len() + 2 * n_lanes, 0.0);
-            users.len() as u32 - 1
-        });
-        users[slot as usize] = 1;
-        let start = 2 * slot as usize * n_lanes;
-        values[start..start + n_lanes].fill(0.0);
-        for child in below {
-            let from = slots[child.index()];
-            if from == NONE {
-                continue;
-            }
-            let from = 2 * from as usize * n_lanes;
-            // Two stretches of one array.
-            let (b, other) = if from < start {
-                let (left, right) = values.split_at_mut(start);
-                (&mut right[..n_lanes], &left[from..from + n_lanes])
-            } else {
-                let (left, right) = values.split_at_mut(from);
-                (&mut left[start..start + n_lanes], &right[..n_lanes])
-            };
+        let kind = new_id(kinds.key_ends.len(), "different subtrees of a model")?;
+        kinds.table.insert(hash, kind);
+        kinds.keys.extend_from_slice(below);
+        kinds.key_ends.push(new_id(kinds.keys.len(), "edges of a model")?);
+        kinds.rows.extend_from_slice(row);
+        kinds.row_ends.push(new_id(kinds.rows.len(), "values of a score")?);
+        let start = kinds.values.len();
+        kinds.values.resize(start + 2 * n_lanes, 0.0);
+        let (done, own) = kinds.values.split_at_mut(start);
+        let (b, ca) = own.split_at_mut(n_lanes);
+        for &kind in &below[1..] {
+            let other = &done[2 * kind as usize * n_lanes..][..n_lanes];
             for (b, other) in b.iter_mut().zip(other) {
                 *b += other;
             }
-            self.cells += n_lanes;
         }
-        let (b, ca) = values[start..start + 2 * n_lanes].split_at_mut(n_lanes);
         let same = &lanes.by_label[range.0 as usize..range.1 as usize];
         for (&(_, lane), c) in same.iter().zip(row) {
             b[lane as usize] += *c;
@@ -363,24 +384,26 @@ impl Run<'_> {
             edge = end as usize;
             ca[lane] = sum;
         }
-        self.cells += n_lanes;
-        slots[node.index()] = slot;
+        self.cells += n_lanes * (below.len() + 1);
+        Ok(kind)
     }
+}
 
-    /// Gives back what only this parent still asked for.
-    fn release_below(&mut self, node: NodeId, below: &[NodeId]) {
-        let Scratch { slots, users, free, .. } = &mut *self.scratch;
-        for child in below {
-            let slot = slots[child.index()];
-            let is_last = self.index.parents[child.index()].last() == Some(&node.0);
-            if slot == NONE || !is_last {
-                continue;
-            }
-            slots[child.index()] = NONE;
-            users[slot as usize] -= 1;
-            if users[slot as usize] == 0 {
-                free.push(slot);
-            }
-        }
+/// Tells a sink C of the lanes with a subtree's label.
+#[inline]
+fn tell<S: Sink>(
+    lanes: &Lanes,
+    range: (u32, u32),
+    row: &[f64],
+    (tree, node): (&Reader, NodeId),
+    sink: &mut S,
+) {
+    let same = &lanes.by_label[range.0 as usize..range.1 as usize];
+    for (&(_, lane), &c) in same.iter().zip(row) {
+        let place = lanes.places[lane as usize] as usize;
+        sink.node(place, tree.items()[place].count);
+        let mut view = sink.view(0);
+        view.add(node.0, c);
+        view.close();
     }
 }

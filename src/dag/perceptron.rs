@@ -17,7 +17,7 @@
 //!
 //! **Vote.** One pass over the model adds C(v,ξ) · count to a row indexed by support tree
 //! for every support tree that has ξ. The row is K(x_i, x); its running sums with the
-//! labels are all S_k(x).
+//! labels are all S_k(x). Where one is 0 but for rounding the version does not vote.
 //!
 //! With several outputs (one against the rest) a tree is kept once, with a weight for each
 //! output that was mistaken, and every list is walked once for all of them.
@@ -53,6 +53,10 @@ pub enum Vote {
     /// All versions' signs, weighted so.
     Vote,
 }
+
+/// A version whose score is so small beside the terms that it sums does not vote: where
+/// support trees cancel, the rest is rounding, and its sign no vote.
+const NOISE: f64 = 1e-12;
 
 /// A support tree.
 #[derive(Debug, Clone, Copy)]
@@ -487,12 +491,16 @@ impl Perceptron {
         let width = out.len();
         for (output, out) in out.iter_mut().enumerate() {
             // The empty version, which scores 0, votes for neither.
-            let (mut score, mut votes) = (0.0, 0.0);
+            let (mut score, mut size, mut votes) = (0.0f64, 0.0f64, 0.0);
             let mut versions = self.supports.iter().enumerate().peekable();
             while let Some((version, support)) = versions.next() {
-                score += self.alphas[version * width + output] * row[version];
+                let term = self.alphas[version * width + output] * row[version];
+                score += term;
+                size += term.abs();
                 let end = versions.peek().map_or(self.n_examples, |next| next.1.before);
-                votes += sign(score) * (end - support.before) as f64;
+                if score.abs() > NOISE * size {
+                    votes += sign(score) * (end - support.before) as f64;
+                }
             }
             // A score that is no number has no sign: for the caller to find.
             *out = if score.is_finite() { votes } else { score };
