@@ -72,7 +72,26 @@ pub enum Error {
         /// Index of the tree.
         tree: usize,
     },
-    /// The caller asked for the work to stop (Ctrl-C in Python). Nothing was changed.
+    /// A score beyond what a 64-bit float holds (1.8e308).
+    #[error(
+        "the score of tree {tree} is too large for a float: lower decay, or use \
+         normalize=True"
+    )]
+    ScoreOverflow {
+        /// Index of the tree.
+        tree: usize,
+    },
+    /// A tree whose kernel with itself is beyond what a normalised model can divide by.
+    #[error(
+        "the kernel of tree {tree} with itself is too large for a normalised model (above \
+         1e300): lower decay"
+    )]
+    SelfOverflow {
+        /// Index of the tree.
+        tree: usize,
+    },
+    /// The caller asked for the work to stop (Ctrl-C in Python). Nothing was changed,
+    /// except in a model that learns: it keeps what it has learned.
     #[error("interrupted")]
     Interrupted,
 }

@@ -258,6 +258,23 @@ impl Nodes {
         self.find(Self::hash(label, children), label, children)
     }
 
+    /// The node with these ids of label and children, if it is known.
+    pub(crate) fn find_node(&self, label: u32, children: &[u32]) -> Option<NodeId> {
+        let children: Vec<NodeId> = children.iter().map(|&c| NodeId(c)).collect();
+        self.get(Label(label), &children)
+    }
+
+    /// The production with these ids of labels, the parent's first, if it is known.
+    pub(crate) fn find_production(&self, labels: &[u32]) -> Option<ProductionId> {
+        let (&label, right) = labels.split_first()?;
+        let hash = hash_ids(u64::from(label), right.iter().copied());
+        let same = |id| {
+            let known: &[Label] = self.productions.get(id as usize);
+            known.iter().map(|l| l.0).eq(labels.iter().copied())
+        };
+        self.production_table.find(hash, same).map(ProductionId)
+    }
+
     /// The production is looked up here only: once per distinct subtree, not per node.
     fn new_inner(
         &mut self,

@@ -64,6 +64,12 @@ impl IdTable {
         self.resize(self.slots.len());
     }
 
+    /// Forgets all ids, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.slots.fill(0);
+        self.used = 0;
+    }
+
     /// Bytes held.
     pub(crate) fn nbytes(&self) -> usize {
         self.slots.capacity() * size_of::<u64>()

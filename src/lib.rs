@@ -15,12 +15,14 @@
 //! | [`parse`] | bracketed text to a [`Forest`], and back |
 //! | [`kernel`] | tree kernels: parameters, definitions, single pairs |
 //! | [`gram`] | whole kernel matrices, rows by rows |
+//! | [`dag`] | kernel machines as graphs of weighted subtrees: exact scores, online learning |
 //! | [`dtk`] | trees as vectors whose dot products approximate a kernel |
 //! | `python` | the only files that name pyo3 or numpy (feature `python`) |
 
 #[cfg(test)]
 #[path = "../benches/corpus/mod.rs"]
 mod corpus;
+pub mod dag;
 pub mod dtk;
 pub mod error;
 pub mod forest;

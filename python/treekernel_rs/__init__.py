@@ -9,8 +9,16 @@ array([[1.584, 0.96 ],
        [0.96 , 1.584]])
 """
 
+from typing import TYPE_CHECKING, Any
+
 from treekernel_rs import datasets, readers
 from treekernel_rs._core import Forest, KernelRows, ParseError, Tree, __version__
+from treekernel_rs.dag import (
+    DagModel,
+    Perceptron,
+    PolynomialKernel,
+    one_vs_one_dual_coef,
+)
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.drawing import Drawing, draw, draw_gram
 from treekernel_rs.kernels import (
@@ -20,7 +28,19 @@ from treekernel_rs.kernels import (
     SubtreeKernel,
 )
 
+if TYPE_CHECKING:
+    from treekernel_rs.estimators import (
+        DistributedTreeEncoder as DistributedTreeEncoder,
+    )
+    from treekernel_rs.estimators import TreeGram as TreeGram
+    from treekernel_rs.estimators import TreePerceptron as TreePerceptron
+    from treekernel_rs.estimators import TreeSVC as TreeSVC
+
+# Not in __all__: they need scikit-learn, and `import *` should not.
+_ESTIMATORS = ("DistributedTreeEncoder", "TreeGram", "TreePerceptron", "TreeSVC")
+
 __all__ = [
+    "DagModel",
     "DistributedTrees",
     "Drawing",
     "ElasticTreeKernel",
@@ -28,6 +48,8 @@ __all__ = [
     "KernelRows",
     "ParseError",
     "PartialTreeKernel",
+    "Perceptron",
+    "PolynomialKernel",
     "SubsetTreeKernel",
     "SubtreeKernel",
     "Tree",
@@ -35,5 +57,20 @@ __all__ = [
     "datasets",
     "draw",
     "draw_gram",
+    "one_vs_one_dual_coef",
     "readers",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators when they are asked for."""
+    if name in _ESTIMATORS:
+        from treekernel_rs import estimators
+
+        return getattr(estimators, name)
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ESTIMATORS})

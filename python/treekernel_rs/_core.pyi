@@ -1,15 +1,18 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import EllipsisType
 from typing import Any, Final, Self, SupportsIndex, TypedDict, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "Dag",
     "Encoder",
     "Forest",
     "ForestBuilder",
     "Kernel",
     "KernelRows",
+    "Learner",
     "ParseError",
     "Tree",
     "TreeIterator",
@@ -60,12 +63,18 @@ class Forest:
     def n_distinct(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int]: ...
     def subtree_ids(self) -> tuple[NDArray[np.int64], NDArray[np.uint32]]: ...
     def __len__(self) -> int: ...
     @overload
     def __getitem__(self, index: SupportsIndex, /) -> Tree: ...
     @overload
     def __getitem__(self, index: slice | ArrayLike, /) -> Forest: ...
+    @overload
+    def __getitem__(
+        self, index: tuple[slice | ArrayLike, EllipsisType], /
+    ) -> Forest: ...
     def __iter__(self) -> TreeIterator: ...
     def __add__(self, other: Forest, /) -> Forest: ...
     def __radd__(self, other: Forest, /) -> Forest: ...
@@ -131,6 +140,71 @@ class Kernel:
         self, x: Any, normalize: bool, n_jobs: int | None
     ) -> tuple[KernelRows, list[int]]: ...
     def pair(self, a: Any, b: Any, normalize: bool) -> float: ...
+
+@final
+class Dag:
+    def __new__(cls, kernel: Kernel, normalize: bool, n_outputs: int) -> Self: ...
+    def add(
+        self,
+        x: Any,
+        alphas: NDArray[np.float64],
+        progress: Callable[[int, int], object] | None,
+    ) -> list[int]: ...
+    def score(
+        self,
+        x: Any,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[NDArray[np.float64], list[int]]: ...
+    def contributions(self, tree: Any) -> NDArray[np.float64]: ...
+    @property
+    def intercept(self) -> NDArray[np.float64]: ...
+    def set_intercept(self, intercept: NDArray[np.float64]) -> None: ...
+    def figures(self) -> tuple[int, int, int, int]: ...
+    def to_arrays(self) -> dict[str, NDArray[Any]]: ...
+    @staticmethod
+    def from_arrays(
+        kernel: Kernel, normalize: bool, n_outputs: int, arrays: dict[str, Any]
+    ) -> Dag: ...
+
+@final
+class Learner:
+    def __new__(
+        cls,
+        kernel: Kernel,
+        normalize: bool,
+        n_outputs: int,
+        vote: str,
+        vectors: tuple[int, float, float] | None,
+        mix: float,
+    ) -> Self: ...
+    def learn(
+        self,
+        x: Any,
+        y: NDArray[np.float64],
+        features: tuple[Any, ...] | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> int: ...
+    def score(
+        self,
+        x: Any,
+        features: tuple[Any, ...] | None,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[NDArray[np.float64], list[int]]: ...
+    def figures(self) -> tuple[int, int, int]: ...
+    def model(self) -> Dag: ...
+    def to_arrays(self) -> dict[str, NDArray[Any]]: ...
+    @staticmethod
+    def from_arrays(
+        kernel: Kernel,
+        normalize: bool,
+        n_outputs: int,
+        vote: str,
+        vectors: tuple[int, float, float] | None,
+        mix: float,
+        arrays: dict[str, Any],
+    ) -> Learner: ...
 
 @final
 class Encoder:

@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -78,6 +78,51 @@ class TreeKernel:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parameters."""
         return _rebuild, (type(self), self._parameters)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Name the parameters and their values, as scikit-learn asks for them.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> tk.ElasticTreeKernel(0.3).get_params()
+        {'decay': 0.3, 'normalize': False}
+        """
+        return self._parameters
+
+    def replace(self, **changes: Any) -> Self:
+        """Make a kernel that differs in some parameters.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> tk.SubsetTreeKernel(0.4, normalize=True).replace(decay=0.2)
+        SubsetTreeKernel(0.2, normalize=True)
+        """
+        for name in changes:
+            if name not in self._defaults:
+                msg = (
+                    f"{type(self).__name__} has no parameter {name!r}; "
+                    f"it has {', '.join(self._defaults)}"
+                )
+                raise ValueError(msg)
+        return type(self)(**{**self._parameters, **changes})
+
+    __replace__ = replace  # copy.replace of Python 3.13
+
+    def set_params(self, **changes: Any) -> Self:
+        """Refuse, and say what to call; estimators of this package replace their kernel.
+
+        A kernel that only returned another one would leave foreign code, which relies on
+        the change, with the old parameters and no sign of it.
+        """
+        if not changes:
+            return self
+        msg = f"{type(self).__name__} is immutable; replace(...) makes another one"
+        raise AttributeError(msg)
+
+    def __sklearn_clone__(self) -> Self:
+        return self  # immutable
 
     def __call__(self, X: Trees, Y: Trees | None = None) -> NDArray[np.float64]:
         """Compute the kernels of all trees of X with all of Y (of X, without Y).

@@ -42,10 +42,12 @@ use crate::kernel::{Bags, Number, Scaled};
 use crate::team::{Crew, Pause, Team};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 pub use lower::for_each_row;
+use pairs::Single;
+pub(crate) use pairs::singles;
 pub use pairs::{Pairs, pair};
-use pairs::{Single, singles};
 pub use rows::Rows;
 pub use store::Element;
+pub(crate) use store::scale;
 use store::{Distinct, Matrix};
 
 /// An index of some trees, the columns, from which kernels of one row's tree with all

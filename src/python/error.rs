@@ -62,9 +62,10 @@ impl From<Error> for PyErr {
             Error::Array { .. } | Error::Length { .. } | Error::Parameter { .. } => {
                 PyValueError::new_err(error.to_string())
             }
-            Error::Overflow { .. } | Error::VectorOverflow { .. } => {
-                PyOverflowError::new_err(error.to_string())
-            }
+            Error::Overflow { .. }
+            | Error::VectorOverflow { .. }
+            | Error::ScoreOverflow { .. }
+            | Error::SelfOverflow { .. } => PyOverflowError::new_err(error.to_string()),
             Error::Capacity { .. } => PyMemoryError::new_err(error.to_string()),
             Error::Interrupted => PyKeyboardInterrupt::new_err(()),
         }

@@ -293,6 +293,19 @@ impl Forest {
         (starts.into_pyarray(py), ids.into_pyarray(py))
     }
 
+    /// The number of trees, as a tuple of one, as arrays have it: whoever asks an object
+    /// for its shape before it indexes it by an array (scikit-learn) gets a forest back.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> tk.Forest.from_brackets("(S (A a) (B b)) (x)").shape
+    /// (2,)
+    #[getter]
+    fn shape(&self) -> (usize,) {
+        (self.0.len(),)
+    }
+
     fn __len__(&self) -> usize {
         self.0.len()
     }
@@ -615,6 +628,12 @@ pub(super) enum Index {
 
 impl Index {
     pub(super) fn of(index: &Bound<'_, PyAny>, len: usize) -> PyResult<Self> {
+        // `forest[rows, ...]`, as code for arrays of any dimension writes it.
+        let unpacked = match index.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>() {
+            Ok((rows, rest)) if rest.is(index.py().Ellipsis()) => Some(rows),
+            _ => None,
+        };
+        let index = unpacked.as_ref().unwrap_or(index);
         if let Ok(slice) = index.cast::<PySlice>() {
             let range = slice.indices(len.cast_signed())?;
             let at =

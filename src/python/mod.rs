@@ -4,6 +4,7 @@
 //! Doc comments below are Python's docstrings: numpydoc, not Markdown.
 #![allow(clippy::doc_link_with_quotes)]
 
+mod dag;
 mod dtk;
 mod error;
 mod forest;
@@ -15,6 +16,8 @@ use pyo3::prelude::*;
 /// The compiled part of `treekernel_rs`; import from there, not from here.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::dag::{Dag, Learner};
     #[pymodule_export]
     use super::dtk::Encoder;
     #[pymodule_export]

@@ -282,7 +282,7 @@ pub(super) fn from_arrays(
 }
 
 /// A one-dimensional array of integers, copied: nobody can change it under our feet.
-fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+pub(super) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     let array = object.py().import("numpy")?.call_method1("asarray", (object,))?;
     let wrong = |got: String| {
         let expected = "a one-dimensional array of integers";
@@ -327,7 +327,10 @@ fn strings(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     Ok(names)
 }
 
-fn split_names(names: &Bound<'_, PyAny>, ends: &[i64]) -> PyResult<Vec<String>> {
+pub(super) fn split_names(
+    names: &Bound<'_, PyAny>,
+    ends: &[i64],
+) -> PyResult<Vec<String>> {
     let Ok(bytes) = names.cast::<PyArray1<u8>>() else {
         return Err(PyTypeError::new_err(format!(
             "names: expected an array of uint8 to go with name_offsets, got {}",

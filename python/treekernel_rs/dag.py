@@ -1,0 +1,764 @@
+"""DAG models: exact scores without the support trees, and online learning."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from treekernel_rs import _core, kernels
+from treekernel_rs._core import as_forest
+from treekernel_rs.kernels import TreeKernel, _bar, _jobs, _real, _warn_of_zeros
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from treekernel_rs._core import Dag, Learner, Tree
+    from treekernel_rs.kernels import Progress, Trees
+
+    Vectors: TypeAlias = ArrayLike | Any
+
+__all__ = ["DagModel", "Perceptron", "PolynomialKernel", "one_vs_one_dual_coef"]
+
+
+class PolynomialKernel:
+    """The kernel (gamma <a,b> + coef0)^degree of feature vectors beside trees.
+
+    Parameters
+    ----------
+    degree : int, default 3
+        At least 1.
+    coef0 : float, default 1
+        Not negative.
+    gamma : float, default 1
+        Above 0.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> tk.PolynomialKernel(2, coef0=0.5)
+    PolynomialKernel(2, coef0=0.5)
+    """
+
+    degree: int
+    coef0: float
+    gamma: float
+
+    def __init__(
+        self, degree: int = 3, *, coef0: float = 1.0, gamma: float = 1.0
+    ) -> None:
+        degree = _integer("degree", degree)
+        coef0, gamma = _real("coef0", coef0), _real("gamma", gamma)
+        for name, value, right, expected in (
+            ("degree", degree, 1 <= degree <= 1000, "from 1 to 1000"),
+            ("coef0", coef0, 0 <= coef0 < np.inf, "finite and not negative"),
+            ("gamma", gamma, 0 < gamma < np.inf, "finite and above 0"),
+        ):
+            if not right:
+                msg = f"{name} must be {expected}, got {value}"
+                raise ValueError(msg)
+        vars(self).update(degree=degree, coef0=coef0, gamma=gamma)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse, as the tree kernels do."""
+        msg = f"{type(self).__name__} is immutable; make another one"
+        raise AttributeError(msg)
+
+    @property
+    def _parameters(self) -> tuple[int, float, float]:
+        return self.degree, self.coef0, self.gamma
+
+    def __repr__(self) -> str:
+        """Name what is not at its default, and the degree."""
+        shown = [repr(self.degree)]
+        for name in ("coef0", "gamma"):
+            if (value := vars(self)[name]) != 1.0:
+                shown.append(f"{name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare parameters."""
+        if not isinstance(other, PolynomialKernel):
+            return NotImplemented
+        return self._parameters == other._parameters
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._parameters))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the parameters."""
+        return _polynomial, self._parameters
+
+
+class DagModel:
+    r"""A kernel machine as one graph of weighted subtrees.
+
+    A score is the sum over support trees x_i of alpha_i K(x_i, x), exactly, but no support
+    tree is kept: equal subtrees of all of them are one, with the sum of their weights.
+    Scoring visits what the tree and the model have in common, so it hardly depends on the
+    number of support trees.
+
+    Parameters
+    ----------
+    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
+        The kernel, with all its parameters. With ``normalize=True`` weights are divided by
+        the root of their tree's self-kernel, and scores by that of theirs.
+    n_outputs : int, default 1
+        Scores for each tree: several machines over the same trees share one graph, and
+        every part of it is visited once for all of them.
+
+    Attributes
+    ----------
+    intercept : float, or ndarray of shape (n_outputs,)
+        What is added to scores; can be set.
+    n_trees : int
+        How many trees were added.
+    n_nodes : int
+        Distinct subtrees.
+    n_tree_nodes : int
+        Nodes of the trees that were added: what a model of support trees would hold.
+    nbytes : int
+        Bytes held.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> trees = ["(S (A a) (B b))", "(S (A a) (B c))", "(A a)"]
+    >>> model = tk.DagModel(tk.SubsetTreeKernel(0.4))
+    >>> model.add(trees[:2], [1.0, -0.5])
+    >>> model
+    <DagModel: SubsetTreeKernel(0.4), 2 trees, 8 distinct subtrees>
+    >>> model.score(trees).round(3)
+    array([1.104, 0.168, 0.2  ])
+    >>> (tk.SubsetTreeKernel(0.4)(trees, trees[:2]) @ [1.0, -0.5]).round(3)
+    array([1.104, 0.168, 0.2  ])
+    """
+
+    kernel: TreeKernel
+    n_outputs: int
+    _core: Dag
+
+    def __init__(self, kernel: TreeKernel, n_outputs: int = 1) -> None:
+        _check_kernel(kernel)
+        n_outputs = _integer("n_outputs", n_outputs)
+        core = _core.Dag(kernel._core, kernel.normalize, n_outputs)
+        self._remember(core, kernel, n_outputs)
+
+    def _remember(self, core: Dag, kernel: TreeKernel, n_outputs: int) -> None:
+        vars(self).update(_core=core, kernel=kernel, n_outputs=n_outputs)
+
+    @classmethod
+    def _of(cls, core: Dag, kernel: TreeKernel, n_outputs: int) -> DagModel:
+        model = cls.__new__(cls)
+        model._remember(core, kernel, n_outputs)
+        return model
+
+    @classmethod
+    def from_dual(
+        cls,
+        kernel: TreeKernel,
+        forest: Trees,
+        dual_coef: ArrayLike | Any,
+        intercept: ArrayLike = 0.0,
+    ) -> DagModel:
+        """Make a model of a machine that was trained elsewhere.
+
+        Parameters
+        ----------
+        kernel : tree kernel
+            The kernel that it was trained with.
+        forest : Forest or sequence of str
+            Its support trees; or all training trees, with zeros for the others.
+        dual_coef : array-like, shape (n_trees,), (1, n_trees) or (n_outputs, n_trees)
+            The weights, as scikit-learn's `dual_coef_` of an `SVR` or a binary `SVC`. Of
+            an `SVC` with more classes: see `one_vs_one_dual_coef`.
+        intercept : float or array-like, shape (n_outputs,)
+            As `intercept_`.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> trees = ["(S (A a) (B b))", "(S (A a) (B c))"]
+        >>> model = tk.DagModel.from_dual(tk.SubsetTreeKernel(1.0), trees, [[1, -1]], 0.5)
+        >>> model.score(trees)
+        array([ 3.5, -2.5])
+        """
+        x = as_forest(forest)
+        # Of a linear SVC's the matrix may be a sparse one.
+        dense = dual_coef.toarray() if hasattr(dual_coef, "toarray") else dual_coef
+        rows = np.atleast_2d(_floats("dual_coef", dense))
+        if rows.ndim != 2 or rows.shape[1] != len(x):
+            msg = (
+                f"dual_coef must be of shape (n_trees,) or (n_outputs, n_trees) with "
+                f"{len(x)} trees, got {np.shape(dense)}"
+            )
+            raise ValueError(msg)
+        if not np.isfinite(rows).all():
+            msg = "dual_coef must be finite numbers"
+            raise ValueError(msg)
+        model = cls(kernel, max(1, rows.shape[0]))
+        model.intercept = intercept
+        used = np.flatnonzero((rows != 0).any(axis=0))
+        model.add(x[used], rows[:, used].T)
+        return model
+
+    def add(
+        self,
+        forest: Trees,
+        alphas: ArrayLike,
+        *,
+        progress: Progress | bool | None = None,
+    ) -> None:
+        """Add trees with weights.
+
+        Trees whose weights are all zero leave no trace. What was added is taken out again
+        by adding it with the opposite weights.
+
+        Parameters
+        ----------
+        forest : Forest or sequence of str
+            The trees.
+        alphas : array-like, shape (n_trees,), or (n_trees, n_outputs) for several outputs
+            Their weights.
+        progress : callable or True, optional
+            Called with the numbers of trees done and in all; True shows a bar.
+
+        Raises
+        ------
+        OverflowError
+            If a tree's self-kernel is too large to normalise by; nothing is changed.
+        """
+        x = as_forest(forest)
+        weights = _per_output("alphas", alphas, len(x), self.n_outputs)
+        zeros = self._core.add(x, weights.ravel(), _told(self, progress))
+        _warn_of_zeros(zeros, "the forest", stacklevel=3)
+
+    def score(
+        self,
+        forest: Trees,
+        *,
+        n_jobs: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> NDArray[np.float64]:
+        """Compute scores.
+
+        Parameters
+        ----------
+        forest : Forest or sequence of str
+            The trees.
+        n_jobs : int, optional
+            Threads; all cores the process may use by default, 1 for the caller's only.
+            Scores do not depend on it, bit for bit.
+        progress : callable or True, optional
+            Called with the numbers of trees done and in all; True shows a bar.
+
+        Returns
+        -------
+        ndarray, shape (n_trees,), or (n_trees, n_outputs) for several outputs
+
+        Raises
+        ------
+        OverflowError
+            If a score is too large for a float; names the tree.
+        """
+        x = as_forest(forest)
+        told = _told(self, progress)
+        scores, zeros = self._core.score(x, _jobs(n_jobs), told)
+        _warn_of_zeros(zeros, "the forest", stacklevel=3)
+        return _shaped(scores, self.n_outputs)
+
+    def contributions(self, tree: Tree | str | object) -> NDArray[np.float64]:
+        """Compute how much each node of a tree adds to its score.
+
+        Parameters
+        ----------
+        tree : Tree, str or object as in Forest.from_trees
+            The tree.
+
+        Returns
+        -------
+        ndarray, shape (n_nodes,), or (n_nodes, n_outputs) for several outputs
+            By node, in preorder: the sum over all fragments rooted there. Together they
+            are the score without the intercept.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> model = tk.DagModel(tk.SubsetTreeKernel(1.0))
+        >>> model.add(["(S (A a) (B b))"], [1.0])
+        >>> model.contributions("(S (A a) (B c))")
+        array([2., 1., 0., 0., 0.])
+        """
+        return _shaped(self._core.contributions(tree), self.n_outputs)
+
+    @property
+    def intercept(self) -> Any:
+        """What is added to scores."""
+        values = self._core.intercept
+        return float(values[0]) if self.n_outputs == 1 else values
+
+    @intercept.setter
+    def intercept(self, value: ArrayLike) -> None:
+        values = _floats("intercept", value).ravel()
+        if values.size == 1:
+            values = np.repeat(values, self.n_outputs)
+        self._core.set_intercept(values)
+
+    @property
+    def n_trees(self) -> int:
+        """How many trees were added."""
+        return self._core.figures()[0]
+
+    @property
+    def n_nodes(self) -> int:
+        """Distinct subtrees."""
+        return self._core.figures()[1]
+
+    @property
+    def n_tree_nodes(self) -> int:
+        """Nodes of the trees that were added."""
+        return self._core.figures()[2]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._core.figures()[3]
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Give the model as arrays, for `numpy.savez` or to look into.
+
+        Returns
+        -------
+        dict
+            Subtrees are numbered, children before parents. `labels` are indices into the
+            alphabet (`names`, UTF-8, cut at `name_offsets`); the children of subtree ``i``
+            are ``children[ends[i - 1]:ends[i]]``, and ``weights`` has a row for each. The
+            rest is what `from_arrays` needs besides.
+        """
+        arrays = self._core.to_arrays()
+        arrays["weights"] = arrays["weights"].reshape(-1, self.n_outputs)
+        arrays["kernel"] = np.array(repr(self.kernel))
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, **arrays: Any) -> DagModel:
+        """Make the model of arrays; its scores have the same bits.
+
+        Examples
+        --------
+        >>> import io, numpy as np, treekernel_rs as tk
+        >>> model = tk.DagModel(tk.SubsetTreeKernel(0.4))
+        >>> model.add(["(S (A a) (B b))"], [1.0])
+        >>> file = io.BytesIO()
+        >>> np.savez(file, **model.to_arrays())
+        >>> _ = file.seek(0)
+        >>> tk.DagModel.from_arrays(**np.load(file))
+        <DagModel: SubsetTreeKernel(0.4), 1 tree, 5 distinct subtrees>
+        """
+        kernel = _kernel_of(arrays)
+        n_outputs = _flatten(arrays, "weights")
+        core = _core.Dag.from_arrays(
+            kernel._core, kernel.normalize, n_outputs, dict(arrays)
+        )
+        return cls._of(core, kernel, n_outputs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the arrays."""
+        return _model_of, (type(self), self.to_arrays())
+
+    def __repr__(self) -> str:
+        """Name the kernel and sizes."""
+        trees, nodes, *_ = self._core.figures()
+        return (
+            f"<{type(self).__name__}: {self.kernel!r}, {_plural(trees, 'tree')}, "
+            f"{_plural(nodes, 'distinct subtree')}>"
+        )
+
+
+class Perceptron:
+    r"""A kernel perceptron over trees that learns from a stream.
+
+    Trees whose label times score is not above zero are mistakes, and become support trees
+    with their label as weight; they are kept as one graph, see `DagModel`. `learn`
+    continues where it stopped, so a stream may come in any parts.
+
+    Parameters
+    ----------
+    kernel : tree kernel
+        The kernel, with all its parameters.
+    vote : {"last", "average", "vote"}
+        A perceptron goes through versions, one for each mistake; c_k is after how many
+        examples version k was the perceptron's (so it is one more than it survived, as it
+        is made by an example). A score is that of the last version, the sum of
+        ``c_k * S_k``, or the sum of ``c_k * sign(S_k)``. All three are exact. Average is
+        the one to begin with.
+    vectors : PolynomialKernel, optional
+        The kernel of feature vectors that come with the trees.
+    mix : float, default 1
+        The kernel is ``mix * K_tree + (1 - mix) * K_vectors``.
+    n_outputs : int, default 1
+        Perceptrons that learn together, one against the rest: labels have a column for
+        each.
+
+    Attributes
+    ----------
+    n_examples, n_mistakes : int
+        What was seen, and mistaken, over all outputs.
+    model : DagModel
+        A copy of the trees' part that scores as the perceptron does (of "vote", which no
+        model can, that of the last version), without `mix`.
+    nbytes : int
+        Bytes held.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> trees = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (B b))", "(S (C c))"]
+    >>> p = tk.Perceptron(tk.SubsetTreeKernel(0.4), "average")
+    >>> p.learn(trees, [1, -1, 1, -1]), p.n_mistakes
+    (2, 2)
+    >>> p.score(trees) > 0
+    array([ True, False,  True, False])
+    """
+
+    kernel: TreeKernel
+    vote: str
+    vectors: PolynomialKernel | None
+    mix: float
+    n_outputs: int
+    _core: Learner
+
+    def __init__(
+        self,
+        kernel: TreeKernel,
+        vote: Literal["last", "average", "vote"] = "last",
+        *,
+        vectors: PolynomialKernel | None = None,
+        mix: float = 1.0,
+        n_outputs: int = 1,
+    ) -> None:
+        _check_kernel(kernel)
+        if not isinstance(vote, str):
+            msg = f"vote must be 'last', 'average' or 'vote', got {vote!r}"
+            raise ValueError(msg)
+        if vectors is not None and not isinstance(vectors, PolynomialKernel):
+            msg = f"vectors must be a PolynomialKernel or None, got {vectors!r}"
+            raise ValueError(msg)
+        mix, n_outputs = _real("mix", mix), _integer("n_outputs", n_outputs)
+        poly = None if vectors is None else vectors._parameters
+        core = _core.Learner(kernel._core, kernel.normalize, n_outputs, vote, poly, mix)
+        self._remember(core, kernel, vote, vectors, mix, n_outputs)
+
+    def _remember(self, core: Learner, *parameters: Any) -> None:
+        names = ("kernel", "vote", "vectors", "mix", "n_outputs")
+        vars(self).update(_core=core, **dict(zip(names, parameters, strict=True)))
+
+    def learn(
+        self,
+        forest: Trees,
+        y: ArrayLike,
+        X_vec: Vectors | None = None,
+        *,
+        progress: Progress | bool | None = None,
+    ) -> int:
+        """Go through trees once, in their order, and learn from mistakes.
+
+        Ctrl-C, or an exception of `progress`, ends the pass: what was learned stays, and
+        `n_examples` says from how many trees.
+
+        Parameters
+        ----------
+        forest : Forest or sequence of str
+            The trees.
+        y : array-like, shape (n_trees,), or (n_trees, n_outputs) for several outputs
+            Labels, -1 or 1.
+        X_vec : array-like or sparse matrix, shape (n_trees, n_features), optional
+            Feature vectors, where there is a kernel for them; sparse ones as scipy's CSR.
+        progress : callable or True, optional
+            Called with the numbers of trees done and in all; True shows a bar.
+
+        Returns
+        -------
+        int
+            The number of mistakes, over all outputs.
+        """
+        x = as_forest(forest)
+        labels = _per_output("y", y, len(x), self.n_outputs)
+        vectors = _vectors(X_vec, len(x))
+        told = _told(self, progress)
+        return self._core.learn(x, labels.ravel(), vectors, told)
+
+    def score(
+        self,
+        forest: Trees,
+        X_vec: Vectors | None = None,
+        *,
+        n_jobs: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> NDArray[np.float64]:
+        """Compute scores: above zero for the class of label 1.
+
+        Parameters
+        ----------
+        forest : Forest or sequence of str
+            The trees.
+        X_vec : array-like or sparse matrix, shape (n_trees, n_features), optional
+            Feature vectors, as in `learn`.
+        n_jobs : int, optional
+            Threads; all cores the process may use by default, 1 for the caller's only.
+        progress : callable or True, optional
+            Called with the numbers of trees done and in all; True shows a bar.
+
+        Returns
+        -------
+        ndarray, shape (n_trees,), or (n_trees, n_outputs) for several outputs
+            For "average" and "vote" sums over all examples seen, not means.
+        """
+        x = as_forest(forest)
+        vectors = _vectors(X_vec, len(x))
+        told = _told(self, progress)
+        scores, zeros = self._core.score(x, vectors, _jobs(n_jobs), told)
+        _warn_of_zeros(zeros, "the forest", stacklevel=3)
+        return _shaped(scores, self.n_outputs)
+
+    @property
+    def n_examples(self) -> int:
+        """How many examples were seen."""
+        return self._core.figures()[0]
+
+    @property
+    def n_mistakes(self) -> int:
+        """How many mistakes were made, over all outputs."""
+        return self._core.figures()[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._core.figures()[2]
+
+    @property
+    def model(self) -> DagModel:
+        """A copy of the trees' part as a model."""
+        return DagModel._of(self._core.model(), self.kernel, self.n_outputs)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Give the perceptron as arrays, for `numpy.savez`."""
+        arrays = self._core.to_arrays()
+        arrays["weights"] = arrays["weights"].reshape(-1, self.n_outputs)
+        arrays["alphas"] = arrays["alphas"].reshape(-1, self.n_outputs)
+        arrays["kernel"] = np.array(repr(self.kernel))
+        arrays["vote"] = np.array(self.vote)
+        arrays["vectors"] = np.array(repr(self.vectors))
+        arrays["mix"] = np.array(self.mix)
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, **arrays: Any) -> Perceptron:
+        """Make the perceptron of arrays; it scores and learns with the same bits."""
+        kernel = _kernel_of(arrays)
+        n_outputs = _flatten(arrays, "weights")
+        _flatten(arrays, "alphas")
+        try:
+            vote, mix = str(arrays.pop("vote")), float(arrays.pop("mix"))
+            vectors = _read(str(arrays.pop("vectors")), {"PolynomialKernel"})
+        except KeyError as error:
+            msg = f"{error.args[0]}: expected an array, got none"
+            raise ValueError(msg) from None
+        core = _core.Learner.from_arrays(
+            kernel._core,
+            kernel.normalize,
+            n_outputs,
+            vote,
+            None if vectors is None else vectors._parameters,
+            mix,
+            dict(arrays),
+        )
+        perceptron = cls.__new__(cls)
+        perceptron._remember(core, kernel, vote, vectors, mix, n_outputs)
+        return perceptron
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the arrays."""
+        return _model_of, (type(self), self.to_arrays())
+
+    def __repr__(self) -> str:
+        """Name the kernel and what was seen."""
+        examples, mistakes, _ = self._core.figures()
+        return (
+            f"<{type(self).__name__}: {self.kernel!r}, {self.vote}, "
+            f"{_plural(examples, 'example')}, {_plural(mistakes, 'mistake')}>"
+        )
+
+
+def one_vs_one_dual_coef(
+    dual_coef: ArrayLike, n_support: ArrayLike
+) -> NDArray[np.float64]:
+    """Take the pairwise machines of scikit-learn's `SVC` apart.
+
+    An `SVC` with k classes is k (k - 1) / 2 machines, one for each pair of classes, in the
+    order (0, 1), (0, 2), .. (k - 2, k - 1). Its `dual_coef_` has one row less than there
+    are classes, and a support tree's weight in a machine is in the row that the other
+    class has there.
+
+    Parameters
+    ----------
+    dual_coef : array-like, shape (n_classes - 1, n_support_trees)
+        ``svc.dual_coef_``.
+    n_support : array-like, shape (n_classes,)
+        ``svc.n_support_``.
+
+    Returns
+    -------
+    ndarray, shape (k (k - 1) / 2, n_support_trees)
+        For `DagModel.from_dual`, with ``svc.intercept_``, over the trees of
+        ``svc.support_``; its scores are the `SVC`'s with
+        ``decision_function_shape="ovo"``. For two classes `dual_coef` as it is.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> tk.one_vs_one_dual_coef([[1, -2, -3], [4, 5, -6]], [1, 1, 1])
+    array([[ 1., -2.,  0.],
+           [ 4.,  0., -3.],
+           [ 0.,  5., -6.]])
+    """
+    coef, counts = _floats("dual_coef", dual_coef), np.asarray(n_support)
+    k = len(counts)
+    if coef.ndim != 2 or coef.shape != (k - 1, int(counts.sum())):
+        msg = (
+            f"dual_coef must be of shape (n_classes - 1, n_support_trees), here "
+            f"{(k - 1, int(counts.sum()))}, got {coef.shape}"
+        )
+        raise ValueError(msg)
+    if k == 2:
+        return coef
+    ends = np.cumsum(counts)
+    of_class = [slice(end - n, end) for end, n in zip(ends, counts, strict=True)]
+    rows = np.zeros((k * (k - 1) // 2, coef.shape[1]))
+    pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
+    for row, (i, j) in zip(rows, pairs, strict=True):
+        row[of_class[i]] = coef[j - 1, of_class[i]]
+        row[of_class[j]] = coef[i, of_class[j]]
+    return rows
+
+
+def _model_of(model: Any, arrays: dict[str, Any]) -> Any:
+    return model.from_arrays(**arrays)
+
+
+def _polynomial(degree: int, coef0: float, gamma: float) -> PolynomialKernel:
+    return PolynomialKernel(degree, coef0=coef0, gamma=gamma)
+
+
+def _integer(name: str, value: object) -> int:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    msg = f"{name} must be an int, got {value!r}"
+    raise TypeError(msg)
+
+
+def _check_kernel(kernel: object) -> None:
+    if not isinstance(kernel, TreeKernel):
+        msg = f"kernel must be a tree kernel, got {kernel!r}"
+        raise ValueError(msg)
+
+
+def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        msg = f"{name} must be numbers, got {array.dtype}"
+        raise ValueError(msg)
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _per_output(
+    name: str, values: ArrayLike, n_trees: int, n_outputs: int
+) -> NDArray[np.float64]:
+    array = _floats(name, values)
+    expected = (n_trees,) if n_outputs == 1 else (n_trees, n_outputs)
+    # A column of weights is what `dual_coef_.T` is; of labels it would be a slip.
+    is_column = name == "alphas" and array.shape == (n_trees, n_outputs)
+    if array.shape != expected and not is_column:
+        msg = f"{name} must be of shape {expected}, got {array.shape}"
+        raise ValueError(msg)
+    return array
+
+
+def _shaped(values: NDArray[np.float64], n_outputs: int) -> NDArray[np.float64]:
+    return values if n_outputs == 1 else values.reshape(-1, n_outputs)
+
+
+def _told(of: object, progress: Progress | bool | None) -> Progress | None:
+    if progress is True:
+        return _bar(type(of).__name__, "tree")
+    return progress or None
+
+
+def _vectors(vectors: Any, n_trees: int) -> tuple[Any, ...] | None:
+    """Dense values, or what any CSR matrix has; scipy itself is not needed."""
+    if vectors is None:
+        return None
+    if hasattr(vectors, "tocsr"):
+        vectors = vectors.tocsr()
+    shape = tuple(np.shape(vectors))
+    is_sparse = all(hasattr(vectors, part) for part in ("indptr", "indices", "data"))
+    if is_sparse:
+        shape = tuple(vectors.shape)
+    else:
+        values = _floats("X_vec", vectors)
+    if len(shape) != 2 or shape[0] != n_trees:
+        msg = f"X_vec must be of shape (n_trees, n_features) with {n_trees} trees, "
+        raise ValueError(msg + f"got {shape}")
+    if not is_sparse:
+        return shape[1], values.ravel()
+    parts = (np.asarray(part, np.int64) for part in (vectors.indptr, vectors.indices))
+    return shape[1], *parts, _floats("X_vec.data", vectors.data)
+
+
+def _plural(n: int, one: str) -> str:
+    return f"{n:,} {one}{'' if n == 1 else 's'}"
+
+
+_KERNELS = {
+    "SubtreeKernel",
+    "SubsetTreeKernel",
+    "PartialTreeKernel",
+    "ElasticTreeKernel",
+}
+
+
+def _kernel_of(arrays: dict[str, Any]) -> TreeKernel:
+    if "kernel" not in arrays:
+        msg = "kernel: expected an array, got none"
+        raise ValueError(msg)
+    kernel = _read(str(arrays.pop("kernel")), _KERNELS)
+    _check_kernel(kernel)
+    return kernel  # type: ignore[no-any-return]
+
+
+def _read(text: str, known: set[str]) -> Any:
+    """Read the repr of a kernel: a known name, called with literals."""
+    call = ast.parse(text, mode="eval").body
+    if isinstance(call, ast.Constant) and call.value is None:
+        return None
+    if (
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id in known
+    ):
+        make = PolynomialKernel if "PolynomialKernel" in known else None
+        make = make or getattr(kernels, call.func.id)
+        named = {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg}
+        return make(*map(ast.literal_eval, call.args), **named)
+    msg = f"kernel: expected one of {sorted(known)} with its parameters, got {text!r}"
+    raise ValueError(msg)
+
+
+def _flatten(arrays: dict[str, Any], name: str) -> int:
+    values = np.asarray(arrays.get(name))
+    if values.ndim != 2:
+        msg = f"{name} must be of shape (n, n_outputs), got {values.shape}"
+        raise ValueError(msg)
+    arrays[name] = values.ravel()
+    return int(values.shape[1])

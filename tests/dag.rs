@@ -1,0 +1,843 @@
+//! Models and perceptrons against the sums over support trees.
+
+#[path = "../benches/baseline/mod.rs"]
+mod baseline;
+#[path = "../benches/corpus/mod.rs"]
+mod corpus;
+
+use baseline::{Fragments, Ftk};
+use corpus::Random;
+use treekernel_rs::dag::{
+    Features, Model, Options, Perceptron, PolynomialKernel, Vote, naive,
+};
+use treekernel_rs::{Error, Forest, Kernel, NodeId, gram};
+
+/// Goes on.
+#[allow(clippy::unnecessary_wraps)]
+fn on(_done: usize, _total: usize) -> treekernel_rs::Result<()> {
+    Ok(())
+}
+
+fn tree(random: &mut Random, labels: &[&str], depth: usize, width: usize) -> String {
+    let label = labels[random.below(labels.len())];
+    if depth == 0 {
+        return format!("({label})");
+    }
+    let children = (0..random.below(width + 1))
+        .map(|_| {
+            let depth = random.below(depth);
+            tree(random, labels, depth, width)
+        })
+        .collect::<String>();
+    format!("({label}{children})")
+}
+
+/// Small trees of every kind: one label, few labels, wide, deep, repeated, met before.
+fn random_trees(n: usize, seed: u64) -> Vec<String> {
+    let mut random = Random(seed);
+    let mut trees: Vec<String> = Vec::new();
+    for number in 0..n {
+        let tree = match number % 8 {
+            0 => "(x)".to_owned(),
+            1 => tree(&mut random, &["a"], 3, 3),
+            2 | 3 => tree(&mut random, &["a", "b"], 4, 3),
+            4 => tree(&mut random, &["a", "b", "c", "d"], 3, 4),
+            5 => tree(&mut random, &["a", "b"], 2, 7),
+            6 => tree(&mut random, &["a", "b"], 9, 1),
+            _ => {
+                let known = &trees[random.below(trees.len())];
+                match random.below(3) {
+                    0 => known.clone(),
+                    1 => format!("(a {known} {known})"),
+                    _ => format!("(b {known} a)"),
+                }
+            }
+        };
+        let size = tree.matches(char::is_alphabetic).count();
+        trees.push(if size > 20 { "(a (b c) c)".to_owned() } else { tree });
+    }
+    trees
+}
+
+fn kernels() -> Vec<Kernel> {
+    let mut kernels = Vec::new();
+    for decay in [0.05, 0.4, 1.0] {
+        for leaf_weight in [0.0, 0.4, 1.0] {
+            kernels.push(Kernel::Subtree { decay, leaf_weight });
+            kernels.push(Kernel::SubsetTree { decay, leaf_weight });
+        }
+        kernels.push(Kernel::ElasticTree { decay });
+        for (mu, leaf_factor, max_children) in
+            [(0.4, 1.0, None), (1.0, 0.0, None), (0.05, 5.0, None), (0.4, 0.5, Some(2))]
+        {
+            kernels.push(Kernel::PartialTree { decay, mu, leaf_factor, max_children });
+        }
+    }
+    kernels
+}
+
+/// One of each kind.
+fn one_of_each() -> [Kernel; 4] {
+    let (decay, mu, leaf_factor) = (0.4, 0.4, 2.0);
+    [
+        Kernel::Subtree { decay, leaf_weight: 0.3 },
+        Kernel::SubsetTree { decay, leaf_weight: 0.3 },
+        Kernel::PartialTree { decay, mu, leaf_factor, max_children: None },
+        Kernel::ElasticTree { decay },
+    ]
+}
+
+const SST: Kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
+
+fn forest(trees: &[String]) -> Forest {
+    Forest::from_bracket_items(trees.iter().map(String::as_str)).unwrap()
+}
+
+fn options(normalize: bool, n_outputs: usize) -> Options {
+    Options { normalize, n_outputs }
+}
+
+/// The kernel matrix of the definitions, normalised or not.
+fn matrix(kernel: &Kernel, normalize: bool, all: &Forest) -> Vec<Vec<f64>> {
+    let rows = 0..all.len();
+    let row = |x: usize| {
+        let mut alphas = vec![0.0; all.len()];
+        let of = |i: usize| {
+            alphas[i] = 1.0;
+            let value = naive::score(kernel, normalize, all, &alphas[..=i], x);
+            alphas[i] = 0.0;
+            value
+        };
+        (0..all.len()).map(of).collect()
+    };
+    rows.map(row).collect()
+}
+
+/// `got` to 1e-10 of Σ |α| K.
+fn assert_score(got: f64, alphas: &[f64], row: &[f64], what: &dyn Fn() -> String) {
+    let terms = alphas.iter().zip(row).map(|(alpha, k)| alpha * k);
+    let (sum, size) =
+        terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
+    assert!((got - sum).abs() <= 1e-10 * size, "{}: {got} for {sum}", what());
+}
+
+fn random_alphas(random: &mut Random, n: usize) -> Vec<f64> {
+    let kind = random.below(3);
+    let mut alphas: Vec<f64> = (0..n)
+        .map(|_| match kind {
+            0 => random.unit() - 0.5,
+            1 => [-1.0, 0.0, 1.0][random.below(3)],
+            _ => (random.unit() * 40.0 - 20.0).exp() * [-1.0, 1.0][random.below(2)],
+        })
+        .collect();
+    // Some that cancel.
+    let half = alphas.len() / 2;
+    for at in 0..half / 2 {
+        alphas[half + at] = -alphas[at];
+    }
+    alphas
+}
+
+#[test]
+fn scores_are_sums_over_support_trees() {
+    let mut random = Random(5);
+    for (number, kernel) in kernels().into_iter().enumerate() {
+        for normalize in [false, true] {
+            let mut trees = random_trees(40, 100 + number as u64);
+            // Trees of the second half of the model may be those of the first.
+            for at in 0..4 {
+                trees[20 + at] = trees[at].clone();
+            }
+            let all = forest(&trees);
+            let right = matrix(&kernel, normalize, &all);
+            let alphas = random_alphas(&mut random, 24);
+            let mut model = Model::new(kernel, options(normalize, 1)).unwrap();
+            // In two parts, of two stores.
+            model.add(&all.select(0..11), &alphas[..11], &mut on).unwrap();
+            model.add(&forest(&trees[11..24]), &alphas[11..], &mut on).unwrap();
+            let (scores, _) = model.score(&all, Some(1), &mut on).unwrap();
+            for (x, &score) in scores.iter().enumerate() {
+                assert_score(score, &alphas, &right[x], &|| {
+                    format!("{kernel:?} normalize {normalize}: {}", trees[x])
+                });
+            }
+            // Each tree in a store of its own; the same bits.
+            for (text, score) in trees.iter().zip(&scores) {
+                let alone = forest(std::slice::from_ref(text));
+                let (again, _) = model.score(&alone, None, &mut on).unwrap();
+                // (Self-kernels are summed in the order of ids.)
+                let same = again[0].to_bits() == score.to_bits();
+                assert!(same || normalize, "{kernel:?}: {} {score}", again[0]);
+            }
+        }
+    }
+}
+
+#[test]
+fn larger_trees_score_as_prepared_pairs_do() {
+    let sets = [corpus::generated(60, 1), worst_trees()];
+    for trees in sets {
+        let all = forest(&trees);
+        for kernel in one_of_each() {
+            let pairs = gram::Pairs::new(&kernel, &all).unwrap();
+            let mut of = pairs.worker();
+            let n = all.len() / 2;
+            let alphas = random_alphas(&mut Random(3), n);
+            let mut model = Model::new(kernel, options(false, 1)).unwrap();
+            model.add(&all.select(0..n), &alphas, &mut on).unwrap();
+            let (scores, _) = model.score(&all, Some(2), &mut on).unwrap();
+            for (x, &score) in scores.iter().enumerate() {
+                let row: Vec<f64> = (0..n).map(|i| of(i, x).unwrap()).collect();
+                assert_score(score, &alphas, &row, &|| format!("{kernel:?} {x}"));
+            }
+        }
+    }
+}
+
+/// Wide nodes of few and many labels, at the limits of lists; chains; repeats.
+fn worst_trees() -> Vec<String> {
+    let mut trees = Vec::new();
+    for n_labels in [1, 3, 1000] {
+        for size in [1, 2, 7, 8, 9, 31, 32, 33, 64] {
+            let child = |i: usize| format!("(p{} w{})", i % n_labels, i % 2);
+            let children: String = (0..size).map(child).collect();
+            trees.push(format!("(S {children})"));
+            let leaves: String =
+                (0..size).map(|i| format!(" w{}", i % n_labels)).collect();
+            trees.push(format!("(S (S {leaves}) p0 (S {children}) p1)"));
+        }
+    }
+    let chain = |n: usize, leaf: &str| "(A ".repeat(n) + leaf + &")".repeat(n);
+    trees.extend([chain(50, "x"), chain(40, "x"), chain(30, "y")]);
+    // Once more in another order, so that both halves have of everything.
+    let mut all: Vec<String> = trees.iter().step_by(2).cloned().collect();
+    all.extend(trees.iter().skip(1).step_by(2).cloned());
+    all
+}
+
+#[test]
+fn several_outputs_are_models_of_one() {
+    for kernel in one_of_each() {
+        let all = forest(&random_trees(40, 7));
+        let mut random = Random(8);
+        let columns: Vec<Vec<f64>> =
+            (0..3).map(|_| random_alphas(&mut random, 40)).collect();
+        let rows: Vec<f64> = (0..40)
+            .flat_map(|i| [columns[0][i], columns[1][i], columns[2][i]])
+            .collect();
+        let mut model = Model::new(kernel, options(true, 3)).unwrap();
+        model.add(&all, &rows, &mut on).unwrap();
+        model.set_intercept(&[1.0, 0.0, -2.0]).unwrap();
+        let (scores, _) = model.score(&all, Some(1), &mut on).unwrap();
+        let right = matrix(&kernel, true, &all);
+        for (x, scores) in scores.chunks(3).enumerate() {
+            for output in 0..3 {
+                let raw = scores[output] - [1.0, 0.0, -2.0][output];
+                let size: f64 = columns[output]
+                    .iter()
+                    .zip(&right[x])
+                    .map(|(a, k)| (a * k).abs())
+                    .sum();
+                let sum: f64 =
+                    columns[output].iter().zip(&right[x]).map(|(a, k)| a * k).sum();
+                assert!((raw - sum).abs() <= 1e-10 * (size + 2.0), "{kernel:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn scores_do_not_depend_on_the_number_of_threads() {
+    let all = forest(&corpus::generated(300, 4));
+    for kernel in one_of_each() {
+        for n_outputs in [1, 2] {
+            let mut model = Model::new(kernel, options(true, n_outputs)).unwrap();
+            let alphas = random_alphas(&mut Random(1), 300 * n_outputs);
+            model.add(&all, &alphas, &mut on).unwrap();
+            let one = model.score(&all, Some(1), &mut on).unwrap().0;
+            let three = model.score(&all, Some(3), &mut on).unwrap().0;
+            assert!(one.iter().zip(&three).all(|(a, b)| a.to_bits() == b.to_bits()));
+        }
+    }
+}
+
+#[test]
+fn the_order_of_trees_does_not_matter() {
+    let trees = corpus::generated(80, 2);
+    let alphas = random_alphas(&mut Random(2), 80);
+    let all = forest(&trees);
+    for kernel in one_of_each() {
+        let mut forward = Model::new(kernel, options(false, 1)).unwrap();
+        let mut backward = forward.clone();
+        forward.add(&all, &alphas, &mut on).unwrap();
+        let turned: Vec<f64> = alphas.iter().rev().copied().collect();
+        backward.add(&all.select((0..80).rev()), &turned, &mut on).unwrap();
+        let sizes: Vec<f64> = alphas.iter().map(|alpha| alpha.abs()).collect();
+        let mut size = Model::new(kernel, options(false, 1)).unwrap();
+        size.add(&all, &sizes, &mut on).unwrap();
+        let of = |model: &Model| model.score(&all, None, &mut on).unwrap().0;
+        for ((a, b), size) in of(&forward).iter().zip(of(&backward)).zip(of(&size)) {
+            assert!((a - b).abs() <= 1e-12 * size, "{kernel:?}: {a} {b}");
+        }
+    }
+}
+
+#[test]
+fn trees_that_are_taken_out_again_leave_nothing() {
+    let mut random = Random(11);
+    for kernel in one_of_each() {
+        for normalize in [false, true] {
+            let all = forest(&corpus::generated(60, 3));
+            let alphas: Vec<f64> = (0..60).map(|_| random.unit() - 0.3).collect();
+            let minus: Vec<f64> = alphas.iter().map(|alpha| -alpha).collect();
+            let mut model = Model::new(kernel, options(normalize, 1)).unwrap();
+            model.add(&all, &alphas, &mut on).unwrap();
+            let sizes: Vec<f64> = alphas.iter().map(|alpha| alpha.abs()).collect();
+            let mut size = Model::new(kernel, options(normalize, 1)).unwrap();
+            size.add(&all, &sizes, &mut on).unwrap();
+            let size = size.score(&all, None, &mut on).unwrap().0;
+            model
+                .add(
+                    &all.select((0..60).rev()),
+                    &minus.iter().rev().copied().collect::<Vec<_>>(),
+                    &mut on,
+                )
+                .unwrap();
+            for (score, size) in
+                model.score(&all, None, &mut on).unwrap().0.iter().zip(size)
+            {
+                assert!(score.abs() <= 1e-13 * size, "{kernel:?}: {score}");
+            }
+        }
+        // Whole numbers cancel without a trace, and so does one tree.
+        let all = forest(&random_trees(40, 9));
+        let mut model = Model::new(kernel, options(false, 1)).unwrap();
+        model.add(&all, &[2.0; 40], &mut on).unwrap();
+        model.add(&all, &[-2.0; 40], &mut on).unwrap();
+        let scores = model.score(&all, None, &mut on).unwrap().0;
+        assert_eq!(scores, [0.0; 40]);
+    }
+}
+
+#[test]
+fn contributions_add_up_to_the_score() {
+    for kernel in kernels() {
+        for (normalize, n_outputs) in [(false, 1), (true, 2)] {
+            let trees = random_trees(32, 12);
+            let all = forest(&trees);
+            let alphas = random_alphas(&mut Random(4), 32 * n_outputs);
+            let mut model = Model::new(kernel, options(normalize, n_outputs)).unwrap();
+            model.add(&all, &alphas, &mut on).unwrap();
+            model.set_intercept(&vec![3.0; n_outputs]).unwrap();
+            let scores = model.score(&all, None, &mut on).unwrap().0;
+            let sizes: Vec<f64> = alphas.iter().map(|alpha| alpha.abs()).collect();
+            let mut size = Model::new(kernel, options(normalize, n_outputs)).unwrap();
+            size.add(&all, &sizes, &mut on).unwrap();
+            let sizes = size.score(&all, None, &mut on).unwrap().0;
+            for x in 0..32 {
+                let shares = model.contributions(&all.select([x])).unwrap();
+                let n_nodes = all.n_nodes()[x] as usize;
+                assert_eq!(shares.len(), n_nodes * n_outputs);
+                for output in 0..n_outputs {
+                    let at = x * n_outputs + output;
+                    let sum: f64 = shares.iter().skip(output).step_by(n_outputs).sum();
+                    let gap = (sum + 3.0 - scores[at]).abs();
+                    assert!(
+                        gap <= 1e-10 * (sizes[at] + 3.0),
+                        "{kernel:?} {}",
+                        trees[x]
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// By hand: SST, λ = 1. Model: (S (A a) (B b)) once.
+#[test]
+fn contributions_stand_at_the_roots_of_fragments() {
+    let kernel = Kernel::SubsetTree { decay: 1.0, leaf_weight: 0.5 };
+    let all = forest(&["(S (A a) (B b))".to_owned(), "(S (A a) (B c))".to_owned()]);
+    let mut model = Model::new(kernel, Options::default()).unwrap();
+    model.add(&all.select([0]), &[1.0], &mut on).unwrap();
+    // S: S→A B, with A→a; A: A→a; the leaf a.
+    let shares = model.contributions(&all.select([1])).unwrap();
+    assert_eq!(shares, [2.0, 1.0, 0.5, 0.0, 0.0]);
+}
+
+#[test]
+fn arrays_give_back_the_same_bits() {
+    let all = forest(&corpus::generated(80, 6));
+    for kernel in one_of_each() {
+        let options = options(true, 2);
+        let mut model = Model::new(kernel, options).unwrap();
+        model.add(&all, &random_alphas(&mut Random(6), 160), &mut on).unwrap();
+        model.set_intercept(&[0.5, -0.5]).unwrap();
+        let arrays = model.to_arrays();
+        let mut again = Model::from_arrays(kernel, options, &arrays).unwrap();
+        assert_eq!(again.to_arrays(), arrays);
+        // And they go on alike.
+        for model in [&mut model, &mut again] {
+            model.add(&all.select(3..9), &[0.3; 12], &mut on).unwrap();
+        }
+        let of = |model: &Model| model.score(&all, None, &mut on).unwrap().0;
+        assert_eq!(of(&model), of(&again));
+    }
+}
+
+#[test]
+fn wrong_arrays_are_named() {
+    let mut model = Model::new(SST, Options::default()).unwrap();
+    model.add(&forest(&["(S (A a) (A b))".to_owned()]), &[1.0], &mut on).unwrap();
+    let right = model.to_arrays();
+    let read = |change: &dyn Fn(&mut treekernel_rs::dag::Arrays)| {
+        let mut arrays = right.clone();
+        change(&mut arrays);
+        Model::from_arrays(SST, Options::default(), &arrays).unwrap_err().to_string()
+    };
+    assert!(
+        read(&|a| a.labels[1] = 9).starts_with("labels[1]: expected an index below")
+    );
+    assert!(
+        read(&|a| a.children[0] = 1).starts_with("children[0]: expected a subtree")
+    );
+    assert!(read(&|a| a.ends[1] = 7).starts_with("ends[1]: expected 0 to"));
+    assert!(read(&|a| a.weights.truncate(1)).starts_with("weights has 1 entries"));
+    assert!(
+        read(&|a| a.weights[0] = f64::NAN).starts_with("weights[0]: expected a fin")
+    );
+    assert!(read(&|a| a.sums.push(0.0)).starts_with("sums has"));
+    assert!(
+        read(&|a| {
+            a.labels[2] = a.labels[0];
+        })
+        .contains("expected a subtree of its own")
+    );
+}
+
+// --- perceptrons ------------------------------------------------------------------
+
+/// A stream with a rule behind it, and some noise.
+fn stream(n: usize, seed: u64) -> (Forest, Vec<f64>) {
+    let mut random = Random(seed);
+    let trees = random_trees(n, seed);
+    let label = |text: &String| {
+        let is_noise = random.below(8) == 0;
+        if text.contains("b(") != is_noise { 1.0 } else { -1.0 }
+    };
+    let y = trees.iter().map(label).collect();
+    (forest(&trees), y)
+}
+
+fn features(n: usize, n_columns: usize, seed: u64) -> Vec<Vec<f64>> {
+    let mut random = Random(seed);
+    let mut value = |column: usize| {
+        // Columns of every density.
+        if random.below(column + 1) == 0 { random.unit() - 0.5 } else { 0.0 }
+    };
+    (0..n).map(|_| (0..n_columns).map(&mut value).collect()).collect()
+}
+
+#[test]
+fn learning_is_the_plain_perceptron_mistake_by_mistake() {
+    let poly = PolynomialKernel { degree: 3, coef0: 1.0, gamma: 0.7 };
+    let (decay, mu, leaf_factor) = (0.5, 0.5, 4.0);
+    let kernels = [
+        Kernel::Subtree { decay, leaf_weight: 0.25 },
+        Kernel::SubsetTree { decay, leaf_weight: 0.25 },
+        Kernel::PartialTree { decay, mu, leaf_factor, max_children: None },
+        Kernel::ElasticTree { decay },
+    ];
+    for (number, kernel) in kernels.into_iter().enumerate() {
+        for (normalize, mix) in
+            [(false, None), (true, None), (false, Some(0.6)), (true, Some(0.3))]
+        {
+            let (all, y) = stream(80, number as u64);
+            let rows = features(80, 9, 5);
+            let dense: Vec<f64> = rows.iter().flatten().copied().collect();
+            let vectors = mix.map(|_| poly);
+            let part = |from: usize, to: usize| {
+                mix.map(|_| Features::Dense {
+                    n_columns: 9,
+                    values: &dense[from * 9..to * 9],
+                })
+            };
+            let mixed =
+                mix.map(|mix| naive::Mixed { rows: rows.clone(), kernel: poly, mix });
+            let mut plain = naive::Perceptron::new(kernel, normalize, mixed);
+            let votes = [Vote::Last, Vote::Average, Vote::Vote];
+            let mut all_of_them = votes.map(|vote| {
+                Perceptron::new(
+                    kernel,
+                    options(normalize, 1),
+                    vote,
+                    vectors,
+                    mix.unwrap_or(1.0),
+                )
+                .unwrap()
+            });
+            for x in 0..80 {
+                // Numbers are exact in the first case; in the others a score that is 0
+                // but for rounding could go either way.
+                let score = plain.versions(&all, x)[plain.mistakes.len()];
+                let is_exact = !normalize && mix.is_none();
+                if !is_exact && !plain.mistakes.is_empty() && score.abs() < 1e-12 {
+                    continue;
+                }
+                let is_mistake = plain.learn(&all, x, y[x]);
+                for own in &mut all_of_them {
+                    let n = own
+                        .learn(&all.select([x]), &y[x..=x], part(x, x + 1), &mut on)
+                        .unwrap();
+                    assert_eq!(n, usize::from(is_mistake), "{kernel:?} {x}");
+                }
+            }
+            for (own, vote) in all_of_them.iter().zip(votes) {
+                let (scores, _) =
+                    own.score(&all, part(0, 80), Some(2), &mut on).unwrap();
+                for (x, score) in scores.iter().enumerate() {
+                    let expected = plain.score(&all, x, vote);
+                    let size = match vote {
+                        Vote::Last => 1e-9,
+                        Vote::Average => 1e-7,
+                        // The sign of what is 0 but for rounding may be any.
+                        Vote::Vote => {
+                            let versions = plain.versions(&all, x).into_iter();
+                            let all = versions.zip(&plain.survived);
+                            all.filter(|v| v.0.abs() < 1e-12).map(|v| 2.0 * v.1).sum()
+                        }
+                    };
+                    let gap = (score - expected).abs();
+                    assert!(gap <= size, "{kernel:?} {vote:?} {x}: {score} {expected}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_split_of_a_stream_gives_the_same_perceptron() {
+    let (all, y) = stream(150, 3);
+    let rows = features(150, 5, 2);
+    let dense: Vec<f64> = rows.iter().flatten().copied().collect();
+    let poly = PolynomialKernel { degree: 2, coef0: 1.0, gamma: 1.0 };
+    for kernel in one_of_each() {
+        for vote in [Vote::Last, Vote::Average, Vote::Vote] {
+            let learned = |cuts: &[usize]| {
+                let mut own =
+                    Perceptron::new(kernel, options(true, 1), vote, Some(poly), 0.5)
+                        .unwrap();
+                let mut n = 0;
+                for cut in cuts.windows(2) {
+                    let values = &dense[cut[0] * 5..cut[1] * 5];
+                    let part = Some(Features::Dense { n_columns: 5, values });
+                    // A store of its own for each part.
+                    let texts = all.select(cut[0]..cut[1]).to_brackets();
+                    n += own
+                        .learn(&forest(&texts), &y[cut[0]..cut[1]], part, &mut on)
+                        .unwrap();
+                }
+                assert_eq!((own.n_examples(), own.n_mistakes()), (150, n as u64));
+                own
+            };
+            let whole = learned(&[0, 150]);
+            for cuts in [&[0, 1, 2, 70, 150][..], &[0, 149, 150]] {
+                assert_eq!(learned(cuts).to_arrays(), whole.to_arrays());
+            }
+            // Stored and read back, it goes on as if nothing had been.
+            let mut first = learned(&[0, 90, 150]);
+            let mut again = Perceptron::from_arrays(
+                kernel,
+                options(true, 1),
+                vote,
+                Some(poly),
+                0.5,
+                &first.to_arrays(),
+            )
+            .unwrap();
+            assert_eq!(again.to_arrays(), first.to_arrays());
+            let part = Some(Features::Dense { n_columns: 5, values: &dense });
+            for own in [&mut first, &mut again] {
+                own.learn(&all, &y, part, &mut on).unwrap();
+            }
+            let of = |own: &Perceptron| own.score(&all, part, None, &mut on).unwrap().0;
+            assert_eq!(of(&again), of(&first));
+        }
+    }
+}
+
+#[test]
+fn one_against_the_rest_is_several_perceptrons() {
+    let (all, y) = stream(120, 4);
+    let (_, other) = stream(120, 5);
+    let both: Vec<f64> = y.iter().zip(&other).flat_map(|(a, b)| [*a, *b]).collect();
+    for kernel in one_of_each() {
+        for vote in [Vote::Last, Vote::Average, Vote::Vote] {
+            let new = |n| {
+                Perceptron::new(kernel, options(false, n), vote, None, 1.0).unwrap()
+            };
+            let mut together = new(2);
+            let n = together.learn(&all, &both, None, &mut on).unwrap();
+            let scores = together.score(&all, None, None, &mut on).unwrap().0;
+            let mut n_alone = 0;
+            for (output, y) in [&y, &other].into_iter().enumerate() {
+                let mut alone = new(1);
+                n_alone += alone.learn(&all, y, None, &mut on).unwrap();
+                let own = alone.score(&all, None, None, &mut on).unwrap().0;
+                for (x, own) in own.iter().enumerate() {
+                    let gap = (scores[2 * x + output] - own).abs();
+                    assert!(gap <= 1e-9 * own.abs().max(1.0), "{kernel:?} {vote:?}");
+                }
+            }
+            assert_eq!(n, n_alone);
+        }
+    }
+}
+
+#[test]
+fn the_model_of_an_averaged_perceptron_scores_as_it_does() {
+    let (all, y) = stream(120, 6);
+    for kernel in one_of_each() {
+        let mut own =
+            Perceptron::new(kernel, options(true, 1), Vote::Average, None, 1.0)
+                .unwrap();
+        own.learn(&all, &y, None, &mut on).unwrap();
+        let scores = own.score(&all, None, None, &mut on).unwrap().0;
+        let model = own.model().score(&all, None, &mut on).unwrap().0;
+        for (a, b) in scores.iter().zip(&model) {
+            assert!((a - b).abs() <= 1e-9 * a.abs().max(1.0), "{a} {b}");
+        }
+    }
+}
+
+#[test]
+fn sparse_vectors_are_dense_ones() {
+    let (all, y) = stream(200, 8);
+    let rows = features(200, 12, 3);
+    let values: Vec<f64> = rows.iter().flatten().copied().collect();
+    let (mut indptr, mut indices, mut data) = (vec![0], vec![], vec![]);
+    for row in &rows {
+        for (column, &value) in row.iter().enumerate() {
+            if value != 0.0 {
+                indices.push(column as i64);
+                data.push(value);
+            }
+        }
+        indptr.push(data.len() as i64);
+    }
+    let dense = Features::Dense { n_columns: 12, values: &values };
+    let sparse = Features::Sparse {
+        n_columns: 12,
+        indptr: &indptr,
+        indices: &indices,
+        data: &data,
+    };
+    let poly = PolynomialKernel { degree: 3, coef0: 1.0, gamma: 1.0 };
+    let run = |features| {
+        let mut own =
+            Perceptron::new(SST, options(true, 1), Vote::Average, Some(poly), 0.2)
+                .unwrap();
+        own.learn(&all, &y, Some(features), &mut on).unwrap();
+        own.score(&all, Some(features), None, &mut on).unwrap().0
+    };
+    assert_eq!(run(dense), run(sparse));
+}
+
+#[test]
+fn an_interrupted_pass_leaves_what_it_learned() {
+    let (all, y) = stream(2_000, 1);
+    let mut own =
+        Perceptron::new(SST, Options::default(), Vote::Average, None, 1.0).unwrap();
+    let mut stop = |done: usize, _: usize| {
+        if done >= 16 { Err(Error::Interrupted) } else { Ok(()) }
+    };
+    assert_eq!(own.learn(&all, &y, None, &mut stop), Err(Error::Interrupted));
+    let seen = own.n_examples() as usize;
+    assert!((16..2_000).contains(&seen), "{seen}");
+    own.learn(&all.select(seen..2_000), &y[seen..], None, &mut on).unwrap();
+    let mut whole =
+        Perceptron::new(SST, Options::default(), Vote::Average, None, 1.0).unwrap();
+    whole.learn(&all, &y, None, &mut on).unwrap();
+    assert_eq!(own.to_arrays(), whole.to_arrays());
+}
+
+// --- wrong input, extremes ----------------------------------------------------------
+
+#[test]
+fn wrong_input_is_named_and_changes_nothing() {
+    let (all, mut y) = stream(10, 1);
+    let mut model = Model::new(SST, Options::default()).unwrap();
+    let mut say =
+        |alphas: &[f64]| model.add(&all, alphas, &mut on).unwrap_err().to_string();
+    assert_eq!(
+        say(&[1.0; 9]),
+        "alphas has 9 entries, expected 10, trees times n_outputs"
+    );
+    assert!(
+        say(&[f64::INFINITY; 10]).starts_with("alphas[0]: expected a finite number")
+    );
+    assert_eq!((model.n_trees(), model.n_nodes()), (0, 0));
+    assert!(Model::new(SST, options(false, 0)).is_err());
+
+    let new = |vectors, mix| {
+        Perceptron::new(SST, Options::default(), Vote::Last, vectors, mix)
+    };
+    let poly = PolynomialKernel { degree: 3, coef0: 1.0, gamma: 1.0 };
+    assert!(new(None, 0.5).is_err());
+    assert!(new(Some(poly), 1.5).is_err());
+    assert!(new(Some(PolynomialKernel { degree: 0, ..poly }), 0.5).is_err());
+    let mut own = new(None, 1.0).unwrap();
+    y[3] = 0.0;
+    let error = own.learn(&all, &y, None, &mut on).unwrap_err().to_string();
+    assert_eq!(error, "y[3]: expected -1 or 1, got 0");
+    assert_eq!(own.n_examples(), 0);
+    let mut own = new(Some(poly), 0.5).unwrap();
+    assert!(own.learn(&all, &[1.0; 10], None, &mut on).is_err());
+    let values = [1.0; 20];
+    let dense = Features::Dense { n_columns: 2, values: &values };
+    own.learn(&all, &[1.0; 10], Some(dense), &mut on).unwrap();
+    let other = Features::Dense { n_columns: 4, values: &values };
+    assert!(own.score(&all.select(0..5), Some(other), None, &mut on).is_err());
+    let sparse = |indptr, indices| Features::Sparse {
+        n_columns: 2,
+        indptr,
+        indices,
+        data: &[1.0],
+    };
+    for (indptr, indices) in
+        [(&[0, 2][..], &[0][..]), (&[1, 1], &[0]), (&[0, 1], &[2]), (&[0, 1], &[-1])]
+    {
+        let features = Some(sparse(indptr, indices));
+        assert!(own.score(&all.select([0]), features, None, &mut on).is_err());
+    }
+}
+
+#[test]
+fn scores_beyond_floats_name_their_tree() {
+    let chain = "(A ".repeat(1_200) + "A" + &")".repeat(1_200);
+    let all = forest(&["(A A)".to_owned(), "(b)".to_owned(), chain]);
+    let kernel = Kernel::SubsetTree { decay: 1.0, leaf_weight: 0.0 };
+    let wide = Kernel::ElasticTree { decay: 1.0 };
+    let mut model = Model::new(wide, Options::default()).unwrap();
+    model.add(&all.select([2]), &[1.0], &mut on).unwrap();
+    let error = model.score(&all, Some(2), &mut on).unwrap_err();
+    assert_eq!(error, Error::ScoreOverflow { tree: 2 });
+    let bush = |n: usize| format!("(R{})", "(A a)".repeat(n));
+    let all = forest(&[bush(3), bush(1_200)]);
+    let mut model = Model::new(kernel, Options::default()).unwrap();
+    model.add(&all, &[1.0, 1.0], &mut on).unwrap();
+    assert_eq!(
+        model.score(&all, Some(2), &mut on).unwrap_err(),
+        Error::ScoreOverflow { tree: 1 }
+    );
+    let mut normal = Model::new(kernel, options(true, 1)).unwrap();
+    let error = normal.add(&all, &[1.0, 1.0], &mut on).unwrap_err();
+    assert_eq!((error, normal.n_trees()), (Error::SelfOverflow { tree: 1 }, 0));
+    let mut own =
+        Perceptron::new(kernel, Options::default(), Vote::Last, None, 1.0).unwrap();
+    let both = all.select([0, 1, 1]);
+    let error = own.learn(&both, &[1.0, -1.0, -1.0], None, &mut on).unwrap_err();
+    assert_eq!((error, own.n_examples()), (Error::ScoreOverflow { tree: 2 }, 2));
+}
+
+#[test]
+fn trees_without_a_kernel_are_reported_and_score_nothing() {
+    let all = forest(&["(S a)".to_owned(), "(x)".to_owned(), "(S b)".to_owned()]);
+    let mut model = Model::new(SST, options(true, 1)).unwrap();
+    assert_eq!(model.add(&all, &[1.0, 5.0, 0.0], &mut on).unwrap(), [1]);
+    let (scores, zeros) = model.score(&all, None, &mut on).unwrap();
+    assert_eq!((scores, zeros), (vec![1.0, 0.0, 0.0], vec![1]));
+    // A perceptron is mistaken about such a tree each time.
+    let mut own =
+        Perceptron::new(SST, options(true, 1), Vote::Vote, None, 1.0).unwrap();
+    assert_eq!(own.learn(&all.select([1, 1]), &[1.0, -1.0], None, &mut on), Ok(2));
+    assert_eq!(own.score(&all, None, None, &mut on).unwrap().0, [0.0; 3]);
+    let again = own.to_arrays();
+    let again =
+        Perceptron::from_arrays(SST, options(true, 1), Vote::Vote, None, 1.0, &again)
+            .unwrap();
+    assert_eq!(again.to_arrays(), own.to_arrays());
+}
+
+#[test]
+fn nothing_is_scored_and_learned_from_nothing() {
+    let none = Forest::default();
+    for kernel in one_of_each() {
+        let mut model = Model::new(kernel, Options::default()).unwrap();
+        model.add(&none, &[], &mut on).unwrap();
+        assert_eq!(model.score(&none, None, &mut on).unwrap().0, []);
+        let one = forest(&["(S (A a))".to_owned()]);
+        assert_eq!(model.score(&one, None, &mut on).unwrap().0, [0.0]);
+        assert_eq!(model.contributions(&one).unwrap(), [0.0; 3]);
+        let mut own =
+            Perceptron::new(kernel, Options::default(), Vote::Vote, None, 1.0).unwrap();
+        assert_eq!(own.learn(&none, &[], None, &mut on), Ok(0));
+        assert_eq!(own.score(&one, None, None, &mut on).unwrap().0, [0.0]);
+    }
+}
+
+#[test]
+fn models_hold_subtrees_once() {
+    let all = forest(&["(S (A a) (A a))".to_owned(), "(S (A a) (B b))".to_owned()]);
+    let mut model = Model::new(SST, Options::default()).unwrap();
+    model.add(&all, &[1.0, -1.0], &mut on).unwrap();
+    assert_eq!((model.n_trees(), model.n_nodes(), model.n_tree_nodes()), (2, 6, 10));
+    assert!(model.nbytes() > 0);
+    let a = (0..6).map(NodeId).find(|&n| model.nodes().name(n) == "A").unwrap();
+    assert_eq!(model.weights(a), [1.0]); // twice there, once less here
+}
+
+#[test]
+fn deep_and_wide_trees_take_no_quadratic_time() {
+    let labels = |n: usize| (0..n).fold(String::new(), |s, i| s + &format!("(A{i} "));
+    let deep = format!("{}x{}", labels(100_000), ")".repeat(100_000));
+    let words: String = (0..100_000).map(|i| format!("(p w{i})")).collect();
+    let both = forest(&[deep, format!("(S {words})")]);
+    for kernel in one_of_each() {
+        let all = match kernel {
+            Kernel::ElasticTree { .. } => continue, // by its definition
+            Kernel::Subtree { .. } => both.clone(),
+            // The wide tree's kernel with itself is beyond 1e300.
+            _ => both.select([0]),
+        };
+        let mut model = Model::new(kernel, options(true, 1)).unwrap();
+        model.add(&all, &vec![1.0; all.len()], &mut on).unwrap();
+        let (scores, _) = model.score(&all, None, &mut on).unwrap();
+        for score in scores {
+            assert!((score - 1.0).abs() < 1e-9, "{kernel:?}: {score}");
+        }
+    }
+}
+
+// --- real data -----------------------------------------------------------------------
+
+#[test]
+fn a_real_stream_makes_the_mistakes_of_the_sum_over_support_trees() {
+    let Some(texts) = corpus::real("srl/masc_boundary.tsv.gz", 5) else { return };
+    let labels = corpus::real("srl/masc_boundary.tsv.gz", 0).unwrap();
+    let n = 6_000;
+    let y: Vec<f64> = labels[..n].iter().map(|y| y.parse().unwrap()).collect();
+    let all = forest(&texts[..n]);
+    let mut ftk = Ftk::new(&all, (Fragments::SubsetTrees, 0.4));
+    let mut own =
+        Perceptron::new(SST, Options::default(), Vote::Last, None, 1.0).unwrap();
+    let mut mistakes: Vec<usize> = Vec::new();
+    for x in 0..n {
+        let terms = mistakes.iter().map(|&i| (y[i], ftk.pair(i, x)));
+        let (mut sum, mut size) = (0.0, 0.0);
+        for (y, k) in terms {
+            sum += y * k;
+            size += k;
+        }
+        let is_mistake =
+            own.learn(&all.select([x]), &y[x..=x], None, &mut on).unwrap() == 1;
+        // A score that is 0 but for rounding may go either way.
+        if sum.abs() > 1e-12 * size {
+            assert_eq!(is_mistake, y[x] * sum <= 0.0, "{x}: {sum}");
+        }
+        if is_mistake {
+            mistakes.push(x);
+        }
+    }
+    assert!(mistakes.len() > 100);
+}
