@@ -9,6 +9,9 @@ import pickle
 import random
 import re
 import resource
+import signal
+import subprocess
+import sys
 import time
 import warnings
 from fractions import Fraction
@@ -458,7 +461,7 @@ def test_ratios_are_finite_where_values_are_too_large(method, n_left, n_right):
 @pytest.mark.parametrize("normalize", [False, True])
 def test_n_jobs_changes_no_bit(method, normalize):
     k = make(method, normalize=normalize)
-    x, y = read(random_pairs(60)), read(random_pairs(25, seed=1))
+    x, y = read(random_pairs(50)), read(random_pairs(25, seed=1))
     for columns in (None, y):
         alone = quietly(k.gram, x, columns, n_jobs=1)
         for n_jobs in (2, 3, 8, None):
@@ -555,6 +558,55 @@ def test_a_progress_bar_changes_nothing(capfd):
     matrix = k.gram(x, progress=True)
     assert capfd.readouterr().out == ""
     np.testing.assert_array_equal(matrix, k.gram(x))
+
+
+INTERRUPTED = """
+import random, signal, sys, time
+import treekernel_rs as tk
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored below "pytest &"
+
+def tree(n):
+    children = [[] for _ in range(n)]
+    for node in range(1, n):
+        children[random.randrange(max(0, node - 4), node)].append(node)
+    made = [None] * n
+    for node in reversed(range(n)):
+        label = random.choice("ab")
+        made[node] = "(" + label + "".join(made[c] for c in children[node]) + ")"
+    return made[0]
+
+random.seed(0)
+left, right = ([tree(60) for _ in range(1500)] for _ in range(2))
+pairs = tk.PairForest.from_brackets(left, right)
+k = tk.PairKernel(0.1, method=sys.argv[1])
+print("ready", flush=True)
+try:
+    k.gram(pairs, n_jobs=int(sys.argv[2]))
+except KeyboardInterrupt:
+    print("interrupted", time.time(), flush=True)
+else:
+    print("finished", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "n_jobs"), [("exact", 1), ("exact", 2), ("paper", 2), ("max", 2)]
+)
+def test_control_c_ends_a_long_computation_within_a_second(method, n_jobs):
+    arguments = [sys.executable, "-c", INTERRUPTED, method, str(n_jobs)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            sent = time.time()
+            said, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    word, *when = said.split()
+    assert word == "interrupted"
+    assert float(when[0]) - sent < 1.5  # one second, and a busy machine
 
 
 @every_method
