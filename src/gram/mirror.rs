@@ -20,23 +20,42 @@ use crate::stream::{LINE_BYTES, fence};
 /// Rows of the result that are written in turns, a line each. (32 cost 5 % more.)
 const LANES: usize = 64;
 
+/// Rows that are mirrored into each other cell by cell.
+const CORNER: usize = 32;
+
 /// Mirrors what the rows of some consecutive trees, from `start` on, have for each other.
 pub(crate) fn mirror_within<T: Element>(
     columns: &Distinct,
     start: usize,
     rows: &mut [&mut [T]],
 ) {
-    for tree in 0..rows.len() {
-        let (before, from) = rows.split_at_mut(tree);
-        let from = &*from[0];
-        let place = columns.first[start + tree];
-        let repeats = columns.repeats(start + tree, start + tree + 1);
-        let places = || repeats.iter().map(|repeat| repeat.1).chain([place]);
-        for (other, to) in before.iter_mut().enumerate() {
-            let value = from[columns.first[start + other] as usize];
-            for place in places() {
-                to[place as usize] = value;
-            }
+    for corner in (0..rows.len()).step_by(CORNER) {
+        let (before, own) = rows.split_at_mut(corner);
+        let len = own.len().min(CORNER);
+        let own = &mut own[..len];
+        for tree in 0..len {
+            let (above, from) = own.split_at_mut(tree);
+            mirror_cells(columns, start + corner, above, from[0]);
+        }
+        Strip::new(columns, start + corner, own).store(start, before);
+    }
+}
+
+/// Mirrors the row of the tree that follows those of `above`, which are from `first` on.
+fn mirror_cells<T: Element>(
+    columns: &Distinct,
+    first: usize,
+    above: &mut [&mut [T]],
+    from: &[T],
+) {
+    let tree = first + above.len();
+    let place = columns.first[tree] as usize;
+    let repeats = columns.repeats(tree, tree + 1);
+    for (to, &column) in above.iter_mut().zip(&columns.first[first..]) {
+        let value = from[column as usize];
+        to[place] = value;
+        for &(_, place) in repeats {
+            to[place as usize] = value;
         }
     }
 }
