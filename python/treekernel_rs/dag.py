@@ -200,7 +200,7 @@ class DagModel:
         model = cls(kernel, max(1, rows.shape[0]))
         model.intercept = intercept
         used = np.flatnonzero((rows != 0).any(axis=0))
-        model.add(x[used], rows[:, used].T)
+        model.add(x[used.tolist()], rows[:, used].T)
         return model
 
     def add(
@@ -447,9 +447,7 @@ class Perceptron:
             raise ValueError(msg)
         mix, n_outputs = _real("mix", mix), _integer("n_outputs", n_outputs)
         poly = None if vectors is None else vectors._parameters
-        core = _core.Learner(
-            kernel._core, kernel.normalize, n_outputs, vote, poly, mix
-        )
+        core = _core.Learner(kernel._core, kernel.normalize, n_outputs, vote, poly, mix)
         self._remember(core, kernel, vote, vectors, mix, n_outputs)
 
     def _remember(self, core: Learner, *parameters: Any) -> None:
@@ -722,7 +720,12 @@ def _plural(n: int, one: str) -> str:
     return f"{n:,} {one}{'' if n == 1 else 's'}"
 
 
-_KERNELS = {"SubtreeKernel", "SubsetTreeKernel", "PartialTreeKernel", "ElasticTreeKernel"}
+_KERNELS = {
+    "SubtreeKernel",
+    "SubsetTreeKernel",
+    "PartialTreeKernel",
+    "ElasticTreeKernel",
+}
 
 
 def _kernel_of(arrays: dict[str, Any]) -> TreeKernel:
