@@ -93,14 +93,12 @@ impl<'a> EachOnce<'a> {
         if self.values.len() < order.len() {
             self.values.resize_with(order.len(), Vec::new);
         }
-        let mut n_places = 0;
-        for same in order.chunk_by(|a, b| a == b) {
+        for (at, same) in order.chunk_by(|a, b| a == b).enumerate() {
             let (node, count) = (same[0], same.len() as f64);
-            self.place[node.index()] = n_places as u32;
+            self.place[node.index()] = at as u32;
             let group = self.production(node) as usize;
             let below = nodes.children(node);
-            let (done, rest) = self.values.split_at_mut(n_places);
-            n_places += 1;
+            let (done, rest) = self.values.split_at_mut(at);
             let own = &mut rest[0];
             own.clear();
             let arity = self.arity[group];

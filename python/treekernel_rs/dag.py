@@ -200,7 +200,7 @@ class DagModel:
         model = cls(kernel, max(1, rows.shape[0]))
         model.intercept = intercept
         used = np.flatnonzero((rows != 0).any(axis=0))
-        model.add(x[used], rows[:, used].T)
+        model.add(x[used.tolist()], rows[:, used].T)
         return model
 
     def add(

@@ -378,9 +378,9 @@ impl Model {
         let scale = scales.first().copied().unwrap_or(1.0);
         let lens = self.lens(store)?;
         let mut worker = Worker::default();
-        worker.reader.read(store, root, self.needs_leaves());
-        let mut shares = vec![0.0; worker.reader.items().len() * width];
         let seen = Seen { store, lens: &lens };
+        self.read(&seen, &mut worker.reader, root);
+        let mut shares = vec![0.0; worker.reader.items().len() * width];
         let mut sink = Shares::new(numbers, &mut shares);
         self.pass(&seen, &mut worker, &mut sink, &mut || Ok(()))?;
         let mut out = Vec::with_capacity(n_nodes as usize * width);
@@ -574,12 +574,17 @@ impl Model {
         Lens::new(store, &self.nodes, wanted, |key| self.find(key))
     }
 
-    /// Whether scores need the leaves of trees.
-    fn needs_leaves(&self) -> bool {
+    /// Reads a tree for a score; without its leaves where these have no part in it.
+    #[inline]
+    fn read(&self, seen: &Seen<'_>, reader: &mut Reader, root: NodeId) {
         match &self.index {
-            Index::Subtree(index) => index.leaf_weight > 0.0,
-            Index::Subset(index) => index.leaf_weight > 0.0,
-            _ => true,
+            Index::Subtree(index) => {
+                reader.read(seen.store, root, index.leaf_weight > 0.0);
+            }
+            Index::Subset(index) if index.leaf_weight == 0.0 => {
+                reader.read_listed(seen.store, root, seen.lens);
+            }
+            _ => reader.read(seen.store, root, true),
         }
     }
 
@@ -673,7 +678,7 @@ impl Model {
         let store = &**forest.nodes();
         let lens = self.lens(store)?;
         let seen = Seen { store, lens: &lens };
-        let (n, leaves) = (forest.len(), self.needs_leaves());
+        let n = forest.len();
         let singles = if self.options.normalize {
             let roots = forest.roots().to_vec();
             Some(gram::singles(&self.kernel, forest.nodes(), roots)?)
@@ -702,7 +707,7 @@ impl Model {
                             zeros.push(number);
                         }
                     }
-                    worker.reader.read(store, forest.roots()[number], leaves);
+                    self.read(&seen, &mut worker.reader, forest.roots()[number]);
                     let tree = Tree { worker, seen: &seen, scale, number };
                     score(tree, At { out, pause })?;
                     if !out.iter().all(|score| score.is_finite()) {
@@ -775,7 +780,7 @@ struct Pace {
 impl Pace {
     fn tell(&mut self, watch: &mut Watch<'_>, done: usize, total: usize) -> Result<()> {
         self.calls += 1;
-        if self.calls % 16 != 0 {
+        if !self.calls.is_multiple_of(16) {
             return Ok(());
         }
         let now = std::time::Instant::now();

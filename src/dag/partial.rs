@@ -135,7 +135,7 @@ impl Index {
         members.push(node);
         let below = nodes.children(node);
         self.widest = self.widest.max(below.len());
-        let is_listed = is_narrow(below.iter().map(|&c| nodes.label(c).0));
+        let is_listed = is_narrow(&below.iter().map(|&c| nodes.label(c).0));
         if !is_listed {
             self.unlisted[label as usize].push(number);
         }
@@ -218,7 +218,7 @@ impl Index {
 }
 
 /// Whether a node goes through lists.
-fn is_narrow(labels: impl ExactSizeIterator<Item = u32> + Clone) -> bool {
+fn is_narrow(labels: &(impl ExactSizeIterator<Item = u32> + Clone)) -> bool {
     let n = labels.len();
     if n <= REPEATED {
         return true;
@@ -246,7 +246,7 @@ impl Walk<'_> {
         let below = self.store.children(node);
         let labels = below.iter().map(|&c| self.store.label(c).0);
         (self.index.longest >= below.len() || self.index.longest == usize::MAX)
-            && is_narrow(labels)
+            && is_narrow(&labels)
     }
 
     /// Adds what a node's subtrees have beyond a node in common.

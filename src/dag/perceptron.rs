@@ -235,7 +235,6 @@ impl Perceptron {
         let mut lens = self.model.lens(store)?;
         let mut worker = Worker::default();
         let mut whole = Reader::default();
-        let leaves = self.model.needs_leaves();
         // Without vectors the sign is all that counts, and no scale changes it.
         let singles = if self.model.options.normalize && self.vectors.is_some() {
             let roots = forest.roots().to_vec();
@@ -249,12 +248,12 @@ impl Perceptron {
         let mut pace = Pace::default();
         let before = self.n_mistakes;
         for (tree, &root) in forest.roots().iter().enumerate() {
-            let overflow = Error::SelfOverflow { tree: tree };
+            let overflow = Error::SelfOverflow { tree };
             let scale = match &mut own {
                 Some(of) => usable_scale(of(tree, tree)?).ok_or(overflow)?,
                 None => 1.0,
             };
-            worker.reader.read(store, root, leaves);
+            self.model.read(&Seen { store, lens: &lens }, &mut worker.reader, root);
             if let Some(features) = &features {
                 features.row(tree, &mut worker.features);
             }
@@ -275,7 +274,7 @@ impl Perceptron {
                 if self.model.options.normalize && own.is_none() {
                     scale = one_scale(&self.model.kernel, store, root)?;
                 }
-                let error = Error::SelfOverflow { tree: tree };
+                let error = Error::SelfOverflow { tree };
                 let scale = scale.ok_or(error)?;
                 whole.read(store, root, true);
                 self.support(store, &mut lens, &whole, scale, &alphas)?;
@@ -320,7 +319,7 @@ impl Perceptron {
             let Worker { features, dots, .. } = worker;
             vectors.kernels(features, dots);
             let share = 1.0 - self.mix;
-            scores.iter_mut().for_each(|score| *score *= self.mix * scale);
+            scale_by(scores, self.mix * scale);
             for (alphas, kernel) in self.alphas.chunks(scores.len()).zip(dots) {
                 for (score, alpha) in scores.iter_mut().zip(alphas) {
                     *score += share * alpha * *kernel;
@@ -417,7 +416,7 @@ impl Perceptron {
                 }?;
                 // `decide` leaves the scale out where nothing is to be added.
                 if self.vote == Vote::Last && self.vectors.is_none() {
-                    out.iter_mut().for_each(|score| *score *= scale);
+                    scale_by(out, scale);
                 }
                 Ok(())
             },
@@ -441,7 +440,7 @@ impl Perceptron {
             let numbers = Averaged { last, late, scale: all };
             self.model.pass(seen, worker, &mut Several::new(&numbers, out), pause)?;
         }
-        out.iter_mut().for_each(|score| *score *= self.mix * scale);
+        scale_by(out, self.mix * scale);
         if let Some(vectors) = &self.vectors {
             let Worker { features, dots, .. } = worker;
             vectors.kernels(features, dots);
@@ -608,5 +607,11 @@ impl Perceptron {
         }
         (own.n_examples, own.n_mistakes) = (stored.n_examples, stored.n_mistakes);
         Ok(own)
+    }
+}
+
+fn scale_by(scores: &mut [f64], factor: f64) {
+    for score in scores {
+        *score *= factor;
     }
 }

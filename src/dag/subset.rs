@@ -319,7 +319,7 @@ impl<'a> Walk<'a> {
 }
 
 /// C of a child; None: λ throughout.
-#[inline(always)]
+#[inline]
 fn c_of(below: Option<&[f64]>, decay: f64, child: u32) -> f64 {
     below.map_or(decay, |below| below[child as usize])
 }

@@ -3,6 +3,7 @@
 //! They come in the order in which a walk leaves them, not in that of their ids: so a
 //! tree has the same order, and its score the same bits, whichever forest it is in.
 
+use super::lens::Lens;
 use crate::{NodeId, Nodes};
 
 /// "No place": not in the tree, or asked for by nobody.
@@ -31,19 +32,37 @@ pub(super) struct Reader {
 impl Reader {
     /// Reads the tree below `root`, children first; leaves only if they are asked for.
     pub(super) fn read(&mut self, store: &Nodes, root: NodeId, leaves: bool) {
+        let children = |node| store.children(node);
+        let wanted = |&c: &NodeId| Some(c).filter(|&c| leaves || !store.is_leaf(c));
+        self.walk(store.len(), root, children, wanted);
+    }
+
+    /// The same without leaves, by a lens that has listed inner children: nothing is
+    /// asked of leaves then.
+    pub(super) fn read_listed(&mut self, store: &Nodes, root: NodeId, lens: &Lens) {
+        self.walk(store.len(), root, |node| lens.edges(node), |edge| Some(edge.child));
+    }
+
+    fn walk<'a, T: 'a>(
+        &mut self,
+        n_nodes: usize,
+        root: NodeId,
+        children: impl Fn(NodeId) -> &'a [T],
+        wanted: impl Fn(&T) -> Option<NodeId>,
+    ) {
         for item in self.items.drain(..) {
             self.place[item.node.index()] = NONE;
         }
-        if self.place.len() < store.len() {
-            self.place.resize(store.len(), NONE);
+        if self.place.len() < n_nodes {
+            self.place.resize(n_nodes, NONE);
         }
         self.open.push((root, 0));
         while let Some((node, next)) = self.open.last_mut() {
-            let below = store.children(*node);
-            if let Some(&child) = below.get(*next as usize) {
+            if let Some(child) = children(*node).get(*next as usize) {
                 *next += 1;
-                let is_known = self.place[child.index()] != NONE;
-                if !is_known && (leaves || !store.is_leaf(child)) {
+                if let Some(child) = wanted(child)
+                    && self.place[child.index()] == NONE
+                {
                     self.open.push((child, 0));
                 }
                 continue;
@@ -58,13 +77,11 @@ impl Reader {
         self.items[last].count = 1.0;
         for place in (0..=last).rev() {
             let Item { node, count, .. } = self.items[place];
-            for child in store.children(node) {
-                let at = self.place[child.index()];
-                if let Some(child) = self.items.get_mut(at as usize) {
-                    child.count += count;
-                    if child.last_use == NONE {
-                        child.last_use = place as u32;
-                    }
+            for child in children(node).iter().filter_map(&wanted) {
+                let child = &mut self.items[self.place[child.index()] as usize];
+                child.count += count;
+                if child.last_use == NONE {
+                    child.last_use = place as u32;
                 }
             }
         }

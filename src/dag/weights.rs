@@ -426,17 +426,17 @@ pub(super) struct Shares<'m, N> {
     numbers: &'m N,
     place: usize,
     /// `width` numbers by place.
-    shares: &'m mut [f64],
+    out: &'m mut [f64],
 }
 
 impl<'m, N: Numbers> Shares<'m, N> {
-    pub(super) fn new(numbers: &'m N, shares: &'m mut [f64]) -> Self {
-        Self { numbers, place: 0, shares }
+    pub(super) fn new(numbers: &'m N, out: &'m mut [f64]) -> Self {
+        Self { numbers, place: 0, out }
     }
 
     fn own(&mut self) -> (&N, &mut [f64]) {
         let width = self.numbers.width();
-        (self.numbers, &mut self.shares[self.place * width..][..width])
+        (self.numbers, &mut self.out[self.place * width..][..width])
     }
 }
 
@@ -470,17 +470,17 @@ impl<N: Numbers> Sink for Shares<'_, N> {
 pub(super) struct Row<'m> {
     occurrences: &'m Occurrences,
     count: f64,
-    row: &'m mut [f64],
+    out: &'m mut [f64],
 }
 
 impl<'m> Row<'m> {
-    pub(super) fn new(occurrences: &'m Occurrences, row: &'m mut [f64]) -> Self {
-        Self { occurrences, count: 0.0, row }
+    pub(super) fn new(occurrences: &'m Occurrences, out: &'m mut [f64]) -> Self {
+        Self { occurrences, count: 0.0, out }
     }
 
     fn pass_on(&mut self, list: Option<&Vec<(u32, f64)>>, value: f64) {
         for &(tree, times) in list.into_iter().flatten() {
-            self.row[tree as usize] += value * times;
+            self.out[tree as usize] += value * times;
         }
     }
 }
@@ -512,7 +512,7 @@ impl Sink for Row<'_> {
     fn view(&mut self, group: u32) -> RowView<'_> {
         let lists = self.occurrences.groups.get(group as usize);
         let lists = lists.map(Vec::as_slice).unwrap_or_default();
-        RowView { lists, count: self.count, row: self.row }
+        RowView { lists, count: self.count, row: self.out }
     }
 }
 

@@ -1,5 +1,8 @@
 //! DAG models and perceptrons.
 
+// Arrays that are borrowed from numpy come by value.
+#![allow(clippy::needless_pass_by_value)]
+
 use std::sync::RwLock;
 
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
