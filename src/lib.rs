@@ -16,6 +16,7 @@
 //! | [`kernel`] | tree kernels: parameters, definitions, single pairs |
 //! | [`gram`] | whole kernel matrices, rows by rows |
 //! | [`dtk`] | trees as vectors whose dot products approximate a kernel |
+//! | [`pair`] | pairs of trees with common placeholders, and their kernels |
 //! | `python` | the only files that name pyo3 or numpy (feature `python`) |
 
 #[cfg(test)]
@@ -29,6 +30,7 @@ mod intern;
 pub mod kernel;
 pub mod label;
 mod lists;
+pub mod pair;
 pub mod parse;
 #[cfg(feature = "python")]
 mod python;

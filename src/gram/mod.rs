@@ -34,6 +34,7 @@ mod subtree;
 #[cfg(test)]
 mod trial;
 
+use std::hash::Hash;
 use std::sync::Mutex;
 
 use ndarray::Array2;
@@ -42,17 +43,29 @@ use crate::kernel::{Bags, Number, Scaled};
 use crate::team::{Pause, Team};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 pub use lower::for_each_row;
+use pairs::singles;
 pub use pairs::{Pairs, pair};
-use pairs::{Single, singles};
+pub(crate) use pairs::{Single, Worker};
 pub use rows::Rows;
 pub use store::Element;
-use store::{Distinct, Matrix};
+pub(crate) use store::{Distinct, LARGEST, Matrix};
 
 /// An index of some trees, the columns, from which kernels of one row's tree with all
 /// of them are computed at once.
 pub(crate) trait Engine: Sync {
     /// What a worker keeps from row to row.
     type Scratch: Send;
+    /// Whether a value may be NaN: one that the engine gave up, and will tell of when
+    /// all others are there. Otherwise NaN is an overflow.
+    const GIVES_UP: bool = false;
+    /// Rows that a worker takes at a time. Fewer where a value costs so much more than
+    /// storing it that it is better for small matrices to be shared out well.
+    const HEIGHT: usize = store::HEIGHT;
+
+    /// The largest normalised value: 1 for a dot product.
+    fn most(&self) -> f64 {
+        1.0
+    }
 
     /// A new worker's scratch.
     fn scratch(&self) -> Self::Scratch;
@@ -225,13 +238,21 @@ pub fn diagonal(
     watch: &mut Watch<'_>,
 ) -> Result<(Vec<f64>, Report)> {
     let kernel = kernel.validated()?;
-    let nodes = x.nodes();
     let trees = Distinct::new(x.roots());
-    let n = trees.len();
-    let singles = singles(&kernel, nodes, trees.roots)?;
-    let values = self_kernels(&*singles, n, options.n_jobs, watch)?;
+    let singles = singles(&kernel, x.nodes(), trees.roots.clone())?;
+    diagonal_of(&*singles, &trees, options, watch)
+}
+
+/// The kernel of each tree with itself; NaN where it was given up.
+pub(crate) fn diagonal_of<I: Copy + Eq + Hash>(
+    singles: &dyn Single,
+    trees: &Distinct<I>,
+    options: Options,
+    watch: &mut Watch<'_>,
+) -> Result<(Vec<f64>, Report)> {
+    let values = self_kernels(singles, trees.len(), options.n_jobs, watch)?;
     let mut report = Report::default();
-    let mut diagonal = Vec::with_capacity(x.len());
+    let mut diagonal = Vec::with_capacity(trees.of.len());
     for (index, &tree) in trees.of.iter().enumerate() {
         let value = values[tree as usize].value();
         if options.normalize {
@@ -239,7 +260,7 @@ pub fn diagonal(
                 report.zero_rows.push(index);
             }
             diagonal.push(if value == 0.0 { 0.0 } else { 1.0 });
-        } else if value.is_finite() {
+        } else if value.is_finite() || value.is_nan() {
             diagonal.push(value);
         } else {
             return Err(Error::Overflow { row: index, column: index });

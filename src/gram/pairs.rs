@@ -96,10 +96,10 @@ pub fn pair(kernel: &Kernel, a: &Forest, b: &Forest, normalize: bool) -> Result<
 }
 
 /// Evaluates single pairs for one worker.
-pub(super) type Worker<'a> = Box<dyn FnMut(usize, usize) -> Result<Scaled> + Send + 'a>;
+pub(crate) type Worker<'a> = Box<dyn FnMut(usize, usize) -> Result<Scaled> + Send + 'a>;
 
 /// Kernels of single pairs of some trees, whatever the trees are like.
-pub(super) trait Single: Send + Sync {
+pub(crate) trait Single: Send + Sync {
     /// What a worker calls, with the numbers of two trees.
     fn worker(&self) -> Worker<'_>;
 }
