@@ -735,3 +735,29 @@ fn normalised_values_survive_overflow() {
     assert!((matrix[[0, 1]] - 0.5f64.sqrt()).abs() < 1e-9, "{}", matrix[[0, 1]]);
     assert!(matrix[[0, 2]] < 1e-100 && matrix[[0, 0]] == 1.0);
 }
+
+#[test]
+fn anchoring_reproduces_the_papers_figure_3() {
+    use treekernel_rs::pair::anchor::{self, HeadRules};
+    let left = "(S (NP (NNS Farmers)) (VP (VB feed) (NP (NNS cows)) (NP (NN animal) \
+                (NNS extracts))))
+                (ROOT (S (NP (NNS Pediatricians)) (VP (VB suggest) (S (NP (NNS women)) \
+                (VP (TO to) (VP (VB feed) (NP (NNS newborns)) (NP (NN breast) (NN milk))))))))";
+    let right = "(S (NP (NNS Cows)) (VP (VB eat) (NP (NN animal) (NNS extracts))))
+                 (S (NP (NNS Pediatricians)) (VP (VB suggest) (SBAR (IN that) \
+                 (S (NP (NNS newborns)) (VP (VB eat) (NP (NN breast) (NN milk)))))))";
+    let forests = [left, right].map(|text| Forest::from_brackets(text).unwrap());
+    let rules = HeadRules::default();
+    let anchored = anchor::anchored(
+        [&forests[0], &forests[1]],
+        &mut |label, children| Ok(rules.head(label, children)),
+        &mut |word, tag| Ok(anchor::key(word, tag)),
+        || Ok(()),
+    )
+    .unwrap();
+    let swapped = p2("NN").replace(":4", ":?").replace(":5", ":4").replace(":?", ":5");
+    assert!(anchored == pairs(&[P1.to_owned(), swapped]));
+    for (method, expected) in METHODS.into_iter().zip([98.0, 96.0, 90.0, 90.0]) {
+        assert_eq!(value(method, 1.0, &anchored, 0, 1), expected);
+    }
+}

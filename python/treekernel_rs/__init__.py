@@ -10,7 +10,16 @@ array([[1.584, 0.96 ],
 """
 
 from treekernel_rs import datasets
-from treekernel_rs._core import Forest, KernelRows, ParseError, Tree, __version__
+from treekernel_rs._core import (
+    ConstraintLimitError,
+    Forest,
+    KernelRows,
+    Pair,
+    PairForest,
+    ParseError,
+    Tree,
+    __version__,
+)
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.kernels import (
     ElasticTreeKernel,
@@ -18,12 +27,17 @@ from treekernel_rs.kernels import (
     SubsetTreeKernel,
     SubtreeKernel,
 )
+from treekernel_rs.pairs import PairKernel
 
 __all__ = [
+    "ConstraintLimitError",
     "DistributedTrees",
     "ElasticTreeKernel",
     "Forest",
     "KernelRows",
+    "Pair",
+    "PairForest",
+    "PairKernel",
     "ParseError",
     "PartialTreeKernel",
     "SubsetTreeKernel",

@@ -454,7 +454,11 @@ fn split<'a>(label: &'a str, separator: &str) -> Split<'a> {
     }
 }
 
-fn check_separator(separator: &str) -> Result<()> {
+/// Refuses a separator with which text could not be read back.
+///
+/// # Errors
+/// [`Error::Parameter`] as [`PairForest::from_brackets`].
+pub fn check_separator(separator: &str) -> Result<()> {
     let is_bad = |c: char| {
         c.is_whitespace() || c.is_ascii_digit() || matches!(c, '(' | ')' | '\\')
     };

@@ -54,7 +54,7 @@ use crate::team::Pause;
 use crate::{Error, Result};
 use alignment::{Found, Hanger, Trees};
 use constraints::{Bits, Bounded, Budget, Stop, Universe, retain_conflicting};
-pub use forest::{PairForest, Side};
+pub use forest::{PairForest, Side, check_separator};
 
 /// How a kernel of pairs is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
