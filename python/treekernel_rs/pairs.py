@@ -220,7 +220,7 @@ class PairKernel(Parameters):
         >>> q = ("(A (B:7 b) (B:8 b))", "(C:8 (D:7 d))")
         >>> k = tk.PairKernel(1.0)
         >>> k.pair(p, p), k.pair(p, q)
-        (16.0, 4.0)
+        (18.0, 6.0)
         """
         return self._core.pair(p, q, self.normalize)
 

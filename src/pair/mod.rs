@@ -281,6 +281,61 @@ pub fn pair(
     Ok(both.cosine(of(a, a)?, of(b, b)?).min(most(kernel.method)))
 }
 
+/// Pairs made ready for single kernels of many of them.
+///
+/// ```
+/// use treekernel_rs::pair::{PairForest, PairKernel, Pairs};
+///
+/// let pairs = PairForest::from_brackets(["(A:1 a)"; 2], ["(B:1 b)", "(B:2 b)"], ":")?;
+/// let pairs = Pairs::new(&PairKernel::new(1.0), &pairs)?;
+/// let mut of = pairs.worker();
+/// assert_eq!((of(0, 0)?, of(0, 1)?), (1.0, 0.0));
+/// # Ok::<(), treekernel_rs::Error>(())
+/// ```
+pub struct Pairs {
+    kernel: PairKernel,
+    trees: Trees,
+    /// Which of the pairs made ready each one is.
+    instance: Vec<u32>,
+}
+
+impl Pairs {
+    /// Makes the pairs of a list ready.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a kernel out of range, [`Error::Capacity`].
+    pub fn new(kernel: &PairKernel, pairs: &PairForest) -> Result<Self> {
+        let kernel = kernel.validated()?;
+        let (instance, examples) = pairs.instances(None);
+        Ok(Self { kernel, trees: prepared(pairs, None, &examples)?, instance })
+    }
+
+    /// A function from the numbers of two pairs to their kernel, not normalised. It
+    /// keeps what it needs from call to call: one worker for each thread, and for many
+    /// kernels. Its errors are [`Error::ConstraintLimit`] and [`Error::Overflow`].
+    ///
+    /// # Panics
+    /// The function panics on a number of no pair.
+    pub fn worker(&self) -> impl FnMut(usize, usize) -> Result<f64> + Send + '_ {
+        let mut scratch = Scratch::<f64>::default();
+        move |i, j| {
+            let pair = [i, j].map(|pair| self.instance[pair] as usize);
+            let mut pause = || Ok(());
+            let mut budget = Budget::new(self.kernel.max_constraints, &mut pause);
+            let value = scratch.value(&self.kernel, &self.trees, pair, &mut budget);
+            let value = value.map_err(|stop| {
+                let (pairs, limit) = (vec![(i, j)], self.kernel.max_constraints);
+                stop.into_error(|| Error::ConstraintLimit { pairs, limit })
+            })?;
+            if value.is_finite() {
+                Ok(value)
+            } else {
+                Err(Error::Overflow { row: i, column: j })
+            }
+        }
+    }
+}
+
 /// C, the alternative constraints of two pairs, each as pairs of placeholders: that of the
 /// paper for [`Method::Paper`]; for [`Method::Exact`] the one under which the paper's
 /// formula would be exact; for [`Method::Max`] the best one alone.
