@@ -38,11 +38,32 @@ fn anchored(left: &[String], right: &[String]) -> PairForest {
     .expect("pairs")
 }
 
+/// Generated sentences, the second with half of its words from the first.
+fn generated(n: usize) -> PairForest {
+    let left = corpus::generated(n, 1);
+    let mut random = corpus::Random(3);
+    let mut right = corpus::generated(n, 2);
+    for (text, other) in right.iter_mut().zip(&left) {
+        let words: Vec<&str> =
+            other.split([' ', ')']).filter(|word| word.starts_with('w')).collect();
+        let replaced: Vec<String> = text
+            .split(' ')
+            .map(|part| {
+                let end = part.find(')').unwrap_or(part.len());
+                if part.starts_with('w') && !words.is_empty() && random.below(2) == 0 {
+                    format!("{}{}", words[random.below(words.len())], &part[end..])
+                } else {
+                    part.to_owned()
+                }
+            })
+            .collect();
+        *text = replaced.join(" ");
+    }
+    anchored(&left, &right)
+}
+
 fn corpora() -> Vec<(&'static str, PairForest)> {
-    let mut all = vec![(
-        "generated",
-        anchored(&corpus::generated(400, 1), &corpus::generated(400, 2)),
-    )];
+    let mut all = vec![("generated", generated(400))];
     let real =
         [("SNLI", "snli/dev.tsv.gz", 1), ("RTE-3", "rte/rte3_dev_parsed.tsv.gz", 4)];
     for (name, file, column) in real {
