@@ -44,8 +44,8 @@ use crate::team::{Pause, Team};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 pub use lower::for_each_row;
 use pairs::singles;
+pub(crate) use pairs::{LongWorker, Single, Worker};
 pub use pairs::{Pairs, pair};
-pub(crate) use pairs::{Single, Worker};
 pub use rows::Rows;
 pub use store::Element;
 pub(crate) use store::{Distinct, LARGEST, Matrix};
@@ -280,7 +280,7 @@ fn self_kernels(
     let mut values = vec![Scaled::of(0.0); n];
     let parts: Vec<_> = values.chunks_mut(PER_TASK).map(Mutex::new).collect();
     let team = Team::new(n_jobs, parts.len());
-    let mut workers: Vec<_> = (0..team.size()).map(|_| singles.worker()).collect();
+    let mut workers: Vec<_> = (0..team.size()).map(|_| singles.long_worker()).collect();
     team.run(
         parts.len(),
         &mut workers,
@@ -288,7 +288,7 @@ fn self_kernels(
             let Ok(mut values) = parts[part].lock() else { return Ok(()) };
             for (offset, value) in values.iter_mut().enumerate() {
                 let tree = part * PER_TASK + offset;
-                *value = of(tree, tree)?;
+                *value = of(tree, tree, pause)?;
                 pause()?;
             }
             Ok(())

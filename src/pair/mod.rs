@@ -599,11 +599,15 @@ impl Engine for Work {
 
 impl gram::Single for Work {
     fn worker(&self) -> gram::Worker<'_> {
+        let mut of = self.long_worker();
+        Box::new(move |a, b| of(a, b, &mut || Ok(())))
+    }
+
+    fn long_worker(&self) -> gram::LongWorker<'_> {
         let mut scratch = Both::default();
-        Box::new(move |a, b| {
+        Box::new(move |a, b, pause| {
             let pair = [a, b].map(|tree| self.instance[tree] as usize);
-            let go_on = &mut || Ok(());
-            match scaled(&self.kernel, &self.trees, pair, &mut scratch, go_on) {
+            match scaled(&self.kernel, &self.trees, pair, &mut scratch, pause) {
                 Ok(value) => Ok(value),
                 Err(Stop::Limit) => {
                     self.gave_up.store(true, Ordering::Relaxed);
