@@ -177,7 +177,9 @@ fn renamed(text: &str, shift: u32, limit: u32) -> String {
     for part in parts {
         let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
         match part[..end].parse::<u32>() {
-            Ok(id) if id + shift <= limit => renamed += &format!("@{}", id + shift),
+            Ok(id) if id + shift <= limit => {
+                renamed.extend(["@", &(id + shift).to_string()])
+            }
             Ok(_) => {}
             Err(_) => renamed.push('@'),
         }
@@ -226,12 +228,12 @@ fn figure_7() {
             if chosen.is_empty() {
                 continue;
             }
-            let mut row = format!("  {low:3}-{high:3} ({} kernels)", chosen.len());
+            print!("  {low:3}-{high:3} ({} kernels)", chosen.len());
             for (label, method) in METHODS {
                 let (ms, given_up) = each(&documents, &chosen, method);
-                row += &format!("  {label} {ms:8.4}");
+                print!("  {label} {ms:8.4}");
                 if given_up > 0 {
-                    row += &format!(" ({given_up} given up)");
+                    print!(" ({given_up} given up)");
                 }
             }
             let hopeful: Vec<(usize, usize)> = chosen
@@ -241,19 +243,19 @@ fn figure_7() {
                 .collect();
             if !hopeful.is_empty() {
                 let (ms, _) = each(&documents, &hopeful, Method::MaxEnumerated);
-                row += &format!("  enumerated {ms:8.4}");
+                print!("  enumerated {ms:8.4}");
             }
             if hopeful.len() < chosen.len() {
                 let most = chosen
                     .iter()
                     .map(|&(i, j)| correspondences(counts[i], counts[j]))
                     .fold(0.0, f64::max);
-                row += &format!(
+                print!(
                     "  ({} stopped: up to {most:.0e} correspondences)",
                     chosen.len() - hopeful.len()
                 );
             }
-            println!("{row}");
+            println!();
         }
     }
 }
@@ -291,12 +293,12 @@ fn figure_8() {
         for limit in 0..=14 {
             let documents = joined(&pairs, &[5; 40], limit);
             let counts = documents.n_placeholders();
-            let mut row = format!("  {limit:2}");
+            print!("  {limit:2}");
             for (label, method) in METHODS {
                 let (seconds, given_up) = matrix(&documents, method, 1, 2);
-                row += &format!("  {label} {seconds:8.4}");
+                print!("  {label} {seconds:8.4}");
                 if given_up > 0 {
-                    row += &format!(" ({given_up} given up)");
+                    print!(" ({given_up} given up)");
                 }
             }
             let all: f64 = (0..40)
@@ -305,11 +307,11 @@ fn figure_8() {
                 .sum();
             if all <= 820.0 * HOPELESS {
                 let (seconds, _) = matrix(&documents, Method::MaxEnumerated, 1, 1);
-                row += &format!("  enumerated {seconds:8.4}");
+                print!("  enumerated {seconds:8.4}");
             } else {
-                row += &format!("  enumerated: hopeless, {all:.0e} correspondences");
+                print!("  enumerated: hopeless, {all:.0e} correspondences");
             }
-            println!("{row}");
+            println!();
         }
     }
 }

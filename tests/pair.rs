@@ -229,13 +229,13 @@ fn least_eigenvalue(mut a: Vec<Vec<f64>>) -> f64 {
                 }
                 let angle = 0.5 * (2.0 * a[p][q]).atan2(a[q][q] - a[p][p]);
                 let (sin, cos) = angle.sin_cos();
-                for k in 0..n {
-                    let (x, y) = (a[k][p], a[k][q]);
-                    (a[k][p], a[k][q]) = (cos * x - sin * y, sin * x + cos * y);
+                for row in &mut a {
+                    let (x, y) = (row[p], row[q]);
+                    (row[p], row[q]) = (cos * x - sin * y, sin * x + cos * y);
                 }
-                for k in 0..n {
-                    let (x, y) = (a[p][k], a[q][k]);
-                    (a[p][k], a[q][k]) = (cos * x - sin * y, sin * x + cos * y);
+                let (above, below) = a.split_at_mut(q);
+                for (x, y) in above[p].iter_mut().zip(&mut below[0]) {
+                    (*x, *y) = (cos * *x - sin * *y, sin * *x + cos * *y);
                 }
             }
         }
@@ -318,10 +318,10 @@ fn grow(random: &mut Random, budget: &mut usize, depth: usize) -> String {
     let mut text = format!("({label}");
     // Mostly, the label decides whether there is one: equal productions are frequent.
     if (label < "c") != (random.below(8) == 0) {
-        text += &format!(":{}", 1 + random.below(4));
+        text.push_str([":1", ":2", ":3", ":4"][random.below(4)]);
     }
     if depth > 0 {
-        for _ in 0..1 + random.below(3) {
+        for _ in 0..=random.below(3) {
             if *budget == 0 {
                 break;
             }
@@ -633,13 +633,13 @@ fn more_pairs_of_placeholders_than_a_word_has_bits_count_all_the_same() {
         let children: Vec<String> = (0..200).map(part).collect();
         format!("(R {}) | (Z z)", children.join(" "))
     };
-    let halves = pairs_of([tree(0), tree(1)]);
+    let halves = pairs_of(&[tree(0), tree(1)]);
     let expected = 200.0 + 2.0 * 2f64.powi(100) - 1.0;
     assert!(close(value(Method::Exact, 1.0, &halves, 0, 1), expected));
 }
 
-fn pairs_of(texts: [String; 2]) -> PairForest {
-    pairs(&texts)
+fn pairs_of(texts: &[String; 2]) -> PairForest {
+    pairs(texts)
 }
 
 #[test]

@@ -189,20 +189,20 @@ impl Trees {
         [a, b]: [usize; 2],
         side: Side,
         decay: f64,
-        hanger: &mut Hanger,
         found: &mut Found<N>,
         codes: &mut Vec<u64>,
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<()> {
         let (a, b) = (2 * a + side as usize, 2 * b + side as usize);
-        hanger.hang(self, a);
         found.clear();
+        let hanger = &mut found.hanger;
+        hanger.hang(self, a);
         let (decay, one) = (N::of(decay), N::of(1.0));
         let of_a = self.nodes.get(a);
         let of_b = self.nodes.get(b);
         let members = self.members.get(a);
         let mut since_check = 0;
-        for (v, node) in of_b.iter().enumerate() {
+        for node in of_b {
             let (stamp, start, len) = hanger.table[node.production as usize];
             if stamp != hanger.stamp {
                 found.starts.push(NONE);
@@ -239,7 +239,6 @@ impl Trees {
                 found.total = found.total + product;
                 found.delta.push(product);
             }
-            debug_assert_eq!(found.starts.len(), v + 1);
         }
         Ok(())
     }
@@ -345,7 +344,7 @@ struct Reader {
 
 /// The table in which a first tree hangs until another one does.
 #[derive(Debug, Default)]
-pub(crate) struct Hanger {
+struct Hanger {
     tree: Option<usize>,
     stamp: u32,
     /// By production: stamp, and the tree's nodes with it among its `members`.
@@ -412,9 +411,11 @@ impl Partners {
     }
 }
 
-/// What two trees have in common, without constraints between productions.
+/// What two trees have in common, without constraints between productions; and the first
+/// of them, which hangs until another one does.
 #[derive(Debug)]
 pub(crate) struct Found<N> {
+    hanger: Hanger,
     /// By node of the second tree: where its aligned pairs start; NONE: it has none.
     starts: Vec<u32>,
     /// Δ; zero for two nodes whose own constraint is inconsistent.
@@ -425,7 +426,12 @@ pub(crate) struct Found<N> {
 
 impl<N: Number> Found<N> {
     pub(crate) fn new() -> Self {
-        Self { starts: Vec::new(), delta: Vec::new(), total: N::of(0.0) }
+        Self {
+            hanger: Hanger::default(),
+            starts: Vec::new(),
+            delta: Vec::new(),
+            total: N::of(0.0),
+        }
     }
 
     fn clear(&mut self) {

@@ -65,15 +65,15 @@ pub fn anchored(
     let mut linker = Linker { head, key, keys: HashMap::new(), heads: HashMap::new() };
     let mut right = None;
     PairForest::build(n, check, |pair, side, builder| {
-        let tree = match (side, right.take()) {
-            (Side::Right, Some(tree)) => tree,
-            _ => {
-                let trees =
-                    forests.map(|forest| clean(forest.nodes(), forest.roots()[pair]));
-                let [left, other] = linker.link(trees)?;
-                right = Some(other);
-                left
-            }
+        // Both at once, when it is the left one's turn.
+        let tree = if let (Side::Right, Some(tree)) = (side, right.take()) {
+            tree
+        } else {
+            let trees =
+                forests.map(|forest| clean(forest.nodes(), forest.roots()[pair]));
+            let [left, other] = linker.link(trees)?;
+            right = Some(other);
+            left
         };
         let (nodes, root) = stored(&tree)?;
         let mut items = tree.iter();
@@ -212,13 +212,12 @@ impl Linker<'_, '_, '_> {
                 continue;
             }
             let question = (word.to_owned(), item.label.to_owned());
-            *own = match self.keys.get(&question) {
-                Some(known) => known.clone(),
-                None => {
-                    let answer = (self.key)(word, item.label)?;
-                    self.keys.insert(question, answer.clone());
-                    answer
-                }
+            *own = if let Some(known) = self.keys.get(&question) {
+                known.clone()
+            } else {
+                let answer = (self.key)(word, item.label)?;
+                self.keys.insert(question, answer.clone());
+                answer
             };
         }
         Ok(keys)
@@ -300,8 +299,11 @@ type Rules = Vec<(Search, Vec<String>)>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeadRules(pub HashMap<String, Rules>);
 
+/// As [`Rules`], written down.
+type Written = &'static [(Search, &'static [&'static str])];
+
 /// The rules by default, after Collins (1999), for semantic heads.
-const RULES: &[(&str, &[(Search, &[&str])])] = &[
+const RULES: &[(&str, Written)] = &[
     ("NP", NOUN),
     ("NX", NOUN),
     ("NML", NOUN),
@@ -325,9 +327,9 @@ const RULES: &[(&str, &[(Search, &[&str])])] = &[
     ("ADVP", &[(Search::Right, &["RB*"])]),
     ("QP", &[(Search::Right, &["CD"])]),
 ];
-const NOUN: &[(Search, &[&str])] =
+const NOUN: Written =
     &[(Search::Right, &["NN*", "NX", "NML"]), (Search::Left, &["NP"])];
-const CLAUSE: &[(Search, &[&str])] = &[(Search::Left, &["VP", "SQ", "S"])];
+const CLAUSE: Written = &[(Search::Left, &["VP", "SQ", "S"])];
 
 impl Default for HeadRules {
     fn default() -> Self {

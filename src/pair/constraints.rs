@@ -379,7 +379,9 @@ mod tests {
 
     fn set<B: Bits>(room: usize, members: &[usize]) -> B {
         let mut set = B::empty(room);
-        members.iter().for_each(|&bit| set.insert(bit));
+        for &bit in members {
+            set.insert(bit);
+        }
         set
     }
 

@@ -47,10 +47,10 @@ pub(super) fn kernel<B: Bits, N: Number>(
     let mut sides = [Groups::new(universe, left), Groups::new(universe, right)];
     let mut total = N::of(0.0);
     let zero = N::of(0.0);
-    for i in 0..sides[0].groups.len() {
-        for j in 0..sides[1].groups.len() {
+    for i in 0..sides[0].all.len() {
+        for j in 0..sides[1].all.len() {
             budget.step(1)?;
-            let [a, b] = [&sides[0].groups[i], &sides[1].groups[j]];
+            let [a, b] = [&sides[0].all[i], &sides[1].all[j]];
             let mut of_b = a.conflicts.clone();
             of_b.keep(&b.members);
             if of_b.is_empty() {
@@ -88,7 +88,7 @@ struct Group<B, N> {
 struct Groups<'a, B, N> {
     universe: &'a Universe<B>,
     forest: &'a Aligned<B, N>,
-    groups: Vec<Group<B, N>>,
+    all: Vec<Group<B, N>>,
     /// What was computed already: (group, what matters, weights by key).
     maps: Vec<(usize, B, Map<B, N>)>,
 }
@@ -99,7 +99,7 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
         roots.sort_by(|&a, &b| {
             forest.below[a as usize].cmp(&forest.below[b as usize]).then(a.cmp(&b))
         });
-        let groups = roots
+        let all = roots
             .chunk_by(|&a, &b| forest.below[a as usize] == forest.below[b as usize])
             .map(|roots| {
                 let members = forest.below[roots[0] as usize].clone();
@@ -107,7 +107,7 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
                 Group { members, conflicts, roots: roots.to_vec(), total: None }
             })
             .collect();
-        Self { universe, forest, groups, maps: Vec::new() }
+        Self { universe, forest, all, maps: Vec::new() }
     }
 
     /// The weight of all fragments of a group.
@@ -117,7 +117,7 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
         decay: f64,
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<N> {
-        let found = &self.groups[group];
+        let found = &self.all[group];
         if let Some(total) = found.total {
             return Ok(total);
         }
@@ -130,7 +130,7 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
             let sums = found.roots.iter().map(|&root| self.forest.sum[root as usize]);
             sums.fold(zero, |total, sum| total + sum)
         };
-        self.groups[group].total = Some(total);
+        self.all[group].total = Some(total);
         Ok(total)
     }
 
@@ -148,7 +148,7 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
             return Ok(known);
         }
         let mut all = Map::new();
-        for &root in &self.groups[group].roots {
+        for &root in &self.all[group].roots {
             fragments(
                 self.universe,
                 self.forest,

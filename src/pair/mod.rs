@@ -52,7 +52,7 @@ use crate::gram::{self, Distinct, Element, Engine, LARGEST, Matrix, Options, Wat
 use crate::kernel::{Number, Scaled};
 use crate::team::Pause;
 use crate::{Error, Result};
-use alignment::{Found, Hanger, Trees};
+use alignment::{Found, Trees};
 use constraints::{Bits, Bounded, Budget, Stop, Universe, retain_conflicting};
 pub use forest::{PairForest, Side, check_separator};
 
@@ -403,8 +403,7 @@ fn show<B: Bits>(
 
 /// What a worker keeps from value to value.
 struct Scratch<N> {
-    /// The first tree of either side.
-    hangers: [Hanger; 2],
+    /// By side.
     found: [Found<N>; 2],
     codes: Vec<u64>,
     seconds: Vec<u32>,
@@ -413,7 +412,6 @@ struct Scratch<N> {
 impl<N: Number> Default for Scratch<N> {
     fn default() -> Self {
         Self {
-            hangers: [Hanger::default(), Hanger::default()],
             found: [Found::new(), Found::new()],
             codes: Vec::new(),
             seconds: Vec::new(),
@@ -431,12 +429,11 @@ impl<N: Number> Scratch<N> {
         pair: [usize; 2],
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<bool> {
-        let Self { hangers, found, codes, .. } = self;
+        let Self { found, codes, .. } = self;
         codes.clear();
         for side in Side::BOTH {
-            let (hanger, found) =
-                (&mut hangers[side as usize], &mut found[side as usize]);
-            trees.align(pair, side, kernel.decay, hanger, found, codes, budget)?;
+            let found = &mut found[side as usize];
+            trees.align(pair, side, kernel.decay, found, codes, budget)?;
             if found.total == N::of(0.0) {
                 return Ok(false);
             }

@@ -219,7 +219,7 @@ def test_wrong_rules_are_refused(
 
 def test_parameters_are_remembered_and_compared() -> None:
     k = tk.PairKernel(0.3, method="paper", normalize=True, max_constraints=7)
-    assert eval(repr(k), {"PairKernel": tk.PairKernel}) == k  # noqa: S307
+    assert eval(repr(k), {"PairKernel": tk.PairKernel}) == k
     assert repr(tk.PairKernel()) == "PairKernel(0.4)"
     assert pickle.loads(pickle.dumps(k)) == k
     assert copy.deepcopy(k) == k
