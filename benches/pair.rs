@@ -178,7 +178,7 @@ fn renamed(text: &str, shift: u32, limit: u32) -> String {
         let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
         match part[..end].parse::<u32>() {
             Ok(id) if id + shift <= limit => {
-                renamed.extend(["@", &(id + shift).to_string()])
+                renamed.extend(["@", &(id + shift).to_string()]);
             }
             Ok(_) => {}
             Err(_) => renamed.push('@'),
