@@ -249,14 +249,17 @@ impl Finish<'_> {
         overflow: impl Fn(usize) -> Error,
     ) -> Result<()> {
         let Some(of) = worker else {
-            let (largest, gaps) = (self.largest, self.gaps);
+            let largest = self.largest;
             // Counted to the end: so it is one comparison per vector of values.
-            let fits = |value: &&f64| **value <= largest || gaps && value.is_nan();
+            let fits = |value: &&f64| **value <= largest;
             if row.iter().filter(fits).count() == row.len() {
                 return Ok(());
             }
-            let fitting = row.iter().take_while(fits).count();
-            return Err(overflow(fitting));
+            let fits = |value: &&f64| fits(value) || self.gaps && value.is_nan();
+            return match row.iter().position(|value| !fits(&value)) {
+                Some(first) => Err(overflow(first)),
+                None => Ok(()),
+            };
         };
         let scale = self.row_scale[x];
         for (t, (value, &other)) in row.iter_mut().zip(self.column_scale).enumerate() {

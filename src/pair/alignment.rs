@@ -13,7 +13,8 @@
 //!
 //! # Complexity
 //! Finding: linear in the trees plus the aligned pairs, by a table of productions in which
-//! the first tree hangs, as long as callers go row by row.
+//! the first tree hangs, as long as callers go row by row. Memory: a number per aligned
+//! pair.
 
 use super::constraints::{Bits, Bounded, Budget, Stop, Universe, code};
 use super::forest::{PairForest, Side, renumbered};
@@ -212,6 +213,9 @@ impl Trees {
             if since_check > PAIRS_BETWEEN_CHECKS {
                 since_check = 0;
                 budget.check()?;
+                // Most repeat: so they take no more room than the placeholders' pairs.
+                codes.sort_unstable();
+                codes.dedup();
             }
             found.starts.push(new_id(found.delta.len(), "aligned nodes")?);
             let (marks, below) = (self.marks(node), self.children(node));
@@ -432,6 +436,11 @@ impl<N: Number> Found<N> {
             delta: Vec::new(),
             total: N::of(0.0),
         }
+    }
+
+    /// How many pairs of nodes there are with equal productions.
+    pub(crate) fn len(&self) -> usize {
+        self.delta.len()
     }
 
     fn clear(&mut self) {

@@ -105,7 +105,7 @@ impl PairForest {
     /// [`Error::PairParse`] for an item that is not exactly one tree, or a number too
     /// large; [`Error::Length`] if there are more trees on one side;
     /// [`Error::Parameter`] for a separator that is empty, or has a blank, bracket,
-    /// backslash or digit.
+    /// backslash, digit or `-`.
     pub fn from_brackets<'a>(
         left: impl IntoIterator<Item = &'a str>,
         right: impl IntoIterator<Item = &'a str>,
@@ -460,14 +460,14 @@ fn split<'a>(label: &'a str, separator: &str) -> Split<'a> {
 /// [`Error::Parameter`] as [`PairForest::from_brackets`].
 pub fn check_separator(separator: &str) -> Result<()> {
     let is_bad = |c: char| {
-        c.is_whitespace() || c.is_ascii_digit() || matches!(c, '(' | ')' | '\\')
+        c.is_whitespace() || c.is_ascii_digit() || matches!(c, '(' | ')' | '\\' | '-')
     };
-    if !separator.is_empty() && separator != "-" && !separator.contains(is_bad) {
+    if !separator.is_empty() && !separator.contains(is_bad) {
         return Ok(());
     }
     Err(Error::Parameter {
         name: "separator",
-        expected: "text without blanks, brackets, backslashes and digits, and not '-'",
+        expected: "text without blanks, brackets, backslashes, digits and '-'",
         got: format!("{separator:?}"),
     })
 }
@@ -514,7 +514,7 @@ fn too_large(
     };
     let offset = text.match_indices(&end).map(|(at, _)| at).find(ends_here);
     let offset = offset.unwrap_or(0) + separator.len();
-    let before = &text[..offset.min(text.len())];
+    let before = text.get(..offset).unwrap_or_default();
     let (line, column) = crate::parse::position(before);
     let short: String = digits.chars().take(20).collect();
     let dots = if short.len() < digits.len() { "..." } else { "" };

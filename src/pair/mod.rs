@@ -382,6 +382,7 @@ fn show<B: Bits>(
     scratch: &Scratch<f64>,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<Vec<Vec<(u32, u32)>>> {
+    scratch.check_size(kernel)?;
     let universe = Universe::<B>::new(scratch.codes.clone());
     let forest = |side: Side| {
         trees.forest([0, 1], side, &scratch.found[side as usize], &universe)
@@ -400,6 +401,9 @@ fn show<B: Bits>(
     };
     Ok(sets.iter().map(named).collect())
 }
+
+/// Memory that one set may take where limits are set to the number of sets.
+const BYTES_PER_SET: u64 = 1 << 10;
 
 /// What a worker keeps from value to value.
 struct Scratch<N> {
@@ -473,6 +477,7 @@ impl<N: Number> Scratch<N> {
         if is_free {
             return Ok(unconstrained);
         }
+        self.check_size(kernel)?;
         match self.codes.len() {
             n if n <= u64::MOST => self.constrained::<u64>(kernel, trees, pair, budget),
             n if n <= <[u64; 4]>::MOST => {
@@ -480,6 +485,16 @@ impl<N: Number> Scratch<N> {
             }
             _ => self.constrained::<Vec<u64>>(kernel, trees, pair, budget),
         }
+    }
+
+    /// Refuses what would not fit into memory before any set was counted: as many sets as
+    /// there are pairs of placeholders and aligned nodes, each with a bit per pair.
+    fn check_size(&self, kernel: &PairKernel) -> Bounded<()> {
+        let sets =
+            self.codes.len() + 2 * self.found.iter().map(Found::len).sum::<usize>();
+        let bytes = sets as u64 * self.codes.len().div_ceil(8) as u64;
+        let most = kernel.max_constraints.saturating_mul(BYTES_PER_SET).max(1 << 20);
+        if bytes > most { Err(Stop::Limit) } else { Ok(()) }
     }
 
     fn constrained<B: Bits>(

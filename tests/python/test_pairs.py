@@ -121,7 +121,7 @@ def test_labels_with_separators_are_read_as_said() -> None:
         assert tk.PairForest.from_brackets(*texts, separator=separator) == pairs
 
 
-@pytest.mark.parametrize("separator", ["", " ", "(", "1", "-", "\\"])
+@pytest.mark.parametrize("separator", ["", " ", "(", "1", "-", "a--", "\\"])
 def test_separators_that_cannot_be_read_back_are_refused(separator: str) -> None:
     with pytest.raises(ValueError, match="separator must be"):
         tk.PairForest.from_brackets(LEFT, RIGHT, separator=separator)
@@ -366,11 +366,16 @@ def test_memory_of_the_worst_case_is_bounded() -> None:
         "        tk.PairKernel(method=method).pair(*test_pairs.hard(40))\n"
         "    except tk.ConstraintLimitError:\n"
         "        print('limit')\n"
+        "tree = ''.join(f'(A (x:{k}))' for k in range(1500))\n"
+        "try:\n"
+        "    tk.PairKernel().pair((f'(R {tree})', '(Z z)'), (f'(S {tree})', '(Z z)'))\n"
+        "except tk.ConstraintLimitError:\n"
+        "    print('limit')\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["limit"] * 3
+    assert done.stdout.split() == ["limit"] * 4
 
 
 @pytest.mark.parametrize("normalize", [False, True])
