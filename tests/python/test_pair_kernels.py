@@ -295,7 +295,7 @@ def test_values_do_not_depend_on_what_else_is_there() -> None:
     assert np.array_equal(matrix[:3, :3], k(both[:3]))
 
 
-def test_pairs_without_productions_have_kernels_of_zero_and_a_warning() -> None:
+def test_pair_kernels_without_productions_have_kernels_of_zero_and_a_warning() -> None:
     pairs = [("(A a)", "(x)"), (LEFT[0], RIGHT[0])]
     k = tk.PairKernel(normalize=True)
     with pytest.warns(RuntimeWarning, match="1 of the pairs of X with themselves is 0"):
@@ -360,10 +360,10 @@ def test_memory_of_the_worst_case_is_bounded() -> None:
         "import resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))\n"
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import treekernel_rs as tk, test_pairs\n"
+        "import treekernel_rs as tk, test_pair_kernels\n"
         "for method in ['exact', 'paper', 'max']:\n"
         "    try:\n"
-        "        tk.PairKernel(method=method).pair(*test_pairs.hard(40))\n"
+        "        tk.PairKernel(method=method).pair(*test_pair_kernels.hard(40))\n"
         "    except tk.ConstraintLimitError:\n"
         "        print('limit')\n"
         "tree = ''.join(f'(A (x:{k}))' for k in range(1500))\n"
@@ -383,12 +383,12 @@ def test_ctrl_c_ends_a_long_value_within_a_second(normalize: bool) -> None:
     script = (
         "import signal, sys\n"
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import treekernel_rs as tk, test_pairs\n"
+        "import treekernel_rs as tk, test_pair_kernels\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"k = tk.PairKernel(max_constraints=10**7, normalize={normalize})\n"
         "print('ready', flush=True)\n"
         "try:\n"
-        "    k.gram(test_pairs.hard(), n_jobs=2)\n"
+        "    k.gram(test_pair_kernels.hard(), n_jobs=2)\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"
     )
