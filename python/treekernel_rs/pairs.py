@@ -57,7 +57,7 @@ class PairKernel(Parameters):
     max_constraints : int, default 100,000
         How many sets of placeholder pairs one value may need at a time. In the worst
         case there are exponentially many, whatever the method. Time is limited along
-        with memory: to 100 times as many comparisons of two sets.
+        with memory: to 500 times as many comparisons of two sets.
 
     Examples
     --------
@@ -185,7 +185,7 @@ class PairKernel(Parameters):
             out = np.empty(shape, _float_type(dtype))
         else:
             _check_out(out, shape, dtype)
-        tell = _bar(type(self).__name__) if progress is True else progress or None
+        tell = _teller(type(self).__name__, progress)
         rows, columns = self._core.gram(x, y, out, self.normalize, _jobs(n_jobs), tell)
         _warn_of_zeros(rows, "X", what="pairs")
         if y is not None:
@@ -233,8 +233,8 @@ class PairKernel(Parameters):
             C, the maximal sets of pairs (placeholder of p, placeholder of q), larger
             ones first: with ``method="paper"`` the paper's, of fragments on one side;
             with "exact" of fragments on both sides together; with "max" only the set
-            that has the maximum. Empty where the kernel is 0 for want of equal fragments
-            on one side.
+            that has the maximum. With "exact" and "max" empty where the kernel is 0 for
+            want of equal fragments on one side.
 
         Examples
         --------
@@ -247,6 +247,17 @@ class PairKernel(Parameters):
         [[(1, 1), (2, 2)]]
         """
         return self._core.constraints(p, q)
+
+
+def _teller(name: str, progress: Progress | bool | None) -> Progress | None:
+    if progress is True:
+        return _bar(name)
+    if progress is None or progress is False:
+        return None
+    if callable(progress):
+        return progress
+    msg = f"progress must be a callable, True or None, got {progress!r}"
+    raise TypeError(msg)
 
 
 def _text(name: str, value: object) -> str:

@@ -76,7 +76,7 @@ pub struct PairKernel {
     pub decay: f64,
     /// How it is computed.
     pub method: Method,
-    /// How many sets of placeholder pairs one value may need at a time, and, times 100,
+    /// How many sets of placeholder pairs one value may need at a time, and, times 500,
     /// how many comparisons of two: the exact value is #P-hard in the worst case.
     pub max_constraints: u64,
 }
@@ -358,9 +358,10 @@ pub fn constraints(
     let mut pause = || watch(0, 1);
     let mut budget = Budget::new(kernel.max_constraints, &mut pause);
     let mut scratch = Scratch::<f64>::default();
-    let found = scratch.align(&kernel, &trees, [0, 1], &mut budget);
+    let found = scratch.align(&kernel, &trees, [0, 1], true, &mut budget);
     let found = found.and_then(|shared| {
-        if !shared {
+        // The paper's C has the constraints of either side, whatever the other one has.
+        if !shared && kernel.method != Method::Paper {
             return Ok(Vec::new());
         }
         show::<Vec<u64>>(&kernel, &trees, &scratch, &mut budget)
@@ -425,12 +426,14 @@ impl<N: Number> Default for Scratch<N> {
 
 impl<N: Number> Scratch<N> {
     /// Finds what two pairs have in common, and all placeholder pairs in it. Whether
-    /// there is something on both sides: else the kernel is 0.
+    /// there is something on both sides: else the kernel is 0, and where not the `whole` is
+    /// wanted, that is found out as soon as one side has nothing.
     fn align(
         &mut self,
         kernel: &PairKernel,
         trees: &Trees,
         pair: [usize; 2],
+        whole: bool,
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<bool> {
         let Self { found, codes, .. } = self;
@@ -438,13 +441,13 @@ impl<N: Number> Scratch<N> {
         for side in Side::BOTH {
             let found = &mut found[side as usize];
             trees.align(pair, side, kernel.decay, found, codes, budget)?;
-            if found.total == N::of(0.0) {
+            if !whole && found.total == N::of(0.0) {
                 return Ok(false);
             }
         }
         codes.sort_unstable();
         codes.dedup();
-        Ok(true)
+        Ok(found.iter().all(|found| found.total != N::of(0.0)))
     }
 
     fn value(
@@ -454,7 +457,7 @@ impl<N: Number> Scratch<N> {
         pair: [usize; 2],
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<N> {
-        if !self.align(kernel, trees, pair, budget)? {
+        if !self.align(kernel, trees, pair, false, budget)? {
             return Ok(N::of(0.0));
         }
         let unconstrained = self.found[0].total * self.found[1].total;
