@@ -12,6 +12,14 @@ pub enum Error {
     /// Bracketed text that is not a tree.
     #[error(transparent)]
     Parse(#[from] Box<ParseError>),
+    /// Bracketed text of one side of a list of pairs that is not a tree.
+    #[error("{side}: {error}")]
+    PairParse {
+        /// The side, "left" or "right".
+        side: &'static str,
+        /// Where in its text, and why.
+        error: Box<ParseError>,
+    },
     /// Flat arrays that do not describe trees.
     #[error("{array}[{index}]: expected {expected}, got {got}")]
     Array {
@@ -90,10 +98,32 @@ pub enum Error {
         /// Index of the tree.
         tree: usize,
     },
+    /// Kernels of pairs that need more sets of placeholder pairs than the caller allows.
+    #[error("{}", constraint_limit(pairs, *limit))]
+    ConstraintLimit {
+        /// The pairs by their indices, in X and in Y (in X where there is no Y).
+        pairs: Vec<(usize, usize)>,
+        /// How many sets there may be.
+        limit: u64,
+    },
     /// The caller asked for the work to stop (Ctrl-C in Python). Nothing was changed,
     /// except in a model that learns: it keeps what it has learned.
     #[error("interrupted")]
     Interrupted,
+}
+
+fn constraint_limit(pairs: &[(usize, usize)], limit: u64) -> String {
+    let (row, column) = pairs.first().copied().unwrap_or_default();
+    let others = match pairs.len() {
+        0 | 1 => String::new(),
+        2 => ", and one other,".to_owned(),
+        n => format!(", and {} others,", n - 1),
+    };
+    format!(
+        "the kernel of pair {row} and pair {column}{others} needs more sets of \
+         placeholder pairs than max_constraints={limit}: raise it, or use fewer \
+         placeholders"
+    )
 }
 
 /// Where bracketed text stops being a tree, and why.

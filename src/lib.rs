@@ -17,6 +17,7 @@
 //! | [`gram`] | whole kernel matrices, rows by rows |
 //! | [`dag`] | kernel machines as graphs of weighted subtrees: exact scores, online learning |
 //! | [`dtk`] | trees as vectors whose dot products approximate a kernel |
+//! | [`pair`] | pairs of trees with common placeholders, and their kernels |
 //! | `python` | the only files that name pyo3 or numpy (feature `python`) |
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ mod intern;
 pub mod kernel;
 pub mod label;
 mod lists;
+pub mod pair;
 pub mod parse;
 #[cfg(feature = "python")]
 mod python;

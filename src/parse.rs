@@ -178,7 +178,7 @@ pub fn utf8(bytes: &[u8], item: Option<usize>) -> Result<&str> {
 }
 
 /// Line and column, from 1, of what follows `before`.
-fn position(before: &str) -> (usize, usize) {
+pub(crate) fn position(before: &str) -> (usize, usize) {
     let line = before.matches('\n').count() + 1;
     let start = before.rfind('\n').map_or(0, |at| at + 1);
     (line, before[start..].chars().count() + 1)

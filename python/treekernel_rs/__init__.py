@@ -12,7 +12,16 @@ array([[1.584, 0.96 ],
 from typing import TYPE_CHECKING, Any
 
 from treekernel_rs import datasets, readers
-from treekernel_rs._core import Forest, KernelRows, ParseError, Tree, __version__
+from treekernel_rs._core import (
+    ConstraintLimitError,
+    Forest,
+    KernelRows,
+    Pair,
+    PairForest,
+    ParseError,
+    Tree,
+    __version__,
+)
 from treekernel_rs.dag import (
     DagModel,
     Perceptron,
@@ -27,6 +36,7 @@ from treekernel_rs.kernels import (
     SubsetTreeKernel,
     SubtreeKernel,
 )
+from treekernel_rs.pairs import PairKernel
 
 if TYPE_CHECKING:
     from treekernel_rs.estimators import (
@@ -40,12 +50,16 @@ if TYPE_CHECKING:
 _ESTIMATORS = ("DistributedTreeEncoder", "TreeGram", "TreePerceptron", "TreeSVC")
 
 __all__ = [
+    "ConstraintLimitError",
     "DagModel",
     "DistributedTrees",
     "Drawing",
     "ElasticTreeKernel",
     "Forest",
     "KernelRows",
+    "Pair",
+    "PairForest",
+    "PairKernel",
     "ParseError",
     "PartialTreeKernel",
     "Perceptron",

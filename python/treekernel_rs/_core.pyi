@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType
 from typing import Any, Final, Self, SupportsIndex, TypedDict, final, overload
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "ConstraintLimitError",
     "Dag",
     "Encoder",
     "Forest",
@@ -13,11 +14,16 @@ __all__ = [
     "Kernel",
     "KernelRows",
     "Learner",
+    "Pair",
+    "PairCore",
+    "PairForest",
+    "PairIterator",
     "ParseError",
     "Tree",
     "TreeIterator",
     "__version__",
     "as_forest",
+    "as_pairs",
 ]
 
 __version__: Final[str]
@@ -38,6 +44,12 @@ class ParseError(ValueError):
     got: str
     open: tuple[int, int] | None
     file: str | None
+    side: str | None
+
+class ConstraintLimitError(ValueError):
+    pairs: list[tuple[int, int]]
+    max_constraints: int
+    result: NDArray[Any] | None
 
 @final
 class Forest:
@@ -241,4 +253,81 @@ class KernelRows:
         self, index: SupportsIndex | slice | ArrayLike, /
     ) -> NDArray[np.float64]: ...
 
+@final
+class PairForest:
+    @staticmethod
+    def from_brackets(
+        left: str | bytes | Iterable[str | bytes],
+        right: str | bytes | Iterable[str | bytes],
+        *,
+        separator: str = ":",
+    ) -> PairForest: ...
+    @staticmethod
+    def anchored(
+        left: Forest | Sequence[str | bytes] | Sequence[Tree],
+        right: Forest | Sequence[str | bytes] | Sequence[Tree],
+        *,
+        head_rules: Mapping[str, Sequence[tuple[str, Sequence[str]]]]
+        | Callable[[str, list[tuple[str, str]]], int]
+        | None = None,
+        match: Callable[[str, str], str | None] | None = None,
+    ) -> PairForest: ...
+    def to_brackets(self, *, separator: str = ":") -> tuple[list[str], list[str]]: ...
+    @property
+    def left(self) -> Forest: ...
+    @property
+    def right(self) -> Forest: ...
+    @property
+    def n_placeholders(self) -> NDArray[np.int64]: ...
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> Pair: ...
+    @overload
+    def __getitem__(self, index: slice | ArrayLike, /) -> PairForest: ...
+    def __iter__(self) -> PairIterator: ...
+    def __add__(self, other: PairForest, /) -> PairForest: ...
+    def __radd__(self, other: PairForest, /) -> PairForest: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __copy__(self) -> Self: ...
+    def __deepcopy__(self, memo: Any, /) -> Self: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+@final
+class Pair:
+    @property
+    def left(self) -> str: ...
+    @property
+    def right(self) -> str: ...
+    @property
+    def placeholders(self) -> list[int]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __copy__(self) -> Self: ...
+    def __deepcopy__(self, memo: Any, /) -> Self: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+@final
+class PairIterator(Iterator[Pair]):
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Pair: ...
+
+@final
+class PairCore:
+    def __new__(cls, decay: float, method: str, max_constraints: int) -> Self: ...
+    def gram(
+        self,
+        x: Any,
+        y: Any | None,
+        out: NDArray[Any],
+        normalize: bool,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[list[int], list[int]]: ...
+    def diagonal(
+        self, x: Any, normalize: bool, n_jobs: int | None
+    ) -> tuple[NDArray[np.float64], list[int]]: ...
+    def pair(self, a: Any, b: Any, normalize: bool) -> float: ...
+    def constraints(self, a: Any, b: Any) -> list[list[tuple[int, int]]]: ...
+
 def as_forest(trees: Any) -> Forest: ...
+def as_pairs(pairs: Any) -> PairForest: ...

@@ -37,20 +37,18 @@ class _Bar(Protocol):
     def __call__(self, done: int, total: int) -> object: ...
 
 
-class TreeKernel:
-    """What all tree kernels can do."""
+class Parameters:
+    """An immutable object that is its constructor's parameters."""
 
     #: Constructor parameters, in order, with their defaults.
     _defaults: dict[str, Any]
-    _core: Kernel
-    normalize: bool
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: a kernel that changes would change what it is a key of."""
         msg = f"{type(self).__name__} is immutable; make another one"
         raise AttributeError(msg)
 
-    def _remember(self, core: Kernel, **parameters: object) -> None:
+    def _remember(self, core: object, **parameters: object) -> None:
         vars(self).update(_core=core, **parameters)
 
     @property
@@ -123,6 +121,13 @@ class TreeKernel:
 
     def __sklearn_clone__(self) -> Self:
         return self  # immutable
+
+
+class TreeKernel(Parameters):
+    """What all tree kernels can do."""
+
+    _core: Kernel
+    normalize: bool
 
     def __call__(self, X: Trees, Y: Trees | None = None) -> NDArray[np.float64]:
         """Compute the kernels of all trees of X with all of Y (of X, without Y).
@@ -431,7 +436,7 @@ class ElasticTreeKernel(TreeKernel):
         self._remember(core, decay=decay, normalize=_flag(normalize))
 
 
-def _rebuild(kernel: type[TreeKernel], parameters: dict[str, Any]) -> TreeKernel:
+def _rebuild(kernel: type[Parameters], parameters: dict[str, Any]) -> Parameters:
     return kernel(**parameters)
 
 
@@ -484,11 +489,13 @@ def _check_out(out: object, shape: tuple[int, int], dtype: DTypeLike) -> None:
         raise ValueError(msg)
 
 
-def _warn_of_zeros(trees: list[int], name: str, stacklevel: int = 4) -> None:
+def _warn_of_zeros(
+    trees: list[int], name: str, stacklevel: int = 4, what: str = "trees"
+) -> None:
     if trees:
         shown = ", ".join(map(str, trees[:10])) + (", ..." if len(trees) > 10 else "")
         warnings.warn(
-            f"the kernel of {len(trees)} of the trees of {name} with themselves is 0, so "
+            f"the kernel of {len(trees)} of the {what} of {name} with themselves is 0, so "
             f"their normalised kernels are 0, too: {shown}",
             RuntimeWarning,
             stacklevel=stacklevel,

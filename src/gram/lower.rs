@@ -77,6 +77,8 @@ impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<'_, S> {
             singles,
             same: &same,
             largest: f64::MAX,
+            gaps: false,
+            most: 1.0,
         };
         // Different trees among the first i + 1: the columns of row i.
         let mut known = 0;

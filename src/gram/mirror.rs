@@ -14,7 +14,10 @@
 //! second-level cache): 2.4, for each line is on a page of its own. On two threads, which
 //! share the memory's bandwidth, a matrix of all questions gains a sixth.
 
+use std::hash::Hash;
+
 use super::store::{Distinct, Element, Stretch};
+use crate::NodeId;
 use crate::stream::{LINE_BYTES, fence};
 
 /// Rows of the result that are written in turns, a line each. (32 cost 5 % more.)
@@ -24,8 +27,8 @@ const LANES: usize = 64;
 const CORNER: usize = 32;
 
 /// Mirrors what the rows of some consecutive trees, from `start` on, have for each other.
-pub(crate) fn mirror_within<T: Element>(
-    columns: &Distinct,
+pub(crate) fn mirror_within<T: Element, I: Copy + Eq + Hash>(
+    columns: &Distinct<I>,
     start: usize,
     rows: &mut [&mut [T]],
 ) {
@@ -42,8 +45,8 @@ pub(crate) fn mirror_within<T: Element>(
 }
 
 /// Mirrors the row of the tree that follows those of `above`, which are from `first` on.
-fn mirror_cells<T: Element>(
-    columns: &Distinct,
+fn mirror_cells<T: Element, I: Copy + Eq + Hash>(
+    columns: &Distinct<I>,
     first: usize,
     above: &mut [&mut [T]],
     from: &[T],
@@ -61,19 +64,19 @@ fn mirror_cells<T: Element>(
 }
 
 /// Finished rows of some consecutive trees, to be mirrored into those of earlier trees.
-pub(crate) struct Strip<'a, T> {
+pub(crate) struct Strip<'a, T, I = NodeId> {
     rows: Vec<&'a [T]>,
     /// The first row's tree.
     start: usize,
     stretches: Vec<Stretch>,
     /// Further occurrences: (tree, place).
     repeats: &'a [(u32, u32)],
-    columns: &'a Distinct,
+    columns: &'a Distinct<I>,
 }
 
-impl<'a, T: Element> Strip<'a, T> {
+impl<'a, T: Element, I: Copy + Eq + Hash> Strip<'a, T, I> {
     pub(crate) fn new(
-        columns: &'a Distinct,
+        columns: &'a Distinct<I>,
         start: usize,
         rows: &'a [&mut [T]],
     ) -> Self {

@@ -34,6 +34,7 @@ mod subtree;
 #[cfg(test)]
 mod trial;
 
+use std::hash::Hash;
 use std::sync::Mutex;
 
 use ndarray::Array2;
@@ -42,19 +43,28 @@ use crate::kernel::{Bags, Number, Scaled};
 use crate::team::{Crew, Pause, Team};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 pub use lower::for_each_row;
-use pairs::Single;
-pub(crate) use pairs::singles;
+pub(crate) use pairs::{LongWorker, Single, Worker, singles};
 pub use pairs::{Pairs, pair};
 pub use rows::Rows;
 pub use store::Element;
-pub(crate) use store::scale;
-use store::{Distinct, Matrix};
+pub(crate) use store::{Distinct, LARGEST, Matrix, scale};
 
 /// An index of some trees, the columns, from which kernels of one row's tree with all
 /// of them are computed at once.
 pub(crate) trait Engine: Sync {
     /// What a worker keeps from row to row.
     type Scratch: Send;
+    /// Whether a value may be NaN: one that the engine gave up, and will tell of when
+    /// all others are there. Otherwise NaN is an overflow.
+    const GIVES_UP: bool = false;
+    /// Rows that a worker takes at a time. Fewer where a value costs so much more than
+    /// storing it that it is better for small matrices to be shared out well.
+    const HEIGHT: usize = store::HEIGHT;
+
+    /// The largest normalised value: 1 for a dot product.
+    fn most(&self) -> f64 {
+        1.0
+    }
 
     /// A new worker's scratch.
     fn scratch(&self) -> Self::Scratch;
@@ -262,13 +272,21 @@ pub fn diagonal(
     watch: &mut Watch<'_>,
 ) -> Result<(Vec<f64>, Report)> {
     let kernel = kernel.validated()?;
-    let nodes = x.nodes();
     let trees = Distinct::new(x.roots());
-    let n = trees.len();
-    let singles = singles(&kernel, nodes, trees.roots)?;
-    let values = self_kernels(&*singles, n, options.n_jobs, watch)?;
+    let singles = singles(&kernel, x.nodes(), trees.roots.clone())?;
+    diagonal_of(&*singles, &trees, options, watch)
+}
+
+/// The kernel of each tree with itself; NaN where it was given up.
+pub(crate) fn diagonal_of<I: Copy + Eq + Hash>(
+    singles: &dyn Single,
+    trees: &Distinct<I>,
+    options: Options,
+    watch: &mut Watch<'_>,
+) -> Result<(Vec<f64>, Report)> {
+    let values = self_kernels(singles, trees.len(), options.n_jobs, watch)?;
     let mut report = Report::default();
-    let mut diagonal = Vec::with_capacity(x.len());
+    let mut diagonal = Vec::with_capacity(trees.of.len());
     for (index, &tree) in trees.of.iter().enumerate() {
         let value = values[tree as usize].value();
         if options.normalize {
@@ -276,7 +294,7 @@ pub fn diagonal(
                 report.zero_rows.push(index);
             }
             diagonal.push(if value == 0.0 { 0.0 } else { 1.0 });
-        } else if value.is_finite() {
+        } else if value.is_finite() || value.is_nan() {
             diagonal.push(value);
         } else {
             return Err(Error::Overflow { row: index, column: index });
@@ -296,7 +314,7 @@ fn self_kernels(
     let mut values = vec![Scaled::of(0.0); n];
     let parts: Vec<_> = values.chunks_mut(PER_TASK).map(Mutex::new).collect();
     let team = Team::new(n_jobs, parts.len());
-    let mut workers: Vec<_> = (0..team.size()).map(|_| singles.worker()).collect();
+    let mut workers: Vec<_> = (0..team.size()).map(|_| singles.long_worker()).collect();
     team.run(
         parts.len(),
         &mut workers,
@@ -304,7 +322,7 @@ fn self_kernels(
             let Ok(mut values) = parts[part].lock() else { return Ok(()) };
             for (offset, value) in values.iter_mut().enumerate() {
                 let tree = part * PER_TASK + offset;
-                *value = of(tree, tree)?;
+                *value = of(tree, tree, pause)?;
                 pause()?;
             }
             Ok(())

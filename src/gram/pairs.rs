@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::store::{Distinct, LARGEST};
 use super::subset;
 use crate::kernel::{self, Bags, Number, Pairs as Prepared, Scaled};
-use crate::team::Crew;
+use crate::team::{Crew, Pause};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 
 /// Trees made ready for the kernels of single pairs.
@@ -99,10 +99,20 @@ pub fn pair(kernel: &Kernel, a: &Forest, b: &Forest, normalize: bool) -> Result<
 /// Evaluates single pairs for one worker.
 pub(crate) type Worker<'a> = Box<dyn FnMut(usize, usize) -> Result<Scaled> + Send + 'a>;
 
+/// The same where a value may take long: asks now and then whether to go on.
+pub(crate) type LongWorker<'a> =
+    Box<dyn FnMut(usize, usize, &mut Pause<'_>) -> Result<Scaled> + Send + 'a>;
+
 /// Kernels of single pairs of some trees, whatever the trees are like.
 pub(crate) trait Single: Send + Sync {
     /// What a worker calls, with the numbers of two trees.
     fn worker(&self) -> Worker<'_>;
+
+    /// What it calls where values may take long.
+    fn long_worker(&self) -> LongWorker<'_> {
+        let mut of = self.worker();
+        Box::new(move |a, b, _| of(a, b))
+    }
 }
 
 struct Singles<P, L> {

@@ -181,6 +181,8 @@ impl Rows {
             singles: self.singles.as_deref(),
             same: &self.same,
             largest: f64::MAX,
+            gaps: false,
+            most: 1.0,
         };
         let overflow =
             |t: usize| Error::Overflow { row: i, column: self.trees.first[t] as usize };

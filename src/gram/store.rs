@@ -4,6 +4,7 @@
 //! row goes out as it is computed; once a block is complete, [`mirror`](super::mirror)
 //! takes it to the rows above.
 
+use std::hash::Hash;
 use std::sync::Mutex;
 
 use super::mirror::{Strip, mirror_within};
@@ -21,7 +22,7 @@ pub(crate) const LARGEST: f64 = 1e300;
 const NONE: u32 = u32::MAX;
 /// Rows that are mirrored together: more make longer strips, fewer are still in the
 /// caches (128 to 512 tried: 256 best by 2 to 3 %).
-const HEIGHT: usize = 256;
+pub(crate) const HEIGHT: usize = 256;
 
 /// A float type that matrices are stored in.
 pub trait Element: Stream + Copy + Send + Sync + Default + 'static {
@@ -29,6 +30,8 @@ pub trait Element: Stream + Copy + Send + Sync + Default + 'static {
     const LARGEST: f64;
     /// Rounds.
     fn of(value: f64) -> Self;
+    /// Whether it is no number: a value that was given up.
+    fn is_gap(self) -> bool;
 }
 
 impl Element for f64 {
@@ -36,6 +39,10 @@ impl Element for f64 {
     #[inline]
     fn of(value: f64) -> Self {
         value
+    }
+
+    fn is_gap(self) -> bool {
+        self.is_nan()
     }
 }
 
@@ -45,12 +52,16 @@ impl Element for f32 {
     fn of(value: f64) -> Self {
         value as Self
     }
+
+    fn is_gap(self) -> bool {
+        self.is_nan()
+    }
 }
 
-/// Trees without repetition.
-pub(crate) struct Distinct {
+/// Trees, or other things told apart by an id, without repetition.
+pub(crate) struct Distinct<I = NodeId> {
     /// Different trees, in the order of their first occurrence.
-    pub(crate) roots: Vec<NodeId>,
+    pub(crate) roots: Vec<I>,
     /// Each tree's number among them.
     pub(crate) of: Vec<u32>,
     /// Each different tree's first occurrence.
@@ -61,8 +72,8 @@ pub(crate) struct Distinct {
     repeats: Vec<(u32, u32)>,
 }
 
-impl Distinct {
-    pub(crate) fn new(roots: &[NodeId]) -> Self {
+impl<I: Copy + Eq + Hash> Distinct<I> {
+    pub(crate) fn new(roots: &[I]) -> Self {
         let mut distinct = Self {
             roots: Vec::new(),
             of: Vec::with_capacity(roots.len()),
@@ -99,7 +110,7 @@ impl Distinct {
 
     /// Per tree its number among others, or [`NONE`].
     fn among(&self, others: &Self) -> Vec<u32> {
-        let number: std::collections::HashMap<NodeId, u32> =
+        let number: std::collections::HashMap<I, u32> =
             others.roots.iter().copied().zip(0..).collect();
         self.roots.iter().map(|r| number.get(r).copied().unwrap_or(NONE)).collect()
     }
@@ -215,6 +226,12 @@ pub(crate) struct Finish<'a> {
     /// Per row the column of the same tree, or [`NONE`].
     pub(crate) same: &'a [u32],
     pub(crate) largest: f64,
+    /// Whether NaN stands for a value that the engine gave up: see
+    /// [`Engine::GIVES_UP`].
+    pub(crate) gaps: bool,
+    /// The largest normalised value: 1, which rounding may take two different trees just
+    /// above; more where values are no dot products.
+    pub(crate) most: f64,
 }
 
 impl Finish<'_> {
@@ -238,18 +255,27 @@ impl Finish<'_> {
             if row.iter().filter(fits).count() == row.len() {
                 return Ok(());
             }
-            let fitting = row.iter().take_while(fits).count();
-            return Err(overflow(fitting));
+            let fits = |value: &&f64| fits(value) || self.gaps && value.is_nan();
+            return match row.iter().position(|value| !fits(&value)) {
+                Some(first) => Err(overflow(first)),
+                None => Ok(()),
+            };
         };
         let scale = self.row_scale[x];
         for (t, (value, &other)) in row.iter_mut().zip(self.column_scale).enumerate() {
             let factor = scale * other;
-            *value = if factor.is_nan() {
-                of(self.first_row + x, t)?
-                    .normalized(self.row_self[x], self.column_self[t])
+            let selfs = || (self.row_self[x], self.column_self[t]);
+            let is_gap = || {
+                let (a, b) = selfs();
+                value.is_nan() || a.value().is_nan() || b.value().is_nan()
+            };
+            *value = if self.gaps && is_gap() {
+                f64::NAN
+            } else if factor.is_nan() || self.gaps && value.is_infinite() {
+                let (a, b) = selfs();
+                of(self.first_row + x, t)?.cosine(a, b).min(self.most)
             } else {
-                // Rounding may take the value of two different trees just above 1.
-                (*value * factor).min(1.0)
+                (*value * factor).min(self.most)
             };
         }
         if scale != 0.0
@@ -262,15 +288,15 @@ impl Finish<'_> {
 }
 
 /// The matrix at work.
-pub(crate) struct Matrix<'a, T> {
+pub(crate) struct Matrix<'a, T, I = NodeId> {
     pub(crate) out: &'a mut [T],
-    pub(crate) columns: &'a Distinct,
+    pub(crate) columns: &'a Distinct<I>,
     /// None: the columns, too.
-    pub(crate) rows: Option<&'a Distinct>,
+    pub(crate) rows: Option<&'a Distinct<I>>,
     pub(crate) options: Options,
 }
 
-impl<T: Element> Matrix<'_, T> {
+impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
     /// Computes and stores all rows. `singles` has the columns' trees, followed by the
     /// rows' where these are others; None: the matrix is not normalised.
     pub(crate) fn fill<E: Engine>(
@@ -281,7 +307,7 @@ impl<T: Element> Matrix<'_, T> {
     ) -> Result<Report> {
         let n_columns = self.columns.len();
         let rows = self.rows.unwrap_or(self.columns);
-        let n_pairs = n_columns + self.rows.map_or(0, Distinct::len);
+        let n_pairs = n_columns + self.rows.map_or(0, Distinct::<I>::len);
         let selfs = match singles {
             Some(of) => self_kernels(of, n_pairs, self.options.n_jobs, watch)?,
             None => Vec::new(),
@@ -303,6 +329,8 @@ impl<T: Element> Matrix<'_, T> {
             singles,
             same: &same,
             largest: T::LARGEST,
+            gaps: E::GIVES_UP,
+            most: engine.most(),
         };
         let report = Report {
             zero_rows: rows.zeros(finish.row_scale),
@@ -369,12 +397,13 @@ impl<T: Element> Matrix<'_, T> {
         let team = Team::new(self.options.n_jobs, n);
         let new = || (engine.scratch(), finish.worker(), vec![0.0; n]);
         let mut scratch: Vec<_> = (0..team.size()).map(|_| new()).collect();
-        let blocks: Vec<_> = rows.first.chunks_mut(HEIGHT).map(Mutex::new).collect();
+        let blocks: Vec<_> = rows.first.chunks_mut(E::HEIGHT).map(Mutex::new).collect();
         team.run(
             blocks.len(),
             &mut scratch,
             |number, (engine_scratch, worker, values), pause| {
-                let (start, end) = (number * HEIGHT, n.min((number + 1) * HEIGHT));
+                let (start, end) =
+                    (number * E::HEIGHT, n.min((number + 1) * E::HEIGHT));
                 for x in start..end {
                     let values = &mut values[..=x];
                     engine.long_row(x, engine_scratch, values, pause)?;
@@ -391,18 +420,18 @@ impl<T: Element> Matrix<'_, T> {
                 let mut busy = Vec::new();
                 for (before, block) in blocks[..number].iter().enumerate() {
                     match block.try_lock() {
-                        Ok(mut rows) => strip.store(before * HEIGHT, &mut rows),
+                        Ok(mut rows) => strip.store(before * E::HEIGHT, &mut rows),
                         Err(_) => busy.push(before),
                     }
                 }
                 for before in busy {
                     if let Ok(mut rows) = blocks[before].lock() {
-                        strip.store(before * HEIGHT, &mut rows);
+                        strip.store(before * E::HEIGHT, &mut rows);
                     }
                 }
                 Ok(())
             },
-            &mut |done| watch((done * HEIGHT).min(n), n),
+            &mut |done| watch((done * E::HEIGHT).min(n), n),
         )?;
         drop(blocks);
         rows.copy_repeats();

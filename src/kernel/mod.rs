@@ -111,7 +111,7 @@ fn parameter(name: &'static str, expected: &'static str, got: &impl ToString) ->
     Error::Parameter { name, expected, got: got.to_string() }
 }
 
-fn unit(name: &'static str, value: f64) -> Result<()> {
+pub(crate) fn unit(name: &'static str, value: f64) -> Result<()> {
     if value > 0.0 && value <= 1.0 {
         return Ok(());
     }

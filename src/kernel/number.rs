@@ -12,12 +12,20 @@ pub(crate) trait Number:
 {
     /// The number of this value.
     fn of(value: f64) -> Self;
+
+    /// Whether this one, not negative as the other, is less.
+    fn is_below(self, other: Self) -> bool;
 }
 
 impl Number for f64 {
     #[inline]
     fn of(value: f64) -> Self {
         value
+    }
+
+    #[inline]
+    fn is_below(self, other: Self) -> bool {
+        self < other
     }
 }
 
@@ -64,6 +72,11 @@ impl Scaled {
 
     /// `self / sqrt(a * b)`, at most 1: a normalised kernel value; 0 where a or b is.
     pub(crate) fn normalized(self, a: Self, b: Self) -> f64 {
+        self.cosine(a, b).min(1.0)
+    }
+
+    /// The same without the limit, for values that are no dot products.
+    pub(crate) fn cosine(self, a: Self, b: Self) -> f64 {
         if a.is_zero() || b.is_zero() {
             return 0.0;
         }
@@ -71,17 +84,24 @@ impl Scaled {
         // The exponents of a and b are even, so their roots are powers of two as well.
         let exponent = self.exponent - a.exponent / 2 - b.exponent / 2;
         if exponent % STEP == 0 {
-            return Self::normal(ratio, exponent).value().min(1.0);
+            return Self::normal(ratio, exponent).value();
         }
         // 2^128 into the mantissa, so that the exponent is a multiple of the step.
         let ratio = ratio * (1u128 << 127) as f64 * 2.0;
-        Self::normal(ratio, exponent - STEP / 2).value().min(1.0)
+        Self::normal(ratio, exponent - STEP / 2).value()
     }
 }
 
 impl Number for Scaled {
     fn of(value: f64) -> Self {
         Self::normal(value, 0)
+    }
+
+    fn is_below(self, other: Self) -> bool {
+        if self.is_zero() || other.is_zero() || self.exponent == other.exponent {
+            return self.mantissa < other.mantissa;
+        }
+        self.exponent < other.exponent
     }
 }
 
@@ -125,6 +145,7 @@ mod tests {
         for a in values {
             assert_eq!(Scaled::of(a).value(), a);
             for b in values {
+                assert_eq!(Scaled::of(a).is_below(Scaled::of(b)), a < b, "{a} < {b}");
                 assert_eq!((Scaled::of(a) + Scaled::of(b)).value(), a + b, "{a} + {b}");
                 let product = (Scaled::of(a) * Scaled::of(b)).value();
                 let close = (product - a * b).abs() <= 1e-15 * (a * b);

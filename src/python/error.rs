@@ -29,6 +29,8 @@ open : tuple of int or None
     Line and column of the innermost bracket that is still open.
 file : str or None
     The file, where one was read: then line, column and offset count within it.
+side : str or None
+    Of a list of pairs, \"left\" or \"right\".
 
 Examples
 --------
@@ -41,13 +43,51 @@ Examples
 "
 );
 
+create_exception!(
+    treekernel_rs,
+    ConstraintLimitError,
+    PyValueError,
+    "A kernel of pairs that needs more than `max_constraints`.
+
+The exact kernel of two pairs is #P-hard in the worst case: it counts the matchings of a
+bipartite graph. So each value has a limit. All other values of a matrix are computed.
+
+Attributes
+----------
+pairs : list of tuple of int
+    Row and column of each missing value; of a symmetric matrix the lower triangle's.
+max_constraints : int
+    The limit.
+result : ndarray or None
+    The matrix (or diagonal) with NaN where a value is missing; None for a single value.
+
+Examples
+--------
+>>> import treekernel_rs as tk
+>>> n = 30
+>>> tree = lambda i: \"(R\" + \"\".join(f\"(L{k} (x:{i(k)}))\" for k in range(n * n)) + \")\"
+>>> left = [tree(lambda k: k // n), tree(lambda k: k % n), \"(NP:1 cow)\"]
+>>> pairs = tk.PairForest.from_brackets(left, [\"(Z z)\"] * 3)
+>>> try:
+...     tk.PairKernel(0.4)(pairs)
+... except tk.ConstraintLimitError as error:
+...     print((1, 0) in error.pairs, error.result[2].round(2))
+True [0.   0.   0.16]
+"
+);
+
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
         match error {
-            Error::Parse(ref parse) => {
+            Error::Parse(ref parse) | Error::PairParse { error: ref parse, .. } => {
+                let side = match &error {
+                    Error::PairParse { side, .. } => Some(*side),
+                    _ => None,
+                };
                 let raised = ParseError::new_err(error.to_string());
                 let set = Python::attach(|py| {
                     let value = raised.value(py);
+                    value.setattr("side", side)?;
                     value.setattr("tree", parse.tree)?;
                     value.setattr("line", parse.line)?;
                     value.setattr("column", parse.column)?;
@@ -56,6 +96,16 @@ impl From<Error> for PyErr {
                     value.setattr("got", &parse.got)?;
                     value.setattr("open", parse.open)?;
                     value.setattr("file", py.None())
+                });
+                set.err().unwrap_or(raised)
+            }
+            Error::ConstraintLimit { ref pairs, limit } => {
+                let raised = ConstraintLimitError::new_err(error.to_string());
+                let set = Python::attach(|py| {
+                    let value = raised.value(py);
+                    value.setattr("pairs", pairs)?;
+                    value.setattr("max_constraints", limit)?;
+                    value.setattr("result", py.None())
                 });
                 set.err().unwrap_or(raised)
             }

@@ -584,14 +584,17 @@ impl ForestBuilder {
 }
 
 /// A Python text, kept alive and out of reach of change while the core reads it.
-enum Text {
+pub(super) enum Text {
     Str(PyBackedStr),
     Bytes(PyBackedBytes),
 }
 
 impl Text {
     /// The text, or None if the object is not one.
-    fn of(object: &Bound<'_, PyAny>, item: Option<usize>) -> PyResult<Option<Self>> {
+    pub(super) fn of(
+        object: &Bound<'_, PyAny>,
+        item: Option<usize>,
+    ) -> PyResult<Option<Self>> {
         if let Ok(text) = object.cast::<PyString>() {
             if let Ok(text) = PyBackedStr::try_from(text.clone()) {
                 return Ok(Some(Self::Str(text)));
@@ -607,7 +610,7 @@ impl Text {
         Ok(None)
     }
 
-    fn as_str(&self, item: Option<usize>) -> crate::Result<&str> {
+    pub(super) fn as_str(&self, item: Option<usize>) -> crate::Result<&str> {
         match self {
             Self::Str(text) => Ok(text),
             Self::Bytes(bytes) => parse::utf8(bytes, item),

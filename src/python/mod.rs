@@ -10,6 +10,7 @@ mod error;
 mod forest;
 mod kernel;
 mod objects;
+mod pair;
 
 use pyo3::prelude::*;
 
@@ -21,11 +22,13 @@ mod _core {
     #[pymodule_export]
     use super::dtk::Encoder;
     #[pymodule_export]
-    use super::error::ParseError;
+    use super::error::{ConstraintLimitError, ParseError};
     #[pymodule_export]
     use super::forest::{Forest, ForestBuilder, Tree, TreeIterator};
     #[pymodule_export]
     use super::kernel::{Kernel, KernelRows, as_forest};
+    #[pymodule_export]
+    use super::pair::{Pair, PairCore, PairForest, PairIterator, as_pairs};
 
     #[allow(non_upper_case_globals)] // Python's name for it
     #[pymodule_export]

@@ -1,0 +1,274 @@
+"""Kernels of sentence pairs: how many rewrite rules two pairs of trees share.
+
+A pair is two trees whose related nodes carry the same placeholder (`PairForest`). The
+kernel counts pairs of fragments, one of the left tree and one of the right tree, that
+both pairs have up to the names of placeholders.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treekernel_rs._core import Pair, PairCore, PairForest, as_pairs
+from treekernel_rs.kernels import (
+    Parameters,
+    _bar,
+    _check_out,
+    _flag,
+    _float_type,
+    _jobs,
+    _real,
+    _warn_of_zeros,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+    OnePair = Pair | tuple[str | bytes, str | bytes]
+    Pairs = PairForest | Sequence[OnePair]
+    Progress = Callable[[int, int], object]
+
+__all__ = ["PairKernel"]
+
+
+class PairKernel(Parameters):
+    r"""Rewrite rules in common of two sentence pairs.
+
+    Every two isomorphic pairs of fragments add decay^n, n being their productions on
+    both sides. Isomorphic: equal trees on either side, and one bijection of placeholders
+    for both sides together.
+
+    Parameters
+    ----------
+    decay : float, default 0.4
+        Weight of a pair of fragments per production, above 0 and at most 1.
+    method : {"exact", "paper", "max", "max_enumerated"}, default "exact"
+        "exact": the kernel as defined, a dot product: its matrices are positive
+        semidefinite. "paper": the construction of Zanzotto and Dell'Arciprete (2009),
+        which misses some pairs of fragments and is no dot product. "max": the value of
+        the best single correspondence of placeholders, at most the exact one and no dot
+        product either; by branch and bound, or by trying all correspondences.
+    normalize : bool, default False
+        Divide by the root of the product of both self-kernels.
+    max_constraints : int, default 100,000
+        How many sets of placeholder pairs one value may need at a time. In the worst
+        case there are exponentially many, whatever the method. Time is limited along
+        with memory: to 500 times as many comparisons of two sets.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> p = ("(S (NP:1 a) (VP sleeps))", "(S (NP:1 a) (VP rests))")
+    >>> q = ("(S (NP:7 b) (VP sleeps))", "(S (NP:7 b) (VP rests))")
+    >>> tk.PairKernel(1.0).pair(p, q)
+    9.0
+    """
+
+    _defaults = {  # noqa: RUF012
+        "decay": 0.4,
+        "method": "exact",
+        "normalize": False,
+        "max_constraints": 100_000,
+    }
+    _core: PairCore
+    normalize: bool
+
+    def __init__(
+        self,
+        decay: float = 0.4,
+        *,
+        method: str = "exact",
+        normalize: bool = False,
+        max_constraints: int = 100_000,
+    ) -> None:
+        core = PairCore(
+            _real("decay", decay),
+            _text("method", method),
+            _integer("max_constraints", max_constraints),
+        )
+        self._remember(
+            core,
+            decay=decay,
+            method=method,
+            normalize=_flag(normalize),
+            max_constraints=max_constraints,
+        )
+
+    def __call__(self, X: Pairs, Y: Pairs | None = None) -> NDArray[np.float64]:
+        """Compute the kernels of all pairs of X with all of Y (of X, without Y).
+
+        Parameters
+        ----------
+        X, Y : PairForest or sequence of (left, right)
+            The pairs; they need not come from the same forest.
+
+        Returns
+        -------
+        ndarray of float64, shape (len(X), len(Y))
+            Symmetric bit for bit where there is no Y.
+
+        Raises
+        ------
+        ConstraintLimitError
+            As `gram`.
+        """
+        return self._matrix(X, Y, np.float64, None, None, None)
+
+    def gram(
+        self,
+        X: Pairs,
+        Y: Pairs | None = None,
+        *,
+        dtype: DTypeLike = np.float64,
+        n_jobs: int | None = None,
+        out: NDArray[Any] | None = None,
+        progress: Progress | bool | None = None,
+    ) -> NDArray[Any]:
+        """Compute a kernel matrix, with all options.
+
+        Parameters
+        ----------
+        X, Y : PairForest or sequence of (left, right)
+            The pairs; without Y, those of X with each other.
+        dtype : float64 or float32
+            Type of the result; that of `out` where it is given.
+        n_jobs : int, optional
+            Threads; all cores the process may use by default, 1 for the caller's only.
+            The result does not depend on it, bit for bit.
+        out : ndarray or memmap, optional
+            C-contiguous float64 or float32 matrix to fill.
+        progress : callable or True, optional
+            Called with the numbers of rows done and in all; True shows a bar (tqdm's,
+            where it is installed).
+
+        Returns
+        -------
+        ndarray, shape (len(X), len(Y))
+            `out` where it is given.
+
+        Raises
+        ------
+        ConstraintLimitError
+            If values need more than `max_constraints`. All others are computed first:
+            the error's ``result`` is the matrix, with NaN for what is missing, and its
+            ``pairs`` says where.
+        OverflowError
+            If a value is too large for the type; names the two pairs.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> pairs = [("(A:1 a)", "(B:1 b)"), ("(A:1 a)", "(B:2 b)")]
+        >>> tk.PairKernel(0.5).gram(pairs, n_jobs=1)
+        array([[0.25, 0.  ],
+               [0.  , 0.25]])
+        """
+        return self._matrix(X, Y, dtype, n_jobs, out, progress)
+
+    def _matrix(
+        self,
+        X: Pairs,
+        Y: Pairs | None,
+        dtype: DTypeLike,
+        n_jobs: int | None,
+        out: NDArray[Any] | None,
+        progress: Progress | bool | None,
+    ) -> NDArray[Any]:
+        x = as_pairs(X)
+        y = None if Y is None else as_pairs(Y)
+        shape = (len(x), len(x if y is None else y))
+        if out is None:
+            out = np.empty(shape, _float_type(dtype))
+        else:
+            _check_out(out, shape, dtype)
+        tell = _teller(type(self).__name__, progress)
+        rows, columns = self._core.gram(x, y, out, self.normalize, _jobs(n_jobs), tell)
+        _warn_of_zeros(rows, "X", what="pairs")
+        if y is not None:
+            _warn_of_zeros(columns, "Y", what="pairs")
+        return out
+
+    def diag(self, X: Pairs, *, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """Compute the kernel of each pair with itself.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> tk.PairKernel(1.0).diag([("(A:1 (B:1 b))", "(C c)"), ("(A a)", "(x)")])
+        array([3., 0.])
+        """
+        values, zeros = self._core.diagonal(as_pairs(X), self.normalize, _jobs(n_jobs))
+        _warn_of_zeros(zeros, "X", stacklevel=3, what="pairs")
+        return values
+
+    def pair(self, p: OnePair, q: OnePair) -> float:
+        """Compute the kernel of two pairs.
+
+        Parameters
+        ----------
+        p, q : Pair or (left, right)
+            The pairs; as text with placeholders after a colon.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> p = ("(A (B:1 b) (B:2 b))", "(C:1 (D:2 d))")
+        >>> q = ("(A (B:7 b) (B:8 b))", "(C:8 (D:7 d))")
+        >>> k = tk.PairKernel(1.0)
+        >>> k.pair(p, p), k.pair(p, q)
+        (18.0, 6.0)
+        """
+        return self._core.pair(p, q, self.normalize)
+
+    def constraints(self, p: OnePair, q: OnePair) -> list[list[tuple[int, int]]]:
+        """Show which placeholders fall onto which where fragments of two pairs agree.
+
+        Returns
+        -------
+        list of list of tuple of int
+            C, the maximal sets of pairs (placeholder of p, placeholder of q), larger
+            ones first: with ``method="paper"`` the paper's, of fragments on one side;
+            with "exact" of fragments on both sides together; with "max" only the set
+            that has the maximum. With "exact" and "max" empty where the kernel is 0 for
+            want of equal fragments on one side.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> p = ("(R (A:1 a) (B:2 b))", "(Q (A:1 a) (B:2 b))")
+        >>> q = ("(S (A:1 a) (B:2 b))", "(T (A:2 a) (B:2 b))")
+        >>> tk.PairKernel(method="paper").constraints(p, q)
+        [[(1, 1)], [(1, 2)], [(2, 2)]]
+        >>> tk.PairKernel().constraints(p, q)
+        [[(1, 1), (2, 2)]]
+        """
+        return self._core.constraints(p, q)
+
+
+def _teller(name: str, progress: Progress | bool | None) -> Progress | None:
+    if progress is True:
+        return _bar(name)
+    if progress is None or progress is False:
+        return None
+    if callable(progress):
+        return progress
+    msg = f"progress must be a callable, True or None, got {progress!r}"
+    raise TypeError(msg)
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    msg = f"{name} must be a str, got {value!r}"
+    raise TypeError(msg)
+
+
+def _integer(name: str, value: object) -> int:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    msg = f"{name} must be an int, got {value!r}"
+    raise TypeError(msg)

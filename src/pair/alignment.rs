@@ -1,0 +1,513 @@
+//! Pairs of trees made ready, and what two trees have in common: a forest.
+//!
+//! Two nodes are *aligned* if their productions are equal (label, labels of the children,
+//! and which of these nodes carry placeholders) and the production's own constraint, its
+//! pairs of placeholders, is consistent. A fragment that two trees share can go on from
+//! an aligned pair (n1, n2) only to the children of n1 and n2 at the same place, and come
+//! to it only from their parents: aligned pairs form a **forest**, and a pair of equal
+//! fragments is a connected part of one of its trees.
+//!
+//! Without constraints that is the subset tree kernel,
+//! Δ(n1, n2) = λ Π (1 + Δ(child, child')), computed as pairs are found: that is all there
+//! is to do where no two placeholder pairs are in conflict.
+//!
+//! # Complexity
+//! Finding: linear in the trees plus the aligned pairs, by a table of productions in which
+//! the first tree hangs, as long as callers go row by row. Memory: a number per aligned
+//! pair.
+
+use super::constraints::{Bits, Bounded, Budget, Stop, Universe, code};
+use super::forest::{PairForest, Side, renumbered};
+use crate::intern::new_id;
+use crate::kernel::Number;
+use crate::lists::Lists;
+use crate::{Error, NodeId, ProductionId, Result};
+
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// An inner node of a tree.
+#[derive(Debug, Clone, Copy)]
+struct Inner {
+    production: u32,
+    /// Its number among the tree's nodes with this production.
+    rank: u32,
+    /// Where its children start, and how many there are.
+    children: u32,
+    n_children: u32,
+    /// Where the placeholders of its production start, and how many there are.
+    marks: u32,
+    n_marks: u32,
+}
+
+/// Pairs of trees made ready.
+#[derive(Debug)]
+pub(crate) struct Trees {
+    n_productions: usize,
+    /// Per tree (two for each pair): its inner nodes, children before parents.
+    nodes: Lists<Inner>,
+    /// By node: its children among the tree's inner nodes; NONE for a leaf.
+    children: Vec<u32>,
+    /// By node: placeholders of the node and its children that carry one, in order.
+    marks: Vec<u32>,
+    /// Per tree: its nodes by production.
+    members: Lists<u32>,
+    /// Per tree: its productions: (production, where its nodes start among `members`,
+    /// how many).
+    groups: Lists<(u32, u32, u32)>,
+    /// Per pair: what its placeholders, numbered from 0, are called.
+    names: Lists<u32>,
+}
+
+impl Trees {
+    /// Makes some pairs of a list ready, one after another.
+    pub(crate) fn new(
+        pairs: impl IntoIterator<Item = (usize, usize)>,
+        lists: [&PairForest; 2],
+    ) -> Result<Self> {
+        let mut trees = Self {
+            n_productions: lists[0].trees().nodes().n_productions(),
+            nodes: Lists::default(),
+            children: Vec::new(),
+            marks: Vec::new(),
+            members: Lists::default(),
+            groups: Lists::default(),
+            names: Lists::default(),
+        };
+        let mut reader = Reader::default();
+        for (list, pair) in pairs {
+            let list = lists[list];
+            let (ids, names) = renumbered(list.placeholders(pair));
+            let mut ids = ids.into_iter();
+            for side in Side::BOTH {
+                trees.push(list, list.root(pair, side), &mut ids, &mut reader)?;
+            }
+            trees.names.extend(names);
+            trees.names.close("placeholders")?;
+        }
+        Ok(trees)
+    }
+
+    fn push(
+        &mut self,
+        list: &PairForest,
+        root: NodeId,
+        ids: &mut impl Iterator<Item = u32>,
+        reader: &mut Reader,
+    ) -> Result<()> {
+        let store = list.trees().nodes();
+        let order = &mut reader.order;
+        order.clear();
+        reader.todo.push((root, NONE));
+        while let Some((node, parent)) = reader.todo.pop() {
+            let carries = super::forest::unmarked(store.name(node)).1;
+            let mark = if carries { ids.next().unwrap_or(NONE) } else { NONE };
+            let place = new_id(order.len(), "nodes in one tree")?;
+            order.push(Visit { node, parent, mark, inner: NONE });
+            let below = store.children(node).iter().rev();
+            reader.todo.extend(below.map(|&child| (child, place)));
+        }
+        // Backwards through a preorder children come before parents, and of each
+        // parent's the last one first.
+        let start = self.nodes.items.len();
+        reader.below.clear();
+        reader.below.resize(order.len(), Vec::new());
+        for place in (0..order.len()).rev() {
+            let Visit { node, parent, mark, .. } = order[place];
+            if let Some(ProductionId(production)) = store.production(node) {
+                order[place].inner = (self.nodes.items.len() - start) as u32;
+                let children = std::mem::take(&mut reader.below[place]);
+                let first = new_id(self.children.len(), "children, tree by tree")?;
+                let marks = new_id(self.marks.len(), PLACEHOLDERS)?;
+                let below = children.iter().rev().map(|&child| order[child as usize]);
+                self.children.extend(below.clone().map(|visit| visit.inner));
+                let carried =
+                    std::iter::once(mark).chain(below.map(|visit| visit.mark));
+                self.marks.extend(carried.filter(|&mark| mark != NONE));
+                self.nodes.push(Inner {
+                    production,
+                    rank: 0,
+                    children: first,
+                    n_children: children.len() as u32,
+                    marks,
+                    n_marks: (self.marks.len() - marks as usize) as u32,
+                });
+            }
+            if parent != NONE {
+                reader.below[parent as usize].push(place as u32);
+            }
+        }
+        // Nodes by production.
+        let nodes = &mut self.nodes.items[start..];
+        let members = &mut reader.members;
+        members.clear();
+        members.extend(0..nodes.len() as u32);
+        members.sort_by_key(|&member| nodes[member as usize].production);
+        let mut last = NONE;
+        let mut rank = 0;
+        for (at, &member) in members.iter().enumerate() {
+            let node = &mut nodes[member as usize];
+            if node.production != last {
+                (last, rank) = (node.production, 0);
+                self.groups.push((last, at as u32, 0));
+            }
+            node.rank = rank;
+            rank += 1;
+            if let Some(group) = self.groups.items.last_mut() {
+                group.2 = rank;
+            }
+        }
+        self.members.extend(members.iter().copied());
+        self.nodes.close("nodes, tree by tree")?;
+        self.members.close("nodes, tree by tree")?;
+        self.groups.close("productions, tree by tree")
+    }
+
+    /// How many placeholders a pair has.
+    pub(crate) fn n_placeholders(&self, pair: usize) -> usize {
+        self.names.get(pair).len()
+    }
+
+    /// What two placeholders of two pairs, given as a code, are called.
+    pub(crate) fn named(&self, a: usize, b: usize, code: u64) -> (u32, u32) {
+        let name = |pair: usize, id: u32| self.names.get(pair)[id as usize];
+        (name(a, (code >> 32) as u32), name(b, code as u32))
+    }
+
+    #[inline]
+    fn marks(&self, node: &Inner) -> &[u32] {
+        &self.marks[node.marks as usize..][..node.n_marks as usize]
+    }
+
+    #[inline]
+    fn children(&self, node: &Inner) -> &[u32] {
+        &self.children[node.children as usize..][..node.n_children as usize]
+    }
+
+    /// Finds what two trees of two pairs have in common: the value without constraints
+    /// goes into `found`, the placeholder pairs into `codes`.
+    pub(crate) fn align<N: Number>(
+        &self,
+        [a, b]: [usize; 2],
+        side: Side,
+        decay: f64,
+        found: &mut Found<N>,
+        codes: &mut Vec<u64>,
+        budget: &mut Budget<'_, '_>,
+    ) -> Bounded<()> {
+        let (a, b) = (2 * a + side as usize, 2 * b + side as usize);
+        found.clear();
+        let hanger = &mut found.hanger;
+        hanger.hang(self, a);
+        let (decay, one) = (N::of(decay), N::of(1.0));
+        let of_a = self.nodes.get(a);
+        let of_b = self.nodes.get(b);
+        let members = self.members.get(a);
+        let mut since_check = 0;
+        for node in of_b {
+            let (stamp, start, len) = hanger.table[node.production as usize];
+            if stamp != hanger.stamp {
+                found.starts.push(NONE);
+                continue;
+            }
+            since_check += len as usize;
+            if since_check > PAIRS_BETWEEN_CHECKS {
+                since_check = 0;
+                budget.check()?;
+                // Most repeat: so they take no more room than the placeholders' pairs.
+                codes.sort_unstable();
+                codes.dedup();
+            }
+            found.starts.push(new_id(found.delta.len(), "aligned nodes")?);
+            let (marks, below) = (self.marks(node), self.children(node));
+            for &u in &members[start as usize..][..len as usize] {
+                let other = &of_a[u as usize];
+                if !marks.is_empty() {
+                    let others = self.marks(other);
+                    if !hanger.partners.is_bijection(others, marks) {
+                        found.delta.push(N::of(0.0));
+                        continue;
+                    }
+                    codes.extend(others.iter().zip(marks).map(|(&a, &b)| code(a, b)));
+                }
+                let mut product = decay;
+                for (&x, &y) in self.children(other).iter().zip(below) {
+                    if x == NONE || y == NONE {
+                        continue;
+                    }
+                    let (x, y) = (&of_a[x as usize], y as usize);
+                    if x.production == of_b[y].production {
+                        let at = (found.starts[y] + x.rank) as usize;
+                        product = product * (one + found.delta[at]);
+                    }
+                }
+                found.total = found.total + product;
+                found.delta.push(product);
+            }
+        }
+        Ok(())
+    }
+
+    /// The forest behind what was just found by [`align`](Self::align), with each node's
+    /// constraint as far as the universe has its members.
+    pub(crate) fn forest<B: Bits, N: Number>(
+        &self,
+        [a, b]: [usize; 2],
+        side: Side,
+        found: &Found<N>,
+        universe: &Universe<B>,
+    ) -> Result<Aligned<B, N>> {
+        let (a, b) = (2 * a + side as usize, 2 * b + side as usize);
+        let (of_a, of_b) = (self.nodes.get(a), self.nodes.get(b));
+        let members = self.members.get(a);
+        let groups = self.groups.get(a);
+        let mut aligned = Aligned {
+            own: Vec::new(),
+            below: Vec::new(),
+            delta: Vec::new(),
+            sum: Vec::new(),
+            children: Lists::default(),
+            roots: Vec::new(),
+        };
+        let zero = N::of(0.0);
+        // By place among what was found: its number among nodes that are consistent.
+        let mut number = vec![NONE; found.delta.len()];
+        let mut has_parent: Vec<bool> = Vec::new();
+        for (v, node) in of_b.iter().enumerate() {
+            let at = found.starts[v];
+            if at == NONE {
+                continue;
+            }
+            let group = groups.partition_point(|group| group.0 < node.production);
+            let (_, start, len) = groups[group];
+            for (rank, &u) in
+                members[start as usize..][..len as usize].iter().enumerate()
+            {
+                let place = at as usize + rank;
+                if found.delta[place] == zero {
+                    continue;
+                }
+                let other = &of_a[u as usize];
+                let mut own = universe.none();
+                for (&a, &b) in self.marks(other).iter().zip(self.marks(node)) {
+                    if let Some(bit) = universe.bit(code(a, b)) {
+                        own.insert(bit);
+                    }
+                }
+                let mut below = own.clone();
+                let mut sum = found.delta[place];
+                for (&x, &y) in self.children(other).iter().zip(self.children(node)) {
+                    if x == NONE || y == NONE {
+                        continue;
+                    }
+                    let (x, y) = (&of_a[x as usize], y as usize);
+                    if x.production != of_b[y].production {
+                        continue;
+                    }
+                    let child = number[(found.starts[y] + x.rank) as usize];
+                    if child != NONE {
+                        aligned.children.push(child);
+                        has_parent[child as usize] = true;
+                        below.add(&aligned.below[child as usize]);
+                        sum = sum + aligned.sum[child as usize];
+                    }
+                }
+                aligned.children.close("aligned nodes")?;
+                number[place] = aligned.own.len() as u32;
+                has_parent.push(false);
+                aligned.own.push(own);
+                aligned.below.push(below);
+                aligned.delta.push(found.delta[place]);
+                aligned.sum.push(sum);
+            }
+        }
+        let roots = has_parent.iter().enumerate().filter(|(_, has)| !**has);
+        aligned.roots = roots.map(|(root, _)| root as u32).collect();
+        Ok(aligned)
+    }
+}
+
+const PLACEHOLDERS: &str = "placeholders of productions, tree by tree";
+/// Aligned nodes between two questions whether to go on: some milliseconds.
+const PAIRS_BETWEEN_CHECKS: usize = 1 << 18;
+
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    node: NodeId,
+    parent: u32,
+    mark: u32,
+    inner: u32,
+}
+
+#[derive(Default)]
+struct Reader {
+    order: Vec<Visit>,
+    todo: Vec<(NodeId, u32)>,
+    below: Vec<Vec<u32>>,
+    members: Vec<u32>,
+}
+
+/// The table in which a first tree hangs until another one does.
+#[derive(Debug, Default)]
+struct Hanger {
+    tree: Option<usize>,
+    stamp: u32,
+    /// By production: stamp, and the tree's nodes with it among its `members`.
+    table: Vec<(u32, u32, u32)>,
+    partners: Partners,
+}
+
+impl Hanger {
+    fn hang(&mut self, trees: &Trees, tree: usize) {
+        if self.tree == Some(tree) {
+            return;
+        }
+        if self.table.len() != trees.n_productions || self.stamp == u32::MAX {
+            self.table.clear();
+            self.table.resize(trees.n_productions, (0, 0, 0));
+            self.stamp = 0;
+        }
+        self.stamp += 1;
+        self.tree = Some(tree);
+        for &(production, start, len) in trees.groups.get(tree) {
+            self.table[production as usize] = (self.stamp, start, len);
+        }
+    }
+}
+
+/// Which placeholder each one falls onto, within one production.
+#[derive(Debug, Default)]
+struct Partners {
+    stamp: u32,
+    of: [Vec<(u32, u32)>; 2],
+}
+
+impl Partners {
+    /// Whether the pairs of two lists are a partial bijection.
+    #[inline]
+    fn is_bijection(&mut self, a: &[u32], b: &[u32]) -> bool {
+        match (a, b) {
+            ([_], [_]) => true,
+            // Most are short: so nothing is written down.
+            ([a, c], [b, d]) => (a == c) == (b == d),
+            _ => self.are_partners(a, b),
+        }
+    }
+
+    fn are_partners(&mut self, a: &[u32], b: &[u32]) -> bool {
+        if self.stamp == u32::MAX {
+            *self = Self::default();
+        }
+        self.stamp += 1;
+        let stamp = self.stamp;
+        let mut falls = |side: usize, from: u32, to: u32| {
+            let of = &mut self.of[side];
+            if of.len() <= from as usize {
+                of.resize(from as usize + 1, (0, 0));
+            }
+            let known = &mut of[from as usize];
+            let free = known.0 != stamp;
+            if free {
+                *known = (stamp, to);
+            }
+            free || known.1 == to
+        };
+        a.iter().zip(b).all(|(&a, &b)| falls(0, a, b) && falls(1, b, a))
+    }
+}
+
+/// What two trees have in common, without constraints between productions; and the first
+/// of them, which hangs until another one does.
+#[derive(Debug)]
+pub(crate) struct Found<N> {
+    hanger: Hanger,
+    /// By node of the second tree: where its aligned pairs start; NONE: it has none.
+    starts: Vec<u32>,
+    /// Δ; zero for two nodes whose own constraint is inconsistent.
+    delta: Vec<N>,
+    /// Σ Δ.
+    pub(crate) total: N,
+}
+
+impl<N: Number> Found<N> {
+    pub(crate) fn new() -> Self {
+        Self {
+            hanger: Hanger::default(),
+            starts: Vec::new(),
+            delta: Vec::new(),
+            total: N::of(0.0),
+        }
+    }
+
+    /// How many pairs of nodes there are with equal productions.
+    pub(crate) fn len(&self) -> usize {
+        self.delta.len()
+    }
+
+    fn clear(&mut self) {
+        self.starts.clear();
+        self.delta.clear();
+        self.total = N::of(0.0);
+    }
+}
+
+/// The forest of aligned pairs, children before parents.
+#[derive(Debug)]
+pub(crate) struct Aligned<B, N> {
+    /// The constraint of the pair's own production.
+    pub(crate) own: Vec<B>,
+    /// The members of all constraints of the pair and what is below it.
+    pub(crate) below: Vec<B>,
+    /// Δ without constraints.
+    pub(crate) delta: Vec<N>,
+    /// Σ Δ of the pair and all below it.
+    pub(crate) sum: Vec<N>,
+    pub(crate) children: Lists<u32>,
+    pub(crate) roots: Vec<u32>,
+}
+
+impl<B: Bits, N: Number> Aligned<B, N> {
+    /// All members of all constraints.
+    pub(crate) fn members(&self, none: B) -> B {
+        let mut all = none;
+        self.roots.iter().for_each(|&root| all.add(&self.below[root as usize]));
+        all
+    }
+
+    /// K_S: Σ λ^productions of all pairs of equal fragments whose constraint is inside
+    /// `allowed`. `scratch` is room for one value per node.
+    pub(crate) fn inside(
+        &self,
+        allowed: &B,
+        decay: f64,
+        scratch: &mut Vec<N>,
+        budget: &mut Budget<'_, '_>,
+    ) -> Bounded<N> {
+        budget.step(self.own.len())?;
+        scratch.clear();
+        let (decay, one) = (N::of(decay), N::of(1.0));
+        let mut total = N::of(0.0);
+        for (node, own) in self.own.iter().enumerate() {
+            if !own.is_within(allowed) {
+                scratch.push(N::of(0.0));
+                continue;
+            }
+            let below = self.children.get(node).iter();
+            let delta = below.fold(decay, |product, &child| {
+                product * (one + scratch[child as usize])
+            });
+            scratch.push(delta);
+            total = total + delta;
+        }
+        Ok(total)
+    }
+}
+
+impl Stop {
+    /// The error, where it is not the limit's.
+    pub(crate) fn into_error(self, limit: impl FnOnce() -> Error) -> Error {
+        match self {
+            Self::Limit => limit(),
+            Self::Error(error) => error,
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! Sets of placeholder pairs, and which of them fit together.
+//!
+//! When a fragment of one pair is laid onto an equal fragment of another, each
+//! placeholder `a` of the first falls onto one `b` of the second: the fragments' *constraint*
+//! is the set of these `(a, b)`. It can be met by renaming iff it is a partial bijection:
+//! no two members share exactly one end. That is a property of two members at a time, so
+//! the pairs that occur are numbered once per kernel value, and a constraint is a set of
+//! bits, its consistency one `and` with the conflicts of its members.
+//!
+//! # Complexity
+//! Up to 64 pairs are one word, up to 256 four; more are as many words as it takes. The
+//! algorithms are written once, over [`Bits`].
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+
+use crate::Error;
+use crate::kernel::Number;
+use crate::team::Pause;
+
+/// A set of small numbers. Sets that meet have room for equally many.
+pub(crate) trait Bits: Clone + Ord + Hash + Send {
+    /// The most numbers there can be room for.
+    const MOST: usize;
+
+    /// The empty set, with room for `0..room`.
+    fn empty(room: usize) -> Self;
+    fn words(&self) -> &[u64];
+    fn words_mut(&mut self) -> &mut [u64];
+
+    #[inline]
+    fn insert(&mut self, bit: usize) {
+        self.words_mut()[bit / 64] |= 1 << (bit % 64);
+    }
+
+    #[inline]
+    fn add(&mut self, other: &Self) {
+        self.words_mut().iter_mut().zip(other.words()).for_each(|(a, b)| *a |= b);
+    }
+
+    #[inline]
+    fn keep(&mut self, other: &Self) {
+        self.words_mut().iter_mut().zip(other.words()).for_each(|(a, b)| *a &= b);
+    }
+
+    #[inline]
+    fn remove(&mut self, other: &Self) {
+        self.words_mut().iter_mut().zip(other.words()).for_each(|(a, b)| *a &= !b);
+    }
+
+    #[inline]
+    fn and(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        both.keep(other);
+        both
+    }
+
+    #[inline]
+    fn or(&self, other: &Self) -> Self {
+        let mut either = self.clone();
+        either.add(other);
+        either
+    }
+
+    #[inline]
+    fn meets(&self, other: &Self) -> bool {
+        self.words().iter().zip(other.words()).any(|(a, b)| a & b != 0)
+    }
+
+    #[inline]
+    fn is_within(&self, other: &Self) -> bool {
+        self.words().iter().zip(other.words()).all(|(a, b)| a & !b == 0)
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.words().iter().all(|&word| word == 0)
+    }
+
+    #[inline]
+    fn count(&self) -> u32 {
+        self.words().iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// The members, ascending.
+    fn members(&self) -> impl Iterator<Item = usize> {
+        self.words().iter().enumerate().flat_map(|(index, &word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+                rest &= rest - 1;
+                Some(64 * index + bit)
+            })
+        })
+    }
+}
+
+impl Bits for u64 {
+    const MOST: usize = 64;
+
+    #[inline]
+    fn empty(_room: usize) -> Self {
+        0
+    }
+
+    #[inline]
+    fn words(&self) -> &[u64] {
+        std::slice::from_ref(self)
+    }
+
+    #[inline]
+    fn words_mut(&mut self) -> &mut [u64] {
+        std::slice::from_mut(self)
+    }
+}
+
+impl<const N: usize> Bits for [u64; N] {
+    const MOST: usize = 64 * N;
+
+    #[inline]
+    fn empty(_room: usize) -> Self {
+        [0; N]
+    }
+
+    #[inline]
+    fn words(&self) -> &[u64] {
+        self
+    }
+
+    #[inline]
+    fn words_mut(&mut self) -> &mut [u64] {
+        self
+    }
+}
+
+impl Bits for Vec<u64> {
+    const MOST: usize = usize::MAX;
+
+    fn empty(room: usize) -> Self {
+        vec![0; room.div_ceil(64)]
+    }
+
+    fn words(&self) -> &[u64] {
+        self
+    }
+
+    fn words_mut(&mut self) -> &mut [u64] {
+        self
+    }
+}
+
+/// A pair of placeholders, of the first instance and of the second, as one number.
+#[inline]
+pub(crate) fn code(a: u32, b: u32) -> u64 {
+    u64::from(a) << 32 | u64::from(b)
+}
+
+/// The pairs that occur in a kernel value, numbered, with their conflicts.
+#[derive(Debug)]
+pub(crate) struct Universe<B> {
+    /// Ascending; a pair's place is its number.
+    pub(crate) codes: Vec<u64>,
+    /// Per pair: those that share exactly one end with it.
+    pub(crate) conflicts: Vec<B>,
+}
+
+impl<B: Bits> Universe<B> {
+    /// Of distinct codes, ascending.
+    pub(crate) fn new(codes: Vec<u64>) -> Self {
+        let room = codes.len();
+        let mut of_end: [HashMap<u32, B>; 2] = [HashMap::new(), HashMap::new()];
+        let ends = |code: u64| [(code >> 32) as u32, code as u32];
+        for (bit, &code) in codes.iter().enumerate() {
+            for (sharing, end) in of_end.iter_mut().zip(ends(code)) {
+                sharing.entry(end).or_insert_with(|| B::empty(room)).insert(bit);
+            }
+        }
+        let mut conflicts = Vec::with_capacity(room);
+        for (bit, &code) in codes.iter().enumerate() {
+            let mut all = B::empty(room);
+            for (sharing, end) in of_end.iter().zip(ends(code)) {
+                all.add(&sharing[&end]);
+            }
+            let mut own = B::empty(room);
+            own.insert(bit);
+            all.remove(&own);
+            conflicts.push(all);
+        }
+        Self { codes, conflicts }
+    }
+
+    /// The empty set.
+    #[inline]
+    pub(crate) fn none(&self) -> B {
+        B::empty(self.codes.len())
+    }
+
+    /// The number of a pair that is there.
+    #[inline]
+    pub(crate) fn bit(&self, code: u64) -> Option<usize> {
+        self.codes.binary_search(&code).ok()
+    }
+
+    /// All that some member of a set is in conflict with.
+    #[inline]
+    pub(crate) fn conflicts_of(&self, set: &B) -> B {
+        let mut all = self.none();
+        for bit in set.members() {
+            all.add(&self.conflicts[bit]);
+        }
+        all
+    }
+}
+
+/// Keeps of sorted, distinct codes those that share an end with another one.
+pub(crate) fn retain_conflicting(codes: &mut Vec<u64>, seconds: &mut Vec<u32>) {
+    seconds.clear();
+    seconds.extend(codes.iter().map(|&code| code as u32));
+    seconds.sort_unstable();
+    let is_shared = |index: usize| {
+        let first = codes[index] >> 32;
+        let same = |other: Option<&u64>| other.is_some_and(|o| o >> 32 == first);
+        if same(codes.get(index + 1)) || index > 0 && same(codes.get(index - 1)) {
+            return true;
+        }
+        let second = codes[index] as u32;
+        let at = seconds.partition_point(|&other| other < second);
+        seconds.get(at + 1) == Some(&second)
+    };
+    let kept: Vec<u64> =
+        (0..codes.len()).filter(|&i| is_shared(i)).map(|i| codes[i]).collect();
+    *codes = kept;
+}
+
+/// Why a value was not computed.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The budget is spent.
+    Limit,
+    /// Whoever is asked whether to go on says no.
+    Error(Error),
+}
+
+/// What costs no more than it may.
+pub(crate) type Bounded<T> = Result<T, Stop>;
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Steps between two questions whether to go on: some milliseconds.
+const STEPS_BETWEEN_CHECKS: u64 = 1 << 18;
+/// How many steps may be taken for each set that may be held. (100 were too few for two
+/// chains of 80 nodes, all of whose 3,240 parts are in conflict with most of the other's.)
+const STEPS_PER_SET: u64 = 500;
+
+/// What one kernel value may cost: sets of pairs that are held at the same time, and, so
+/// that time has an end as well, comparisons of two sets.
+pub(crate) struct Budget<'p, 'q> {
+    sets: u64,
+    held: u64,
+    steps: u64,
+    next_check: u64,
+    pause: &'p mut Pause<'q>,
+}
+
+impl<'p, 'q> Budget<'p, 'q> {
+    pub(crate) fn new(max_constraints: u64, pause: &'p mut Pause<'q>) -> Self {
+        let next_check = STEPS_BETWEEN_CHECKS;
+        Self { sets: max_constraints, held: 0, steps: 0, next_check, pause }
+    }
+
+    /// How many more sets may be held.
+    pub(crate) fn left(&self) -> usize {
+        usize::try_from(self.sets - self.held).unwrap_or(usize::MAX)
+    }
+
+    /// So many sets are held from now on.
+    pub(crate) fn hold(&mut self, sets: usize) -> Bounded<()> {
+        self.held += sets as u64;
+        if self.held > self.sets { Err(Stop::Limit) } else { Ok(()) }
+    }
+
+    /// So many are not held any more.
+    pub(crate) fn release(&mut self, sets: usize) {
+        self.held -= sets as u64;
+    }
+
+    /// So many comparisons are about to be made.
+    #[inline]
+    pub(crate) fn step(&mut self, steps: usize) -> Bounded<()> {
+        self.steps += steps as u64;
+        if self.steps >= self.next_check {
+            self.next_check = self.steps + STEPS_BETWEEN_CHECKS;
+            (self.pause)()?;
+            if self.steps > self.sets.saturating_mul(STEPS_PER_SET) {
+                return Err(Stop::Limit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks whether to go on, of work that no limit is set to.
+    #[inline]
+    pub(crate) fn check(&mut self) -> Bounded<()> {
+        Ok((self.pause)()?)
+    }
+}
+
+/// Adds up the weights of equal keys.
+pub(crate) fn merge<B: Bits, N: Number>(map: &mut Vec<(B, N)>) {
+    if map.len() < 2 {
+        return;
+    }
+    map.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    map.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 = kept.1 + next.1;
+        }
+        same
+    });
+}
+
+/// The sets that are inside no other one, larger ones first.
+pub(crate) fn maximal<B: Bits>(
+    mut sets: Vec<B>,
+    budget: &mut Budget<'_, '_>,
+) -> Bounded<Vec<B>> {
+    sets.sort_unstable();
+    sets.dedup();
+    // Sorted again by a stable sort: the order is one and the same on every machine.
+    sets.sort_by_key(|set| std::cmp::Reverse(set.count()));
+    let mut kept: Vec<B> = Vec::new();
+    for set in sets {
+        budget.step(kept.len())?;
+        if !kept.iter().any(|larger| set.is_within(larger)) {
+            kept.push(set);
+        }
+    }
+    Ok(kept)
+}
+
+/// All intersections of some of the sets (C*), the empty set included, larger ones first.
+pub(crate) fn intersections<B: Bits>(
+    sets: &[B],
+    none: B,
+    budget: &mut Budget<'_, '_>,
+) -> Bounded<Vec<B>> {
+    let mut known: HashSet<B> = sets.iter().cloned().collect();
+    let mut all: Vec<B> = sets.to_vec();
+    // Every intersection is one of fewer sets, met with one more set.
+    let mut next = 0;
+    while next < all.len() {
+        budget.step(sets.len())?;
+        for set in sets {
+            let both = all[next].and(set);
+            if !known.contains(&both) {
+                budget.hold(1)?;
+                known.insert(both.clone());
+                all.push(both);
+            }
+        }
+        next += 1;
+    }
+    budget.release(all.len() - sets.len());
+    if known.insert(none.clone()) {
+        all.push(none);
+    }
+    all.sort_unstable();
+    all.sort_by_key(|set| std::cmp::Reverse(set.count()));
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set<B: Bits>(room: usize, members: &[usize]) -> B {
+        let mut set = B::empty(room);
+        for &bit in members {
+            set.insert(bit);
+        }
+        set
+    }
+
+    fn sets_of_every_width_agree<B: Bits + std::fmt::Debug>() {
+        let room = B::MOST.min(200);
+        let top = room - 1;
+        let (a, b) = (set::<B>(room, &[0, 3, top]), set::<B>(room, &[3, 5]));
+        assert_eq!(a.members().collect::<Vec<_>>(), [0, 3, top]);
+        assert_eq!(a.and(&b), set(room, &[3]));
+        assert_eq!(a.or(&b), set(room, &[0, 3, 5, top]));
+        assert!(a.meets(&b) && !a.is_within(&b) && set::<B>(room, &[3]).is_within(&a));
+        assert_eq!(a.count(), 3);
+        let mut rest = a.clone();
+        rest.remove(&b);
+        assert_eq!(rest, set(room, &[0, top]));
+        assert!(B::empty(room).is_empty() && !a.is_empty());
+    }
+
+    #[test]
+    fn sets_are_the_same_at_every_width() {
+        sets_of_every_width_agree::<u64>();
+        sets_of_every_width_agree::<[u64; 4]>();
+        sets_of_every_width_agree::<Vec<u64>>();
+    }
+
+    #[test]
+    fn pairs_that_share_exactly_one_end_are_in_conflict() {
+        let codes = vec![code(1, 1), code(1, 2), code(2, 1), code(2, 2), code(3, 3)];
+        let mut conflicting = codes.clone();
+        retain_conflicting(&mut conflicting, &mut Vec::new());
+        assert_eq!(conflicting, codes[..4]);
+        let universe = Universe::<u64>::new(codes);
+        assert_eq!(universe.conflicts, [0b00110, 0b01001, 0b01001, 0b00110, 0]);
+        assert_eq!(universe.conflicts_of(&0b00001), 0b00110);
+    }
+
+    #[test]
+    fn all_intersections_are_found_and_only_maximal_sets_kept() {
+        let mut pause = || Ok(());
+        let mut budget = Budget::new(1000, &mut pause);
+        let sets = vec![0b0011u64, 0b0111, 0b1011, 0b1101, 0b0011];
+        let kept = maximal(sets, &mut budget).unwrap();
+        assert_eq!(kept, [0b0111, 0b1011, 0b1101]);
+        let all = intersections(&kept, 0, &mut budget).unwrap();
+        assert_eq!(all, [0b0111, 0b1011, 0b1101, 0b0011, 0b0101, 0b1001, 0b0001, 0]);
+    }
+}

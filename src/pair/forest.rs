@@ -1,0 +1,533 @@
+//! Pairs of trees that share placeholders.
+//!
+//! An **extended tree** is a tree some of whose nodes carry a placeholder, a number. A
+//! pair (a tripartite DAG, tDAG) has two of them over one set of placeholders: nodes of
+//! both trees that carry the same number are related.
+//!
+//! ```text
+//! (S (NP:1 (NNS:1 Cows)) (VP (VB eat) (NP:3 ...)))     label NP, placeholder 1
+//! ```
+//!
+//! For the kernel it matters which nodes carry a placeholder, and where the same one
+//! comes again, but not its number. So a node's *label with the fact that it carries one*
+//! is interned like any label, in an ordinary [`Forest`]: equal productions are equal
+//! ids, as for tree kernels. The numbers themselves lie apart, per pair and in preorder.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use crate::lists::Lists;
+use crate::{Error, Forest, Label, NodeId, Nodes, ParseError, Result};
+
+/// The numbers of one pair's placeholders, in all pairs together.
+const PLACEHOLDERS: &str = "nodes with placeholders";
+/// The largest placeholder: one number is kept free.
+const LARGEST: u32 = u32::MAX - 1;
+/// What stands for a placeholder in text where a label would be misread without one.
+const NO_PLACEHOLDER: &str = "-";
+
+/// What ends the interned form of a label whose node carries a placeholder.
+const MARK: char = '\u{1}';
+/// What ends that of a label without, if it would otherwise end like one of these two.
+const PLAIN: char = '\u{2}';
+
+/// The interned form of a label: different for different labels, and for nodes with and
+/// without a placeholder.
+pub(crate) fn marked(name: &str, carries: bool) -> String {
+    let mut marked = name.to_owned();
+    if carries {
+        marked.push(MARK);
+    } else if name.ends_with([MARK, PLAIN]) {
+        marked.push(PLAIN);
+    }
+    marked
+}
+
+/// The label behind an interned form, and whether the node carries a placeholder.
+pub(crate) fn unmarked(name: &str) -> (&str, bool) {
+    match name.strip_suffix(MARK) {
+        Some(plain) => (plain, true),
+        None => (name.strip_suffix(PLAIN).unwrap_or(name), false),
+    }
+}
+
+/// A side of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The first tree.
+    Left,
+    /// The second tree.
+    Right,
+}
+
+impl Side {
+    /// Both, in order.
+    pub const BOTH: [Self; 2] = [Self::Left, Self::Right];
+
+    /// Its name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Left => "left",
+            Self::Right => "right",
+        }
+    }
+}
+
+/// A list of pairs of trees with common placeholders.
+///
+/// ```
+/// use treekernel_rs::pair::PairForest;
+///
+/// let pairs = PairForest::from_brackets(["(NP:1 (NNS:1 cows))"], ["(S (NP:1 Cows) eat)"], ":")?;
+/// assert_eq!(pairs.len(), 1);
+/// assert_eq!(pairs.to_brackets(0, ":")[1], "(S (NP:1 Cows) eat)");
+/// # Ok::<(), treekernel_rs::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct PairForest {
+    /// Trees 2i and 2i + 1 are those of pair i; labels in their interned form.
+    trees: Forest,
+    /// Per pair: the placeholders of the left tree's nodes that carry one, in preorder,
+    /// then those of the right tree's.
+    placeholders: Lists<u32>,
+}
+
+impl PairForest {
+    /// Reads pairs from bracketed text, one tree per item: label, separator and a decimal
+    /// number make a node that carries a placeholder.
+    ///
+    /// The last separator of a label counts. Where nothing but digits follows it, and
+    /// something precedes it, they are a placeholder; a label of which that is not meant,
+    /// such as the time 10:30, is written with `-` for "none": `10:30:-`. Any other label
+    /// stands for itself.
+    ///
+    /// # Errors
+    /// [`Error::PairParse`] for an item that is not exactly one tree, or a number too
+    /// large; [`Error::Length`] if there are more trees on one side;
+    /// [`Error::Parameter`] for a separator that is empty, or has a blank, bracket,
+    /// backslash, digit or `-`.
+    pub fn from_brackets<'a>(
+        left: impl IntoIterator<Item = &'a str>,
+        right: impl IntoIterator<Item = &'a str>,
+        separator: &str,
+    ) -> Result<Self> {
+        let items: [Vec<&str>; 2] =
+            [left.into_iter().collect(), right.into_iter().collect()];
+        Self::from_items(&items, separator, || Ok(()))
+    }
+
+    /// As [`from_brackets`](Self::from_brackets), of left and right items; `check` is
+    /// called now and then, and its error ends the call.
+    ///
+    /// # Errors
+    /// As [`from_brackets`](Self::from_brackets), and what `check` returns.
+    pub fn from_items(
+        items: &[Vec<&str>; 2],
+        separator: &str,
+        mut check: impl FnMut() -> Result<()>,
+    ) -> Result<Self> {
+        check_separator(separator)?;
+        let mut raw = Forest::default();
+        for (side, items) in Side::BOTH.into_iter().zip(items) {
+            let read = raw.push_bracket_items(items.iter().copied(), &mut check);
+            read.map_err(|error| match error {
+                Error::Parse(error) => Error::PairParse { side: side.name(), error },
+                other => other,
+            })?;
+        }
+        let n = items[0].len();
+        if items[1].len() != n {
+            let expected = format!("{n}, one for each of left");
+            return Err(Error::Length {
+                array: "right",
+                expected,
+                got: items[1].len(),
+            });
+        }
+        let mut reader = Reader { separator, known: HashMap::new() };
+        Self::build(n, check, |pair, side, builder| {
+            let tree = pair + if side == Side::Right { n } else { 0 };
+            let nodes = raw.nodes();
+            builder.tree(nodes, raw.roots()[tree], |node| {
+                reader.label(nodes, node).map_err(|name| {
+                    let text = items[side as usize][pair];
+                    too_large(side, pair, text, name, separator)
+                })
+            })
+        })
+    }
+
+    /// Makes `n` pairs, of the trees that `tree` hands to the builder.
+    pub(crate) fn build(
+        n: usize,
+        mut check: impl FnMut() -> Result<()>,
+        mut tree: impl FnMut(usize, Side, &mut Builder<'_>) -> Result<NodeId>,
+    ) -> Result<Self> {
+        let mut pairs = Self::default();
+        let placeholders = &mut pairs.placeholders;
+        pairs.trees.extend_with(|nodes, roots| {
+            let mut builder =
+                Builder { nodes, placeholders, known: HashMap::new(), below: vec![] };
+            for pair in 0..n {
+                for side in Side::BOTH {
+                    let root = tree(pair, side, &mut builder)?;
+                    roots.push(root);
+                }
+                builder.placeholders.close(PLACEHOLDERS)?;
+                if pair % 256 == 255 {
+                    check()?;
+                }
+            }
+            Ok(())
+        })?;
+        pairs.trees.shrink_to_fit();
+        pairs.placeholders.shrink();
+        Ok(pairs)
+    }
+
+    /// How many pairs there are.
+    pub fn len(&self) -> usize {
+        self.placeholders.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn trees(&self) -> &Forest {
+        &self.trees
+    }
+
+    pub(crate) fn root(&self, pair: usize, side: Side) -> NodeId {
+        self.trees.roots()[2 * pair + side as usize]
+    }
+
+    /// The placeholders of one pair's nodes that carry one: the left tree's in preorder,
+    /// then the right tree's.
+    pub fn placeholders(&self, pair: usize) -> &[u32] {
+        self.placeholders.get(pair)
+    }
+
+    /// How many different placeholders each pair has.
+    pub fn n_placeholders(&self) -> Vec<usize> {
+        let count = |ids: &[u32]| {
+            let mut ids = ids.to_vec();
+            ids.sort_unstable();
+            ids.dedup();
+            ids.len()
+        };
+        self.placeholders.iter().map(count).collect()
+    }
+
+    /// The pairs at the given indices.
+    ///
+    /// # Errors
+    /// [`Error::Capacity`] if repetition makes them too many.
+    ///
+    /// # Panics
+    /// When an index is out of range, as slices do.
+    pub fn select(&self, indices: &[usize]) -> Result<Self> {
+        let trees = self.trees.select(indices.iter().flat_map(|&i| [2 * i, 2 * i + 1]));
+        let mut placeholders = Lists::default();
+        for &index in indices {
+            placeholders.extend(self.placeholders(index).iter().copied());
+            placeholders.close(PLACEHOLDERS)?;
+        }
+        Ok(Self { trees, placeholders })
+    }
+
+    /// Both lists of pairs over one store of trees.
+    pub(crate) fn union_store(&self, other: &Self) -> Result<(Self, Self)> {
+        let (trees, others) = self.trees.union_store(&other.trees)?;
+        let with = |trees, pairs: &Self| {
+            let placeholders = pairs.placeholders.clone();
+            Self { trees, placeholders }
+        };
+        Ok((with(trees, self), with(others, other)))
+    }
+
+    /// The pairs of one list followed by those of another.
+    ///
+    /// # Errors
+    /// [`Error::Capacity`] if together they are too many.
+    pub fn concat(&self, other: &Self) -> Result<Self> {
+        let trees = self.trees.concat(&other.trees)?;
+        let mut placeholders = self.placeholders.clone();
+        for ids in other.placeholders.iter() {
+            placeholders.extend(ids.iter().copied());
+            placeholders.close(PLACEHOLDERS)?;
+        }
+        Ok(Self { trees, placeholders })
+    }
+
+    /// The trees of one side, without placeholders.
+    ///
+    /// # Errors
+    /// [`Error::Capacity`], though there are no more trees than here.
+    pub fn plain(&self, side: Side) -> Result<Forest> {
+        let nodes = self.trees.nodes();
+        let mut forest = Forest::default();
+        forest.extend_with(|into, roots| {
+            let mut known: HashMap<Label, Label> = HashMap::new();
+            let mut below = Vec::new();
+            for pair in 0..self.len() {
+                let root = self.root(pair, side);
+                roots.push(copy(nodes, root, into, &mut below, |node, into| {
+                    let label = nodes.label(node);
+                    if let Some(&known) = known.get(&label) {
+                        return Ok(known);
+                    }
+                    let plain =
+                        into.labels_mut().intern(unmarked(nodes.name(node)).0)?;
+                    known.insert(label, plain);
+                    Ok(plain)
+                })?);
+            }
+            Ok(())
+        })?;
+        Ok(forest)
+    }
+
+    /// The two trees of a pair as text that [`from_brackets`](Self::from_brackets) reads
+    /// back with the same separator, whatever the labels contain.
+    pub fn to_brackets(&self, pair: usize, separator: &str) -> [String; 2] {
+        let nodes = self.trees.nodes();
+        let mut ids = self.placeholders(pair).iter();
+        let mut below = Vec::new();
+        Side::BOTH.map(|side| {
+            let mut scratch = Nodes::default();
+            let root = self.root(pair, side);
+            let root = copy(nodes, root, &mut scratch, &mut below, |node, into| {
+                let (name, carries) = unmarked(nodes.name(node));
+                let mut text = name.to_owned();
+                if carries {
+                    if let Some(id) = ids.next() {
+                        // Writing to a string cannot fail.
+                        let _ = write!(text, "{separator}{id}");
+                    }
+                } else if split(name, separator) != Split::Plain {
+                    text.push_str(separator);
+                    text.push_str(NO_PLACEHOLDER);
+                }
+                into.labels_mut().intern(&text)
+            });
+            let mut text = String::new();
+            // A store of its own for a tree that is there already: it has room.
+            if let Ok(root) = root {
+                scratch.print(root, usize::MAX, &mut text);
+            }
+            text
+        })
+    }
+
+    /// For each pair of both lists, in order, a number: the same for pairs that are equal
+    /// up to the names of their placeholders, which no kernel tells apart. And for each
+    /// number a pair that has it (of `self`, counted on into `other`).
+    pub(crate) fn instances(&self, other: Option<&Self>) -> (Vec<u32>, Vec<usize>) {
+        let mut known: HashMap<(NodeId, NodeId, Vec<u32>), u32> = HashMap::new();
+        let mut numbers = Vec::new();
+        let mut examples = Vec::new();
+        let both = [Some(self), other];
+        let all = both
+            .into_iter()
+            .flatten()
+            .flat_map(|pairs| (0..pairs.len()).map(move |pair| (pairs, pair)));
+        for (place, (pairs, pair)) in all.enumerate() {
+            let roots = Side::BOTH.map(|side| pairs.root(pair, side));
+            let ids = renumbered(pairs.placeholders(pair)).0;
+            let next = examples.len() as u32;
+            let number = *known.entry((roots[0], roots[1], ids)).or_insert(next);
+            if number == next {
+                examples.push(place);
+            }
+            numbers.push(number);
+        }
+        (numbers, examples)
+    }
+}
+
+impl PartialEq for PairForest {
+    /// Equal lists of equal pairs, placeholders included, whatever the stores.
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len()
+            && self.placeholders.iter().eq(other.placeholders.iter())
+            && self.trees == other.trees
+    }
+}
+
+/// Placeholders by the order of their first visit, from 0; and those that had the numbers.
+pub(crate) fn renumbered(ids: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    let mut number = HashMap::new();
+    let mut names = Vec::new();
+    let renumber = |&id: &u32| {
+        *number.entry(id).or_insert_with(|| {
+            names.push(id);
+            names.len() as u32 - 1
+        })
+    };
+    (ids.iter().map(renumber).collect(), names)
+}
+
+/// Copies a tree with other labels, for which it asks in preorder.
+fn copy(
+    from: &Nodes,
+    root: NodeId,
+    into: &mut Nodes,
+    below: &mut Vec<NodeId>,
+    mut label: impl FnMut(NodeId, &mut Nodes) -> Result<Label>,
+) -> Result<NodeId> {
+    let mut order = Vec::new();
+    let mut todo = vec![root];
+    while let Some(node) = todo.pop() {
+        order.push((node, label(node, into)?));
+        todo.extend(from.children(node).iter().rev());
+    }
+    // Backwards through a preorder, a node finds its children on top of the stack, the
+    // first one uppermost.
+    below.clear();
+    for (node, label) in order.into_iter().rev() {
+        let first = below.len() - from.children(node).len();
+        below[first..].reverse();
+        let here = into.intern(label, &below[first..])?;
+        below.truncate(first);
+        below.push(here);
+    }
+    Ok(below.pop().unwrap_or(NodeId(0)))
+}
+
+/// What pairs are built into.
+pub(crate) struct Builder<'a> {
+    nodes: &'a mut Nodes,
+    placeholders: &'a mut Lists<u32>,
+    /// Interned forms, by label and whether it carries a placeholder.
+    known: HashMap<(String, bool), Label>,
+    below: Vec<NodeId>,
+}
+
+impl Builder<'_> {
+    /// Copies a tree, asking in preorder for each node's label and placeholder.
+    pub(crate) fn tree<'n>(
+        &mut self,
+        from: &Nodes,
+        root: NodeId,
+        mut read: impl FnMut(NodeId) -> Result<(&'n str, Option<u32>)>,
+    ) -> Result<NodeId> {
+        let Self { nodes, placeholders, known, below } = self;
+        copy(from, root, nodes, below, |node, into| {
+            let (name, placeholder) = read(node)?;
+            placeholders.extend(placeholder);
+            let carries = placeholder.is_some();
+            let key = (name.to_owned(), carries);
+            if let Some(&label) = known.get(&key) {
+                return Ok(label);
+            }
+            let label = into.labels_mut().intern(&marked(name, carries))?;
+            known.insert(key, label);
+            Ok(label)
+        })
+    }
+}
+
+/// What a label says of a placeholder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Split<'a> {
+    /// Nothing: it stands for itself.
+    Plain,
+    /// What comes before the separator carries none.
+    Without(&'a str),
+    /// What comes before the separator carries this one; None: too large.
+    With(&'a str, Option<u32>),
+}
+
+fn split<'a>(label: &'a str, separator: &str) -> Split<'a> {
+    match label.rsplit_once(separator) {
+        Some((name, NO_PLACEHOLDER)) if !name.is_empty() => Split::Without(name),
+        Some((name, digits))
+            if !name.is_empty()
+                && !digits.is_empty()
+                && digits.bytes().all(|b| b.is_ascii_digit()) =>
+        {
+            Split::With(name, digits.parse().ok().filter(|&id| id <= LARGEST))
+        }
+        _ => Split::Plain,
+    }
+}
+
+/// Refuses a separator with which text could not be read back.
+///
+/// # Errors
+/// [`Error::Parameter`] as [`PairForest::from_brackets`].
+pub fn check_separator(separator: &str) -> Result<()> {
+    let is_bad = |c: char| {
+        c.is_whitespace() || c.is_ascii_digit() || matches!(c, '(' | ')' | '\\' | '-')
+    };
+    if !separator.is_empty() && !separator.contains(is_bad) {
+        return Ok(());
+    }
+    Err(Error::Parameter {
+        name: "separator",
+        expected: "text without blanks, brackets, backslashes, digits and '-'",
+        got: format!("{separator:?}"),
+    })
+}
+
+/// Takes labels apart, each once.
+struct Reader<'s, 'n> {
+    separator: &'s str,
+    known: HashMap<Label, Split<'n>>,
+}
+
+impl<'n> Reader<'_, 'n> {
+    /// A node's label and placeholder; a label whose number is too large is the error.
+    fn label(
+        &mut self,
+        nodes: &'n Nodes,
+        node: NodeId,
+    ) -> std::result::Result<(&'n str, Option<u32>), &'n str> {
+        let name = nodes.name(node);
+        let known = self.known.entry(nodes.label(node));
+        match *known.or_insert_with(|| split(name, self.separator)) {
+            Split::Plain => Ok((name, None)),
+            Split::Without(plain) => Ok((plain, None)),
+            Split::With(plain, Some(id)) => Ok((plain, Some(id))),
+            Split::With(_, None) => Err(name),
+        }
+    }
+}
+
+/// The error of a placeholder that is too large. A label is met once for all its places,
+/// so the text is searched for the first one.
+fn too_large(
+    side: Side,
+    tree: usize,
+    text: &str,
+    name: &str,
+    separator: &str,
+) -> Error {
+    let digits = name.rsplit_once(separator).map_or("", |(_, digits)| digits);
+    let end = format!("{separator}{digits}");
+    let ends_here = |at: &usize| {
+        let rest = &text[at + end.len()..];
+        rest.is_empty()
+            || rest.starts_with(|c: char| c.is_whitespace() || "()".contains(c))
+    };
+    let offset = text.match_indices(&end).map(|(at, _)| at).find(ends_here);
+    let offset = offset.unwrap_or(0) + separator.len();
+    let before = text.get(..offset).unwrap_or_default();
+    let (line, column) = crate::parse::position(before);
+    let short: String = digits.chars().take(20).collect();
+    let dots = if short.len() < digits.len() { "..." } else { "" };
+    Error::PairParse {
+        side: side.name(),
+        error: Box::new(ParseError {
+            tree,
+            line,
+            column,
+            offset,
+            expected: "a placeholder of at most 4294967294",
+            got: format!("{short}{dots}"),
+            open: None,
+        }),
+    }
+}

@@ -1,0 +1,227 @@
+//! The kernel as the paper computes it: alternative constraints and inclusion-exclusion.
+//!
+//! Zanzotto & Dell'Arciprete (EMNLP 2009) take C, the maximal constraints under which
+//! fragments of the left trees, or fragments of the right trees, are equal, and sum
+//!
+//! ```text
+//! K = Σ over c in C* of N(c) K_S(left, c) K_S(right, c)                          (eq. 7)
+//! N(c) = 1 - Σ over c' in C*, c' a proper superset of c, of N(c')                (eq. 9)
+//! ```
+//!
+//! with C* all intersections of members of C, and K_S the subset tree kernel restricted to
+//! fragments whose constraint is inside c. So it counts pairs of fragments whose *joint*
+//! constraint is inside some one member of C. A left and a right fragment whose
+//! constraints fit together, but into no single member, are missed: the value is at most
+//! the exact one, and, as C depends on both pairs, no dot product.
+//!
+//! # Complexity
+//! |C*| times (|C| + the aligned pairs), and |C*|² for N. Members of C are found as the
+//! exact kernel's keys are, so their number has the same worst case.
+
+use std::collections::HashMap;
+
+use super::alignment::Aligned;
+use super::constraints::{
+    Bits, Bounded, Budget, Stop, Universe, intersections, maximal,
+};
+use crate::kernel::Number;
+
+/// K from both forests of aligned pairs, and a universe with all their placeholder pairs.
+pub(super) fn kernel<B: Bits, N: Number>(
+    universe: &Universe<B>,
+    left: &Aligned<B, N>,
+    right: &Aligned<B, N>,
+    decay: f64,
+    budget: &mut Budget<'_, '_>,
+) -> Bounded<N> {
+    if left.own.is_empty() || right.own.is_empty() {
+        return Ok(N::of(0.0));
+    }
+    let sets = constraints(universe, left, right, budget)?;
+    let all = intersections(&sets, universe.none(), budget)?;
+    budget.hold(all.len())?;
+    let mut numbers: Vec<f64> = Vec::with_capacity(all.len());
+    for (index, set) in all.iter().enumerate() {
+        budget.step(index)?;
+        let larger = (0..index).filter(|&other| set.is_within(&all[other]));
+        numbers.push(1.0 - larger.map(|other| numbers[other]).sum::<f64>());
+    }
+    let mut sides = [Inside::new(universe, left), Inside::new(universe, right)];
+    let [mut plus, mut minus] = [N::of(0.0), N::of(0.0)];
+    for (set, &number) in all.iter().zip(&numbers) {
+        if number == 0.0 {
+            continue;
+        }
+        let mut term = N::of(number.abs());
+        for side in &mut sides {
+            term = term * side.value(set, decay, budget)?;
+        }
+        // Apart, so that one subtraction is all that can cancel.
+        let sum = if number > 0.0 { &mut plus } else { &mut minus };
+        *sum = *sum + term;
+    }
+    Ok(plus + N::of(-1.0) * minus)
+}
+
+/// K_S of one forest, remembered by what of a constraint can matter there.
+pub(super) struct Inside<'a, B, N> {
+    forest: &'a Aligned<B, N>,
+    members: B,
+    known: HashMap<B, N>,
+    scratch: Vec<N>,
+}
+
+impl<'a, B: Bits, N: Number> Inside<'a, B, N> {
+    pub(super) fn new(universe: &Universe<B>, forest: &'a Aligned<B, N>) -> Self {
+        let members = forest.members(universe.none());
+        Self { forest, members, known: HashMap::new(), scratch: Vec::new() }
+    }
+
+    pub(super) fn value(
+        &mut self,
+        set: &B,
+        decay: f64,
+        budget: &mut Budget<'_, '_>,
+    ) -> Bounded<N> {
+        let set = set.and(&self.members);
+        if let Some(&value) = self.known.get(&set) {
+            return Ok(value);
+        }
+        let value = self.forest.inside(&set, decay, &mut self.scratch, budget)?;
+        budget.hold(1)?;
+        self.known.insert(set, value);
+        Ok(value)
+    }
+}
+
+/// C: the maximal ones among the constraints of both sides.
+pub(super) fn constraints<B: Bits, N: Number>(
+    universe: &Universe<B>,
+    left: &Aligned<B, N>,
+    right: &Aligned<B, N>,
+    budget: &mut Budget<'_, '_>,
+) -> Bounded<Vec<B>> {
+    let mut sets = Vec::new();
+    for side in [left, right] {
+        let members = side.members(universe.none());
+        let found = of_forest(universe, side, &members, budget)?;
+        sets.extend(found.into_iter().map(|(key, free)| key.or(&free)));
+    }
+    let held = sets.len();
+    let kept = maximal(sets, budget)?;
+    budget.release(held - kept.len());
+    Ok(kept)
+}
+
+/// The C behind the exact kernel: the maximal ones among the consistent unions of a
+/// constraint of the left side and one of the right side.
+pub(super) fn exact_constraints<B: Bits, N: Number>(
+    universe: &Universe<B>,
+    left: &Aligned<B, N>,
+    right: &Aligned<B, N>,
+    budget: &mut Budget<'_, '_>,
+) -> Bounded<Vec<B>> {
+    let mut members = left.members(universe.none());
+    members.add(&right.members(universe.none()));
+    let a = of_forest(universe, left, &members, budget)?;
+    let b = of_forest(universe, right, &members, budget)?;
+    let mut sets = Vec::new();
+    for (key, free) in &a {
+        budget.step(b.len())?;
+        let forbidden = universe.conflicts_of(key);
+        for (other, more) in b.iter().filter(|(other, _)| !other.meets(&forbidden)) {
+            budget.hold(1)?;
+            let mut set = key.or(other);
+            set.add(free);
+            set.add(more);
+            sets.push(set);
+        }
+    }
+    maximal(sets, budget)
+}
+
+/// A constraint in two parts: members that others of the universe are in conflict with,
+/// and the rest.
+type Parts<B> = (B, B);
+
+/// The constraints of all fragments of one forest, each extended as far as it costs
+/// nothing: of fragments with one root and the same members in conflict with any of
+/// `members`, the union is a fragment as well, so only the largest set of other members
+/// is kept with each. (Keeping only maximal sets at each node would lose some: what is
+/// not maximal here may fit what comes further up.) Sets found are held.
+fn of_forest<B: Bits, N: Number>(
+    universe: &Universe<B>,
+    forest: &Aligned<B, N>,
+    members: &B,
+    budget: &mut Budget<'_, '_>,
+) -> Bounded<Vec<Parts<B>>> {
+    let contested = universe.conflicts_of(members);
+    let mut all: Vec<Parts<B>> = Vec::new();
+    // By node, until its parent takes it.
+    let mut maps: Vec<Vec<Parts<B>>> = Vec::with_capacity(forest.own.len());
+    let mut is_root = vec![false; forest.own.len()];
+    forest.roots.iter().for_each(|&root| is_root[root as usize] = true);
+    let mut unite_all_at = 1024;
+    for (node, own) in forest.own.iter().enumerate() {
+        let mut free = own.clone();
+        free.remove(&contested);
+        let mut map = vec![(own.and(&contested), free)];
+        for &child in forest.children.get(node) {
+            let below = std::mem::take(&mut maps[child as usize]);
+            budget.release(below.len());
+            let mut more = map.clone();
+            let mut unite_at = 1024;
+            for (key, free) in &map {
+                budget.step(below.len())?;
+                let forbidden = universe.conflicts_of(key);
+                for (other, extra) in &below {
+                    if !other.meets(&forbidden) {
+                        more.push((key.or(other), free.or(extra)));
+                    }
+                }
+                if more.len() > unite_at {
+                    unite(&mut more);
+                    if more.len() > budget.left() {
+                        return Err(Stop::Limit);
+                    }
+                    unite_at = more.len() * 2 + 1024;
+                }
+            }
+            unite(&mut more);
+            map = more;
+        }
+        all.extend(map.iter().cloned());
+        // What nobody takes need not be there twice.
+        let map = if is_root[node] { Vec::new() } else { map };
+        budget.hold(map.len())?;
+        maps.push(map);
+        if all.len() > unite_all_at {
+            unite_equal(&mut all);
+            if all.len() > budget.left() {
+                return Err(Stop::Limit);
+            }
+            unite_all_at = all.len() * 2 + 1024;
+        }
+    }
+    unite_equal(&mut all);
+    budget.hold(all.len())?;
+    Ok(all)
+}
+
+/// One entry per key, with all that it was found with.
+fn unite<B: Bits>(map: &mut Vec<Parts<B>>) {
+    map.sort_unstable();
+    map.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1.add(&next.1);
+        }
+        same
+    });
+}
+
+/// Fragments with different roots have no union: only equal ones are one.
+fn unite_equal<B: Bits>(all: &mut Vec<Parts<B>>) {
+    all.sort_unstable();
+    all.dedup();
+}

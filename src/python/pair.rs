@@ -1,0 +1,721 @@
+//! `PairForest`, `Pair` and the kernels of pairs.
+
+use std::cell::RefCell;
+
+use numpy::{Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyTuple};
+
+use super::forest::{Forest, Index, Text, type_name};
+use super::objects::forest_of;
+use super::{Progress, interruptible};
+use crate::Error;
+use crate::gram::{self, Options};
+use crate::pair::anchor::{self, HeadRules, Search};
+use crate::pair::{self as core, Method, Side};
+
+/// A list of pairs of trees with common placeholders.
+///
+/// Nodes of both trees of a pair that carry the same placeholder, a number, are related:
+/// the words or phrases mean the same. Pair forests are immutable.
+///
+/// Build one with `from_brackets`, or from plain trees with `anchored`.
+///
+/// Examples
+/// --------
+/// >>> import treekernel_rs as tk
+/// >>> pairs = tk.PairForest.from_brackets(["(NP:1 (NNS:1 cows))"], ["(S (NP:1 Cows) eat)"])
+/// >>> pairs
+/// <PairForest: 1 pair, 1 placeholder>
+/// >>> print(pairs[0])
+/// (NP:1 (NNS:1 cows)) | (S (NP:1 Cows) eat)
+#[pyclass(frozen, module = "treekernel_rs", name = "PairForest", sequence)]
+pub(super) struct PairForest(core::PairForest);
+
+/// One pair of a pair forest.
+///
+/// Examples
+/// --------
+/// >>> import treekernel_rs as tk
+/// >>> pair = tk.PairForest.from_brackets(["(A:7 a)"], ["(B (C:7 a) (C:2 c))"])[0]
+/// >>> pair.left, pair.right, pair.placeholders
+/// ('(A:7 a)', '(B (C:7 a) (C:2 c))', [2, 7])
+#[pyclass(frozen, module = "treekernel_rs", name = "Pair")]
+pub(super) struct Pair(core::PairForest);
+
+#[pyclass(module = "treekernel_rs._core", name = "PairIterator")]
+pub(super) struct PairIterator {
+    pairs: Py<PairForest>,
+    next: usize,
+}
+
+#[pymethods]
+impl PairForest {
+    /// Read pairs from bracketed text.
+    ///
+    /// Parameters
+    /// ----------
+    /// left, right : iterable of str or bytes
+    ///     The left trees and the right trees, one tree per item.
+    /// separator : str, default ":"
+    ///     What stands between a label and a placeholder, a decimal number:
+    ///     ``(NP:1 (NNS:1 cows))``. The last one of a label counts, and only where
+    ///     something precedes it and nothing but digits follows: ``:`` and ``http://x``
+    ///     are labels. Where digits are part of the label, write ``-`` for "none":
+    ///     ``10:30:-``; or take a separator that your labels do not have.
+    ///
+    /// Returns
+    /// -------
+    /// PairForest
+    ///
+    /// Raises
+    /// ------
+    /// ParseError
+    ///     With the side ("left" or "right") besides tree number, line, column, offset,
+    ///     what was expected and what was got.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> pairs = tk.PairForest.from_brackets(["(NP@1 10:30)"], ["(S (NP@1 x))"], separator="@")
+    /// >>> print(pairs[0])
+    /// (NP:1 10:30:-) | (S (NP:1 x))
+    /// >>> tk.PairForest.from_brackets(["(A a)"], ["(A a"])
+    /// Traceback (most recent call last):
+    ///     ...
+    /// treekernel_rs.ParseError: right: tree 0, line 1, column 5 (byte 4): expected ')', got the end of the text; the bracket opened at line 1, column 1 is open
+    #[staticmethod]
+    #[pyo3(signature = (left, right, *, separator=":"))]
+    fn from_brackets(
+        left: &Bound<'_, PyAny>,
+        right: &Bound<'_, PyAny>,
+        separator: &str,
+    ) -> PyResult<Self> {
+        let texts = [texts("left", left)?, texts("right", right)?];
+        interruptible(left.py(), &Progress::none(), |watch| {
+            let mut items = [Vec::new(), Vec::new()];
+            for (side, (texts, items)) in
+                Side::BOTH.into_iter().zip(texts.iter().zip(&mut items))
+            {
+                for (tree, text) in texts.iter().enumerate() {
+                    items.push(text.as_str(Some(tree)).map_err(
+                        |error| match error {
+                            Error::Parse(error) => {
+                                Error::PairParse { side: side.name(), error }
+                            }
+                            other => other,
+                        },
+                    )?);
+                }
+            }
+            core::PairForest::from_items(&items, separator, || watch(0, 0))
+        })
+        .map(Self)
+    }
+
+    /// Link the words and phrases of plain trees.
+    ///
+    /// Trees are cleaned first: a ``ROOT`` around the sentence, empty elements
+    /// (``-NONE-``) and function tags (``NP-SBJ`` is ``NP``) are dropped. Words of both
+    /// trees that match become one placeholder, numbered by their first occurrence in the
+    /// right tree, and every phrase has the placeholder of its head child.
+    ///
+    /// Parameters
+    /// ----------
+    /// left, right : Forest or sequence of str
+    ///     The trees, the first with the first, and so on: Penn Treebank labels, if the
+    ///     defaults below are to find anything.
+    /// head_rules : mapping or callable, optional
+    ///     Replaces the rules by which a phrase's head is found. A mapping from labels to
+    ///     lists of ``(search, labels)`` replaces the rules of these labels: the first
+    ///     that finds a child decides, else the last child is the head. ``search`` is
+    ///     "left" (the leftmost child with one of the labels), "right", or "auxiliary"
+    ///     (the leftmost, if no verb before it is more than a form of be, have or do); a
+    ///     label ``"NN*"`` is all that begin with NN. A callable is given a label and a
+    ///     list with label and head word of each child, and returns the head's index.
+    /// match : callable, optional
+    ///     Given a word and its tag, returns what words must have in common to be linked,
+    ///     a str, or None for words that are not linked. By default the stem, of nouns,
+    ///     verbs, adjectives, adverbs and numbers that are no stop words.
+    ///
+    ///     Callables are called once for each distinct question.
+    ///
+    /// Returns
+    /// -------
+    /// PairForest
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> left = ["(S (NP (DT A) (NN cow)) (VP (VBZ is) (VP (VBG eating) (NP (NN grass)))))"]
+    /// >>> right = ["(S (NP (NNS Cows)) (VP (VBP eat)))"]
+    /// >>> print(tk.PairForest.anchored(left, right)[0].right)
+    /// (S:2 (NP:1 (NNS:1 Cows)) (VP:2 (VBP:2 eat)))
+    /// >>> pairs = tk.PairForest.anchored(
+    /// ...     left, right,
+    /// ...     head_rules={"S": [("left", ["NP"])]},
+    /// ...     match=lambda word, tag: "cow" if word.lower().startswith("cow") else None,
+    /// ... )
+    /// >>> print(pairs[0].right)
+    /// (S:1 (NP:1 (NNS:1 Cows)) (VP (VBP eat)))
+    #[staticmethod]
+    #[pyo3(signature = (left, right, *, head_rules=None, r#match=None))]
+    fn anchored(
+        left: &Bound<'_, PyAny>,
+        right: &Bound<'_, PyAny>,
+        head_rules: Option<&Bound<'_, PyAny>>,
+        r#match: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let py = left.py();
+        let forests = [forest_of(left)?, forest_of(right)?];
+        let forests = forests.each_ref();
+        let mut rules = HeadRules::default();
+        let mut head_of = None;
+        match head_rules {
+            Some(given) if given.is_callable() => head_of = Some(given),
+            Some(given) => read_rules(given, &mut rules)?,
+            None => {}
+        }
+        if let Some(key_of) = r#match.filter(|key_of| !key_of.is_callable()) {
+            return Err(PyTypeError::new_err(format!(
+                "match must be callable, got {}",
+                type_name(key_of)
+            )));
+        }
+        if head_of.is_none() && r#match.is_none() {
+            return interruptible(py, &Progress::none(), |watch| {
+                anchor::anchored(
+                    forests,
+                    &mut |label, children| Ok(rules.head(label, children)),
+                    &mut |word, tag| Ok(anchor::key(word, tag)),
+                    || watch(0, 0),
+                )
+            })
+            .map(Self);
+        }
+        // The core's error is a stand-in for the callable's, which is raised.
+        let raised = RefCell::new(None);
+        let stop = |error| {
+            *raised.borrow_mut() = Some(error);
+            Error::Interrupted
+        };
+        let pairs = anchor::anchored(
+            forests,
+            &mut |label, children| match head_of {
+                None => Ok(rules.head(label, children)),
+                Some(of) => ask_head(of, label, children).map_err(stop),
+            },
+            &mut |word, tag| match r#match {
+                None => Ok(anchor::key(word, tag)),
+                Some(of) => ask_key(of, word, tag).map_err(stop),
+            },
+            || py.check_signals().map_err(stop),
+        );
+        match raised.into_inner() {
+            Some(error) => Err(error),
+            None => Ok(Self(pairs?)),
+        }
+    }
+
+    /// All pairs as text that `from_brackets` reads back.
+    ///
+    /// Parameters
+    /// ----------
+    /// separator : str, default ":"
+    ///     What to write between label and placeholder.
+    ///
+    /// Returns
+    /// -------
+    /// left, right : list of str
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> pairs = tk.PairForest.from_brackets(["(A:1 a)"], ["(B:1 b)"])
+    /// >>> pairs.to_brackets(separator="@")
+    /// (['(A@1 a)'], ['(B@1 b)'])
+    #[pyo3(signature = (*, separator=":"))]
+    fn to_brackets(
+        &self,
+        py: Python<'_>,
+        separator: &str,
+    ) -> PyResult<(Vec<String>, Vec<String>)> {
+        Ok(py.detach(|| {
+            core::check_separator(separator)?;
+            let texts =
+                (0..self.0.len()).map(|pair| self.0.to_brackets(pair, separator));
+            crate::Result::Ok(texts.map(|[left, right]| (left, right)).unzip())
+        })?)
+    }
+
+    /// The left trees without placeholders.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> tk.PairForest.from_brackets(["(A:1 a)"], ["(B:1 b)"]).left.to_brackets()
+    /// ['(A a)']
+    #[getter]
+    fn left(&self, py: Python<'_>) -> PyResult<Forest> {
+        Ok(Forest(py.detach(|| self.0.plain(Side::Left))?))
+    }
+
+    /// The right trees without placeholders.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> tk.PairForest.from_brackets(["(A:1 a)"], ["(B:1 b)"]).right.to_brackets()
+    /// ['(B b)']
+    #[getter]
+    fn right(&self, py: Python<'_>) -> PyResult<Forest> {
+        Ok(Forest(py.detach(|| self.0.plain(Side::Right))?))
+    }
+
+    /// The number of different placeholders of each pair, as an int64 array.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> tk.PairForest.from_brackets(["(A:1 (A:2 a))"], ["(B:1 b)"]).n_placeholders
+    /// array([2])
+    #[getter]
+    fn n_placeholders<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+        let counts = self.0.n_placeholders().into_iter().map(|n| n as i64);
+        counts.collect::<Vec<i64>>().into_pyarray(py)
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = index.py();
+        match Index::of(index, self.0.len())? {
+            Index::One(index) => {
+                Ok(Bound::new(py, Pair(self.0.select(&[index])?))?.into_any())
+            }
+            Index::Several(indices) => {
+                Ok(Bound::new(py, Self(self.0.select(&indices)?))?.into_any())
+            }
+        }
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> PairIterator {
+        PairIterator { pairs: slf.unbind(), next: 0 }
+    }
+
+    fn __add__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let Ok(other) = other.cast::<Self>() else {
+            return Ok(py.NotImplemented());
+        };
+        let other = other.get();
+        let all = py.detach(|| self.0.concat(&other.0))?;
+        Ok(Bound::new(py, Self(all))?.into_any().unbind())
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> Py<PyAny> {
+        match other.cast::<Self>() {
+            Ok(other) => {
+                let other = other.get();
+                let equal = py.detach(|| self.0 == other.0);
+                PyBool::new(py, equal).to_owned().into_any().unbind()
+            }
+            Err(_) => py.NotImplemented(),
+        }
+    }
+
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf // immutable
+    }
+
+    fn __deepcopy__<'py>(
+        slf: Bound<'py, Self>,
+        _memo: &Bound<'py, PyAny>,
+    ) -> Bound<'py, Self> {
+        slf
+    }
+
+    /// As text, which is the same for every version.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let py = slf.py();
+        let texts = slf.get().to_brackets(py, SEPARATOR)?.into_pyobject(py)?;
+        let make = slf.get_type().getattr("from_brackets")?;
+        PyTuple::new(py, [make, texts.into_any()])
+    }
+
+    fn __repr__(&self) -> String {
+        let plural =
+            |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
+        let placeholders = self.0.n_placeholders().into_iter().sum();
+        format!(
+            "<PairForest: {}, {}>",
+            plural(self.0.len(), "pair"),
+            plural(placeholders, "placeholder"),
+        )
+    }
+}
+
+const SEPARATOR: &str = ":";
+
+#[pymethods]
+impl Pair {
+    /// The left tree with placeholders, as text.
+    #[getter]
+    fn left(&self) -> String {
+        let [left, _] = self.0.to_brackets(0, SEPARATOR);
+        left
+    }
+
+    /// The right tree with placeholders, as text.
+    #[getter]
+    fn right(&self) -> String {
+        let [_, right] = self.0.to_brackets(0, SEPARATOR);
+        right
+    }
+
+    /// The placeholders of both trees, ascending.
+    #[getter]
+    fn placeholders(&self) -> Vec<u32> {
+        let mut ids = self.0.placeholders(0).to_vec();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_brackets(0, SEPARATOR).join(" | ")
+    }
+
+    fn __repr__(&self) -> String {
+        let text = self.__str__();
+        match text.char_indices().nth(200) {
+            None => format!("<Pair {text}>"),
+            Some((end, _)) => format!("<Pair {}...>", &text[..end]),
+        }
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> Py<PyAny> {
+        match other.cast::<Self>() {
+            Ok(other) => {
+                let equal = self.0 == other.get().0;
+                PyBool::new(py, equal).to_owned().into_any().unbind()
+            }
+            Err(_) => py.NotImplemented(),
+        }
+    }
+
+    fn __hash__(&self) -> u64 {
+        u64::from(crate::intern::hash_ids(0, self.0.placeholders(0).iter().copied()))
+            ^ crate::intern::hash_bytes(self.__str__().as_bytes())
+    }
+
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf // immutable
+    }
+
+    fn __deepcopy__<'py>(
+        slf: Bound<'py, Self>,
+        _memo: &Bound<'py, PyAny>,
+    ) -> Bound<'py, Self> {
+        slf
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let forest = Bound::new(py, PairForest(self.0.clone()))?;
+        let getitem = py.import("operator")?.getattr("getitem")?;
+        let arguments =
+            PyTuple::new(py, [forest.into_any(), 0i32.into_pyobject(py)?.into_any()])?;
+        PyTuple::new(py, [getitem, arguments.into_any()])
+    }
+}
+
+#[pymethods]
+impl PairIterator {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self) -> PyResult<Option<Pair>> {
+        let pairs = &self.pairs.get().0;
+        if self.next == pairs.len() {
+            return Ok(None);
+        }
+        let pair = pairs.select(&[self.next])?;
+        self.next += 1;
+        Ok(Some(Pair(pair)))
+    }
+}
+
+/// The texts of one side. A text alone is an item, not a list of characters.
+fn texts(side: &str, lines: &Bound<'_, PyAny>) -> PyResult<Vec<Text>> {
+    if let Some(text) = Text::of(lines, Some(0))? {
+        return Ok(vec![text]);
+    }
+    let items = lines.try_iter()?.enumerate().map(|(tree, item)| {
+        let item = item?;
+        Text::of(&item, Some(tree))?.ok_or_else(|| {
+            let got = type_name(&item);
+            PyTypeError::new_err(format!(
+                "{side}: tree {tree}: expected str or bytes, got {got}"
+            ))
+        })
+    });
+    items.collect()
+}
+
+/// What is taken for pairs: a `PairForest`, or a list of pairs.
+fn pairs_of(object: &Bound<'_, PyAny>) -> PyResult<core::PairForest> {
+    if let Ok(known) = object.cast::<PairForest>() {
+        return Ok(known.get().0.clone());
+    }
+    let wrong = |got: &Bound<'_, PyAny>| {
+        PyTypeError::new_err(format!(
+            "expected a PairForest or a list of pairs (left, right), got {}",
+            type_name(got)
+        ))
+    };
+    if Text::of(object, None)?.is_some() || object.cast::<Pair>().is_ok() {
+        return Err(wrong(object));
+    }
+    // As text, so that a store is built once, whatever the items are.
+    let [mut left, mut right] = [Vec::new(), Vec::new()];
+    for item in object.try_iter().map_err(|_| wrong(object))? {
+        let [a, b] = pair_of(&item?)?.to_brackets(0, SEPARATOR);
+        left.push(a);
+        right.push(b);
+    }
+    let texts = [&left, &right].map(|side| side.iter().map(String::as_str).collect());
+    Ok(core::PairForest::from_items(&texts, SEPARATOR, || Ok(()))?)
+}
+
+/// What is taken for a pair: a `Pair`, or the texts of both trees.
+fn pair_of(object: &Bound<'_, PyAny>) -> PyResult<core::PairForest> {
+    if let Ok(known) = object.cast::<Pair>() {
+        return Ok(known.get().0.clone());
+    }
+    let Ok((left, right)) = object.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()
+    else {
+        return Err(PyTypeError::new_err(format!(
+            "expected a Pair or (left, right), got {}",
+            type_name(object)
+        )));
+    };
+    for (side, text) in [("left", &left), ("right", &right)] {
+        if Text::of(text, Some(0))?.is_none() {
+            return Err(PyTypeError::new_err(format!(
+                "{side}: expected str or bytes, got {}",
+                type_name(text)
+            )));
+        }
+    }
+    Ok(PairForest::from_brackets(&left, &right, SEPARATOR)?.0)
+}
+
+fn read_rules(given: &Bound<'_, PyAny>, rules: &mut HeadRules) -> PyResult<()> {
+    let wrong = |got: &Bound<'_, PyAny>| {
+        PyTypeError::new_err(format!(
+            "head_rules must be a callable, or map labels to lists of (search, labels), \
+             got {}",
+            got.repr().map_or_else(|_| type_name(got), |text| text.to_string())
+        ))
+    };
+    let dict = PyDict::new(given.py());
+    dict.update(given.cast().map_err(|_| wrong(given))?)?;
+    for (label, value) in dict {
+        let mut list = Vec::new();
+        for rule in value.try_iter().map_err(|_| wrong(&value))? {
+            let rule = rule?;
+            let (search, labels): (String, Vec<String>) =
+                rule.extract().map_err(|_| wrong(&rule))?;
+            let search = match &*search {
+                "left" => Search::Left,
+                "right" => Search::Right,
+                "auxiliary" => Search::Auxiliary,
+                got => {
+                    return Err(PyValueError::new_err(format!(
+                        "head_rules: a search must be 'left', 'right' or 'auxiliary', \
+                         got {got:?}"
+                    )));
+                }
+            };
+            list.push((search, labels));
+        }
+        rules.0.insert(label.extract().map_err(|_| wrong(&label))?, list);
+    }
+    Ok(())
+}
+
+fn ask_head(
+    of: &Bound<'_, PyAny>,
+    label: &str,
+    children: &[anchor::Child<'_>],
+) -> PyResult<usize> {
+    let head: isize = of.call1((label, children.to_vec()))?.extract()?;
+    let n = children.len();
+    let from_start = if head < 0 { head.saturating_add_unsigned(n) } else { head };
+    usize::try_from(from_start).ok().filter(|&head| head < n).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "head_rules must return the index of a child, got {head} for {label} with {n} \
+             children"
+        ))
+    })
+}
+
+fn ask_key(of: &Bound<'_, PyAny>, word: &str, tag: &str) -> PyResult<Option<String>> {
+    let key = of.call1((word, tag))?;
+    key.extract().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "match must return a str or None, got {} for {word} with {tag}",
+            type_name(&key)
+        ))
+    })
+}
+
+/// A kernel of pairs with its parameters, in range.
+#[pyclass(frozen, module = "treekernel_rs._core", name = "PairCore")]
+pub(super) struct PairCore(core::PairKernel);
+
+#[pymethods]
+impl PairCore {
+    #[new]
+    fn new(decay: f64, method: &str, max_constraints: i128) -> PyResult<Self> {
+        let method = match method {
+            "exact" => Method::Exact,
+            "paper" => Method::Paper,
+            "max" => Method::Max,
+            "max_enumerated" => Method::MaxEnumerated,
+            got => {
+                return Err(PyValueError::new_err(format!(
+                    "method must be 'exact', 'paper', 'max' or 'max_enumerated', got \
+                     {got:?}"
+                )));
+            }
+        };
+        if max_constraints < 1 {
+            return Err(PyValueError::new_err(format!(
+                "max_constraints must be at least 1, got {max_constraints}"
+            )));
+        }
+        let max_constraints = u64::try_from(max_constraints).unwrap_or(u64::MAX);
+        Ok(Self(core::PairKernel { decay, method, max_constraints }.validated()?))
+    }
+
+    /// Fills `out` and returns the pairs of X and of Y whose self-kernel is zero.
+    #[pyo3(signature = (x, y, out, normalize, n_jobs, progress))]
+    fn gram(
+        &self,
+        x: &Bound<'_, PyAny>,
+        y: Option<&Bound<'_, PyAny>>,
+        out: &Bound<'_, PyAny>,
+        normalize: bool,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Vec<usize>, Vec<usize>)> {
+        let options = Options { normalize, n_jobs };
+        let x = pairs_of(x)?;
+        let y = y.map(pairs_of).transpose()?;
+        let y = y.as_ref();
+        if let Ok(out) = out.cast::<PyArray2<f64>>() {
+            return self.fill(&x, y, options, out, progress);
+        }
+        if let Ok(out) = out.cast::<PyArray2<f32>>() {
+            return self.fill(&x, y, options, out, progress);
+        }
+        Err(PyTypeError::new_err("out must be a matrix of float32 or float64"))
+    }
+
+    /// K(p,p) of every pair, and the pairs where it is zero.
+    #[allow(clippy::type_complexity)]
+    fn diagonal<'py>(
+        &self,
+        x: &Bound<'py, PyAny>,
+        normalize: bool,
+        n_jobs: Option<usize>,
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Vec<usize>)> {
+        let py = x.py();
+        let options = Options { normalize, n_jobs };
+        let x = pairs_of(x)?;
+        let (values, report) = interruptible(py, &Progress::none(), |watch| {
+            core::diagonal(&self.0, &x, options, watch)
+        })?;
+        let values = values.into_pyarray(py);
+        self.complete(report.given_up, values.as_any())?;
+        Ok((values, report.zeros.zero_rows))
+    }
+
+    /// One value.
+    fn pair(
+        &self,
+        a: &Bound<'_, PyAny>,
+        b: &Bound<'_, PyAny>,
+        normalize: bool,
+    ) -> PyResult<f64> {
+        let py = a.py();
+        let (a, b) = (pair_of(a)?, pair_of(b)?);
+        interruptible(py, &Progress::none(), |watch| {
+            core::pair(&self.0, (&a, 0), (&b, 0), normalize, watch)
+        })
+    }
+
+    /// C of two pairs.
+    fn constraints(
+        &self,
+        a: &Bound<'_, PyAny>,
+        b: &Bound<'_, PyAny>,
+    ) -> PyResult<Vec<Vec<(u32, u32)>>> {
+        let py = a.py();
+        let (a, b) = (pair_of(a)?, pair_of(b)?);
+        interruptible(py, &Progress::none(), |watch| {
+            core::constraints(&self.0, (&a, 0), (&b, 0), watch)
+        })
+    }
+}
+
+impl PairCore {
+    fn fill<T: gram::Element + Element>(
+        &self,
+        x: &core::PairForest,
+        y: Option<&core::PairForest>,
+        options: Options,
+        array: &Bound<'_, PyArray2<T>>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Vec<usize>, Vec<usize>)> {
+        let report = {
+            let mut out = array.try_readwrite().map_err(|error| {
+                PyValueError::new_err(format!("out cannot be written: {error}"))
+            })?;
+            let values = out.as_slice_mut()?;
+            interruptible(array.py(), &Progress::new(progress), |watch| {
+                core::fill(&self.0, x, y, options, values, watch)
+            })?
+        };
+        self.complete(report.given_up, array.as_any())?;
+        Ok((report.zeros.zero_rows, report.zeros.zero_columns))
+    }
+
+    /// Raises where something is missing, with what is there.
+    fn complete(
+        &self,
+        given_up: Vec<(usize, usize)>,
+        result: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        if given_up.is_empty() {
+            return Ok(());
+        }
+        let limit = self.0.max_constraints;
+        let error = PyErr::from(Error::ConstraintLimit { pairs: given_up, limit });
+        error.value(result.py()).setattr("result", result)?;
+        Err(error)
+    }
+}
+
+/// How many pairs `k(x)` would have rows for; what reads them is shared with `gram`.
+#[pyfunction]
+pub(super) fn as_pairs(pairs: &Bound<'_, PyAny>) -> PyResult<PairForest> {
+    pairs_of(pairs).map(PairForest)
+}
