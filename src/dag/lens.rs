@@ -30,6 +30,10 @@ impl Keys {
         self.table.find(Self::hash(key), |id| self.keys[id as usize] == key)
     }
 
+    pub(super) fn key(&self, number: u32) -> Key {
+        self.keys[number as usize]
+    }
+
     /// The number of a key, a new one if need be.
     pub(super) fn intern(&mut self, key: Key) -> Result<u32> {
         let hash = Self::hash(key);

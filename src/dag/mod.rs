@@ -39,6 +39,7 @@
 //! whatever the model. A score: by what its tree and the model have in common.
 
 mod elastic;
+mod frozen;
 mod lens;
 pub mod naive;
 mod partial;
@@ -50,12 +51,13 @@ mod vectors;
 mod weights;
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::gram::{self, Watch};
 use crate::kernel::Scaled;
 use crate::team::{Pause, Team};
 use crate::{Error, Forest, Kernel, Label, NodeId, Nodes, Result};
+use frozen::{Frozen, Scene};
 use lens::{Key, Lens, Wanted};
 pub use perceptron::{Perceptron, Stored, Vote};
 use tree::{NONE, Reader};
@@ -96,6 +98,8 @@ pub struct Model {
     slots: Vec<Slot>,
     index: Index,
     weights: Weights,
+    /// Tables for scores (SST), until the weights change.
+    frozen: OnceLock<Arc<Frozen>>,
     intercept: Vec<f64>,
     n_trees: u64,
     n_tree_nodes: u64,
@@ -110,6 +114,7 @@ struct Worker {
     reader: Reader,
     values: Vec<f64>,
     subset: subset::Scratch,
+    frozen: frozen::Scratch,
     partial: partial::Scratch,
     elastic: elastic::Scratch,
     /// For perceptrons: kernels with all support trees; dot products; a row of features.
@@ -183,6 +188,7 @@ impl Model {
             slots: Vec::new(),
             index,
             weights: Weights::new(options.n_outputs),
+            frozen: OnceLock::new(),
             intercept: vec![0.0; options.n_outputs],
             n_trees: 0,
             n_tree_nodes: 0,
@@ -343,7 +349,9 @@ impl Model {
         let forest = compact(forest)?;
         self.for_trees(&forest, n_jobs, width, out, watch, |tree, at| {
             let Tree { worker, seen, scale, .. } = tree;
-            self.raw_score(&self.weights, seen, worker, at.out, at.pause)?;
+            if !self.score_at_rest(seen, worker, at.out) {
+                self.raw_score(&self.weights, seen, worker, at.out, at.pause)?;
+            }
             for (score, intercept) in at.out.iter_mut().zip(&self.intercept) {
                 *score = *score * scale + intercept;
             }
@@ -548,6 +556,7 @@ impl Model {
 
     /// Adds weights to the subtrees of the tree that came in last.
     fn weigh(&mut self, reader: &Reader, alphas: &[f64]) {
+        self.frozen.take();
         let Self { ids, slots, weights, .. } = self;
         for (&id, item) in ids.iter().zip(reader.items()) {
             weights.add(slots[id as usize], item.count, alphas);
@@ -614,6 +623,23 @@ impl Model {
                 index.score(store, lens, &self.nodes, reader, elastic, sink, pause)
             }
         }
+    }
+
+    /// As [`raw_score`](Self::raw_score), by tables that hold until the model changes; false,
+    /// and nothing done, where there are none.
+    fn score_at_rest(
+        &self,
+        seen: &Seen<'_>,
+        worker: &mut Worker,
+        out: &mut [f64],
+    ) -> bool {
+        let Index::Subset(index) = &self.index else { return false };
+        let new = || Arc::new(Frozen::new(&self.nodes, index, &self.weights));
+        let frozen = self.frozen.get_or_init(new);
+        let Seen { store, lens } = *seen;
+        let scene = Scene { index, weights: &self.weights, store, lens };
+        out.fill(0.0);
+        frozen.score(scene, &worker.reader, &mut worker.frozen, out)
     }
 
     /// Scores of the tree that was read last, neither normalised nor with the intercept.

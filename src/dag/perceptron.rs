@@ -187,6 +187,7 @@ impl Perceptron {
         let mut model = self.model.clone();
         if let Some(late) = &self.late {
             model.weights = model.weights.combined(self.n_examples as f64, late);
+            model.frozen.take();
         }
         model
     }

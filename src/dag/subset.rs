@@ -40,11 +40,11 @@ const BETWEEN_PAUSES: usize = 1 << 20;
 
 /// A subtree in a list.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+pub(super) struct Entry {
     /// Its number within its production.
-    u: u32,
+    pub(super) u: u32,
     /// The number of its child within the child's.
-    child: u32,
+    pub(super) child: u32,
 }
 
 /// Inverted lists of the model's subtrees.
@@ -82,6 +82,21 @@ impl Index {
             lists: Vec::new(),
             group_sizes: Vec::new(),
         }
+    }
+
+    /// The lists, by number.
+    pub(super) fn lists(&self) -> &[Vec<Entry>] {
+        &self.lists
+    }
+
+    /// What a list is of: production, position, production of the child.
+    pub(super) fn key(&self, list: u32) -> Key {
+        self.keys.key(list)
+    }
+
+    /// How many subtrees a production has.
+    pub(super) fn group_size(&self, group: u32) -> usize {
+        self.group_sizes.get(group as usize).map_or(0, |&size| size as usize)
     }
 
     pub(super) fn find(&self, key: Key) -> Option<u32> {
@@ -320,7 +335,7 @@ impl<'a> Walk<'a> {
 
 /// C of a child; None: λ throughout.
 #[inline]
-fn c_of(below: Option<&[f64]>, decay: f64, child: u32) -> f64 {
+pub(super) fn c_of(below: Option<&[f64]>, decay: f64, child: u32) -> f64 {
     below.map_or(decay, |below| below[child as usize])
 }
 

@@ -94,6 +94,26 @@ impl Weights {
         }
     }
 
+    /// How many numbers a subtree has.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The weights of a group, by number.
+    pub(crate) fn group(&self, group: u32) -> &[f64] {
+        &self.groups[group as usize]
+    }
+
+    /// Those of leaves, by label.
+    pub(crate) fn leaves(&self) -> &[f64] {
+        &self.leaves
+    }
+
+    /// Whether the label is one of leaves, and not of inner nodes only.
+    pub(crate) fn has_leaf(&self, label: u32) -> bool {
+        (label as usize + 1) * self.width <= self.leaves.len()
+    }
+
     /// The weights of one subtree.
     pub(crate) fn get(&self, slot: Slot) -> &[f64] {
         let own = if slot.group == LEAF {
