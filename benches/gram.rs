@@ -2,8 +2,9 @@
 //! published algorithm, measured in the same run.
 //!
 //! `cargo bench --bench gram` (some minutes; `-- QC` for one data set, `-- worst`,
-//! `-- growth`). λ = μ = 0.4. All figures are the minimum of several runs, nanoseconds
-//! for one pair of trees; for a symmetric matrix of n trees there are n (n + 1) / 2.
+//! `-- steps`, `-- growth`). λ = μ = 0.4. All figures are the minimum of several runs,
+//! nanoseconds for one pair of trees; for a symmetric matrix of n trees there are
+//! n (n + 1) / 2.
 //!
 //! | column | what is timed |
 //! |---|---|
@@ -235,6 +236,31 @@ fn worst_cases() {
     }
 }
 
+/// SST from the double loop over all pairs of nodes on, by the same trees.
+fn steps() {
+    println!("\n| SST, ns per pair | double loop | FTK | pair | rows, packed |");
+    println!("|---|---|---|---|---|");
+    for (name, file, column) in SETS {
+        let Some(trees) = corpus::real(file, column) else { continue };
+        let (all, some) = (read(&trees), sample(&trees, 300));
+        let mut qtk = Qtk::new(&some, 0.4);
+        let slow = per_pair(some.len(), |i, j| qtk.pair(i, j));
+        let ftk = published(&SST, &some);
+        let prepared = gram::Pairs::new(&SST, &some).expect("legal");
+        let mut of = prepared.worker();
+        let single = per_pair(some.len(), |i, j| of(i, j).expect("small values"));
+        let pairs = (all.len() * (all.len() + 1) / 2) as f64 / 1e9;
+        let rows = packed(&SST, &all, 1) / pairs;
+        println!(
+            "| {name} | {slow:.0} | {ftk:.0} ({:.0}x) | {single:.0} ({:.0}x) \
+             | {rows:.2} ({:.0}x) |",
+            slow / ftk,
+            slow / single,
+            slow / rows,
+        );
+    }
+}
+
 /// Rows without storing them, as the corpus grows.
 fn growth() {
     println!("\n| SST rows, ns per pair, 1 thread, index included | n |  |");
@@ -294,6 +320,9 @@ fn main() {
     }
     if is_wanted("worst") {
         worst_cases();
+    }
+    if is_wanted("steps") {
+        steps();
     }
     if is_wanted("growth") {
         growth();

@@ -335,6 +335,14 @@ class DagModel:
             alphabet (`names`, UTF-8, cut at `name_offsets`); the children of subtree ``i``
             are ``children[ends[i - 1]:ends[i]]``, and ``weights`` has a row for each. The
             rest is what `from_arrays` needs besides.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> model = tk.DagModel(tk.SubsetTreeKernel(0.4))
+        >>> model.add(["(S (A a) (A a))"], [0.5])
+        >>> model.to_arrays()["weights"].ravel()  # a, (A a), all
+        array([1. , 1. , 0.5])
         """
         arrays = self._core.to_arrays()
         arrays["weights"] = arrays["weights"].reshape(-1, self.n_outputs)
@@ -543,7 +551,17 @@ class Perceptron:
         return DagModel._of(self._core.model(), self.kernel, self.n_outputs)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Give the perceptron as arrays, for `numpy.savez`."""
+        """Give the perceptron as arrays, for `numpy.savez`.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> p = tk.Perceptron(tk.SubsetTreeKernel(0.4), "average")
+        >>> p.learn(["(S (A a))", "(S (B b))"], [1, -1])
+        2
+        >>> tk.Perceptron.from_arrays(**p.to_arrays())
+        <Perceptron: SubsetTreeKernel(0.4), average, 2 examples, 2 mistakes>
+        """
         arrays = self._core.to_arrays()
         arrays["weights"] = arrays["weights"].reshape(-1, self.n_outputs)
         arrays["alphas"] = arrays["alphas"].reshape(-1, self.n_outputs)
@@ -555,7 +573,16 @@ class Perceptron:
 
     @classmethod
     def from_arrays(cls, **arrays: Any) -> Perceptron:
-        """Make the perceptron of arrays; it scores and learns with the same bits."""
+        """Make the perceptron of arrays; it scores and learns with the same bits.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> p = tk.Perceptron(tk.SubsetTreeKernel(0.4))
+        >>> again = tk.Perceptron.from_arrays(**p.to_arrays())
+        >>> again.learn(["(S (A a))"], [1])
+        1
+        """
         kernel = _kernel_of(arrays)
         n_outputs = _flatten(arrays, "weights")
         _flatten(arrays, "alphas")

@@ -84,6 +84,17 @@ class TreeDataset:
         of a property have one name.
     description : str
         What was read, by which Python, with which options.
+
+    Examples
+    --------
+    >>> import numpy as np, treekernel_rs as tk
+    >>> forest = tk.Forest.from_brackets("(S (A a)) (S (B b)) (S (B c))")
+    >>> names = ["one", "two", "three"]
+    >>> data = tk.datasets.TreeDataset(
+    ...     forest, np.array([0, 1, 1]), ["a", "b"], names, "three trees"
+    ... )
+    >>> [data.classes[k] for k in data.y]
+    ['a', 'b', 'b']
     """
 
     forest: Forest

@@ -70,6 +70,18 @@ class Drawing:
         The picture.
     width, height : float
         Its size in pixels.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, treekernel_rs as tk
+    >>> drawing = tk.draw("(S (A a) (B b))")
+    >>> drawing.svg == str(drawing)
+    True
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "tree.svg"
+    ...     drawing.save(path)
+    ...     path.read_text(encoding="utf-8") == drawing.svg
+    True
     """
 
     svg: str

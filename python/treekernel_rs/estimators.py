@@ -80,6 +80,12 @@ class _TreeEstimator(BaseEstimator):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> tk.TreeSVC(tk.SubsetTreeKernel(0.4)).set_params(kernel__decay=0.2).kernel
+        SubsetTreeKernel(0.2)
         """
         of_kernel = {
             name.removeprefix("kernel__"): value
@@ -259,6 +265,8 @@ class DistributedTreeEncoder(_TreeTransformer):
     >>> encoder = tk.DistributedTreeEncoder(n_components=1024)
     >>> encoder.fit_transform(X).shape
     (4, 1024)
+    >>> encoder.transform(["(S (A a) (D d))"]).shape
+    (1, 1024)
     >>> encoder.get_feature_names_out()[:2]
     array(['distributedtreeencoder0', 'distributedtreeencoder1'], dtype=object)
     >>> make_pipeline(encoder, RidgeClassifier()).fit(X, [0, 0, 1, 1]).predict(X)
@@ -616,6 +624,8 @@ class TreePerceptron(ClassifierMixin, _TreeEstimator):
     >>> clf = tk.TreePerceptron(tk.SubsetTreeKernel(0.4), random_state=0).fit(X, y)
     >>> clf.predict(X)
     array(['x', 'x', 'y', 'y'], dtype='<U1')
+    >>> clf.partial_fit(["(S (D d) (B b))"], ["y"]).decision_function(X) > 0
+    array([False, False,  True,  True])
     """
 
     classes_: NDArray[Any]

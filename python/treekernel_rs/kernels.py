@@ -113,6 +113,14 @@ class Parameters:
 
         A kernel that only returned another one would leave foreign code, which relies on
         the change, with the old parameters and no sign of it.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> tk.SubsetTreeKernel(0.4).set_params(decay=0.2)
+        Traceback (most recent call last):
+            ...
+        AttributeError: SubsetTreeKernel is immutable; replace(...) makes another one
         """
         if not changes:
             return self

@@ -3,7 +3,7 @@
 //! Every pair of nodes with the same production adds at least λ to the subset tree
 //! kernel, and every pair of equal leaves `leaf_weight`: both are a weight times an
 //! integer, Σ over symbols of count in x · count in t. Frequent symbols (in more than
-//! one tree of 32) keep a dense column of counts that is added as it stands, in 16 bits
+//! one tree of 24) keep a dense column of counts that is added as it stands, in 16 bits
 //! where all results fit, others a list of (tree, count).
 
 // What is inlined into the function that is compiled for AVX2.

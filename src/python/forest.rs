@@ -257,6 +257,13 @@ impl Forest {
 
     /// Bytes that the store of distinct subtrees holds, labels included. Forests that
     /// were cut out of one another share it.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> forest = tk.Forest.from_brackets("(S (A a) (B b)) (x)")
+    /// >>> forest[:1].nbytes == forest.nbytes
+    /// True
     #[getter]
     fn nbytes(&self) -> usize {
         self.0.nodes().nbytes()

@@ -59,7 +59,7 @@ _MAX_NESTING = 64
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class KlpData:
-    """What a file of KeLP holds, by kind and by name.
+    r"""What a file of KeLP holds, by kind and by name.
 
     Every attribute has an entry for each example, whether it has that representation or
     not.
@@ -90,6 +90,16 @@ class KlpData:
     left, right : KlpData or None
         The members of pairs, with as many examples as there are pairs; None if the file
         has no pairs.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, treekernel_rs as tk
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "questions.klp"
+    ...     _ = path.write_text("HUM |BT:t| (S (A a)) |ET|\nLOC |BT:t| (S b) |ET|\n")
+    ...     data = tk.readers.klp(path)
+    >>> data.labels.tolist(), data.forests["t"].to_brackets()
+    (['HUM', 'LOC'], ['(S (A a))', '(S b)'])
     """
 
     labels: NDArray[np.str_]

@@ -68,6 +68,15 @@ class SparseRows:
         ------
         ImportError
             If scipy is not installed; it comes with the extra ``sklearn``.
+
+        Examples
+        --------
+        >>> import numpy as np, treekernel_rs as tk
+        >>> rows = tk.readers.SparseRows(
+        ...     np.array([0, 1]), np.array([2]), np.array([0.5]), (1, 4)
+        ... )
+        >>> rows.to_scipy().toarray()
+        array([[0. , 0. , 0.5, 0. ]])
         """
         try:
             from scipy.sparse import csr_matrix

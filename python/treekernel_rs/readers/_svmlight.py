@@ -47,7 +47,7 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SvmLightData:
-    """What a file of SVM-Light-TK holds.
+    r"""What a file of SVM-Light-TK holds.
 
     Attributes
     ----------
@@ -66,6 +66,16 @@ class SvmLightData:
         without one has an empty row. Feature ``k`` of the file is column ``k - 1``.
     n_trees, n_vectors : ndarray of int64, shape (n_examples,)
         How many trees and vectors each example has, empty ones included.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, treekernel_rs as tk
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "train.dat"
+    ...     _ = path.write_text("+1 |BT| (S (A a)) |ET|\n-1 |BT| (S b) |ET|\n")
+    ...     data = tk.readers.svmlight_tk(path)
+    >>> data.labels, data.forests[0].to_brackets()
+    (array([ 1., -1.]), ['(S (A a))', '(S b)'])
     """
 
     labels: NDArray[np.float64]

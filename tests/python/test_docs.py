@@ -1,0 +1,272 @@
+"""Documentation that cannot rot: docstrings, stubs, pages, links and code blocks."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import treekernel_rs as tk
+from treekernel_rs import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+STUB = Path(tk.__file__).with_name("_core.pyi")
+ESTIMATORS = ("DistributedTreeEncoder", "TreeGram", "TreePerceptron", "TreeSVC")
+#: One page is a Markdown file of the project.
+PAGES = sorted(
+    page
+    for pattern in ("*.md", "docs/*.md", "benches/*.md")
+    for page in ROOT.glob(pattern)
+)
+
+
+# --- Names -------------------------------------------------------------------------
+
+
+def public_names() -> Iterator[tuple[str, Any]]:
+    """Classes and functions that a user can name, modules' included."""
+    for name in (*tk.__all__, *ESTIMATORS):
+        value = getattr(tk, name)
+        if not isinstance(value, ModuleType):
+            if name != "__version__":
+                yield name, value
+            continue
+        for inner in value.__all__:
+            yield f"{name}.{inner}", getattr(value, inner)
+
+
+def members(owner: type) -> Iterator[tuple[str, Any]]:
+    """What a class of this package adds: methods and properties, inherited ones too."""
+    for name in sorted(dir(owner)):
+        # scikit-learn makes set_..._request of the signatures of fit and others.
+        if name.startswith("_") or re.fullmatch("set_.*_request", name):
+            continue
+        where = next(c for c in owner.__mro__ if name in vars(c))
+        if where.__module__.startswith("treekernel_rs"):
+            yield name, inspect.getattr_static(owner, name)
+
+
+NAMES = dict(public_names())
+MEMBERS = {
+    f"{name}.{member}": (owner, member, value)
+    for name, owner in NAMES.items()
+    if inspect.isclass(owner)
+    for member, value in members(owner)
+}
+
+
+def own_doc(value: Any) -> str:
+    """The docstring, without the base class's or `object`'s."""
+    if isinstance(value, staticmethod | classmethod):
+        value = value.__func__
+    return inspect.cleandoc(getattr(value, "__doc__", None) or "")
+
+
+def examples(doc: str) -> str:
+    return "".join(
+        example.source for example in doctest.DocTestParser().get_examples(doc)
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_public_name_has_a_docstring_with_an_example(name: str) -> None:
+    doc = own_doc(NAMES[name])
+    assert re.search(r"^Examples\n-{8}\n", doc, re.MULTILINE)
+    assert name.rpartition(".")[2] in examples(doc) or isinstance(NAMES[name], type)
+    assert examples(doc)
+    summary = doc.split("\n\n")[0]
+    assert summary.endswith("."), f"the first paragraph should be a sentence: {summary}"
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_public_method_is_explained_and_shown(name: str) -> None:
+    owner, member, value = MEMBERS[name]
+    if inspect.ismemberdescriptor(value) or isinstance(value, property | str):
+        # Fields: the class's docstring lists them, or they have their own.
+        assert own_doc(value) or re.search(rf"\b{member}\b", own_doc(owner))
+        return
+    assert own_doc(value)
+    # An example of its own, or one of its class's that uses it.
+    shown = examples(own_doc(value)) + examples(own_doc(owner))
+    assert re.search(rf"\b{member}\b", shown), f"no example shows {name}"
+
+
+@pytest.mark.parametrize("name", [*NAMES, *MEMBERS])
+def test_documented_parameters_are_those_of_the_signature(name: str) -> None:
+    value = NAMES[name] if name in NAMES else getattr(*MEMBERS[name][:2])
+    section = re.search(
+        r"^Parameters\n-{10}\n(.*?)(?=\n\w[\w ]+\n-{3,}\n|\Z)",
+        inspect.getdoc(value) or "",
+        re.MULTILINE | re.DOTALL,
+    )
+    if section is None:
+        return
+    heads = re.findall(r"^(\S.*?) ?(?::.*)?$", section[1], re.MULTILINE)
+    # A paragraph after the list is not part of it: heads are names only.
+    named = [
+        word.strip().lstrip("*")
+        for head in heads
+        if re.fullmatch(r"[\w*]+(, [\w*]+)*", head)
+        for word in head.split(",")
+    ]
+    parameters = [p for p in inspect.signature(value).parameters if p != "self"]
+    assert named == parameters
+
+
+#: Classes of the extension. Module doctests miss their properties and static methods.
+NATIVE = {name for name, value in NAMES.items() if value in vars(_core).values()}
+NATIVE_DOCS = {
+    **{name: own_doc(NAMES[name]) for name in NATIVE},
+    **{n: own_doc(v) for n, (_, _, v) in MEMBERS.items() if n.split(".")[0] in NATIVE},
+}
+
+
+@pytest.mark.parametrize("name", sorted(NATIVE_DOCS))
+def test_examples_of_native_docstrings_run(name: str) -> None:
+    test = doctest.DocTestParser().get_doctest(NATIVE_DOCS[name], {}, name, None, 0)
+    outcome = []
+    result = doctest.DocTestRunner().run(test, out=outcome.append)
+    assert result.failed == 0, "".join(outcome)
+
+
+# --- Types -------------------------------------------------------------------------
+
+
+def functions_of(
+    node: ast.AST, prefix: str = ""
+) -> Iterator[tuple[str, ast.FunctionDef]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef):
+            yield prefix + child.name, child
+        elif isinstance(child, ast.ClassDef):
+            yield from functions_of(child, f"{prefix}{child.name}.")
+
+
+SOURCES = [*sorted(STUB.parent.rglob("*.py")), STUB]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(STUB.parent)))
+def test_every_function_says_what_it_takes_and_returns(path: Path) -> None:
+    missing = []
+    for name, function in functions_of(ast.parse(path.read_text("utf-8"))):
+        args = function.args
+        named = [*args.posonlyargs, *args.args, *args.kwonlyargs]
+        named += [arg for arg in (args.vararg, args.kwarg) if arg]
+        if function.returns is None:
+            missing.append(f"{name} -> ?")
+        missing += [
+            f"{name}({arg.arg})"
+            for arg in named
+            if arg.annotation is None and arg.arg not in ("self", "cls", "slf")
+        ]
+    assert missing == []
+
+
+def test_the_stub_names_all_public_members_of_the_native_classes() -> None:
+    known = dict(functions_of(ast.parse(STUB.read_text("utf-8"))))
+    native = [name for name in MEMBERS if name.split(".")[0] in NATIVE - {"ParseError"}]
+    assert [name for name in native if name not in known] == []
+
+
+def test_the_package_is_marked_as_typed() -> None:
+    assert STUB.with_name("py.typed").exists()
+
+
+# --- Pages -------------------------------------------------------------------------
+
+
+def prose(text: str) -> str:
+    """A page without its code."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchor(heading: str) -> str:
+    """The anchor that GitHub gives to a heading."""
+    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return kept.replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    text = re.sub(
+        r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    return {anchor(h) for h in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
+
+
+LINKS = [
+    pytest.param(page, target, id=f"{page.name}-{target}")
+    for page in PAGES
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text("utf-8")))
+    if "://" not in target
+]
+
+
+@pytest.mark.parametrize(("page", "target"), LINKS)
+def test_a_relative_link_leads_somewhere(page: Path, target: str) -> None:
+    path, _, place = target.partition("#")
+    there = (page.parent / path).resolve() if path else page
+    assert there.exists()
+    assert there.is_relative_to(ROOT)
+    if place:
+        assert place in anchors(there)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_path_in_the_text_exists(page: Path) -> None:
+    folders = "src|tests|benches|examples|docs|python|fuzz"
+    named = re.findall(rf"`((?:{folders})/[\w./-]*)`", page.read_text("utf-8"))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+#: What may stand in a fence, and why it does not rot.
+FENCES = {
+    "pycon": "runs as a doctest",
+    "rust": "compiled with the crate's documentation",
+    "sh": "commands",
+    "text": "output, notation",
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_block_of_python_is_a_doctest(page: Path) -> None:
+    fence, code = None, []
+    for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
+        if not line.startswith("```"):
+            code.append(line)
+        elif fence is None:
+            fence, code = line.removeprefix("```"), []
+            assert fence in FENCES, f"line {number}: a fence of {fence or 'nothing'}"
+        else:
+            if fence == "pycon":
+                assert code[0].startswith(">>> "), f"line {number}: no >>> in it"
+                # Else the doctest would take the end of the block for output.
+                assert code[-1] == "", f"line {number}: end the block by an empty line"
+            fence = None
+    assert fence is None, "a fence stays open"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_only_pages_whose_doctests_are_run_have_any(page: Path) -> None:
+    run = page.name == "README.md" or page.parent.name == "docs"
+    assert run or ">>>" not in page.read_text("utf-8")
+
+
+def test_the_readme_is_a_screen_and_a_half() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    pages = [str(p.relative_to(ROOT)) for p in PAGES if p.name != "README.md"]
+    examples = [f"examples/{p.name}" for p in (ROOT / "examples").glob("*.py")]
+    assert [page for page in [*pages, *examples] if f"({page})" not in readme] == []
