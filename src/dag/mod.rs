@@ -39,6 +39,7 @@
 //! whatever the model. A score: by what its tree and the model have in common.
 
 mod elastic;
+mod fragments;
 mod lens;
 pub mod naive;
 mod partial;
@@ -56,6 +57,7 @@ use crate::gram::{self, Watch};
 use crate::kernel::Scaled;
 use crate::team::{Pause, Team};
 use crate::{Error, Forest, Kernel, Label, NodeId, Nodes, Result};
+pub use fragments::{Fragments, Query, Rank};
 use lens::{Key, Lens, Wanted};
 pub use perceptron::{Perceptron, Stored, Vote};
 use tree::{NONE, Reader};
