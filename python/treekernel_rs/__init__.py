@@ -15,6 +15,7 @@ from treekernel_rs import datasets, readers
 from treekernel_rs._core import Forest, KernelRows, ParseError, Tree, __version__
 from treekernel_rs.dag import (
     DagModel,
+    Fragment,
     Perceptron,
     PolynomialKernel,
     one_vs_one_dual_coef,
@@ -45,6 +46,7 @@ __all__ = [
     "Drawing",
     "ElasticTreeKernel",
     "Forest",
+    "Fragment",
     "KernelRows",
     "ParseError",
     "PartialTreeKernel",
