@@ -438,9 +438,9 @@ class DagModel:
             trees, weights, sizes = self._core.top_fragments(
                 int(k), by, number, int(min_size), limits.get("max_size"), max_states
             )
-            name = None if self.n_outputs == 1 else number
+            whose = None if self.n_outputs == 1 else number
             of = zip(trees, weights.tolist(), sizes, strict=True)
-            found += [Fragment(*fragment, name) for fragment in of]
+            found += [Fragment(*fragment, whose) for fragment in of]
         return found
 
     def _output(self, output: int) -> int:

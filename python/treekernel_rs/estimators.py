@@ -424,7 +424,7 @@ class _Explained(ClassifierMixin, _TreeEstimator):
         y  +0.4163   (S B)
         y  +0.203    (B b)
         >>> svc.top_fragments(1, by="smallest")
-        [<Fragment y -0.5454: (A a)>]
+        [<Fragment y -0.6131: (A a)>]
         """
         model, outputs = self._model(), self._outputs()
         found = model.top_fragments(

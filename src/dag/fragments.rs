@@ -386,18 +386,17 @@ impl OpenLists {
         inner: &[u64],
     ) -> Result<u32> {
         for &node in children.iter().rev() {
-            rest = match self.numbers.get(&(node, rest)) {
-                Some(&known) => known,
-                None => {
-                    let what = "lists of open nodes in a search";
-                    let new = crate::intern::new_id(self.cells.len(), what)?;
-                    let inner = inner[node.index()];
-                    let inner = inner.saturating_add(self.get(rest).inner);
-                    self.cells.push(Cell { node, rest, inner });
-                    self.numbers.insert((node, rest), new);
-                    new
-                }
-            };
+            if let Some(&known) = self.numbers.get(&(node, rest)) {
+                rest = known;
+                continue;
+            }
+            let what = "lists of open nodes in a search";
+            let new = crate::intern::new_id(self.cells.len(), what)?;
+            let more = self.get(rest).inner;
+            let inner = inner[node.index()].saturating_add(more);
+            self.cells.push(Cell { node, rest, inner });
+            self.numbers.insert((node, rest), new);
+            rest = new;
         }
         Ok(rest)
     }

@@ -119,6 +119,7 @@ impl Dag {
     }
 
     /// The fragments that count most: as trees, with weights and sizes.
+    #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (k, by, output, min_size, max_size, max_states))]
     fn top_fragments<'py>(
         &self,
