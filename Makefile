@@ -14,7 +14,7 @@ help: ## Show this list
 
 install: $(VENV)/.built ## Make .venv, build the library and install it there
 
-demo: install ## See the library at work on the functions of Python's standard library
+demo: install ## Learn, compare and explain on functions of Python's library; writes demo.html
 	$(BIN)/python examples/demo.py
 
 test: test-rust test-python ## Run all tests

@@ -106,6 +106,17 @@ pub enum Error {
         /// How many sets there may be.
         limit: u64,
     },
+    /// A search for fragments that did not end within its limit.
+    #[error(
+        "the {k} best fragments are not certain after {max_states} states of the search: \
+         raise max_states, or ask for less by a smaller k, max_size or decay"
+    )]
+    Search {
+        /// How many were asked for.
+        k: usize,
+        /// The limit.
+        max_states: usize,
+    },
     /// The caller asked for the work to stop (Ctrl-C in Python). Nothing was changed,
     /// except in a model that learns: it keeps what it has learned.
     #[error("interrupted")]

@@ -24,6 +24,7 @@ from treekernel_rs._core import (
 )
 from treekernel_rs.dag import (
     DagModel,
+    Fragment,
     Perceptron,
     PolynomialKernel,
     one_vs_one_dual_coef,
@@ -56,6 +57,7 @@ __all__ = [
     "Drawing",
     "ElasticTreeKernel",
     "Forest",
+    "Fragment",
     "KernelRows",
     "Pair",
     "PairForest",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
 
     Vectors: TypeAlias = ArrayLike | Any
 
-__all__ = ["DagModel", "Perceptron", "PolynomialKernel", "one_vs_one_dual_coef"]
+__all__ = [
+    "DagModel",
+    "Fragment",
+    "Perceptron",
+    "PolynomialKernel",
+    "one_vs_one_dual_coef",
+]
 
 
 class PolynomialKernel:
@@ -89,6 +96,52 @@ class PolynomialKernel:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parameters."""
         return _polynomial, self._parameters
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Fragment:
+    """A fragment of trees, and what it adds to a score: see `DagModel.top_fragments`.
+
+    Attributes
+    ----------
+    tree : Tree
+        The fragment. A node that could have children, but has none in the fragment, is a
+        leaf of it.
+    weight : float
+        What one occurrence adds to the score of a tree.
+    size : int
+        How many productions (inner nodes) it has.
+    output : object
+        Whose score: the number of a model's output, and None if there is one only; a
+        classifier's class, or pair of classes.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> model = tk.DagModel(tk.SubsetTreeKernel(0.5))
+    >>> model.add(["(S (A a) (B b))"], [1.0])
+    >>> fragment, *_ = model.top_fragments(1)
+    >>> print(fragment)
+    +0.5      (A a)
+    >>> fragment.tree, fragment.weight, fragment.size
+    (<Tree (A a)>, 0.5, 1)
+    """
+
+    tree: Tree
+    weight: float
+    size: int
+    output: Any = None
+
+    def __str__(self) -> str:
+        """Return the weight and the fragment in brackets, after whose it is."""
+        whose = "" if self.output is None else f"{_shown(self.output)}  "
+        return f"{whose}{self.weight:<+9.4g} {self.tree}"
+
+    def __repr__(self) -> str:
+        """Show weight and fragment, shortened."""
+        whose = "" if self.output is None else f"{_shown(self.output)} "
+        text = repr(self.tree).removeprefix("<Tree ")
+        return f"<Fragment {whose}{self.weight:+.4g}: {text}"
 
 
 class DagModel:
@@ -268,13 +321,17 @@ class DagModel:
         _warn_of_zeros(zeros, "the forest", stacklevel=3)
         return _shaped(scores, self.n_outputs)
 
-    def contributions(self, tree: Tree | str | object) -> NDArray[np.float64]:
+    def contributions(
+        self, tree: Tree | str | object, *, output: int | None = None
+    ) -> NDArray[np.float64]:
         """Compute how much each node of a tree adds to its score.
 
         Parameters
         ----------
         tree : Tree, str or object as in Forest.from_trees
             The tree.
+        output : int, optional
+            Only this one of several outputs.
 
         Returns
         -------
@@ -289,8 +346,109 @@ class DagModel:
         >>> model.add(["(S (A a) (B b))"], [1.0])
         >>> model.contributions("(S (A a) (B c))")
         array([2., 1., 0., 0., 0.])
+
+        A picture of them: ``tk.draw(tree, model.contributions(tree))``.
         """
-        return _shaped(self._core.contributions(tree), self.n_outputs)
+        shares = _shaped(self._core.contributions(tree), self.n_outputs)
+        if output is None:
+            return shares
+        output = self._output(output)
+        return shares if shares.ndim == 1 else np.ascontiguousarray(shares[:, output])
+
+    def top_fragments(
+        self,
+        k: int = 10,
+        *,
+        by: Literal["largest", "smallest", "absolute"] = "largest",
+        output: int | None = None,
+        min_size: int = 0,
+        max_size: int | None = None,
+        max_states: int = 1_000_000,
+    ) -> list[Fragment]:
+        """Find the fragments that count most, without listing all there are.
+
+        A score is a sum over the fragments of a tree: each adds its weight as often as it
+        stands there. With a kernel that is normalised the sum is divided by the root of
+        the tree's self-kernel, and in any case the intercept is added.
+
+        Parameters
+        ----------
+        k : int, default 10
+            How many, of each output.
+        by : {"largest", "smallest", "absolute"}
+            Weights above 0, the largest first; below 0, the most negative first; or by
+            their absolute values.
+        output : int, optional
+            Of this output only; by default of each.
+        min_size, max_size : int, optional
+            Limits, both included, to the number of productions. A leaf alone, which is a
+            fragment where `leaf_weight` is above 0, has none.
+        max_states : int, default 1,000,000
+            How many partial fragments the search may look at.
+
+        Returns
+        -------
+        list of Fragment
+            Fewer than `k` of an output if it has not so many. Of fragments of equal
+            weight, which often are many, the smaller ones come first.
+
+        Raises
+        ------
+        ValueError
+            For a partial or elastic tree kernel.
+        RuntimeError
+            If `max_states` did not do. A search takes long where fragments with many
+            productions hardly count less than small ones (decay near 1) and weights of
+            opposite signs nearly cancel.
+
+        Notes
+        -----
+        The weight of a fragment t is ``decay ** t.size`` times the sum over support trees
+        of alpha_i and the number of times that it stands in them (for a normalised kernel
+        alpha_i is divided by the root of the tree's self-kernel). For `SubtreeKernel` the
+        fragments are whole subtrees.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> model = tk.DagModel(tk.SubsetTreeKernel(0.5))
+        >>> model.add(["(S (A a) (B b))", "(S (A c) (B b))"], [2.0, -1.0])
+        >>> for fragment in model.top_fragments(4):
+        ...     print(fragment)
+        +1        (A a)
+        +0.5      (B b)
+        +0.5      (S A B)
+        +0.5      (S (A a) B)
+        >>> model.top_fragments(1, by="smallest", min_size=2)
+        [<Fragment -0.25: (S (A c) B)>]
+        """
+        limits = {"k": k, "min_size": min_size, "max_states": max_states}
+        if max_size is not None:
+            limits["max_size"] = max_size
+        for name, value in limits.items():
+            if not 0 <= _integer(name, value) < 2**63:
+                msg = f"{name} must be at least 0 and below 2**63, got {value}"
+                raise ValueError(msg)
+        if output is not None:
+            outputs = [self._output(output)]
+        else:
+            outputs = list(range(self.n_outputs))
+        found = []
+        for number in outputs:
+            trees, weights, sizes = self._core.top_fragments(
+                int(k), by, number, int(min_size), limits.get("max_size"), max_states
+            )
+            whose = None if self.n_outputs == 1 else number
+            of = zip(trees, weights.tolist(), sizes, strict=True)
+            found += [Fragment(*fragment, whose) for fragment in of]
+        return found
+
+    def _output(self, output: int) -> int:
+        number = _integer("output", output)
+        if 0 <= number < self.n_outputs:
+            return number
+        msg = f"output must be from 0 to {self.n_outputs - 1}, got {output}"
+        raise ValueError(msg)
 
     @property
     def intercept(self) -> Any:
@@ -741,6 +899,13 @@ def _vectors(vectors: Any, n_trees: int) -> tuple[Any, ...] | None:
         return shape[1], values.ravel()
     parts = (np.asarray(part, np.int64) for part in (vectors.indptr, vectors.indices))
     return shape[1], *parts, _floats("X_vec.data", vectors.data)
+
+
+def _shown(output: object) -> str:
+    """Return a class or a pair of classes, without numpy's `np.str_` around it."""
+    if isinstance(output, tuple):
+        return "/".join(map(str, output))
+    return str(output)
 
 
 def _plural(n: int, one: str) -> str:

@@ -184,6 +184,8 @@ def _checked(weights: ArrayLike, n_nodes: int) -> NDArray[np.float64]:
     values = np.asarray(weights, dtype=np.float64)
     if values.shape != (n_nodes,):
         msg = f"weights must have shape ({n_nodes},), one per node, got {values.shape}"
+        if values.ndim == 2 and len(values) == n_nodes:
+            msg += "; choose a column, such as weights[:, 0]"
         raise ValueError(msg)
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):

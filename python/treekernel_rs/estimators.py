@@ -14,6 +14,7 @@ Needs scikit-learn: ``pip install 'treekernel_rs[sklearn]'``.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
 from numbers import Real
@@ -22,8 +23,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from treekernel_rs._core import Forest, as_forest
-from treekernel_rs.dag import DagModel, Perceptron, one_vs_one_dual_coef
+from treekernel_rs.dag import (
+    DagModel,
+    Fragment,
+    Perceptron,
+    _shown,
+    one_vs_one_dual_coef,
+)
 from treekernel_rs.distributed import DistributedTrees
+from treekernel_rs.drawing import _one_tree
 from treekernel_rs.kernels import SubsetTreeKernel, TreeKernel
 
 try:
@@ -356,7 +364,137 @@ class DistributedTreeEncoder(_TreeTransformer):
         return self.encoder_.n_components
 
 
-class TreeSVC(ClassifierMixin, _TreeEstimator):
+class _Explained(ClassifierMixin, _TreeEstimator):
+    """A classifier whose decision functions are the outputs of a `DagModel`.
+
+    With two classes that is one output for the second; else one for each class, or for
+    each pair of classes.
+    """
+
+    classes_: NDArray[Any]
+
+    def _model(self) -> DagModel:
+        raise NotImplementedError
+
+    def _outputs(self) -> list[Any]:
+        """Return the class, or pair of classes, that each output speaks for."""
+        if len(self.classes_) == 2:
+            return [self.classes_[1]]
+        return list(self.classes_)
+
+    def top_fragments(
+        self,
+        k: int = 10,
+        *,
+        by: Literal["largest", "smallest", "absolute"] = "largest",
+        label: Any = None,
+        min_size: int = 0,
+        max_size: int | None = None,
+        max_states: int = 1_000_000,
+    ) -> list[Fragment]:
+        """Find the fragments that count most in the decision functions.
+
+        Parameters
+        ----------
+        k : int, default 10
+            How many of each decision function.
+        by : {"largest", "smallest", "absolute"}
+            What speaks for a class (weights above 0), against it (below 0), or either.
+            With two classes there is one decision function, for ``classes_[1]``.
+        label : class, or pair of classes, optional
+            Of this decision function only.
+        min_size, max_size : int, optional
+            Limits, both included, to the number of productions.
+        max_states : int, default 1,000,000
+            How many partial fragments the search may look at.
+
+        Returns
+        -------
+        list of Fragment
+            Their `output` is the class; of a classifier by pairs of classes the pair,
+            where weights above 0 speak for the first and below 0 for the second.
+
+        Raises
+        ------
+        ValueError
+            For a partial or elastic tree kernel, an unknown label, or a perceptron that
+            votes.
+        RuntimeError
+            If `max_states` did not do; see `DagModel.top_fragments`.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (D d))", "(S (B b))"]
+        >>> svc = tk.TreeSVC(tk.SubsetTreeKernel(0.4), C=10).fit(X, ["x", "x", "y", "y"])
+        >>> for fragment in svc.top_fragments(2):
+        ...     print(fragment)
+        y  +0.4163   (S B)
+        y  +0.203    (B b)
+        >>> svc.top_fragments(1, by="smallest")
+        [<Fragment y -0.6131: (A a)>]
+        """
+        model, outputs = self._model(), self._outputs()
+        found = model.top_fragments(
+            k,
+            by=by,
+            output=None if label is None else _place(outputs, label),
+            min_size=min_size,
+            max_size=max_size,
+            max_states=max_states,
+        )
+        return [replace(f, output=outputs[f.output or 0]) for f in found]
+
+    def contributions(
+        self, tree: Tree | str | object, label: Any = None
+    ) -> NDArray[np.float64]:
+        """Compute how much each node of a tree adds to a decision function.
+
+        Parameters
+        ----------
+        tree : Tree, str or object as in Forest.from_trees
+            The tree.
+        label : class, or pair of classes, optional
+            What speaks for this class; of a classifier by pairs, also what speaks for the
+            first of a pair against the second. By default the class that is predicted
+            for the tree, and with two classes ``classes_[1]``, as in `decision_function`.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_nodes,)
+            By node, in preorder: the sum over all fragments rooted there. Together they
+            are the decision function without its constant; for a class of a classifier by
+            pairs, the sum over its pairs.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (D d))", "(S (B b))"]
+        >>> svc = tk.TreeSVC(tk.SubsetTreeKernel(0.4), C=10).fit(X, ["x", "x", "y", "y"])
+        >>> svc.contributions(X[0]).round(2)
+        array([-0.8 , -0.61,  0.  ,  0.2 ,  0.  ])
+        >>> tk.draw(X[0], svc.contributions(X[0]))
+        <Drawing: 200 x 186 pixels>
+        """
+        model, outputs = self._model(), self._outputs()
+        one = _one_tree(tree)
+        shares = model.contributions(one)
+        if len(outputs) == 1:
+            if label is None:
+                label = outputs[0]
+            # For the one class is against the other.
+            return shares if _place(self.classes_, label) == 1 else -shares
+        if label is None:
+            label = self.predict(Forest.from_trees([one]))[0]
+        if isinstance(label, tuple) or not isinstance(outputs[0], tuple):
+            return np.ascontiguousarray(shares[:, _place(outputs, label)])
+        which = self.classes_[_place(self.classes_, label)]
+        signs = [(a == which) * 1.0 - (b == which) for a, b in outputs]
+        per_class: NDArray[np.float64] = shares @ np.array(signs)
+        return per_class
+
+
+class TreeSVC(_Explained):
     """A support vector classifier over trees that predicts without kernel rows.
 
     Training is scikit-learn's `SVC` on the Gram matrix. Its decision functions are
@@ -531,6 +669,15 @@ class TreeSVC(ClassifierMixin, _TreeEstimator):
             return _labels(votes, self.classes_)
         return _labels(scores, self.classes_)
 
+    def _model(self) -> DagModel:
+        check_is_fitted(self)
+        return self.model_
+
+    def _outputs(self) -> list[Any]:
+        if self._pairs:
+            return list(combinations(self.classes_, 2))
+        return super()._outputs()
+
     def _scores(self, X: TreesX) -> NDArray[np.float64]:
         check_is_fitted(self)
         scores = self.model_.score(_trees(X), n_jobs=self.n_jobs)
@@ -585,7 +732,7 @@ class TreeSVC(ClassifierMixin, _TreeEstimator):
         return dual, svc.intercept_
 
 
-class TreePerceptron(ClassifierMixin, _TreeEstimator):
+class TreePerceptron(_Explained):
     """A kernel perceptron over trees, trained tree by tree.
 
     With more than two classes it is one perceptron per class against the rest, all in
@@ -744,6 +891,13 @@ class TreePerceptron(ClassifierMixin, _TreeEstimator):
         """
         return _labels(self.decision_function(X), self.classes_)
 
+    def _model(self) -> DagModel:
+        check_is_fitted(self)
+        if self.perceptron_.vote == "vote":
+            msg = "vote must be 'average' or 'last': votes are no sum over fragments"
+            raise ValueError(msg)
+        return self.perceptron_.model
+
     @property
     def n_mistakes_(self) -> int:
         """Mistakes so far, summed over the classes' perceptrons."""
@@ -763,6 +917,19 @@ class TreePerceptron(ClassifierMixin, _TreeEstimator):
         else:
             signs = np.where(codes[:, None] == np.arange(n), 1.0, -1.0)
         self.perceptron_.learn(forest, signs)
+
+
+def _place(names: Iterable[Any], name: Any) -> int:
+    """Return where a class, or a pair of them, stands."""
+    known = list(names)
+    for place, other in enumerate(known):
+        if type(name) is tuple or type(other) is tuple:
+            if type(name) is type(other) and tuple(name) == tuple(other):
+                return place
+        elif name == other:
+            return place
+    msg = f"label must be one of {', '.join(map(_shown, known))}, got {name!r}"
+    raise ValueError(msg)
 
 
 def _checked_kernel(kernel: object) -> TreeKernel:

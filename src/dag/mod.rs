@@ -39,6 +39,7 @@
 //! whatever the model. A score: by what its tree and the model have in common.
 
 mod elastic;
+mod fragments;
 mod frozen;
 mod lens;
 pub mod naive;
@@ -57,6 +58,7 @@ use crate::gram::{self, Watch};
 use crate::kernel::Scaled;
 use crate::team::{Pause, Team};
 use crate::{Error, Forest, Kernel, Label, NodeId, Nodes, Result};
+pub use fragments::{Fragments, Query, Rank};
 use frozen::{Frozen, Scene};
 use lens::{Key, Lens, Wanted};
 pub use perceptron::{Perceptron, Stored, Vote};

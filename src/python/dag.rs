@@ -10,11 +10,13 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::forest::Forest;
 use super::kernel::Kernel;
 use super::objects::{forest_of, integers, split_names, tree_of};
 use super::{Progress, interruptible};
 use crate::dag::{
-    Arrays, Features, Model, Options, Perceptron, PolynomialKernel, Stored, Vote,
+    Arrays, Features, Model, Options, Perceptron, PolynomialKernel, Query, Rank,
+    Stored, Vote,
 };
 
 /// A model behind a lock: scoring may go on in several threads at once, and what changes
@@ -117,6 +119,27 @@ impl Dag {
             model.contributions(&tree)
         })?;
         Ok(shares.into_pyarray(py))
+    }
+
+    /// The fragments that count most: as trees, with weights and sizes.
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (k, by, output, min_size, max_size, max_states))]
+    fn top_fragments<'py>(
+        &self,
+        py: Python<'py>,
+        k: usize,
+        by: &str,
+        output: usize,
+        min_size: u64,
+        max_size: Option<u64>,
+        max_states: usize,
+    ) -> PyResult<(Forest, Bound<'py, PyArray1<f64>>, Vec<u64>)> {
+        let (rank, max_size) = (rank_of(by)?, max_size.unwrap_or(u64::MAX));
+        let query = Query { k, rank, output, min_size, max_size, max_states };
+        let found = read(py, &self.0, &Progress::none(), |model, watch| {
+            model.top_fragments(&query, watch)
+        })?;
+        Ok((Forest(found.forest), found.weights.into_pyarray(py), found.sizes))
     }
 
     #[getter]
@@ -322,6 +345,17 @@ fn vote_of(vote: &str) -> PyResult<Vote> {
         "vote" => Ok(Vote::Vote),
         got => Err(PyValueError::new_err(format!(
             "vote must be 'last', 'average' or 'vote', got {got:?}"
+        ))),
+    }
+}
+
+fn rank_of(by: &str) -> PyResult<Rank> {
+    match by {
+        "largest" => Ok(Rank::Largest),
+        "smallest" => Ok(Rank::Smallest),
+        "absolute" => Ok(Rank::Absolute),
+        got => Err(PyValueError::new_err(format!(
+            "by must be 'largest', 'smallest' or 'absolute', got {got:?}"
         ))),
     }
 }

@@ -3,7 +3,7 @@
 use crate::Error;
 use pyo3::create_exception;
 use pyo3::exceptions::{
-    PyKeyboardInterrupt, PyMemoryError, PyOverflowError, PyValueError,
+    PyKeyboardInterrupt, PyMemoryError, PyOverflowError, PyRuntimeError, PyValueError,
 };
 use pyo3::prelude::*;
 
@@ -117,6 +117,7 @@ impl From<Error> for PyErr {
             | Error::ScoreOverflow { .. }
             | Error::SelfOverflow { .. } => PyOverflowError::new_err(error.to_string()),
             Error::Capacity { .. } => PyMemoryError::new_err(error.to_string()),
+            Error::Search { .. } => PyRuntimeError::new_err(error.to_string()),
             Error::Interrupted => PyKeyboardInterrupt::new_err(()),
         }
     }
