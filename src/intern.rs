@@ -93,7 +93,7 @@ impl IdTable {
 }
 
 /// Ids for triples of numbers.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Keys {
     table: IdTable,
     pub(crate) keys: Vec<[u32; 3]>,
@@ -121,6 +121,11 @@ impl Keys {
         self.table.insert(Self::hash(key), id);
         self.keys.push(key);
         Ok(id)
+    }
+
+    /// Bytes held.
+    pub(crate) fn nbytes(&self) -> usize {
+        self.table.nbytes() + self.keys.capacity() * size_of::<[u32; 3]>()
     }
 }
 

@@ -7,49 +7,15 @@
 //! the model learns the forest's trees.
 
 use super::tree::NONE;
-use crate::intern::{IdTable, hash_ids, new_id};
+use crate::intern::{Keys, new_id};
 use crate::{NodeId, Nodes, Result};
 
 /// What an edge asks for: (production, position, production of the child) or (label, 0,
 /// label of the child).
 pub(super) type Key = [u32; 3];
 
-/// Keys by number.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Keys {
-    table: IdTable,
-    keys: Vec<Key>,
-}
-
-impl Keys {
-    fn hash([a, b, c]: Key) -> u32 {
-        hash_ids(u64::from(a), [b, c].into_iter())
-    }
-
-    pub(super) fn find(&self, key: Key) -> Option<u32> {
-        self.table.find(Self::hash(key), |id| self.keys[id as usize] == key)
-    }
-
-    pub(super) fn key(&self, number: u32) -> Key {
-        self.keys[number as usize]
-    }
-
-    /// The number of a key, a new one if need be.
-    pub(super) fn intern(&mut self, key: Key) -> Result<u32> {
-        let hash = Self::hash(key);
-        if let Some(id) = self.table.find(hash, |id| self.keys[id as usize] == key) {
-            return Ok(id);
-        }
-        let id = new_id(self.keys.len(), "child lists of a model")?;
-        self.keys.push(key);
-        self.table.insert(hash, id);
-        Ok(id)
-    }
-
-    pub(super) fn nbytes(&self) -> usize {
-        self.table.nbytes() + self.keys.capacity() * size_of::<Key>()
-    }
-}
+/// What there may be too many of.
+pub(super) const LISTS: &str = "child lists of a model";
 
 /// An edge of the forest's store.
 #[derive(Debug, Clone, Copy)]
@@ -166,7 +132,7 @@ impl Lens {
             for (position, &child) in store.children(node).iter().enumerate() {
                 if let Some(key) = Self::key(self.wanted, store, node, position, child)
                 {
-                    let key = self.keys.intern(key)?;
+                    let key = self.keys.insert(key, LISTS)?;
                     self.edges.push(Edge { key, child });
                 }
             }

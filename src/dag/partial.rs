@@ -25,9 +25,10 @@
 //! model and by pairs of matches of one node, at most a constant times the grids of both
 //! child lists; memory 12 bytes per edge of the model.
 
-use super::lens::{Key, Keys, Lens, Wanted};
+use super::lens::{Key, LISTS, Lens, Wanted};
 use super::tree::{NONE, Reader};
 use super::weights::{LEAF, Sink, Slot, View};
+use crate::intern::Keys;
 use crate::kernel::partial::{Chains, Table, Weights};
 use crate::team::Pause;
 use crate::{NodeId, Nodes, Result};
@@ -145,7 +146,7 @@ impl Index {
                 continue;
             };
             // Lists of those that are in none exist, too: a key is one question only.
-            let list = self.keys.intern(key)? as usize;
+            let list = self.keys.insert(key, LISTS)? as usize;
             if self.lists.len() <= list {
                 self.lists.push(Vec::new());
             }

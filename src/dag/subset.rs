@@ -26,9 +26,10 @@
 
 use std::collections::HashMap;
 
-use super::lens::{Key, Keys, Lens, Wanted};
+use super::lens::{Key, LISTS, Lens, Wanted};
 use super::tree::{NONE, Reader};
 use super::weights::{Sink, Slot, View};
+use crate::intern::Keys;
 use crate::team::Pause;
 use crate::{NodeId, Nodes, Result};
 
@@ -91,7 +92,7 @@ impl Index {
 
     /// What a list is of: production, position, production of the child.
     pub(super) fn key(&self, list: u32) -> Key {
-        self.keys.key(list)
+        self.keys.keys[list as usize]
     }
 
     /// How many subtrees a production has.
@@ -118,7 +119,7 @@ impl Index {
         for (position, &child) in nodes.children(node).iter().enumerate() {
             let wanted = Wanted::Productions;
             if let Some(key) = Lens::key(wanted, nodes, node, position, child) {
-                let list = self.keys.intern(key)? as usize;
+                let list = self.keys.insert(key, LISTS)? as usize;
                 if self.lists.len() <= list {
                     self.lists.push(Vec::new());
                 }

@@ -44,9 +44,9 @@
 //! | what the walks need in registers | 4.7 |
 //! | less memory touched per call (a page fault costs 2 µs) | 4.4 |
 //! | each list looked up once, subtrees numbered once | 4.2 |
-//! | stored past the caches ([`mirror`](super::mirror)) | 3.7 |
+//! | stored past the caches ([`mirror`](super::mirror)); 4.6 before it on that day | 4.15 |
 //!
-//! By samples of the last: storing 0.9, walks 0.8, counts 0.6, the index 0.6, page faults
+//! By samples of the last: storing 1.0, walks 0.8, counts 0.6, the index 0.6, page faults
 //! 0.3. Sorting the trees by structure, so that neighbours are alike and stretches of
 //! lists become vector loops, was not built: it could save a part of the 0.8, and undoing
 //! the permutation would scatter the mirrored half over the memory's pages, which costs
