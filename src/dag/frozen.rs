@@ -23,7 +23,8 @@
 //!   ```
 //!
 //! Both are made when a model is asked for its first score, in time by its edges, and
-//! dropped when it changes. 500 questions, one output / 15: 13.6 / 20.6 ms without.
+//! dropped when it changes. 500 questions by a model of 4,048, one output / 15: 4.8 / 7.0 ms,
+//! without the tables 13.6 / 20.6.
 
 use std::collections::HashMap;
 

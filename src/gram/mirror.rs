@@ -10,7 +10,7 @@
 //! (238 MB): strips 128 wide out of a copy of the rows, ordinary stores 1.3; streamed 1.2;
 //! out of the result's own rows, without a copy, 1.0; rows whose lines start alike taken
 //! together, so that a line's eight rows stay in registers, 64 rows at a time, strips 256
-//! wide 0.9. A line per row as soon as it is full (eight rows at a time, still in the
+//! wide 1.0. A line per row as soon as it is full (eight rows at a time, still in the
 //! second-level cache): 2.4, for each line is on a page of its own. On two threads, which
 //! share the memory's bandwidth, a matrix of all questions gains a sixth.
 
