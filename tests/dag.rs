@@ -258,7 +258,9 @@ fn models_with_long_lists_score_as_the_definition_says() {
                     .collect();
                 model.add(&support, &more, &mut on).unwrap();
                 alphas.iter_mut().zip(&more).for_each(|(alpha, more)| *alpha += more);
+                let before = model.nbytes();
                 let scores = model.score(&scored, Some(2), &mut on).unwrap().0;
+                assert!(model.nbytes() > before, "no tables were made");
                 for (x, row) in rows.outer_iter().enumerate() {
                     for output in 0..n_outputs {
                         let own: Vec<f64> = alphas

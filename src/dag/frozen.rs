@@ -177,6 +177,19 @@ impl Frozen {
         frozen
     }
 
+    /// Bytes held.
+    pub(super) fn nbytes(&self) -> usize {
+        let of = |numbers: &Vec<f64>| numbers.capacity() * size_of::<f64>();
+        let patterns = self.patterns.iter().map(|p| of(&p.values) + of(&p.sum));
+        let roots = self.roots.iter().map(|root| {
+            of(&root.sum)
+                + of(&root.weights)
+                + root.patterns.values().map(of).sum::<usize>()
+        });
+        let lists = (self.pattern_of.capacity() + self.root_of.capacity()) * 4;
+        patterns.sum::<usize>() + roots.sum::<usize>() + lists
+    }
+
     /// Adds the scores of the tree that was read last; false, and nothing added, if it is
     /// too large.
     pub(super) fn score(

@@ -255,7 +255,7 @@ impl Model {
         self.n_tree_nodes
     }
 
-    /// Bytes held.
+    /// Bytes held, once scores were asked for with the tables that they are made by.
     pub fn nbytes(&self) -> usize {
         let lists = match &self.index {
             Index::Subtree(_) => 0,
@@ -264,7 +264,8 @@ impl Model {
             Index::Elastic(index) => index.nbytes(),
         };
         let slots = self.slots.capacity() * size_of::<Slot>();
-        self.nodes.nbytes() + slots + lists + self.weights.nbytes()
+        let frozen = self.frozen.get().map_or(0, |frozen| frozen.nbytes());
+        self.nodes.nbytes() + slots + lists + self.weights.nbytes() + frozen
     }
 
     /// Adds trees with weights, `n_outputs` for each; of trees all of whose weights are
