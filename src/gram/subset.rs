@@ -763,7 +763,7 @@ impl<'a> Builder<'a> {
                     let (child, column) =
                         (self.column[child as usize], self.column[member as usize]);
                     let list = &mut list_of[child.group as usize];
-                    // (Of an earlier position: below `first`.)
+                    // (Of another position or production: below `first`.)
                     if *list == NONE || (*list as usize) < first {
                         *list = new_id(self.list_keys.len(), LISTS)?;
                         self.list_keys.push([group, position as u32, child.group]);
