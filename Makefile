@@ -6,7 +6,15 @@ BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find src -name '*.rs')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-rust test-python lint format bench wheel check clean
+.PHONY: help install demo test test-rust test-python lint format bench fuzz faults asan \
+	overflow wheel site papers check clean
+
+MINUTES ?= 10
+SECONDS ?= 30
+RECORD ?= RUNS.md
+RUST_TESTS ?= --tests
+PYTHON_TESTS ?= tests/python
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
@@ -27,26 +35,62 @@ test-python: install ## Run the Python tests, doctests and the README
 
 lint: $(VENV)/.built ## Check style, types, stubs and module borders
 	cargo fmt --check
+	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --features python -- -D warnings
 	@if grep -rnE '\b(pyo3|numpy)\b' src --include='*.rs' \
 		| grep -vE '^src/python/|^src/[a-z_/]*\.rs:[0-9]+://[/!]'; then \
 		echo 'only src/python/ may name pyo3 or numpy'; exit 1; fi
-	$(BIN)/ruff check python tests/python examples
-	$(BIN)/ruff format --check python tests/python examples
+	$(BIN)/ruff check python tests/python examples fuzz
+	$(BIN)/ruff format --check python tests/python examples fuzz
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest treekernel_rs._core
 
 format: $(VENV)/.built ## Let the formatters have their way
 	cargo fmt
-	$(BIN)/ruff check --fix python tests/python examples
-	$(BIN)/ruff format python tests/python examples
+	cargo fmt --manifest-path fuzz/Cargo.toml
+	$(BIN)/ruff check --fix python tests/python examples fuzz
+	$(BIN)/ruff format python tests/python examples fuzz
 
 bench: ## Measure the core (criterion; results are kept in benches/RESULTS.md)
 	cargo bench --locked
 
+fuzz: install $(VENV)/.atheris ## Fuzz all targets, MINUTES=10 in all; adds a line to fuzz/RUNS.md
+	cd fuzz && RECORD=$(RECORD) ./run $(MINUTES)
+
+faults: install ## Take away memory, fork, interrupt, share among threads: SECONDS=30 each
+	cd tests/python && status=0; for suite in memory forks signals threads; do \
+		../../$(BIN)/python -m faults.$$suite $(SECONDS) || status=1; \
+	done; exit $$status
+
+# Tests leak some of what they make on purpose, and those left out measure time.
+asan: ## Run Rust tests under AddressSanitizer: all, or RUST_TESTS='--test golden ...'
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_leaks=0 \
+		cargo test --locked --target $(HOST) --target-dir target/asan $(RUST_TESTS) -- \
+		--skip worst_case --skip quadratic --skip million --skip ten_megabytes
+
+# The Rust tests have these checks on always; here the bindings have them too.
+overflow: install ## Run Python tests on a fast build with overflow checks: PYTHON_TESTS=...
+	CARGO_PROFILE_QUICK_OVERFLOW_CHECKS=true CARGO_PROFILE_QUICK_DEBUG_ASSERTIONS=true \
+		$(BIN)/maturin build --profile quick --locked --target-dir target/overflow \
+		--out target/overflow/wheel
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target target/overflow/site \
+		target/overflow/wheel/*.whl
+	PYTHONPATH=target/overflow/site $(BIN)/python -c 'import treekernel_rs; \
+		assert "target/overflow" in treekernel_rs.__file__, treekernel_rs.__file__'
+	PYTHONPATH=target/overflow/site $(BIN)/python -m pytest -q $(PYTHON_TESTS)
+
 wheel: $(VENV)/.tools ## Build a wheel into dist/
 	$(BIN)/maturin build --release --locked --out dist
+
+site: install ## Build the documentation into docs/_build; any warning is an error
+	$(BIN)/python -m pip install --quiet --group docs
+	$(BIN)/python -m sphinx -b html -q -E -W --keep-going docs docs/_build
+
+papers: install ## Compute the papers' tables and figures again (docs/PAPERS.md); takes long
+	$(BIN)/python examples/dtk_tables.py --seeds 3 --plot docs/_build/papers
+	$(BIN)/python examples/srl_boundaries.py
+	$(BIN)/python examples/entailment_pairs.py
 
 check: lint test ## What must pass before a commit: lint and all tests
 
@@ -60,6 +104,12 @@ $(VENV)/.tools: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --group dev
+	touch $@
+
+# Coverage of Python for the fuzzer. It has no wheel for every Python: without it, inputs
+# are changed blindly.
+$(VENV)/.atheris: $(VENV)/.tools
+	$(BIN)/python -m pip install --quiet --only-binary :all: atheris || true
 	touch $@
 
 $(VENV)/.built: $(VENV)/.tools $(RUST)

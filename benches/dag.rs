@@ -29,13 +29,13 @@ use published::EachOnce;
 use std::hint::black_box;
 use std::time::Instant;
 use treekernel_rs::dag::{Features, Options, Perceptron, PolynomialKernel, Vote};
+use treekernel_rs::kernel::{ElasticTree, PartialTree, SubsetTree, Subtree};
 use treekernel_rs::{Forest, Kernel, gram};
 
-const ST: Kernel = Kernel::Subtree { decay: 0.4, leaf_weight: 0.0 };
-const SST: Kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
-const PT: Kernel =
-    Kernel::PartialTree { decay: 0.4, mu: 0.4, leaf_factor: 1.0, max_children: None };
-const ET: Kernel = Kernel::ElasticTree { decay: 0.4 };
+const ST: Subtree = Subtree::new(0.4);
+const SST: SubsetTree = SubsetTree::new(0.4);
+const PT: PartialTree = PartialTree::new(0.4, 0.4);
+const ET: ElasticTree = ElasticTree::new(0.4);
 
 type Result = treekernel_rs::Result<()>;
 
@@ -93,28 +93,28 @@ fn read(texts: &[String]) -> Forest {
 }
 
 fn options(normalize: bool) -> Options {
-    Options { normalize, n_outputs: 1 }
+    Options::default().with_normalize(normalize)
 }
 
-fn perceptron(kernel: Kernel, normalize: bool, vote: Vote) -> Perceptron {
+fn perceptron(kernel: &dyn Kernel, normalize: bool, vote: Vote) -> Perceptron {
     Perceptron::new(kernel, options(normalize), vote, None, 1.0).expect("in range")
 }
 
 /// The published algorithm's kernel of two trees of a forest.
 fn classic<'a>(
-    kernel: &Kernel,
+    kernel: &dyn Kernel,
     forest: &'a Forest,
 ) -> Box<dyn FnMut(usize, usize) -> f64 + 'a> {
-    match kernel {
-        Kernel::Subtree { .. } => {
+    match kernel.name() {
+        "Subtree" => {
             let mut ftk = Ftk::new(forest, (Fragments::Subtrees, 0.4));
             Box::new(move |i, j| ftk.pair(i, j))
         }
-        Kernel::SubsetTree { .. } => {
+        "SubsetTree" => {
             let mut ftk = Ftk::new(forest, (Fragments::SubsetTrees, 0.4));
             Box::new(move |i, j| ftk.pair(i, j))
         }
-        Kernel::PartialTree { .. } => {
+        "PartialTree" => {
             let mut classic = PtClassic::new(forest, PtParams::plain(0.4, 0.4));
             Box::new(move |i, j| classic.pair(i, j))
         }
@@ -126,7 +126,7 @@ fn classic<'a>(
 }
 
 /// Scores and updates at some sizes of the model.
-fn growth(stream: &Stream, title: &str, kernel: Kernel, sizes: &[usize]) {
+fn growth(stream: &Stream, title: &str, kernel: &dyn Kernel, sizes: &[usize]) {
     const AHEAD: usize = 4_000;
     let forest = read(&stream.texts);
     let n = forest.len() - AHEAD;
@@ -158,17 +158,14 @@ fn growth(stream: &Stream, title: &str, kernel: Kernel, sizes: &[usize]) {
 fn row(
     stream: &Stream,
     title: &str,
-    kernel: Kernel,
+    kernel: &dyn Kernel,
     (own, supports): (&Perceptron, &[(usize, f64)]),
     forest: &Forest,
     next: usize,
 ) {
     let model = own.last();
     let ahead = |n: usize| (next..next + n).collect::<Vec<_>>();
-    let step = match kernel {
-        Kernel::ElasticTree { .. } => 200,
-        _ => 4_000,
-    };
+    let step = if kernel.name() == "ElasticTree" { 200 } else { 4_000 };
     let batch = read(&forest.select(ahead(step)).to_brackets());
     let mut scores = vec![0.0; step];
     let score = best(step, || {
@@ -192,12 +189,12 @@ fn row(
         assert!((total - scores[few - 1]).abs() < 1e-6 * total.abs().max(1.0));
         took
     };
-    let sum = sum_of(&mut *classic(&kernel, &small));
-    let pairs = gram::Pairs::new(&kernel, &small).expect("legal");
+    let sum = sum_of(&mut *classic(kernel, &small));
+    let pairs = gram::Pairs::new(kernel, &small).expect("legal");
     let mut of = pairs.worker();
     let pairs = sum_of(&mut |i, j| of(i, j).expect("small values"));
     let mut once = String::from("-");
-    if let Kernel::SubsetTree { .. } = kernel {
+    if kernel.name() == "SubsetTree" {
         let which: Vec<usize> =
             supports.iter().map(|s| s.0).chain(ahead(1_000)).collect();
         let mid = read(&forest.select(which).to_brackets());
@@ -243,13 +240,13 @@ fn passes(stream: &Stream) {
     );
     println!("|---|---|---|---|---|---|---|---|");
     for (title, kernel, normalize, vote) in [
-        ("ST", ST, false, Vote::Last),
-        ("SST", SST, false, Vote::Last),
-        ("SST, average", SST, false, Vote::Average),
-        ("SST, vote", SST, false, Vote::Vote),
-        ("SST normalised", SST, true, Vote::Last),
-        ("PT", PT, false, Vote::Last),
-        ("PT normalised", PT, true, Vote::Last),
+        ("ST", &ST as &dyn Kernel, false, Vote::Last),
+        ("SST", &SST, false, Vote::Last),
+        ("SST, average", &SST, false, Vote::Average),
+        ("SST, vote", &SST, false, Vote::Vote),
+        ("SST normalised", &SST, true, Vote::Last),
+        ("PT", &PT, false, Vote::Last),
+        ("PT normalised", &PT, true, Vote::Last),
     ] {
         let (mut least, mut parsing) = (f64::INFINITY, 0.0);
         let mut figures = String::new();
@@ -304,7 +301,7 @@ fn paper(stream: &Stream, is_full: bool) {
         stream.name
     );
     println!("|---|---|---|---|---|---|---|---|---|");
-    let poly = PolynomialKernel { degree: 3, coef0: 1.0, gamma: 1.0 };
+    let poly = PolynomialKernel::new(3, 1.0, 1.0);
     for n in [25_000, 50_000, 100_000, 200_000, 489_974] {
         if n > stream.texts.len() {
             break;
@@ -322,7 +319,7 @@ fn paper(stream: &Stream, is_full: bool) {
         for (vectors, mix) in [(None, 1.0), (Some(poly), 0.9)] {
             let given = vectors.map(|_| features);
             let mut own =
-                Perceptron::new(SST, options(false), Vote::Vote, vectors, mix)
+                Perceptron::new(&SST, options(false), Vote::Vote, vectors, mix)
                     .expect("legal");
             let took = seconds(|| {
                 own.learn(&forest, labels, given, &mut on).expect("finite");
@@ -384,10 +381,10 @@ fn main() {
         );
         println!("|---|---|---|---|---|---|---|---|");
         for stream in &streams {
-            growth(stream, "SST", SST, &[1_000, 3_000, 10_000, 30_000, 60_000]);
-            growth(stream, "ST", ST, &[10_000]);
-            growth(stream, "PT", PT, &[1_000, 10_000, 30_000]);
-            growth(stream, "ET", ET, &[1_000, 10_000]);
+            growth(stream, "SST", &SST, &[1_000, 3_000, 10_000, 30_000, 60_000]);
+            growth(stream, "ST", &ST, &[10_000]);
+            growth(stream, "PT", &PT, &[1_000, 10_000, 30_000]);
+            growth(stream, "ET", &ET, &[1_000, 10_000]);
         }
     }
     if is_wanted("pass") {

@@ -14,7 +14,7 @@ use std::time::Instant;
 use treekernel_rs::dtk::{
     Composition, DistributedTrees, Options, Real, Settings, naive,
 };
-use treekernel_rs::{Forest, Kernel, gram};
+use treekernel_rs::{Forest, gram, kernel::SubsetTree};
 
 const COMPOSITIONS: [Composition; 5] = [
     Composition::Quaternion,
@@ -23,10 +23,11 @@ const COMPOSITIONS: [Composition; 5] = [
     Composition::Convolution,
     Composition::Gamma,
 ];
-const KERNEL: Kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
+const KERNEL: SubsetTree = SubsetTree::new(0.4);
 
 fn encoder(composition: Composition, d: usize) -> DistributedTrees {
-    let settings = Settings { composition, ..Settings::new(KERNEL, d) };
+    let mut settings = Settings::new(KERNEL, d);
+    settings.composition = composition;
     DistributedTrees::new(settings).expect("legal settings")
 }
 
@@ -73,7 +74,7 @@ fn compositions<T: Real>(kind: &str) {
                 let texts: Vec<String> = (0..n_trees).map(text).collect();
                 let items = texts.iter().map(String::as_str);
                 let forest = Forest::from_bracket_items(items).expect("trees");
-                let options = Options { n_jobs: Some(1), ..Options::default() };
+                let options = Options::default().with_n_jobs(Some(1));
                 let mut done = 0;
                 let seconds = best(9, || {
                     let out = black_box(&mut out);
@@ -86,10 +87,12 @@ fn compositions<T: Real>(kind: &str) {
             let (fold, chain) = (measure(&wide), measure(&chain));
             let mut out = vec![T::default(); d];
             let [mut a, mut b] = [0, 1].map(|_| vec![T::default(); d]);
-            trees.label_vector("a", &mut a).expect("d long");
-            trees.label_vector("b", &mut b).expect("d long");
+            trees.label_vector("a", &mut a, &mut || Ok(())).expect("d long");
+            trees.label_vector("b", &mut b, &mut || Ok(())).expect("d long");
             let single = best(50, || {
-                trees.compose(black_box(&a), &b, &mut out).expect("d long");
+                trees
+                    .compose(black_box(&a), &b, &mut out, &mut || Ok(()))
+                    .expect("d long");
             });
             println!(
                 "{kind} d={d} {composition:?}: {:.2} us in a fold, {:.2} us in a chain \
@@ -106,7 +109,9 @@ fn labels() {
     for composition in COMPOSITIONS {
         let trees = encoder(composition, 8192);
         let mut out = vec![0.0f32; 8192];
-        let seconds = best(100, || trees.label_vector("NP", &mut out).expect("d long"));
+        let seconds = best(100, || {
+            trees.label_vector("NP", &mut out, &mut || Ok(())).expect("d long");
+        });
         println!("label d=8192 {composition:?}: {:.1} us", seconds * 1e6);
     }
 }
@@ -134,7 +139,7 @@ fn trees() {
             let d = 8192;
             let trees = encoder(composition, d);
             let mut out = vec![0.0f32; n * d];
-            let options = Options { n_jobs: Some(1), ..Options::default() };
+            let options = Options::default().with_n_jobs(Some(1));
             let mut n_compositions = 0;
             let runs = if composition == Composition::Convolution { 2 } else { 4 };
             let seconds = best(runs, || {
@@ -191,7 +196,7 @@ fn pairs() {
         let some = forest.select(some);
         let n = some.len();
         let mut out = vec![0.0f32; n * d];
-        let options = Options { n_jobs: Some(1), ..Options::default() };
+        let options = Options::default().with_n_jobs(Some(1));
         trees.encode(&some, options, &mut out, &mut |_, _| Ok(())).expect("finite");
         let rows: Vec<&[f32]> = out.chunks(d).collect();
         let dots = best(3, || {
@@ -212,11 +217,14 @@ fn pairs() {
         let singles: Vec<Forest> = (0..n).map(|t| some.select([t])).collect();
         let exact = best(3, || {
             for (a, b) in singles.iter().zip(singles.iter().skip(1)) {
-                black_box(gram::pair(&KERNEL, a, b, false).expect("finite"));
+                black_box(
+                    gram::pair(&KERNEL, a, b, false, &mut |_, _| Ok(()))
+                        .expect("finite"),
+                );
             }
         });
         let mut matrix = vec![0.0f64; n * n];
-        let gram_options = gram::Options { normalize: false, n_jobs: Some(1) };
+        let gram_options = gram::Options::default().with_n_jobs(Some(1));
         let whole = best(3, || {
             let watch = &mut |_, _| Ok(());
             gram::fill(&KERNEL, &some, None, gram_options, &mut matrix, watch)

@@ -1,8 +1,8 @@
 //! Kernels: single pairs, one against many, whole matrices; each as a multiple of the
 //! published algorithm, measured in the same run.
 //!
-//! `cargo bench --bench gram` (some minutes; `-- QC` for one data set, `-- worst`,
-//! `-- steps`, `-- growth`). λ = μ = 0.4. All figures are the minimum of several runs,
+//! `cargo bench --bench gram` (some minutes; `-- QC` for one data set, `-- code` for 8,000
+//! Java functions, `-- worst`, `-- steps`, `-- growth`). λ = μ = 0.4. All figures are the minimum of several runs,
 //! nanoseconds for one pair of trees; for a symmetric matrix of n trees there are
 //! n (n + 1) / 2.
 //!
@@ -27,6 +27,7 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::time::Instant;
 use treekernel_rs::gram::{self, Options};
+use treekernel_rs::kernel::{ElasticTree, PartialTree, SubsetTree, Subtree};
 use treekernel_rs::{Forest, Kernel};
 use worst::Leaves;
 
@@ -36,11 +37,12 @@ const SETS: [(&str, &str, usize); 4] = [
     ("WSJs", "wsj/wsj_clean.txt.gz", 2),
     ("GRCT", "qc/dep_train.tsv.gz", 2),
 ];
-const ST: Kernel = Kernel::Subtree { decay: 0.4, leaf_weight: 0.0 };
-const SST: Kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
-const PT: Kernel =
-    Kernel::PartialTree { decay: 0.4, mu: 0.4, leaf_factor: 1.0, max_children: None };
-const ET: Kernel = Kernel::ElasticTree { decay: 0.4 };
+const ST: Subtree = Subtree::new(0.4);
+const SST: SubsetTree = SubsetTree::new(0.4);
+const PT: PartialTree = PartialTree::new(0.4, 0.4);
+const ET: ElasticTree = ElasticTree::new(0.4);
+const ALL: [(&str, &dyn Kernel); 4] =
+    [("ST", &ST), ("SST", &SST), ("PT", &PT), ("ET", &ET)];
 
 /// Seconds of the best of some runs; fewer of them where one takes long.
 fn best(mut run: impl FnMut()) -> f64 {
@@ -86,22 +88,22 @@ fn sample(trees: &[String], n: usize) -> Forest {
 }
 
 fn options(n_jobs: usize) -> Options {
-    Options { normalize: false, n_jobs: Some(n_jobs) }
+    Options::default().with_n_jobs(Some(n_jobs))
 }
 
 /// The published algorithm's nanoseconds per pair.
-fn published(kernel: &Kernel, forest: &Forest) -> f64 {
+fn published(kernel: &dyn Kernel, forest: &Forest) -> f64 {
     let n = forest.len();
-    match kernel {
-        Kernel::Subtree { .. } => {
+    match kernel.name() {
+        "Subtree" => {
             let mut ftk = Ftk::new(forest, (Fragments::Subtrees, 0.4));
             per_pair(n, |i, j| ftk.pair(i, j))
         }
-        Kernel::SubsetTree { .. } => {
+        "SubsetTree" => {
             let mut ftk = Ftk::new(forest, (Fragments::SubsetTrees, 0.4));
             per_pair(n, |i, j| ftk.pair(i, j))
         }
-        Kernel::PartialTree { .. } => {
+        "PartialTree" => {
             let mut classic = PtClassic::new(forest, PtParams::plain(0.4, 0.4));
             per_pair(n, |i, j| classic.pair(i, j))
         }
@@ -114,7 +116,7 @@ fn published(kernel: &Kernel, forest: &Forest) -> f64 {
 }
 
 /// Seconds of all rows of the lower triangle, stored packed.
-fn packed(kernel: &Kernel, forest: &Forest, n_jobs: usize) -> f64 {
+fn packed(kernel: &dyn Kernel, forest: &Forest, n_jobs: usize) -> f64 {
     let n = forest.len();
     let mut values = vec![0.0f64; n * (n + 1) / 2];
     best(|| {
@@ -132,14 +134,14 @@ fn packed(kernel: &Kernel, forest: &Forest, n_jobs: usize) -> f64 {
     })
 }
 
-fn matrices(name: &str, trees: &[String]) {
+fn matrices(name: &str, trees: &[String], kernels: &[(&str, &dyn Kernel)]) {
     let (all, some) = (read(trees), sample(trees, 1_000));
     let n = all.len();
     let pairs = (n * (n + 1) / 2) as f64 / 1e9;
     let mut out = vec![0.0f64; n * n];
-    for (title, kernel) in [("ST", ST), ("SST", SST), ("PT", PT), ("ET", ET)] {
-        let baseline = published(&kernel, &some);
-        let prepared = gram::Pairs::new(&kernel, &some).expect("legal");
+    for &(title, kernel) in kernels {
+        let baseline = published(kernel, &some);
+        let prepared = gram::Pairs::new(kernel, &some).expect("legal");
         let mut of = prepared.worker();
         let single = per_pair(some.len(), |i, j| of(i, j).expect("small values"));
         // Both trees change from call to call: nothing of the first one stays.
@@ -148,23 +150,23 @@ fn matrices(name: &str, trees: &[String]) {
             of((7 * i + 13 * j) % m, (31 * j + i) % m).expect("small values")
         });
         let index = best(|| {
-            black_box(gram::Rows::new(&kernel, &all, options(1)).expect("legal"));
+            black_box(gram::Rows::new(kernel, &all, options(1)).expect("legal"));
         });
-        let rows = gram::Rows::new(&kernel, &all, options(1)).expect("legal");
+        let rows = gram::Rows::new(kernel, &all, options(1)).expect("legal");
         let asked = (0..n).step_by(7);
         let mut row = vec![0.0; n];
         let many = best(|| {
             for i in asked.clone() {
-                rows.row(i, &mut row).expect("small values");
+                rows.row(i, &mut row, &mut |_, _| Ok(())).expect("small values");
             }
         });
         let many = many * 1e9 / (asked.count() * n) as f64;
         let (lower, lower_two) =
-            (packed(&kernel, &all, 1) / pairs, packed(&kernel, &all, 2) / pairs);
+            (packed(kernel, &all, 1) / pairs, packed(kernel, &all, 2) / pairs);
         let mut full = |n_jobs| {
             let run = || {
                 gram::fill(
-                    &kernel,
+                    kernel,
                     &all,
                     None,
                     options(n_jobs),
@@ -194,43 +196,51 @@ fn worst_cases() {
     println!("|---|---|---|---|---|");
     let copies = worst::copies(&corpus::generated(30, 1), 30, 100);
     let cases = [
-        ("SST one production, 31 inner nodes", SST, worst::one_production(1, 50, 31)),
-        ("SST one production, 127 inner nodes", SST, worst::one_production(1, 20, 127)),
+        (
+            "SST one production, 31 inner nodes",
+            &SST as &dyn Kernel,
+            worst::one_production(1, 50, 31),
+        ),
+        (
+            "SST one production, 127 inner nodes",
+            &SST,
+            worst::one_production(1, 20, 127),
+        ),
         (
             "SST chains 50-400, same leaf",
-            SST,
+            &SST,
             worst::chains(1, 20, 50..=400, Leaves::Same),
         ),
         (
             "SST chains 50-400, different leaves",
-            SST,
+            &SST,
             worst::chains(1, 20, 50..=400, Leaves::Different),
         ),
-        ("SST 300 preterminals below a node", SST, worst::wide(1, 20, 300)),
-        ("SST 100 copies of 30 trees", SST, copies),
-        ("PT 25-50 children, one label", PT, worst::bushes(1, 30, 25..=50, 1)),
-        ("PT 25-50 children, 20 labels", PT, worst::bushes(1, 30, 25..=50, 20)),
-        ("PT 100-200 children, one label", PT, worst::bushes(1, 10, 100..=200, 1)),
+        ("SST 300 preterminals below a node", &SST, worst::wide(1, 20, 300)),
+        ("SST 100 copies of 30 trees", &SST, copies),
+        ("PT 25-50 children, one label", &PT, worst::bushes(1, 30, 25..=50, 1)),
+        ("PT 25-50 children, 20 labels", &PT, worst::bushes(1, 30, 25..=50, 20)),
+        ("PT 100-200 children, one label", &PT, worst::bushes(1, 10, 100..=200, 1)),
         (
             "ET chains 50-400, same leaf",
-            ET,
+            &ET,
             worst::chains(1, 8, 50..=400, Leaves::Same),
         ),
-        ("ET 300 preterminals below a node", ET, worst::wide(1, 20, 300)),
+        ("ET 300 preterminals below a node", &ET, worst::wide(1, 20, 300)),
         (
             "ST chains 50-400, same leaf",
-            ST,
+            &ST,
             worst::chains(1, 20, 50..=400, Leaves::Same),
         ),
     ];
     for (name, kernel, trees) in cases {
         let forest = read(&trees);
         let n = forest.len();
-        let baseline = published(&kernel, &forest.select(0..n.min(300))) / 1e3;
-        let prepared = gram::Pairs::new(&kernel, &forest).expect("legal");
+        let baseline = published(kernel, &forest.select(0..n.min(300))) / 1e3;
+        let prepared = gram::Pairs::new(kernel, &forest).expect("legal");
         let mut of = prepared.worker();
         let single = per_pair(n.min(300), |i, j| of(i, j).expect("finite")) / 1e3;
-        let rows = packed(&kernel, &forest, 1) * 1e6 / (n * (n + 1) / 2) as f64;
+        let rows = packed(kernel, &forest, 1) * 1e6 / (n * (n + 1) / 2) as f64;
         let ratio = baseline / rows;
         println!("| {name} | {baseline:.2} | {single:.2} | {rows:.3} | {ratio:.0}x |");
     }
@@ -311,12 +321,20 @@ fn main() {
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     if is_wanted("generated") {
-        matrices("generated", &corpus::generated(3_000, 1));
+        matrices("generated", &corpus::generated(3_000, 1), &ALL);
     }
     for (name, file, column) in SETS.into_iter().filter(|set| is_wanted(set.0)) {
         if let Some(trees) = corpus::real(file, column) {
-            matrices(name, &trees);
+            matrices(name, &trees, &ALL);
         }
+    }
+    if is_wanted("code")
+        && let Some(mut trees) = corpus::real("code/java_functions.tsv.gz", 1)
+    {
+        // Two in 57,352 have labels with brackets in them.
+        trees.retain(|tree| Forest::from_bracket_items([&**tree]).is_ok());
+        trees.truncate(8_000);
+        matrices("code", &trees, &ALL[..2]);
     }
     if is_wanted("worst") {
         worst_cases();

@@ -9,7 +9,7 @@ mod corpus;
 use std::time::Instant;
 
 use treekernel_rs::gram::Options;
-use treekernel_rs::pair::anchor::{self, HeadRules};
+use treekernel_rs::pair::linking::{self, HeadRules};
 use treekernel_rs::pair::{self, Method, PairForest, PairKernel};
 use treekernel_rs::{Error, Forest};
 
@@ -21,7 +21,7 @@ const HOPELESS: f64 = 20_000.0;
 
 fn kernel(method: Method) -> PairKernel {
     // Branch and bound may look at more than the default allows.
-    PairKernel { decay: DECAY, method, max_constraints: 10_000_000 }
+    PairKernel::new(DECAY).with_method(method).with_max_constraints(10_000_000)
 }
 
 fn anchored(left: &[String], right: &[String]) -> PairForest {
@@ -29,10 +29,10 @@ fn anchored(left: &[String], right: &[String]) -> PairForest {
         Forest::from_bracket_items(side.iter().map(String::as_str)).expect("trees")
     });
     let rules = HeadRules::default();
-    anchor::anchored(
+    linking::anchored(
         [&forests[0], &forests[1]],
         &mut |label, children| Ok(rules.head(label, children)),
-        &mut |word, tag| Ok(anchor::key(word, tag)),
+        &mut |word, tag| Ok(linking::key(word, tag)),
         || Ok(()),
     )
     .expect("pairs")
@@ -95,7 +95,7 @@ fn matrix(
 ) -> (f64, usize) {
     let n = pairs.len();
     let mut out = vec![0.0; n * n];
-    let options = Options { normalize: false, n_jobs: Some(n_jobs) };
+    let options = Options::default().with_n_jobs(Some(n_jobs));
     let mut given_up = 0;
     let seconds = best(runs, || {
         let kernel = kernel(method);
@@ -327,7 +327,7 @@ fn worst() {
     let left = left.iter().map(String::as_str);
     let pairs = PairForest::from_brackets(left, ["(Z z)"; 2], ":").expect("pairs");
     for (label, method) in METHODS {
-        let kernel = PairKernel { method, ..PairKernel::new(DECAY) };
+        let kernel = PairKernel::new(DECAY).with_method(method);
         let mut value = Ok(0.0);
         let seconds = best(3, || {
             value = pair::pair(

@@ -50,6 +50,28 @@ pub enum Error {
         /// How many there can be.
         limit: u64,
     },
+    /// Trees that share subtrees and would have too many nodes written out.
+    #[error(
+        "{what} would have {}{needed} {unit}, and at most {limit} are written out: take \
+         fewer trees, or smaller ones",
+        if *needed == u64::MAX { "at least " } else { "" }
+    )]
+    Expansion {
+        /// What was asked for.
+        what: &'static str,
+        /// What it is measured in, nodes or bytes.
+        unit: &'static str,
+        /// How many there would be; 2^64 - 1 stands for all numbers above it.
+        needed: u64,
+        /// How many there can be.
+        limit: u64,
+    },
+    /// The system gives no more memory.
+    #[error("out of memory: {bytes} bytes are not to be had")]
+    Memory {
+        /// How many were asked for at once.
+        bytes: usize,
+    },
     /// A parameter outside its range.
     #[error("{name} must be {expected}, got {got}")]
     Parameter {
@@ -60,10 +82,34 @@ pub enum Error {
         /// The value given.
         got: String,
     },
+    /// Trees with more features than can be made.
+    #[error(
+        "the trees have {}{count} features, counted before any is made, and at most {limit} \
+         are made: lower {name}, or take fewer trees at a time",
+        if *count == u64::MAX { "at least " } else { "" }
+    )]
+    TooManyFeatures {
+        /// Of their distinct subtrees; 2^64 - 1 stands for all numbers above it.
+        count: u64,
+        /// How many there can be.
+        limit: u64,
+        /// The parameter that makes them fewer.
+        name: &'static str,
+    },
+    /// A kernel that cannot do what others can.
+    #[error("a {kernel} kernel has no {what}; these kernels have: {}", can.join(", "))]
+    Unsupported {
+        /// The kernel's name.
+        kernel: &'static str,
+        /// What it has not.
+        what: &'static str,
+        /// The names of the kernels that have it.
+        can: Vec<&'static str>,
+    },
     /// A kernel value beyond what a 64-bit float holds (1.8e308).
     #[error(
         "the kernel of tree {row} and tree {column} is too large for a float: lower decay, \
-         or use normalize=True"
+         or normalise"
     )]
     Overflow {
         /// Index of the first tree, in X.
@@ -74,7 +120,7 @@ pub enum Error {
     /// A vector with numbers beyond what its type holds.
     #[error(
         "the vector of tree {tree} is too large for its type: lower decay or \
-         sketch_decay, set max_height, or use float64"
+         sketch_decay, set max_height, or use a wider type"
     )]
     VectorOverflow {
         /// Index of the tree.
@@ -82,19 +128,10 @@ pub enum Error {
     },
     /// A score beyond what a 64-bit float holds (1.8e308).
     #[error(
-        "the score of tree {tree} is too large for a float: lower decay, or use \
-         normalize=True"
+        "the score of tree {tree} is too large for a float: lower decay or the weights, \
+         or normalise a kernel that is not"
     )]
     ScoreOverflow {
-        /// Index of the tree.
-        tree: usize,
-    },
-    /// A tree whose kernel with itself is beyond what a normalised model can divide by.
-    #[error(
-        "the kernel of tree {tree} with itself is too large for a normalised model (above \
-         1e300): lower decay"
-    )]
-    SelfOverflow {
         /// Index of the tree.
         tree: usize,
     },

@@ -23,15 +23,22 @@
 //! when one was cut out of the other; two forests with different stores are brought
 //! together by [`Forest::union_store`].
 //!
+//! A tree that holds itself twice, seventy times over, has 2^70 nodes in 71 subtrees.
+//! What must write out every node ([`Forest::try_to_arrays`] and its like) counts them
+//! first, and refuses beyond [`MOST_NODES`] or [`MOST_BYTES`]. [`Shared`] arrays write
+//! out every subtree once.
+//!
 //! # Complexity
 //! Building is linear in the number of nodes read, memory linear in the number of
 //! distinct ones. Nothing recurses: a chain of a million nodes is a forest like others.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use crate::intern::{IdTable, hash_ids, mix, new_id};
-use crate::lists::Lists;
+use crate::intern::{IdTable, Seed, new_id};
+use crate::memory::reserve;
+use crate::ragged::Ragged;
 use crate::{Error, Label, Labels, Result};
 
 /// A distinct subtree's id within one [`Nodes`].
@@ -65,6 +72,15 @@ impl ProductionId {
 
 const NO_LEAF: u32 = u32::MAX;
 
+/// The most nodes, of all trees together, that are written out one by one.
+pub const MOST_NODES: u64 = 1 << 28;
+
+/// The most bytes of text, of all trees together, that are written out.
+pub const MOST_BYTES: u64 = 1 << 31;
+
+/// Part of the nodes before one of them: a tree that has less is small in its store.
+const SMALL: usize = 16;
+
 #[derive(Debug, Clone, Copy)]
 struct Head {
     label: Label,
@@ -86,7 +102,7 @@ pub struct Nodes {
     table: IdTable,
     leaf_of: Vec<u32>,
     /// Per production: its label, then those of the children.
-    productions: Lists<Label>,
+    productions: Ragged<Label>,
     production_table: IdTable,
 }
 
@@ -155,6 +171,11 @@ impl Nodes {
         Some(self.production[node.index()]).filter(|&p| p != ProductionId::NONE)
     }
 
+    /// By node: its production.
+    pub(crate) fn productions(&self) -> &[ProductionId] {
+        &self.production
+    }
+
     /// How many distinct productions there are.
     pub fn n_productions(&self) -> usize {
         self.productions.len()
@@ -184,12 +205,17 @@ impl Nodes {
     /// Nodes in the tree below each node, itself included: the size of what was read,
     /// not of what is stored. Saturates at 2^64 - 1.
     pub fn sizes(&self) -> Vec<u64> {
-        let mut sizes: Vec<u64> = Vec::with_capacity(self.len());
+        self.totals(|_| 1)
+    }
+
+    /// The sum of a number over the tree below each node. Saturates at 2^64 - 1.
+    fn totals(&self, mut own: impl FnMut(NodeId) -> u64) -> Vec<u64> {
+        let mut totals: Vec<u64> = Vec::with_capacity(self.len());
         for node in 0..self.len() {
-            let below = self.below(node).iter().map(|c| sizes[c.index()]);
-            sizes.push(below.fold(1, u64::saturating_add));
+            let below = self.below(node).iter().map(|c| totals[c.index()]);
+            totals.push(below.fold(own(NodeId(node as u32)), u64::saturating_add));
         }
-        sizes
+        totals
     }
 
     // --- building ---------------------------------------------------------------
@@ -210,10 +236,12 @@ impl Nodes {
 
     #[cold]
     fn new_leaf(&mut self, label: Label) -> Result<NodeId> {
-        let node = self.new_node(label, ProductionId::NONE, &[])?;
         if self.leaf_of.len() <= label.index() {
+            let more = self.labels.len() - self.leaf_of.len();
+            reserve(&mut self.leaf_of, more)?;
             self.leaf_of.resize(self.labels.len(), NO_LEAF);
         }
+        let node = self.new_node(label, ProductionId::NONE, &[])?;
         self.leaf_of[label.index()] = node.0;
         Ok(node)
     }
@@ -228,7 +256,7 @@ impl Nodes {
         if children.is_empty() {
             return self.intern_leaf(label);
         }
-        let hash = Self::hash(label, children);
+        let hash = self.hash(label, children);
         match self.find(hash, label, children) {
             Some(node) => Ok(node),
             None => self.new_inner(hash, label, children),
@@ -236,8 +264,8 @@ impl Nodes {
     }
 
     #[inline]
-    fn hash(label: Label, children: &[NodeId]) -> u32 {
-        hash_ids(u64::from(label.0), children.iter().map(|c| c.0))
+    fn hash(&self, label: Label, children: &[NodeId]) -> u32 {
+        self.table.seed.hash_ids(u64::from(label.0), children.iter().map(|c| c.0))
     }
 
     #[inline]
@@ -255,7 +283,7 @@ impl Nodes {
             let leaf = *self.leaf_of.get(label.index())?;
             return Some(NodeId(leaf)).filter(|_| leaf != NO_LEAF);
         }
-        self.find(Self::hash(label, children), label, children)
+        self.find(self.hash(label, children), label, children)
     }
 
     /// The node with these ids of label and children, if it is known.
@@ -267,7 +295,8 @@ impl Nodes {
     /// The production with these ids of labels, the parent's first, if it is known.
     pub(crate) fn find_production(&self, labels: &[u32]) -> Option<ProductionId> {
         let (&label, right) = labels.split_first()?;
-        let hash = hash_ids(u64::from(label), right.iter().copied());
+        let seed = self.production_table.seed;
+        let hash = seed.hash_ids(u64::from(label), right.iter().copied());
         let same = |id| {
             let known: &[Label] = self.productions.get(id as usize);
             known.iter().map(|l| l.0).eq(labels.iter().copied())
@@ -283,8 +312,9 @@ impl Nodes {
         children: &[NodeId],
     ) -> Result<NodeId> {
         let production = self.intern_production(label, children)?;
+        self.table.reserve()?;
         let node = self.new_node(label, production, children)?;
-        self.table.insert(hash, node.0);
+        self.table.enter(hash, node.0);
         Ok(node)
     }
 
@@ -294,7 +324,8 @@ impl Nodes {
         children: &[NodeId],
     ) -> Result<ProductionId> {
         let right = children.iter().map(|&c| self.heads[c.index()].label);
-        let hash = hash_ids(u64::from(label.0), right.clone().map(|l| l.0));
+        let seed = self.production_table.seed;
+        let hash = seed.hash_ids(u64::from(label.0), right.clone().map(|l| l.0));
         let known = self.production_table.find(hash, |id| {
             let (left, others) = self.productions.get(id as usize).split_at(1);
             left[0] == label && others.len() == right.len() && {
@@ -305,12 +336,15 @@ impl Nodes {
             return Ok(ProductionId(id));
         }
         let id = new_id(self.n_productions(), "productions")?;
+        self.productions.reserve(1 + children.len())?;
+        self.production_table.reserve()?;
         self.productions.extend(std::iter::once(label).chain(right));
         self.productions.close("edges")?;
-        self.production_table.insert(hash, id);
+        self.production_table.enter(hash, id);
         Ok(ProductionId(id))
     }
 
+    #[inline]
     fn new_node(
         &mut self,
         label: Label,
@@ -319,6 +353,9 @@ impl Nodes {
     ) -> Result<NodeId> {
         let node = new_id(self.len(), "distinct subtrees")?;
         let end = new_id(self.edges.len() + children.len(), "edges")?;
+        reserve(&mut self.edges, children.len())?;
+        reserve(&mut self.heads, 1)?;
+        reserve(&mut self.production, 1)?;
         self.edges.extend_from_slice(children);
         self.heads.push(Head { label, end });
         self.production.push(production);
@@ -369,6 +406,13 @@ impl Nodes {
         let mut todo = vec![root];
         while let Some(node) = todo.pop() {
             todo.extend(self.children(node).iter().filter(|&&c| seen.insert(c)));
+            if seen.len() > root.index() / SMALL {
+                // Going through all of them is sooner done: tenfold for a large tree.
+                let reached = self.reachable(&[root]).into_iter().enumerate();
+                return reached
+                    .filter_map(|(n, is_there)| is_there.then_some(NodeId(n as u32)))
+                    .collect();
+            }
         }
         let mut nodes: Vec<NodeId> = seen.into_iter().collect();
         nodes.sort_unstable();
@@ -382,20 +426,35 @@ impl Nodes {
         root: NodeId,
         mut value: impl FnMut(NodeId, &[T]) -> T,
     ) -> T {
-        let mut values = HashMap::new();
+        let nodes = self.subtrees(root);
+        let by_id = nodes.len() > root.index() / SMALL;
+        let mut values: Vec<T> = Vec::new();
         let mut below = Vec::new();
-        for node in self.subtrees(root) {
+        for &node in &nodes {
             below.clear();
-            below.extend(self.children(node).iter().map(|c| values[c]));
-            values.insert(node, value(node, &below));
+            below.extend(self.children(node).iter().map(|child| {
+                let place =
+                    if by_id { Ok(child.index()) } else { nodes.binary_search(child) };
+                values[place.unwrap_or_else(|next| next)]
+            }));
+            let value = value(node, &below);
+            if by_id {
+                values.resize(node.index(), value);
+            }
+            values.push(value);
         }
-        values[&root]
+        values[values.len() - 1]
     }
 
     /// The number of nodes of a tree. Saturates at 2^64 - 1.
     pub fn size(&self, root: NodeId) -> u64 {
-        self.fold(root, |_, below: &[u64]| {
-            below.iter().fold(1, |sum, &n| sum.saturating_add(n))
+        self.total(root, |_| 1)
+    }
+
+    /// The sum of a number over all nodes of a tree. Saturates at 2^64 - 1.
+    fn total(&self, root: NodeId, mut own: impl FnMut(NodeId) -> u64) -> u64 {
+        self.fold(root, |node, below: &[u64]| {
+            below.iter().fold(own(node), |sum, &n| sum.saturating_add(n))
         })
     }
 
@@ -407,8 +466,9 @@ impl Nodes {
     /// A hash of a tree's content: equal for equal trees of any two stores.
     pub fn content_hash(&self, root: NodeId) -> u64 {
         self.fold(root, |node, below: &[u64]| {
-            let name = crate::intern::hash_bytes(self.name(node).as_bytes());
-            below.iter().fold(mix(name, below.len() as u64), |h, &c| mix(h, c))
+            let hash = Seed::FIXED.hash_bytes(self.name(node).as_bytes());
+            let hash = Seed::FIXED.mix(hash, below.len() as u64);
+            below.iter().fold(hash, |hash, &child| Seed::FIXED.mix(hash, child))
         })
     }
 
@@ -456,7 +516,7 @@ impl Nodes {
     /// Copies trees of another store into this one and returns their roots here.
     ///
     /// # Errors
-    /// [`Error::Capacity`], with nothing changed.
+    /// [`Error::Capacity`] and [`Error::Memory`], with nothing changed.
     pub(crate) fn absorb(
         &mut self,
         other: &Self,
@@ -493,6 +553,66 @@ impl Nodes {
         }
         Ok(roots.iter().map(|r| here[r.index()]).collect())
     }
+
+    /// The store in which every subtree has the number that it has in the arrays.
+    ///
+    /// # Errors
+    /// [`Error::Array`] and [`Error::Length`] for arrays that [`Shared`] does not
+    /// describe, [`Error::Capacity`], [`Error::Memory`], and what `check` returns; it is
+    /// called for every subtree.
+    pub(crate) fn of_shared(
+        arrays: &Shared,
+        mut check: impl FnMut() -> Result<()>,
+    ) -> Result<Self> {
+        let Shared { names, labels, ends, children, .. } = arrays;
+        if ends.len() != labels.len() {
+            let expected = format!("{}, one per entry of labels", labels.len());
+            return Err(Error::Length { array: "ends", expected, got: ends.len() });
+        }
+        let wrong = |array, index, expected: String, got: u32| {
+            let got = got.to_string();
+            Err(Error::Array { array, index, expected, got })
+        };
+        Labels::check_distinct(names)?;
+        let mut nodes = Self::default();
+        for name in names {
+            nodes.labels.intern(name)?;
+        }
+        let (mut start, mut below) = (0, Vec::new());
+        for (node, (&label, &end)) in labels.iter().zip(ends).enumerate() {
+            if label as usize >= names.len() {
+                let expected = format!("an index into the {} names", names.len());
+                return wrong("labels", node, expected, label);
+            }
+            let Some(ids) = children.get(start..end as usize) else {
+                return wrong(
+                    "ends",
+                    node,
+                    format!("{start} to {}", children.len()),
+                    end,
+                );
+            };
+            if let Some(at) = ids.iter().position(|&child| child as usize >= node) {
+                let expected = format!("a subtree before number {node}");
+                return wrong("children", start + at, expected, ids[at]);
+            }
+            start = end as usize;
+            below.clear();
+            below.extend(ids.iter().map(|&child| NodeId(child)));
+            let id = nodes.intern(Label(label), &below)?;
+            if id.index() != node {
+                let expected = format!("a subtree that differs from number {}", id.0);
+                return wrong("labels", node, expected, label);
+            }
+            check()?;
+        }
+        if start != children.len() {
+            let (expected, got) =
+                (format!("{start}, the last of ends"), children.len());
+            return Err(Error::Length { array: "children", expected, got });
+        }
+        Ok(nodes)
+    }
 }
 
 /// A list of trees over a shared store of distinct subtrees.
@@ -514,6 +634,22 @@ pub struct Arrays {
     pub parents: Vec<i64>,
     /// Per tree: the index of its root.
     pub offsets: Vec<i64>,
+}
+
+/// Trees as flat arrays that keep what they share: what [`Forest::to_shared`] gives and
+/// [`Forest::from_shared`] takes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shared {
+    /// The alphabet.
+    pub names: Vec<String>,
+    /// Per distinct subtree, children before parents: index into `names`.
+    pub labels: Vec<u32>,
+    /// Per distinct subtree: where its list of children ends.
+    pub ends: Vec<u32>,
+    /// The children of all subtrees, by their numbers.
+    pub children: Vec<u32>,
+    /// Per tree: the number of the whole.
+    pub roots: Vec<u32>,
 }
 
 impl Forest {
@@ -556,6 +692,15 @@ impl Forest {
         Self::new(Arc::clone(&self.nodes), roots)
     }
 
+    /// As [`select`](Self::select), or an error.
+    pub(crate) fn try_select(&self, indices: &[usize]) -> Result<Self> {
+        new_id(indices.len(), "trees")?;
+        let mut roots = Vec::new();
+        reserve(&mut roots, indices.len())?;
+        roots.extend(indices.iter().map(|&index| self.roots[index]));
+        Ok(Self::new(Arc::clone(&self.nodes), roots))
+    }
+
     /// Two forests over one store, whatever stores they had; ids of the first stay.
     ///
     /// # Errors
@@ -573,10 +718,30 @@ impl Forest {
     /// The trees of one forest followed by those of another.
     ///
     /// # Errors
-    /// [`Error::Capacity`] if together they have too many distinct subtrees.
+    /// As [`concat_all`](Self::concat_all).
     pub fn concat(&self, other: &Self) -> Result<Self> {
-        let (mut all, more) = self.union_store(other)?;
-        all.roots.extend(more.roots);
+        Self::concat_all([self, other])
+    }
+
+    /// The trees of several forests, one forest after another.
+    ///
+    /// # Errors
+    /// [`Error::Capacity`] if together they have too many trees or distinct subtrees,
+    /// [`Error::Memory`].
+    pub fn concat_all<'a>(forests: impl IntoIterator<Item = &'a Self>) -> Result<Self> {
+        let mut forests = forests.into_iter().peekable();
+        let Some(&first) = forests.peek() else { return Ok(Self::default()) };
+        let mut all = first.try_select(&[])?;
+        for forest in forests {
+            new_id(all.len() + forest.len(), "trees")?;
+            reserve(&mut all.roots, forest.len())?;
+            if first.shares_store(forest) {
+                all.roots.extend(&forest.roots);
+            } else {
+                let nodes = Arc::make_mut(&mut all.nodes);
+                all.roots.extend(nodes.absorb(&forest.nodes, &forest.roots)?);
+            }
+        }
         Ok(all)
     }
 
@@ -589,6 +754,7 @@ impl Forest {
         let nodes = Arc::make_mut(&mut self.nodes);
         let (mark, len) = (nodes.mark(), self.roots.len());
         let built = build(nodes, &mut self.roots);
+        let built = built.and_then(|()| new_id(self.roots.len(), "trees").map(drop));
         if built.is_err() {
             nodes.roll_back(mark);
             self.roots.truncate(len);
@@ -614,13 +780,27 @@ impl Forest {
         self.nodes.find_in(root, &other.nodes) == Some(there)
     }
 
-    /// The number of nodes of each tree.
+    /// The number of nodes of each tree. Saturates at 2^64 - 1.
     pub fn n_nodes(&self) -> Vec<u64> {
-        if self.len() == 1 {
-            return vec![self.nodes.size(self.roots[0])];
+        self.totals(|_| 1)
+    }
+
+    /// The sum of a number over all nodes of each tree. Saturates at 2^64 - 1.
+    pub(crate) fn totals(&self, own: impl FnMut(NodeId) -> u64) -> Vec<u64> {
+        if let [root] = self.roots[..] {
+            return vec![self.nodes.total(root, own)];
         }
-        let sizes = self.nodes.sizes();
-        self.roots.iter().map(|r| sizes[r.index()]).collect()
+        let totals = self.nodes.totals(own);
+        self.roots.iter().map(|r| totals[r.index()]).collect()
+    }
+
+    /// The number of nodes of all trees together, for `what` writes out every one.
+    ///
+    /// # Errors
+    /// [`Error::Expansion`] beyond [`MOST_NODES`].
+    pub(crate) fn expanded(&self, what: &'static str) -> Result<usize> {
+        let needed = self.n_nodes().into_iter().fold(0, u64::saturating_add);
+        check_size(what, "nodes", needed, MOST_NODES)
     }
 
     /// The number of distinct subtrees of all trees together, leaves included.
@@ -641,43 +821,160 @@ impl Forest {
     /// All nodes of all trees in preorder, as ids: trees one after another, and the
     /// position where each starts (one more at the end).
     pub fn preorder(&self) -> (Vec<usize>, Vec<NodeId>) {
-        let mut starts = vec![0];
         let mut order = Vec::new();
-        let mut todo = Vec::new();
-        for &root in &self.roots {
-            todo.push(root);
-            while let Some(node) = todo.pop() {
-                order.push(node);
-                todo.extend(self.nodes.children(node).iter().rev());
-            }
-            starts.push(order.len());
-        }
+        let Ok(starts) = self.fill_preorder(&mut order, || Ok::<_, Infallible>(()));
         (starts, order)
+    }
+
+    /// As [`preorder`](Self::preorder), or an error.
+    ///
+    /// # Errors
+    /// [`Error::Expansion`] beyond [`MOST_NODES`], [`Error::Memory`], and what `check`
+    /// returns; it is called for every node.
+    pub fn try_preorder(
+        &self,
+        check: impl FnMut() -> Result<()>,
+    ) -> Result<(Vec<usize>, Vec<NodeId>)> {
+        let mut order = Vec::new();
+        reserve(&mut order, self.expanded("subtree_ids()")?)?;
+        Ok((self.fill_preorder(&mut order, check)?, order))
+    }
+
+    fn fill_preorder<E>(
+        &self,
+        order: &mut Vec<NodeId>,
+        mut check: impl FnMut() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Vec<usize>, E> {
+        let mut starts = Vec::new();
+        self.walk(|node, parent| {
+            if parent < 0 {
+                starts.push(order.len());
+            }
+            order.push(node);
+            check()
+        })?;
+        starts.push(order.len());
+        Ok(starts)
+    }
+
+    /// Visits all nodes of all trees in preorder, each with the position of its parent,
+    /// -1 for a root.
+    fn walk<E>(
+        &self,
+        mut visit: impl FnMut(NodeId, i64) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let (mut todo, mut at) = (Vec::new(), 0);
+        for &root in &self.roots {
+            todo.push((root, -1));
+            while let Some((node, parent)) = todo.pop() {
+                visit(node, parent)?;
+                todo.extend(self.nodes.children(node).iter().rev().map(|&c| (c, at)));
+                at += 1;
+            }
+        }
+        Ok(())
     }
 
     /// The trees as flat arrays.
     pub fn to_arrays(&self) -> Arrays {
+        let mut arrays = Arrays::default();
+        let Ok(()) = self.fill_arrays(&mut arrays, || Ok::<_, Infallible>(()));
+        arrays
+    }
+
+    /// As [`to_arrays`](Self::to_arrays), or an error.
+    ///
+    /// # Errors
+    /// As [`try_preorder`](Self::try_preorder).
+    pub fn try_to_arrays(&self, check: impl FnMut() -> Result<()>) -> Result<Arrays> {
+        let mut arrays = Arrays::default();
+        let n_nodes = self.expanded("to_arrays()")?;
+        reserve(&mut arrays.labels, n_nodes)?;
+        reserve(&mut arrays.parents, n_nodes)?;
+        self.fill_arrays(&mut arrays, check)?;
+        Ok(arrays)
+    }
+
+    fn fill_arrays<E>(
+        &self,
+        arrays: &mut Arrays,
+        mut check: impl FnMut() -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let (names, number) = self.alphabet();
+        arrays.names = names;
+        self.walk(|node, parent| {
+            if parent < 0 {
+                arrays.offsets.push(arrays.labels.len() as i64);
+            }
+            arrays.labels.push(i64::from(number[self.nodes.label(node).index()]));
+            arrays.parents.push(parent);
+            check()
+        })
+    }
+
+    /// The labels that occur in the trees; by label, which of them it is.
+    fn alphabet(&self) -> (Vec<String>, Vec<u32>) {
         let used = self.used_labels();
         let mut number = vec![0; self.nodes.labels.len()];
         for (index, label) in used.iter().enumerate() {
-            number[label.index()] = index as i64;
+            number[label.index()] = index as u32;
         }
-        let mut arrays = Arrays {
-            names: used.iter().map(|&l| self.nodes.labels.name(l).to_owned()).collect(),
-            ..Arrays::default()
-        };
-        let mut todo = Vec::new();
-        for &root in &self.roots {
-            arrays.offsets.push(arrays.labels.len() as i64);
-            todo.push((root, -1));
-            while let Some((node, parent)) = todo.pop() {
-                let at = arrays.labels.len() as i64;
-                arrays.labels.push(number[self.nodes.label(node).index()]);
-                arrays.parents.push(parent);
-                todo.extend(self.nodes.children(node).iter().rev().map(|&c| (c, at)));
-            }
+        let names = used.iter().map(|&l| self.nodes.labels.name(l).to_owned());
+        (names.collect(), number)
+    }
+
+    /// The trees as flat arrays in which each distinct subtree stands once. Subtrees
+    /// keep their order.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn to_shared(&self) -> Result<Shared> {
+        let (names, number) = self.alphabet();
+        let mut arrays = Shared { names, ..Shared::default() };
+        let reached = self.nodes.reachable(&self.roots);
+        let mut place = vec![0; reached.len()];
+        let reached = || (0..reached.len()).filter(|&n| reached[n]);
+        let edges = reached().map(|node| self.nodes.below(node).len());
+        reserve(&mut arrays.children, edges.sum())?;
+        reserve(&mut arrays.labels, reached().count())?;
+        reserve(&mut arrays.ends, reached().count())?;
+        for index in reached() {
+            let node = NodeId(index as u32);
+            place[index] = arrays.labels.len() as u32;
+            arrays.labels.push(number[self.nodes.label(node).index()]);
+            arrays
+                .children
+                .extend(self.nodes.children(node).iter().map(|c| place[c.index()]));
+            arrays.ends.push(arrays.children.len() as u32);
         }
-        arrays
+        reserve(&mut arrays.roots, self.len())?;
+        arrays.roots.extend(self.roots.iter().map(|root| place[root.index()]));
+        Ok(arrays)
+    }
+
+    /// Trees from arrays in which each distinct subtree stands once. They are not
+    /// trusted. `check` is called for every subtree; its error ends the call.
+    ///
+    /// # Errors
+    /// [`Error::Length`] and [`Error::Array`], which name array, entry, expectation and
+    /// what was found; [`Error::Capacity`], [`Error::Memory`], and what `check` returns.
+    pub fn from_shared(
+        arrays: &Shared,
+        check: impl FnMut() -> Result<()>,
+    ) -> Result<Self> {
+        let nodes = Nodes::of_shared(arrays, check)?;
+        let roots = &arrays.roots;
+        new_id(roots.len(), "trees")?;
+        if let Some(index) = roots.iter().position(|&root| root as usize >= nodes.len())
+        {
+            let expected = format!("the number of one of {} subtrees", nodes.len());
+            let got = roots[index].to_string();
+            return Err(Error::Array { array: "roots", index, expected, got });
+        }
+        let roots = roots.iter().map(|&root| NodeId(root)).collect();
+        let mut forest = Self::new(Arc::new(nodes), roots);
+        forest.shrink_to_fit();
+        Ok(forest)
     }
 
     /// Trees from flat arrays, which are not trusted: whatever is in them, the result
@@ -699,6 +996,27 @@ impl Forest {
         parents: &[i64],
         offsets: &[i64],
     ) -> Result<Self> {
+        let mut forest = Self::default();
+        forest.push_arrays(names, labels, parents, offsets, || Ok(()))?;
+        forest.shrink_to_fit();
+        Ok(forest)
+    }
+
+    /// Appends trees from flat arrays. A failed call leaves the forest as it was.
+    ///
+    /// `check` is called for every node, twice; its error ends the call.
+    ///
+    /// # Errors
+    /// As [`from_arrays`](Self::from_arrays), [`Error::Capacity`], [`Error::Memory`], and
+    /// what `check` returns.
+    pub fn push_arrays(
+        &mut self,
+        names: &[impl AsRef<str>],
+        labels: &[i64],
+        parents: &[i64],
+        offsets: &[i64],
+        mut check: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
         if parents.len() != labels.len() {
             let expected = format!("{}, one per entry of labels", labels.len());
             return Err(Error::Length {
@@ -708,16 +1026,17 @@ impl Forest {
             });
         }
         check_offsets(offsets, labels.len())?;
-        let mut forest = Self::default();
-        forest.extend_with(|nodes, roots| {
+        self.extend_with(|nodes, roots| {
             let mut known: Vec<Option<Label>> = vec![None; names.len()];
+            reserve(roots, offsets.len())?;
             let mut below: Vec<NodeId> = Vec::new();
             let mut arity: Vec<usize> = Vec::new();
             for (tree, &start) in offsets.iter().enumerate() {
                 let start = start as usize;
                 let end = offsets.get(tree + 1).map_or(labels.len(), |&o| o as usize);
-                check_parents(parents, start, end)?;
+                check_parents(parents, start, end, &mut check)?;
                 arity.clear();
+                reserve(&mut arity, end - start)?;
                 arity.resize(end - start, 0);
                 for &parent in &parents[start + 1..end] {
                     arity[parent as usize - start] += 1;
@@ -730,14 +1049,14 @@ impl Forest {
                     below[first..].reverse();
                     let node = nodes.intern(label, &below[first..])?;
                     below.truncate(first);
+                    reserve(&mut below, 1)?;
                     below.push(node);
+                    check()?;
                 }
                 roots.extend(below.pop());
             }
             Ok(())
-        })?;
-        forest.shrink_to_fit();
-        Ok(forest)
+        })
     }
 }
 
@@ -753,6 +1072,19 @@ impl PartialEq for Forest {
         // One pass over both, not a look-up per tree.
         self.union_store(other).is_ok_and(|(a, b)| a.roots == b.roots)
     }
+}
+
+/// A size, unless it is above a limit.
+pub(crate) fn check_size(
+    what: &'static str,
+    unit: &'static str,
+    needed: u64,
+    limit: u64,
+) -> Result<usize> {
+    if needed > limit {
+        return Err(Error::Expansion { what, unit, needed, limit });
+    }
+    Ok(needed as usize)
 }
 
 fn check_offsets(offsets: &[i64], n_nodes: usize) -> Result<()> {
@@ -781,7 +1113,12 @@ fn check_offsets(offsets: &[i64], n_nodes: usize) -> Result<()> {
 ///
 /// Climbing from the node before leaves a path for good, so all climbs together take no
 /// more steps than there are nodes.
-fn check_parents(parents: &[i64], start: usize, end: usize) -> Result<()> {
+fn check_parents(
+    parents: &[i64],
+    start: usize,
+    end: usize,
+    check: &mut impl FnMut() -> Result<()>,
+) -> Result<()> {
     let wrong = |index: usize, expected: String| {
         let got = parents[index].to_string();
         Err(Error::Array { array: "parents", index, expected, got })
@@ -802,6 +1139,7 @@ fn check_parents(parents: &[i64], start: usize, end: usize) -> Result<()> {
             let expected = format!("{} or an ancestor of it: preorder", index - 1);
             return wrong(index, expected);
         }
+        check()?;
     }
     Ok(())
 }

@@ -11,7 +11,14 @@
 //! forest's budget is 48 bytes per node in all. `hashbrown::HashTable` is the same idea
 //! with the hash kept outside the slot; it has to ask the content for its hash when it
 //! grows, and costs a second cache line per look-up.
+//!
+//! Hashes depend on two random numbers of each table ([`Seed`]): who writes the trees
+//! cannot choose labels or subtrees that collide. Ids count contents in the order in
+//! which they come, so nothing but time depends on the numbers.
 
+use std::hash::{BuildHasher, RandomState};
+
+use crate::memory::reserve;
 use crate::{Error, Result};
 
 /// Ids found by the hash of their content.
@@ -19,6 +26,7 @@ use crate::{Error, Result};
 pub(crate) struct IdTable {
     slots: Vec<u64>,
     used: usize,
+    pub(crate) seed: Seed,
 }
 
 impl IdTable {
@@ -43,17 +51,35 @@ impl IdTable {
         }
     }
 
-    /// Enters an id. The caller has made sure that its content is new.
+    /// Makes room for one more id.
+    ///
+    /// # Errors
+    /// [`Error::Memory`], with nothing changed.
     #[inline]
-    pub(crate) fn insert(&mut self, hash: u32, id: u32) {
-        if (self.used + 1) * 4 > self.slots.len() * 3 {
-            self.resize((self.slots.len() * 2).max(16));
-        }
+    pub(crate) fn reserve(&mut self) -> Result<()> {
+        if (self.used + 1) * 4 > self.slots.len() * 3 { self.grow() } else { Ok(()) }
+    }
+
+    /// Enters an id. The caller has made sure that its content is new.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    #[inline]
+    pub(crate) fn insert(&mut self, hash: u32, id: u32) -> Result<()> {
+        self.reserve()?;
+        self.enter(hash, id);
+        Ok(())
+    }
+
+    /// As [`insert`](Self::insert), after [`reserve`](Self::reserve).
+    #[inline]
+    pub(crate) fn enter(&mut self, hash: u32, id: u32) {
         self.place(u64::from(hash) << 32 | (u64::from(id) + 1));
         self.used += 1;
     }
 
-    /// Forgets all ids from `len` on: the way back after a failed call.
+    /// Forgets all ids from `len` on: the way back after a failed call. Takes no memory,
+    /// for there may be none.
     pub(crate) fn truncate(&mut self, len: usize) {
         for slot in &mut self.slots {
             if *slot as u32 as usize > len {
@@ -61,13 +87,20 @@ impl IdTable {
                 self.used -= 1;
             }
         }
-        self.resize(self.slots.len());
+        // Once around from a free slot, everything moves as far forward as it can.
+        let free = self.slots.iter().position(|&slot| slot == 0).unwrap_or(0);
+        for at in (free..self.slots.len()).chain(0..free) {
+            match std::mem::take(&mut self.slots[at]) {
+                0 => {}
+                slot => self.place(slot),
+            }
+        }
     }
 
-    /// Forgets all ids, and keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        self.slots.fill(0);
-        self.used = 0;
+    /// The hash of a triple of numbers.
+    pub(crate) fn hash_key(&self, [a, b, c]: [u32; 3]) -> u32 {
+        // Two steps: one would let ascending children at ascending positions collide.
+        self.seed.hash_ids(u64::from(a), [b, c].into_iter())
     }
 
     /// Bytes held.
@@ -86,9 +119,75 @@ impl IdTable {
     }
 
     #[cold]
-    fn resize(&mut self, len: usize) {
+    fn grow(&mut self) -> Result<()> {
+        let len = (self.slots.len() * 2).max(16);
+        // Zeros cost nothing from the call that cannot fail: so another one asks before
+        // whether there is room. (Writing them made parsing slower by 3 %.)
+        let mut room: Vec<u64> = Vec::new();
+        reserve(&mut room, len)?;
+        drop(std::hint::black_box(room));
         let old = std::mem::replace(&mut self.slots, vec![0; len]);
         old.into_iter().filter(|&slot| slot != 0).for_each(|slot| self.place(slot));
+        Ok(())
+    }
+}
+
+/// What hashes depend on besides the content.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seed {
+    start: u64,
+    factor: u64,
+}
+
+impl Default for Seed {
+    fn default() -> Self {
+        let random = RandomState::new();
+        Self { start: random.hash_one(0), factor: random.hash_one(1) | 1 }
+    }
+}
+
+impl Seed {
+    /// For hashes that are the same in every process.
+    pub(crate) const FIXED: Self =
+        Self { start: 0x517C_C1B7_2722_0A95, factor: 0x9E37_79B9_7F4A_7C15 };
+
+    /// One step of the hash: a full 64 x 64 multiplication, folded.
+    #[inline]
+    pub(crate) fn mix(self, hash: u64, word: u64) -> u64 {
+        let product = u128::from(hash ^ word) * u128::from(self.factor);
+        (product as u64) ^ ((product >> 64) as u64)
+    }
+
+    /// The hash of one word.
+    #[inline]
+    pub(crate) fn hash_word(self, word: u64) -> u32 {
+        (self.mix(self.start, word) >> 16) as u32
+    }
+
+    /// The hash of a sequence of ids behind a number, two of them a step.
+    #[inline]
+    pub(crate) fn hash_ids(
+        self,
+        first: u64,
+        ids: impl ExactSizeIterator<Item = u32>,
+    ) -> u32 {
+        let mut ids = ids;
+        let mut hash = self.mix(self.start, first ^ (ids.len() as u64) << 32);
+        while let Some(first) = ids.next() {
+            let second = ids.next().unwrap_or(u32::MAX);
+            hash = self.mix(hash, u64::from(first) << 32 | u64::from(second));
+        }
+        (hash ^ hash >> 32) as u32
+    }
+
+    /// The hash of a byte string.
+    #[inline]
+    pub(crate) fn hash_bytes(self, bytes: &[u8]) -> u64 {
+        let mut hash = self.mix(self.start, bytes.len() as u64);
+        for chunk in bytes.chunks(8) {
+            hash = self.mix(hash, short_key(chunk));
+        }
+        hash
     }
 }
 
@@ -100,25 +199,21 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    fn hash([a, b, c]: [u32; 3]) -> u32 {
-        // Two steps: one would let ascending children at ascending positions collide.
-        (mix(mix(1, u64::from(a) << 32 | u64::from(b)), u64::from(c)) >> 8) as u32
-    }
-
     pub(crate) fn find(&self, key: [u32; 3]) -> Option<u32> {
-        self.table.find(Self::hash(key), |id| self.keys[id as usize] == key)
+        self.table.find(self.table.hash_key(key), |id| self.keys[id as usize] == key)
     }
 
     /// The id of a key, a new one if need be.
     ///
     /// # Errors
-    /// [`Error::Capacity`] beyond 2^32 of them, called `what`.
+    /// [`Error::Capacity`] beyond 2^32 of them, called `what`; [`Error::Memory`].
     pub(crate) fn insert(&mut self, key: [u32; 3], what: &'static str) -> Result<u32> {
         if let Some(id) = self.find(key) {
             return Ok(id);
         }
         let id = new_id(self.keys.len(), what)?;
-        self.table.insert(Self::hash(key), id);
+        reserve(&mut self.keys, 1)?;
+        self.table.insert(self.table.hash_key(key), id)?;
         self.keys.push(key);
         Ok(id)
     }
@@ -140,35 +235,6 @@ pub(crate) fn new_id(index: usize, what: &'static str) -> Result<u32> {
     }
 }
 
-/// One step of the hash: a full 64 x 64 multiplication, folded.
-#[inline]
-pub(crate) fn mix(hash: u64, word: u64) -> u64 {
-    let product = u128::from(hash ^ word) * 0x9E37_79B9_7F4A_7C15;
-    (product as u64) ^ ((product >> 64) as u64)
-}
-
-/// The hash of a sequence of ids, two of them a step.
-#[inline]
-pub(crate) fn hash_ids(seed: u64, ids: impl ExactSizeIterator<Item = u32>) -> u32 {
-    let mut ids = ids;
-    let mut hash = mix(0x517C_C1B7_2722_0A95, seed ^ (ids.len() as u64) << 32);
-    while let Some(first) = ids.next() {
-        let second = ids.next().unwrap_or(u32::MAX);
-        hash = mix(hash, u64::from(first) << 32 | u64::from(second));
-    }
-    (hash ^ hash >> 32) as u32
-}
-
-/// The hash of a byte string that is longer than eight bytes.
-#[inline]
-pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
-    let mut hash = mix(0x2545_F491_4F6C_DD1D, bytes.len() as u64);
-    for chunk in bytes.chunks(8) {
-        hash = mix(hash, short_key(chunk));
-    }
-    hash
-}
-
 /// Up to eight bytes as one little-endian word, padded with zeros.
 #[inline]
 pub(crate) fn short_key(bytes: &[u8]) -> u64 {
@@ -183,17 +249,17 @@ mod tests {
 
     #[test]
     fn ids_are_found_after_growth_and_forgotten_after_truncation() {
-        let hash = |id: u32| (mix(1, u64::from(id % 7)) >> 32) as u32; // many collisions
+        let hash = |id: u32| Seed::FIXED.hash_word(u64::from(id % 7)); // many collisions
         let mut table = IdTable::default();
         assert_eq!(table.find(3, |_| true), None);
         for id in 0..1000 {
-            table.insert(hash(id), id);
+            table.insert(hash(id), id).unwrap();
         }
         let find = |table: &IdTable, id| table.find(hash(id), |other| other == id);
         assert!((0..1000).all(|id| find(&table, id) == Some(id)));
         table.truncate(400);
         assert!((0..1000).all(|id| find(&table, id) == (id < 400).then_some(id)));
-        table.insert(hash(400), 400);
+        table.insert(hash(400), 400).unwrap();
         assert_eq!(find(&table, 400), Some(400));
     }
 

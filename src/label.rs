@@ -5,8 +5,9 @@
 //! bytes (`NP`, `VBZ`, `the`): those are hashed and compared as one machine word, and
 //! their bytes are not touched.
 
-use crate::Result;
-use crate::intern::{IdTable, hash_bytes, mix, new_id, short_key};
+use crate::intern::{IdTable, new_id, short_key};
+use crate::memory::reserve;
+use crate::{Error, Result};
 
 /// A label's id within one [`Labels`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,17 +57,16 @@ impl Labels {
 
     /// The id of a string, if it has one.
     pub fn get(&self, name: &str) -> Option<Label> {
-        let key = Self::key(name);
-        self.find(name, key).map(Label)
+        self.find(name, self.key(name)).map(Label)
     }
 
     /// The id of a string; a new one if it has none.
     ///
     /// # Errors
-    /// [`Error::Capacity`](crate::Error::Capacity) at 2^32 - 1 labels.
+    /// [`Error::Capacity`] at 2^32 - 1 labels, [`Error::Memory`].
     #[inline]
     pub fn intern(&mut self, name: &str) -> Result<Label> {
-        let key = Self::key(name);
+        let key = self.key(name);
         match self.find(name, key) {
             Some(id) => Ok(Label(id)),
             None => self.new_label(name, key),
@@ -82,7 +82,7 @@ impl Labels {
         key: u64,
         name: impl FnOnce() -> &'a str,
     ) -> Result<Label> {
-        match self.table.find(Self::hash(key), |id| self.keys[id as usize] == key) {
+        match self.table.find(self.hash(key), |id| self.keys[id as usize] == key) {
             Some(id) => Ok(Label(id)),
             None => self.new_label(name(), key),
         }
@@ -91,11 +91,33 @@ impl Labels {
     #[cold]
     fn new_label(&mut self, name: &str, key: u64) -> Result<Label> {
         let id = new_id(self.len(), "labels")?;
+        let bytes = self.text.len() + name.len();
+        self.text.try_reserve(name.len()).map_err(|_| Error::Memory { bytes })?;
+        reserve(&mut self.ends, 1)?;
+        reserve(&mut self.keys, 1)?;
+        self.table.insert(self.hash(key), id)?;
         self.text.push_str(name);
         self.ends.push(self.text.len());
         self.keys.push(key);
-        self.table.insert(Self::hash(key), id);
         Ok(Label(id))
+    }
+
+    /// Refuses an alphabet in which a name stands twice: what it numbers would not be
+    /// what it says.
+    ///
+    /// # Errors
+    /// [`Error::Array`] that names the second one.
+    pub(crate) fn check_distinct(names: &[impl AsRef<str>]) -> Result<()> {
+        let mut known = Self::default();
+        for (index, name) in names.iter().enumerate() {
+            let first = known.intern(name.as_ref())?.index();
+            if first < index {
+                let expected = format!("another name than names[{first}]");
+                let got = format!("{:?}", name.as_ref());
+                return Err(Error::Array { array: "names", index, expected, got });
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn truncate(&mut self, len: usize) {
@@ -127,23 +149,23 @@ impl Labels {
     }
 
     #[inline]
-    fn key(name: &str) -> u64 {
+    fn key(&self, name: &str) -> u64 {
         let bytes = name.as_bytes();
         if bytes.len() <= 8 && !bytes.contains(&0) {
             short_key(bytes)
         } else {
-            hash_bytes(bytes) | LONG
+            self.table.seed.hash_bytes(bytes) | LONG
         }
     }
 
     #[inline]
-    fn hash(key: u64) -> u32 {
-        (mix(key, 0) >> 16) as u32
+    fn hash(&self, key: u64) -> u32 {
+        self.table.seed.hash_word(key)
     }
 
     #[inline]
     fn find(&self, name: &str, key: u64) -> Option<u32> {
-        self.table.find(Self::hash(key), |id| {
+        self.table.find(self.hash(key), |id| {
             self.keys[id as usize] == key
                 && (key < LONG || self.name(Label(id)) == name)
         })

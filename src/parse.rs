@@ -6,7 +6,8 @@
 //!
 //! Both notations in use are read, mixed at will: `(NN dog)`, where a bare label is a
 //! leaf, and `(NN(dog))`, where leaves have brackets too. Blanks between brackets are
-//! optional, and an empty bracket around a whole tree, `( (S ...) )`, is dropped.
+//! optional, and an empty bracket around one whole tree of more than a node,
+//! `( (S ...) )`, is dropped.
 //!
 //! A label is a run of characters other than brackets and blanks (the six ASCII ones);
 //! `\(`, `\)`, `\\` and a backslash before a blank stand for that character, and a label
@@ -36,6 +37,8 @@
 //! are scanned eight bytes at a time; the word in which a short label's end is found is
 //! also the key under which it is interned.
 
+use crate::forest::{MOST_BYTES, check_size};
+use crate::memory::reserve;
 use crate::{Error, Forest, Label, NodeId, Nodes, ParseError, Result};
 
 /// Bytes of text between two questions whether to go on: some milliseconds.
@@ -81,18 +84,15 @@ impl Forest {
         self.extend_with(|nodes, roots| {
             let mut parser = Parser::default();
             let mut cursor = Cursor::new(text, 0);
-            let mut next_check = BYTES_BETWEEN_CHECKS;
             cursor.skip_blanks();
             loop {
-                roots.push(parser.tree(&mut cursor, nodes)?);
+                let root = parser.tree(&mut cursor, nodes, &mut check)?;
+                reserve(roots, 1)?;
+                roots.push(root);
                 cursor.tree += 1;
                 cursor.skip_blanks();
                 if cursor.at == text.len() {
                     return Ok(());
-                }
-                if cursor.at >= next_check {
-                    check()?;
-                    next_check = cursor.at + BYTES_BETWEEN_CHECKS;
                 }
             }
         })
@@ -107,32 +107,38 @@ impl Forest {
     pub fn push_bracket_items<'a>(
         &mut self,
         items: impl IntoIterator<Item = &'a str>,
+        check: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        self.push_some_items(items.into_iter().map(Ok), check, Err)
+    }
+
+    /// As [`push_bracket_items`](Self::push_bracket_items). `wrong` takes the error of
+    /// an item that is no tree, and ends the call or has the item left out. The store
+    /// may then hold parts of it.
+    pub(crate) fn push_some_items<'a>(
+        &mut self,
+        items: impl IntoIterator<Item = Result<&'a str>>,
         mut check: impl FnMut() -> Result<()>,
+        mut wrong: impl FnMut(Error) -> Result<()>,
     ) -> Result<()> {
         self.extend_with(|nodes, roots| {
             let mut parser = Parser::default();
-            let mut bytes = 0;
             for (tree, text) in items.into_iter().enumerate() {
-                let mut cursor = Cursor::new(text, tree);
-                cursor.skip_blanks();
-                roots.push(parser.tree(&mut cursor, nodes)?);
-                cursor.skip_blanks();
-                if cursor.at < text.len() {
-                    return Err(
-                        cursor.error("the end of the text after one tree", None)
-                    );
-                }
-                bytes += text.len();
-                if bytes >= BYTES_BETWEEN_CHECKS {
-                    check()?;
-                    bytes = 0;
+                match text.and_then(|text| parser.item(text, tree, nodes, &mut check)) {
+                    Ok(root) => {
+                        reserve(roots, 1)?;
+                        roots.push(root);
+                    }
+                    Err(error @ Error::Parse(_)) => wrong(error)?,
+                    Err(other) => return Err(other),
                 }
             }
             Ok(())
         })
     }
 
-    /// Every tree in Penn notation, `(NN dog)`. Reads back as the same tree.
+    /// Every tree in Penn notation, `(NN dog)`. Reads back as the same tree. The text is
+    /// as long as the trees are written out, which sharing does not bound.
     pub fn to_brackets(&self) -> Vec<String> {
         let print = |&root| {
             let mut text = String::new();
@@ -140,6 +146,35 @@ impl Forest {
             text
         };
         self.roots().iter().map(print).collect()
+    }
+
+    /// As [`to_brackets`](Self::to_brackets), or an error.
+    ///
+    /// # Errors
+    /// [`Error::Expansion`] beyond [`MOST_BYTES`] of text, [`Error::Memory`], and what
+    /// `check` returns; it is called for every node.
+    pub fn try_to_brackets(
+        &self,
+        mut check: impl FnMut() -> Result<()>,
+    ) -> Result<Vec<String>> {
+        let nodes = self.nodes();
+        let mut label = String::new();
+        let sizes = self.totals(|node| {
+            label.clear();
+            nodes.print_label(node, &mut label);
+            label.len() as u64 + if nodes.is_leaf(node) { 1 } else { 3 }
+        });
+        let needed = sizes.iter().copied().fold(0, u64::saturating_add);
+        check_size("the text of the trees", "bytes", needed, MOST_BYTES)?;
+        let mut texts = Vec::new();
+        reserve(&mut texts, self.len())?;
+        for (&root, &size) in self.roots().iter().zip(&sizes) {
+            let (mut text, bytes) = (String::new(), size as usize + 1);
+            text.try_reserve_exact(bytes).map_err(|_| Error::Memory { bytes })?;
+            nodes.print_while(root, &mut text, |_| check())?;
+            texts.push(text);
+        }
+        Ok(texts)
     }
 }
 
@@ -150,13 +185,23 @@ impl Forest {
 /// # Errors
 /// [`Error::Parse`].
 pub fn utf8(bytes: &[u8], item: Option<usize>) -> Result<&str> {
+    watched_utf8(bytes, item, || Ok(()))
+}
+
+/// As [`utf8`]; the error of `check`, which is called about every megabyte, ends the
+/// call.
+pub(crate) fn watched_utf8(
+    bytes: &[u8],
+    item: Option<usize>,
+    check: impl FnMut() -> Result<()>,
+) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| {
         let offset = error.valid_up_to();
         let before = String::from_utf8_lossy(&bytes[..offset]);
         let mut forest = Forest::default();
         let parsed = match item {
-            None => forest.push_brackets(&before, || Ok(())),
-            Some(_) => forest.push_bracket_items([&*before], || Ok(())),
+            None => forest.push_brackets(&before, check),
+            Some(_) => forest.push_bracket_items([&*before], check),
         };
         let tree = match parsed {
             Err(Error::Parse(mut first)) => {
@@ -166,7 +211,8 @@ pub fn utf8(bytes: &[u8], item: Option<usize>) -> Result<&str> {
                 }
                 first.tree
             }
-            _ => item.unwrap_or(forest.len()),
+            Err(other) => return other,
+            Ok(()) => item.unwrap_or(forest.len()),
         };
         let (line, column) = position(&before);
         let got = format!("the byte 0x{:02x}", bytes[offset]);
@@ -334,25 +380,77 @@ struct Open {
 }
 
 /// The stacks of the parser: kept from tree to tree.
-#[derive(Default)]
 struct Parser {
     open: Vec<Open>,
     children: Vec<NodeId>,
+    /// Where in the text to ask whether to go on.
+    next_check: usize,
+}
+
+impl Default for Parser {
+    fn default() -> Self {
+        let next_check = BYTES_BETWEEN_CHECKS;
+        Self { open: Vec::new(), children: Vec::new(), next_check }
+    }
 }
 
 impl Parser {
+    /// Makes room for what comes before the next check: an open bracket and a child take
+    /// two bytes of text each.
+    fn make_room(&mut self, cursor: &Cursor) -> Result<()> {
+        let rest = cursor.text.len() - cursor.at;
+        let most = rest.min(BYTES_BETWEEN_CHECKS) / 2 + 1;
+        reserve(&mut self.open, most)?;
+        reserve(&mut self.children, most)
+    }
+
+    /// Reads a text that holds one tree.
+    fn item(
+        &mut self,
+        text: &str,
+        tree: usize,
+        nodes: &mut Nodes,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<NodeId> {
+        let mut cursor = Cursor::new(text, tree);
+        cursor.skip_blanks();
+        let root = self.tree(&mut cursor, nodes, check)?;
+        cursor.skip_blanks();
+        if cursor.at < text.len() {
+            return Err(cursor.error("the end of the text after one tree", None));
+        }
+        self.next_check = self.next_check.saturating_sub(text.len());
+        Ok(root)
+    }
+
     /// Reads the tree that starts at the cursor, which stands on no blank.
-    fn tree(&mut self, cursor: &mut Cursor, nodes: &mut Nodes) -> Result<NodeId> {
+    fn tree(
+        &mut self,
+        cursor: &mut Cursor,
+        nodes: &mut Nodes,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<NodeId> {
         self.open.clear();
         self.children.clear();
+        self.make_room(cursor)?;
         let mut wrapped = false; // in an empty bracket whose tree is complete
         loop {
+            if cursor.at >= self.next_check {
+                self.next_check = cursor.at + BYTES_BETWEEN_CHECKS;
+                self.make_room(cursor)?;
+                check()?;
+            }
             match cursor.peek() {
                 Some(b'(') if !wrapped => self.open_bracket(cursor, nodes)?,
                 Some(b')') => {
                     let Some(closed) = self.open.pop() else {
                         return Err(cursor.error("'('", None));
                     };
+                    // `((..))` is the structure of some RNA, and no tree of one node.
+                    if closed.label.is_none() && nodes.is_leaf(self.children[0]) {
+                        let expected = "a tree of more than one node before ')'";
+                        return Err(cursor.error(expected, Some(closed.at)));
+                    }
                     cursor.at += 1;
                     let node = match closed.label {
                         Some(label) => {
@@ -432,13 +530,22 @@ impl Nodes {
     /// Appends a tree in Penn notation; stops early once `text` exceeds `limit` bytes,
     /// for those who show only a beginning. Returns whether the tree was complete.
     pub(crate) fn print(&self, root: NodeId, limit: usize, text: &mut String) -> bool {
+        let go_on = |text: &str| if text.len() > limit { Err(()) } else { Ok(()) };
+        self.print_while(root, text, go_on).is_ok()
+    }
+
+    /// Appends a tree in Penn notation; `go_on` sees the text before every node.
+    fn print_while<E>(
+        &self,
+        root: NodeId,
+        text: &mut String,
+        mut go_on: impl FnMut(&str) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         let mut todo = vec![(root, 0)];
         text.push('(');
         self.print_label(root, text);
         while let Some((node, next)) = todo.last_mut() {
-            if text.len() > limit {
-                return false;
-            }
+            go_on(text)?;
             let Some(&child) = self.children(*node).get(*next) else {
                 text.push(')');
                 todo.pop();
@@ -452,26 +559,29 @@ impl Nodes {
             }
             self.print_label(child, text);
         }
-        true
+        Ok(())
     }
 
     fn print_label(&self, node: NodeId, text: &mut String) {
-        let name = self.name(node);
-        if name.is_empty() {
-            return text.push_str(EMPTY);
+        write_label(text, self.name(node));
+    }
+}
+
+/// A label as the parser reads it again.
+pub(crate) fn write_label(text: &mut String, name: &str) {
+    if name.is_empty() {
+        return text.push_str(EMPTY);
+    }
+    let mut chars = name.chars().peekable();
+    let doubles = name == EMPTY;
+    while let Some(char) = chars.next() {
+        // A backslash is doubled where it would be read as an escape.
+        let next = chars.peek().copied();
+        let is_read = char == '\\'
+            && (doubles || next.is_none_or(|n| n == '\\' || needs_escape(n)));
+        if is_read || needs_escape(char) {
+            text.push('\\');
         }
-        let mut chars = name.chars().peekable();
-        let doubles = name == EMPTY;
-        while let Some(char) = chars.next() {
-            // A backslash is doubled where it would be read as an escape.
-            let next = chars.peek().copied();
-            let is_read = char == '\\' && {
-                doubles || next.is_none_or(|n| n == '\\' || needs_escape(n))
-            };
-            if is_read || needs_escape(char) {
-                text.push('\\');
-            }
-            text.push(char);
-        }
+        text.push(char);
     }
 }

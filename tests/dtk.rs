@@ -1,8 +1,13 @@
 //! The encoder against explicit sums over fragments, and its statistics against kernels.
 
+mod registry;
+
+use std::sync::Arc;
+
 use treekernel_rs::dtk::{
     Composition, DistributedTrees, Fold, Norm, Options, Paths, Real, Settings, naive,
 };
+use treekernel_rs::kernel::{ElasticTree, PartialTree, SubsetTree, Subtree};
 use treekernel_rs::{Error, Forest, Kernel, gram};
 
 const COMPOSITIONS: [Composition; 5] = [
@@ -13,7 +18,7 @@ const COMPOSITIONS: [Composition; 5] = [
     Composition::Gamma,
 ];
 const FOLDS: [Fold; 2] = [Fold::Left, Fold::Right];
-const SUBSET: Kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
+const SUBSET: SubsetTree = SubsetTree::new(0.4);
 
 fn forest(texts: &[&str]) -> Forest {
     Forest::from_bracket_items(texts.iter().copied()).unwrap()
@@ -48,7 +53,7 @@ fn encode_with<T: Real>(
 }
 
 fn encode<T: Real>(trees: &DistributedTrees, forest: &Forest) -> Vec<Vec<T>> {
-    encode_with(trees, forest, Options { n_jobs: Some(1), ..Options::default() })
+    encode_with(trees, forest, Options::default().with_n_jobs(Some(1)))
 }
 
 fn dot<T: Real>(a: &[T], b: &[T]) -> f64 {
@@ -64,21 +69,11 @@ fn gap<T: Real>(a: &[T], b: &[f64]) -> f64 {
     squares.sum::<f64>().sqrt()
 }
 
-fn kernels() -> Vec<Kernel> {
-    let mut kernels = Vec::new();
-    for (decay, leaf_weight) in [(0.4, 0.0), (0.7, 0.3), (1.0, 1.0)] {
-        kernels.push(Kernel::SubsetTree { decay, leaf_weight });
-        kernels.push(Kernel::Subtree { decay, leaf_weight });
-    }
-    for (leaf_factor, max_children) in [(1.0, None), (5.0, Some(2)), (0.0, Some(1))] {
-        kernels.push(Kernel::PartialTree {
-            decay: 0.5,
-            mu: 0.6,
-            leaf_factor,
-            max_children,
-        });
-    }
-    kernels
+/// Every third setting of the kernels that have distributed trees.
+fn kernels() -> Vec<Arc<dyn Kernel>> {
+    let encoder = |kernel| DistributedTrees::new(Settings::of(kernel, 4));
+    let has_trees = |kernel: &Arc<dyn Kernel>| encoder(Arc::clone(kernel)).is_ok();
+    registry::settings().into_iter().filter(has_trees).step_by(3).collect()
 }
 
 #[test]
@@ -89,12 +84,12 @@ fn the_recursion_is_the_sum_over_all_fragments() {
         for fold in FOLDS {
             for kernel in kernels() {
                 for max_height in [None, Some(1), Some(2)] {
-                    let mut settings = Settings::new(kernel, 64);
+                    let mut settings = Settings::of(Arc::clone(&kernel), 64);
                     (settings.composition, settings.fold) = (composition, fold);
                     settings.max_height = max_height;
                     settings.seed = checked;
                     let Ok(trees) = DistributedTrees::new(settings) else {
-                        assert!(matches!(kernel, Kernel::PartialTree { .. }));
+                        assert_eq!(kernel.name(), "PartialTree");
                         continue;
                     };
                     let double = encode::<f64>(&trees, &forest);
@@ -103,7 +98,7 @@ fn the_recursion_is_the_sum_over_all_fragments() {
                         let sum = naive::tree(&trees, forest.nodes(), root);
                         let size = norm(&sum).max(1e-300);
                         let gaps = [gap(&double[tree], &sum), gap(&single[tree], &sum)];
-                        let place = (composition, fold, kernel, max_height, tree);
+                        let place = (composition, fold, &kernel, max_height, tree);
                         assert!(gaps[0] <= 1e-12 * size, "{place:?} {gaps:?} {size}");
                         assert!(gaps[1] <= 1e-6 * size, "{place:?} {gaps:?} {size}");
                         checked += 1;
@@ -125,12 +120,12 @@ fn compositions_are_their_formulas() {
             let trees = trees(settings);
             let [a, b] = ["a", "b"].map(|label| {
                 let mut out = vec![0.0; d];
-                trees.label_vector::<f64>(label, &mut out).unwrap();
+                trees.label_vector::<f64>(label, &mut out, &mut || Ok(())).unwrap();
                 out
             });
             let expected = naive::compose(&trees, &a, &b);
             let mut out = vec![f64::NAN; d];
-            trees.compose(&a, &b, &mut out).unwrap();
+            trees.compose(&a, &b, &mut out, &mut || Ok(())).unwrap();
             assert!(
                 gap(&out, &expected) <= 1e-14 * norm(&expected),
                 "{d} {composition:?}"
@@ -138,7 +133,7 @@ fn compositions_are_their_formulas() {
             let [a, b] =
                 [&a, &b].map(|x| x.iter().map(|&x| x as f32).collect::<Vec<_>>());
             let mut out = vec![f32::NAN; d];
-            trees.compose(&a, &b, &mut out).unwrap();
+            trees.compose(&a, &b, &mut out, &mut || Ok(())).unwrap();
             assert!(
                 gap(&out, &expected) <= 1e-6 * norm(&expected),
                 "{d} {composition:?}"
@@ -175,12 +170,12 @@ fn compositions_are_bilinear_but_neither_commute_nor_associate() {
         let trees = trees(settings);
         let [a, b, c] = ["a", "b", "c"].map(|label| {
             let mut out = vec![0.0; d];
-            trees.label_vector::<f64>(label, &mut out).unwrap();
+            trees.label_vector::<f64>(label, &mut out, &mut || Ok(())).unwrap();
             out
         });
         let of = |x: &[f64], y: &[f64]| {
             let mut out = vec![0.0; d];
-            trees.compose(x, y, &mut out).unwrap();
+            trees.compose(x, y, &mut out, &mut || Ok(())).unwrap();
             out
         };
         let sum = |x: &[f64], y: &[f64]| -> Vec<f64> {
@@ -211,9 +206,9 @@ fn fragments_have_unit_norm_where_it_is_promised() {
             (settings.composition, settings.fold) = (composition, fold);
             let trees = trees(settings);
             let mut double = vec![0.0f64; 4096];
-            trees.fragment(&forest, &mut double).unwrap();
+            trees.fragment(&forest, &mut double, &mut || Ok(())).unwrap();
             let mut single = vec![0.0f32; 4096];
-            trees.fragment(&forest, &mut single).unwrap();
+            trees.fragment(&forest, &mut single, &mut || Ok(())).unwrap();
             let norms = [norm(&double), norm(&single)];
             if exact {
                 assert!((norms[0] - 1.0).abs() < 1e-13, "{composition:?} {norms:?}");
@@ -265,7 +260,9 @@ fn different_small_trees_have_different_vectors_with_the_left_fold() {
                 let mut vectors = Vec::new();
                 for tree in 0..forest.len() {
                     let mut out = vec![0.0f32; d];
-                    trees.fragment(&forest.select([tree]), &mut out).unwrap();
+                    trees
+                        .fragment(&forest.select([tree]), &mut out, &mut || Ok(()))
+                        .unwrap();
                     let size = norm(&out) as f32;
                     for x in &mut out {
                         *x /= size;
@@ -294,21 +291,18 @@ fn dot_products_are_unbiased_and_as_noisy_as_stated() {
         "(S (NP (N dogs)) (VP (V bark)))",
     ]);
     let (d, n_seeds) = (256usize, 3000u64);
-    let partial = Kernel::PartialTree {
-        decay: 0.4,
-        mu: 0.5,
-        leaf_factor: 2.0,
-        max_children: None,
-    };
-    let leafy = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.5 };
-    let subtree = Kernel::Subtree { decay: 0.6, leaf_weight: 0.2 };
-    for kernel in [SUBSET, leafy, subtree, partial] {
+    let partial = PartialTree::new(0.4, 0.5).with_leaf_factor(2.0);
+    let leafy = SubsetTree::new(0.4).with_leaf_weight(0.5);
+    let subtree = Subtree::new(0.6).with_leaf_weight(0.2);
+    let kernels: [Arc<dyn Kernel>; 4] =
+        [Arc::new(SUBSET), Arc::new(leafy), Arc::new(subtree), Arc::new(partial)];
+    for kernel in kernels {
         let exact =
-            gram::gram(&kernel, &forest, None, gram::Options::default()).unwrap();
+            gram::gram(&*kernel, &forest, None, gram::Options::default()).unwrap();
         for composition in COMPOSITIONS {
             let mut sums = [[0.0; 2]; 9];
             for seed in 0..n_seeds {
-                let mut settings = Settings::new(kernel, d);
+                let mut settings = Settings::of(Arc::clone(&kernel), d);
                 (settings.composition, settings.seed) = (composition, seed);
                 let vectors = encode::<f32>(&trees(settings), &forest);
                 for (pair, sum) in sums.iter_mut().enumerate() {
@@ -343,7 +337,7 @@ fn dot_products_are_unbiased_and_as_noisy_as_stated() {
             let stated = match composition {
                 Composition::Convolution => 1.2,
                 Composition::Gamma => continue,
-                _ if kernel == partial => 1.12,
+                _ if kernel.name() == "PartialTree" => 1.12,
                 _ => 1.03,
             };
             assert!(
@@ -375,7 +369,9 @@ fn structures_of_one_label_stay_at_chance() {
         let vectors: Vec<Vec<f32>> = (0..forest.len())
             .map(|tree| {
                 let mut out = vec![0.0f32; d];
-                trees.fragment(&forest.select([tree]), &mut out).unwrap();
+                trees
+                    .fragment(&forest.select([tree]), &mut out, &mut || Ok(()))
+                    .unwrap();
                 out
             })
             .collect();
@@ -405,21 +401,18 @@ fn bits_do_not_depend_on_threads_batches_order_or_the_cache() {
         .collect();
     let forest = Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
     for composition in COMPOSITIONS {
-        for kernel in [
-            Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.5 },
-            Kernel::PartialTree {
-                decay: 0.4,
-                mu: 0.4,
-                leaf_factor: 1.0,
-                max_children: Some(2),
-            },
-        ] {
-            let mut settings = Settings::new(kernel, 128);
+        let kernels: [Arc<dyn Kernel>; 2] = [
+            Arc::new(SubsetTree::new(0.4).with_leaf_weight(0.5)),
+            Arc::new(PartialTree::new(0.4, 0.4).with_max_children(Some(2))),
+        ];
+        for kernel in kernels {
+            let mut settings = Settings::of(kernel, 128);
             settings.composition = composition;
             let trees = trees(settings.clone());
             let all = encode::<f32>(&trees, &forest);
             for (n_jobs, cache_bytes) in [(2, 256 << 20), (3, 0), (1, 0), (1, 20_000)] {
-                let options = Options { n_jobs: Some(n_jobs), cache_bytes };
+                let options = Options::default().with_n_jobs(Some(n_jobs));
+                let options = options.with_cache_bytes(cache_bytes);
                 assert_eq!(encode_with::<f32>(&trees, &forest, options), all);
             }
             let again = DistributedTrees::new(settings).unwrap();
@@ -446,7 +439,8 @@ fn deep_and_wide_trees_are_finite_and_take_little_memory() {
     {
         let mut settings = Settings::new(SUBSET, 64);
         settings.composition = composition;
-        let small_cache = Options { n_jobs: Some(1), cache_bytes: 4096 };
+        let small_cache =
+            Options::default().with_n_jobs(Some(1)).with_cache_bytes(4096);
         let trees = trees(settings);
         let vectors = encode_with::<f32>(&trees, &forest, small_cache);
         for vector in vectors {
@@ -498,7 +492,7 @@ fn each_distinct_subtree_and_left_prefix_is_composed_once() {
         settings.composition = composition;
         let trees = trees(settings);
         let mut out = vec![0.0f32; forest.len() * 64];
-        let options = Options { n_jobs: Some(1), ..Options::default() };
+        let options = Options::default().with_n_jobs(Some(1));
         let report =
             trees.encode(&forest, options, &mut out, &mut |_, _| Ok(())).unwrap();
         // D, N, V, ADV: 1 each; NP 2, VP 1; S 2, and 1 more for the longer one.
@@ -516,8 +510,8 @@ fn pruning_leaves_out_what_only_one_tree_has_and_nothing_else() {
     ]);
     // At d = 2^14 and a decay of .5 noise is far below a fragment's weight.
     let d = 1 << 14;
-    let kernel = Kernel::SubsetTree { decay: 0.5, leaf_weight: 0.0 };
-    let full = trees(Settings::new(kernel, d));
+    let kernel = SubsetTree::new(0.5);
+    let full = trees(Settings::new(kernel.clone(), d));
     let pruned = full.prune(&forest, &mut |_, _| Ok(())).unwrap();
     let exact = gram::gram(&kernel, &forest, None, gram::Options::default()).unwrap();
     let vectors = encode::<f64>(&pruned, &forest);
@@ -551,13 +545,13 @@ fn tuning_finds_the_decay_of_the_rule() {
     let texts: Vec<String> =
         (0..40).map(|n| format!("(S {}(B b))", words(n / 4))).collect();
     let forest = Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
-    let kernel = Kernel::SubsetTree { decay: 1.0, leaf_weight: 0.0 };
+    let kernel = SubsetTree::new(1.0);
     let (d, limit) = (1024, 24.0); // .75 sqrt(1024)
     let tuned =
         trees(Settings::new(kernel, d)).tune(&forest, &mut |_, _| Ok(())).unwrap();
     let decay = tuned.settings().sketch_decay.unwrap();
     let median = |decay: f64| {
-        let kernel = Kernel::SubsetTree { decay, leaf_weight: 0.0 };
+        let kernel = SubsetTree::new(decay);
         let options = gram::Options::default();
         let mut values =
             gram::diagonal(&kernel, &forest, options, &mut |_, _| Ok(())).unwrap().0;
@@ -566,7 +560,7 @@ fn tuning_finds_the_decay_of_the_rule() {
     };
     let fits = |decay: f64| median(decay) <= limit * decay;
     assert!(fits(decay) && !fits(decay + 0.001), "{decay}");
-    let low = Settings::new(Kernel::SubsetTree { decay: 0.001, leaf_weight: 0.0 }, d);
+    let low = Settings::new(SubsetTree::new(0.001), d);
     let tuned = trees(low).tune(&forest, &mut |_, _| Ok(())).unwrap();
     assert_eq!(tuned.settings().sketch_decay, None);
 }
@@ -574,24 +568,22 @@ fn tuning_finds_the_decay_of_the_rule() {
 #[test]
 fn bad_settings_are_errors_that_name_parameter_range_and_value() {
     let settings = || Settings::new(SUBSET, 64);
-    let elastic = Kernel::ElasticTree { decay: 0.4 };
-    let partial = Kernel::PartialTree {
-        decay: 0.4,
-        mu: 0.4,
-        leaf_factor: 1.0,
-        max_children: None,
+    let changed = |change: &dyn Fn(&mut Settings)| {
+        let mut settings = settings();
+        change(&mut settings);
+        settings
     };
+    let partial = || Arc::new(PartialTree::default());
     let paths = Some(std::sync::Arc::new(Paths::default()));
     let cases = [
-        (Settings { n_components: 6, ..settings() }, "n_components"),
-        (Settings { n_components: 0, ..settings() }, "n_components"),
-        (Settings { max_height: Some(0), ..settings() }, "max_height"),
-        (Settings { sketch_decay: Some(f64::NAN), ..settings() }, "sketch_decay"),
-        (Settings { sketch_decay: Some(0.0), ..settings() }, "sketch_decay"),
-        (Settings { kernel: elastic, ..settings() }, "kernel"),
-        (Settings { kernel: partial, fold: Fold::Right, ..settings() }, "fold"),
-        (Settings { kernel: partial, paths, ..settings() }, "paths"),
-        (Settings::new(Kernel::Subtree { decay: 2.0, leaf_weight: 0.0 }, 64), "decay"),
+        (changed(&|s| s.n_components = 6), "n_components"),
+        (changed(&|s| s.n_components = 0), "n_components"),
+        (changed(&|s| s.max_height = Some(0)), "max_height"),
+        (changed(&|s| s.sketch_decay = Some(f64::NAN)), "sketch_decay"),
+        (changed(&|s| s.sketch_decay = Some(0.0)), "sketch_decay"),
+        (changed(&|s| (s.kernel, s.fold) = (partial(), Fold::Right)), "fold"),
+        (Settings::new(Subtree::new(2.0), 64), "decay"),
+        (Settings::new(ElasticTree::new(0.0), 64), "decay"),
     ];
     for (settings, at_fault) in cases {
         match DistributedTrees::new(settings) {
@@ -599,9 +591,23 @@ fn bad_settings_are_errors_that_name_parameter_range_and_value() {
             other => panic!("{at_fault}: {:?}", other.err()),
         }
     }
+    let elastic = Settings::new(ElasticTree::default(), 64);
+    let pruned = changed(&|s| (s.kernel, s.paths) = (partial(), paths.clone()));
+    for (settings, name) in [(elastic, "ElasticTree"), (pruned, "PartialTree")] {
+        match DistributedTrees::new(settings) {
+            Err(Error::Unsupported { kernel, can, .. }) => {
+                assert_eq!(kernel, name);
+                assert!(can.contains(&"SubsetTree") && !can.contains(&name), "{can:?}");
+            }
+            other => panic!("{name}: {:?}", other.err()),
+        }
+    }
     let trees = trees(settings());
     let mut out = vec![0.0f32; 63];
-    assert!(matches!(trees.label_vector("a", &mut out), Err(Error::Length { .. })));
+    assert!(matches!(
+        trees.label_vector("a", &mut out, &mut || Ok(())),
+        Err(Error::Length { .. })
+    ));
     let encoded =
         trees.encode(&small(), Options::default(), &mut out, &mut |_, _| Ok(()));
     assert!(matches!(encoded, Err(Error::Length { array: "out", .. })));
@@ -662,8 +668,8 @@ fn label_vectors_are_the_same_for_ever() {
         (settings.composition, settings.seed) = (composition, 42);
         let trees = trees(settings);
         let [mut np, mut composed] = [vec![0.0f64; 8], vec![0.0; 8]];
-        trees.label_vector("NP", &mut np).unwrap();
-        trees.compose(&np, &np, &mut composed).unwrap();
+        trees.label_vector("NP", &mut np, &mut || Ok(())).unwrap();
+        trees.compose(&np, &np, &mut composed, &mut || Ok(())).unwrap();
         assert_eq!(
             [np[0], np[7], composed[0], composed[7]],
             expected,

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use corpus::Random;
 use treekernel_rs::dag::{Model, Options, Query, Rank};
-use treekernel_rs::{Error, Forest, Kernel, NodeId, Nodes};
+use treekernel_rs::kernel::SubsetTree;
+use treekernel_rs::{Error, Forest, NodeId, Nodes};
 
 /// Goes on.
 #[allow(clippy::unnecessary_wraps)]
@@ -37,31 +38,17 @@ fn text(nodes: &Nodes, node: NodeId) -> String {
     format!("({}{})", nodes.name(node), below.collect::<String>())
 }
 
-fn tree(random: &mut Random, depth: usize) -> String {
-    let label = ["a", "b"][random.below(2)];
-    if depth == 0 {
-        return format!("({label})");
-    }
-    let n = random.below(3);
-    let below = (0..n).map(|_| tree(random, depth - 1)).collect::<String>();
-    format!("({label}{below})")
-}
-
-fn sst(decay: f64) -> Kernel {
-    Kernel::SubsetTree { decay, leaf_weight: 0.0 }
-}
-
 #[test]
 fn the_k_best_are_those_of_the_list_of_all() {
     let mut random = Random(7);
     for round in 0..300 {
-        let trees: Vec<String> = (0..12).map(|_| tree(&mut random, 4)).collect();
-        let forest = Forest::from_brackets(&trees.join(" ")).unwrap();
+        let forest = corpus::forest(&mut random, 12, 9);
         // Close to each other, so that a bound that is a little low misses some.
         let mut alpha = || (random.below(64) as f64 - 31.0) / 32.0;
         let alphas: Vec<f64> = (0..12).map(|_| alpha()).collect();
         let decay = [0.25, 0.5, 1.0][round / 3 % 3];
-        let mut model = Model::new(sst(decay), Options::default()).unwrap();
+        let mut model =
+            Model::new(&SubsetTree::new(decay), Options::default()).unwrap();
         model.add(&forest, &alphas, &mut on).unwrap();
 
         let nodes = forest.nodes();
@@ -92,7 +79,9 @@ fn the_k_best_are_those_of_the_list_of_all() {
             wanted.retain(|value| *value > 0.0);
             wanted.sort_by(|a, b| b.total_cmp(a));
             for k in [1, 4, 25, 100_000] {
-                let query = Query { k, rank, min_size, max_size, ..Query::default() };
+                let mut query = Query::default();
+                (query.k, query.rank) = (k, rank);
+                (query.min_size, query.max_size) = (min_size, max_size);
                 let found = model.top_fragments(&query, &mut on).unwrap();
                 let values: Vec<f64> =
                     found.weights.iter().map(|&w| value(w)).collect();
@@ -108,7 +97,7 @@ fn the_k_best_are_those_of_the_list_of_all() {
 
 #[test]
 fn a_search_ends_at_its_limit_and_when_it_is_told_to() {
-    let mut model = Model::new(sst(1.0), Options::default()).unwrap();
+    let mut model = Model::new(&SubsetTree::new(1.0), Options::default()).unwrap();
     let lines: Vec<String> = (0..64)
         .map(|i| {
             let child = |j| format!("(x{j} {})", i >> (j % 6) & 1);
@@ -119,13 +108,14 @@ fn a_search_ends_at_its_limit_and_when_it_is_told_to() {
     let forest = Forest::from_brackets(&lines.join(" ")).unwrap();
     let alphas: Vec<f64> = (0..64).map(|i| [1.0, -1.0][i % 7 % 2]).collect();
     model.add(&forest, &alphas, &mut on).unwrap();
-    let query = Query { k: 50, min_size: 6, max_states: 3, ..Query::default() };
+    let mut query = Query::default();
+    (query.k, query.min_size, query.max_states) = (50, 6, 3);
     let error = model.top_fragments(&query, &mut on).unwrap_err();
     assert_eq!(error, Error::Search { k: 50, max_states: 3 });
-    let query = Query { max_states: usize::MAX, ..query };
+    query.max_states = usize::MAX;
     let stop = &mut |_, _| Err(Error::Interrupted);
     assert_eq!(model.top_fragments(&query, stop).unwrap_err(), Error::Interrupted);
-    let query = Query { output: 1, ..query };
+    query.output = 1;
     let error = model.top_fragments(&query, &mut on).unwrap_err();
     assert!(matches!(error, Error::Parameter { name: "output", .. }));
 }

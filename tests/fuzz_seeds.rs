@@ -292,9 +292,12 @@ fn a_million_brackets_without_labels_end_in_a_place() {
     assert_eq!(error(&"(".repeat(MILLION)), (0, 1, MILLION + 1, MILLION));
     assert_eq!(error(&")".repeat(MILLION)), (0, 1, 1, 0));
     assert_eq!(error(&"(\n".repeat(MILLION)), (0, MILLION + 1, 1, 2 * MILLION));
-    let text = format!("{}a{}", "(".repeat(MILLION), ")".repeat(MILLION));
-    assert_eq!(Forest::from_brackets(&text).unwrap().to_brackets(), ["(a)"]);
-    assert_eq!(error(&text[..text.len() - 1]), (0, 1, 2 * MILLION + 1, 2 * MILLION));
-    assert_eq!(error(&format!("{text})")), (1, 1, 2 * MILLION + 2, 2 * MILLION + 1));
+    let text = format!("{}a b{}", "(".repeat(MILLION), ")".repeat(MILLION));
+    assert_eq!(Forest::from_brackets(&text).unwrap().to_brackets(), ["(a b)"]);
+    assert_eq!(
+        error(&text[..text.len() - 1]),
+        (0, 1, 2 * MILLION + 3, 2 * MILLION + 2)
+    );
+    assert_eq!(error(&format!("{text})")), (1, 1, 2 * MILLION + 4, 2 * MILLION + 3));
     assert!(start.elapsed() < Duration::from_secs(2), "took {:?}", start.elapsed());
 }

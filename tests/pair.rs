@@ -7,7 +7,7 @@ use corpus::Random;
 use treekernel_rs::gram::Options;
 use treekernel_rs::pair::naive::{self, Occurrences};
 use treekernel_rs::pair::{self, Method, PairForest, PairKernel, Side};
-use treekernel_rs::{Error, Forest, Kernel, gram};
+use treekernel_rs::{Error, Forest, gram, kernel::SubsetTree};
 
 const METHODS: [Method; 4] =
     [Method::Exact, Method::Paper, Method::Max, Method::MaxEnumerated];
@@ -24,7 +24,7 @@ fn pairs(texts: &[impl AsRef<str>]) -> PairForest {
 }
 
 fn kernel(method: Method, decay: f64) -> PairKernel {
-    PairKernel { method, ..PairKernel::new(decay) }
+    PairKernel::new(decay).with_method(method)
 }
 
 fn value(method: Method, decay: f64, pairs: &PairForest, i: usize, j: usize) -> f64 {
@@ -472,7 +472,7 @@ fn without_placeholders_the_kernel_is_the_product_of_two_subset_tree_kernels() {
         [a.clone(), b.clone()].map(|side| Forest::from_bracket_items(side).unwrap());
     let pairs = PairForest::from_brackets(a, b, ":").unwrap();
     for decay in [0.4, 1.0] {
-        let subset = Kernel::SubsetTree { decay, leaf_weight: 0.0 };
+        let subset = SubsetTree::new(decay);
         let [x, y] = forests.each_ref().map(|forest| {
             gram::gram(&subset, forest, None, Options::default()).unwrap()
         });
@@ -499,7 +499,9 @@ fn matrices_hold_what_single_pairs_have_whatever_the_threads() {
         for normalize in [false, true] {
             let kernel = kernel(method, 0.4);
             let matrix = |x, y, n_jobs| {
-                let options = Options { normalize, n_jobs: Some(n_jobs) };
+                let options = Options::default()
+                    .with_normalize(normalize)
+                    .with_n_jobs(Some(n_jobs));
                 pair::gram(&kernel, x, y, options).unwrap()
             };
             let single = |x: &PairForest, i, y: &PairForest, j| {
@@ -519,7 +521,8 @@ fn matrices_hold_what_single_pairs_have_whatever_the_threads() {
             for ((i, j), &got) in other.indexed_iter() {
                 assert!((got - single(&x, i, &y, j)).abs() <= 1e-12 * got.max(1.0));
             }
-            let options = Options { normalize, n_jobs: Some(2) };
+            let options =
+                Options::default().with_normalize(normalize).with_n_jobs(Some(2));
             let (diagonal, report) =
                 pair::diagonal(&kernel, &x, options, &mut |_, _| Ok(())).unwrap();
             assert!(diagonal.iter().enumerate().all(|(i, &d)| d == one[[i, i]]));
@@ -535,7 +538,8 @@ fn exact_matrices_are_positive_semidefinite() {
     for seed in 10..16 {
         let pairs = random_pairs(40, seed);
         for (decay, normalize) in [(0.1, false), (0.4, true), (1.0, false)] {
-            let options = Options { normalize, n_jobs: Some(1) };
+            let options =
+                Options::default().with_normalize(normalize).with_n_jobs(Some(1));
             let kernel = kernel(Method::Exact, decay);
             let matrix = pair::gram(&kernel, &pairs, None, options).unwrap();
             let rows: Vec<Vec<f64>> =
@@ -584,7 +588,7 @@ fn the_worst_case_ends_in_the_named_error_and_spares_the_others() {
     assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
     let all = worst.concat(&pairs(&[P1])).unwrap();
     let mut out = vec![0.0f64; 9];
-    let options = Options { normalize: true, n_jobs: Some(2) };
+    let options = Options::default().with_normalize(true).with_n_jobs(Some(2));
     let report = pair::fill(&kernel, &all, None, options, &mut out, &mut |_, _| Ok(()));
     let given_up = report.unwrap().given_up;
     assert!(given_up.contains(&(1, 0)), "{given_up:?}");
@@ -603,7 +607,7 @@ fn the_worst_case_ends_in_the_named_error_and_spares_the_others() {
 #[test]
 fn a_higher_limit_gives_the_value_that_a_lower_one_gave_up() {
     let pairs = matchings(6);
-    let low = PairKernel { max_constraints: 50, ..PairKernel::new(1.0) };
+    let low = PairKernel::new(1.0).with_max_constraints(50);
     let of = |kernel: &PairKernel| {
         pair::pair(kernel, (&pairs, 0), (&pairs, 1), false, &mut |_, _| Ok(()))
     };
@@ -700,7 +704,7 @@ fn errors_name_side_tree_and_place() {
 fn parameters_out_of_range_are_rejected() {
     let pairs = pairs(&[P1]);
     for (decay, max_constraints) in [(0.0, 1), (1.5, 1), (f64::NAN, 1), (0.4, 0)] {
-        let kernel = PairKernel { decay, max_constraints, method: Method::Exact };
+        let kernel = PairKernel::new(decay).with_max_constraints(max_constraints);
         let error = pair::gram(&kernel, &pairs, None, Options::default());
         assert!(matches!(error, Err(Error::Parameter { .. })), "{error:?}");
     }
@@ -731,7 +735,7 @@ fn normalised_values_survive_overflow() {
     let kernel = PairKernel::new(1.0);
     let error = pair::gram(&kernel, &all, None, Options::default()).unwrap_err();
     assert!(matches!(error, Error::Overflow { row: 0, column: 0 }), "{error}");
-    let options = Options { normalize: true, n_jobs: None };
+    let options = Options::default().with_normalize(true).with_n_jobs(None);
     let matrix = pair::gram(&kernel, &all, None, options).unwrap();
     assert!((matrix[[0, 1]] - 0.5f64.sqrt()).abs() < 1e-9, "{}", matrix[[0, 1]]);
     assert!(matrix[[0, 2]] < 1e-100 && matrix[[0, 0]] == 1.0);
@@ -739,7 +743,7 @@ fn normalised_values_survive_overflow() {
 
 #[test]
 fn anchoring_reproduces_the_papers_figure_3() {
-    use treekernel_rs::pair::anchor::{self, HeadRules};
+    use treekernel_rs::pair::linking::{self, HeadRules};
     let left = "(S (NP (NNS Farmers)) (VP (VB feed) (NP (NNS cows)) (NP (NN animal) \
                 (NNS extracts))))
                 (ROOT (S (NP (NNS Pediatricians)) (VP (VB suggest) (S (NP (NNS women)) \
@@ -749,10 +753,10 @@ fn anchoring_reproduces_the_papers_figure_3() {
                  (S (NP (NNS newborns)) (VP (VB eat) (NP (NN breast) (NN milk)))))))";
     let forests = [left, right].map(|text| Forest::from_brackets(text).unwrap());
     let rules = HeadRules::default();
-    let anchored = anchor::anchored(
+    let anchored = linking::anchored(
         [&forests[0], &forests[1]],
         &mut |label, children| Ok(rules.head(label, children)),
-        &mut |word, tag| Ok(anchor::key(word, tag)),
+        &mut |word, tag| Ok(linking::key(word, tag)),
         || Ok(()),
     )
     .unwrap();

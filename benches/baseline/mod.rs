@@ -281,7 +281,7 @@ impl FtkRecursion<'_> {
 
 // --- PT -----------------------------------------------------------------------------
 
-/// The parameters of [`treekernel_rs::Kernel::PartialTree`].
+/// The parameters of [`treekernel_rs::kernel::PartialTree`].
 #[derive(Debug, Clone, Copy)]
 pub struct PtParams {
     pub decay: f64,

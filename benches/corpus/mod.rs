@@ -3,8 +3,11 @@
 // Every bench and test takes what it needs.
 #![allow(dead_code, unreachable_pub)]
 
+use std::fmt::Write;
 use std::io::Read;
 use std::path::PathBuf;
+
+use treekernel_rs::Forest;
 
 /// SplitMix64: a named generator, so that the corpus is the same everywhere.
 pub struct Random(pub u64);
@@ -26,7 +29,124 @@ impl Random {
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
+
+    /// A permutation of `0..n`.
+    pub fn order(&mut self, n: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..n).collect();
+        for i in (1..n).rev() {
+            order.swap(i, self.below(i + 1));
+        }
+        order
+    }
 }
+
+/// The forest of some legal trees.
+pub fn read<T: AsRef<str>>(trees: &[T]) -> Forest {
+    Forest::from_bracket_items(trees.iter().map(AsRef::as_ref)).expect("legal trees")
+}
+
+// --- random trees: every shape that a kernel may trip over -----------------------------
+
+/// Trees of up to about `size` nodes: leaf and inner children mixed, one label everywhere,
+/// many labels, wide, deep, repeated subtrees, single nodes, sentences, trees met before.
+pub fn trees(random: &mut Random, n: usize, size: usize) -> Vec<String> {
+    let mut trees: Vec<String> = Vec::with_capacity(n);
+    for _ in 0..n {
+        let size = 1 + random.below(size);
+        let n_labels = [3, 1, 2, 6, 40][random.below(5)];
+        let tree = match random.below(10) {
+            0..3 => mixed(random, size, n_labels),
+            3 => wide(random, size, n_labels),
+            4 => deep(random, size, n_labels),
+            5 => {
+                let part = mixed(random, 1 + size / 4, 2);
+                let other = mixed(random, 1 + size / 8, 2);
+                format!("(l0 (l1 {part} {other}) {part} (l0 {part}))")
+            }
+            6 | 7 => phrase(random, size),
+            8 if !trees.is_empty() => trees[random.below(trees.len())].clone(),
+            _ => format!("({})", label(random, n_labels)),
+        };
+        trees.push(tree);
+    }
+    trees
+}
+
+/// The forest of [`trees`].
+pub fn forest(random: &mut Random, n: usize, size: usize) -> Forest {
+    read(&trees(random, n, size))
+}
+
+fn label(random: &mut Random, n_labels: usize) -> String {
+    format!("l{}", random.below(n_labels))
+}
+
+/// Nodes anywhere below the ones before.
+fn mixed(random: &mut Random, size: usize, n_labels: usize) -> String {
+    let parents: Vec<usize> = (0..size).map(|i| random.below(i.max(1))).collect();
+    let mut texts = vec![String::new(); size];
+    for node in (1..size).rev() {
+        let text = format!(" ({}{})", label(random, n_labels), texts[node]);
+        texts[parents[node]].insert_str(0, &text);
+    }
+    format!("({}{})", label(random, n_labels), texts[0])
+}
+
+/// Leaves, with a few inner nodes among them.
+fn wide(random: &mut Random, size: usize, n_labels: usize) -> String {
+    let mut text = format!("({}", label(random, n_labels));
+    for _ in 1..size {
+        let (a, b) = (label(random, n_labels), label(random, n_labels));
+        match random.below(3) {
+            0 => write!(text, " ({a} {b})"),
+            _ => write!(text, " {a}"),
+        }
+        .expect("memory");
+    }
+    text + ")"
+}
+
+/// A chain with leaves beside it.
+fn deep(random: &mut Random, size: usize, n_labels: usize) -> String {
+    (1..size).fold(format!("({})", label(random, 2)), |below, _| {
+        let (a, b) = (label(random, n_labels), label(random, n_labels));
+        let side = if random.below(4) == 0 { format!(" {b}") } else { String::new() };
+        format!("({a} {below}{side})")
+    })
+}
+
+/// Phrases over parts of speech over words: labels that do not mix.
+fn phrase(random: &mut Random, size: usize) -> String {
+    if size < 3 {
+        return format!("(t{} w{})", random.below(3), random.below(4));
+    }
+    let n = 1 + random.below(3);
+    let below: Vec<_> = (0..n).map(|_| phrase(random, (size - 1) / n)).collect();
+    format!("(p{} {})", random.below(3), below.join(" "))
+}
+
+/// Sentences over so few words and rules that productions, children and whole subtrees
+/// come again and again: the longest lists and the most patterns.
+pub fn poor_in_grammar(n: usize, seed: u64) -> Vec<String> {
+    let mut random = Random(seed);
+    let word = |random: &mut Random, tag: &str| format!("({tag} w{})", random.below(3));
+    let mut tree = || {
+        let mut phrase = word(&mut random, "N");
+        for _ in 0..=random.below(12) {
+            let tag = ["D", "N"][random.below(2)];
+            let side = word(&mut random, tag);
+            phrase = match random.below(4) {
+                0 => format!("(P {phrase})"),
+                1 => format!("(P {phrase} {side})"),
+                _ => format!("(P {side} {phrase})"),
+            };
+        }
+        format!("(R {phrase})")
+    };
+    (0..n).map(|_| tree()).collect()
+}
+
+// --- measurements ------------------------------------------------------------------------
 
 type Rules = &'static [(usize, &'static [&'static str])];
 
@@ -137,4 +257,80 @@ fn find(file: &str) -> Option<PathBuf> {
         eprintln!("skipped: no shared/data/{file} beside the project");
     }
     path
+}
+
+/// Random trees of up to about `size` nodes: shapes and alphabets take turns (mixed,
+/// one label everywhere, wide, deep, repeated subtrees, single nodes, sentences).
+pub fn random_trees(n: usize, size: usize, seed: u64) -> Vec<String> {
+    let mut random = Random(seed);
+    (0..n)
+        .map(|number| {
+            let n_labels = [3, 1, 2, 6, 40][random.below(5)];
+            let n_nodes = 1 + random.below(size);
+            let label = |random: &mut Random| format!("l{}", random.below(n_labels));
+            match number % 6 {
+                // A root with leaves, or with a few inner nodes among them.
+                0 => {
+                    let mut tree = format!("({}", label(&mut random));
+                    for _ in 1..n_nodes {
+                        let (a, b) = (label(&mut random), label(&mut random));
+                        match random.below(4) {
+                            0 => tree.extend([" (", &a, " ", &b, ")"]),
+                            _ => tree.extend([" ", &a]),
+                        }
+                    }
+                    tree + ")"
+                }
+                // A chain with leaves beside it.
+                1 => (1..n_nodes).fold("(l0)".into(), |below, _| {
+                    let (a, b) = (label(&mut random), label(&mut random));
+                    match random.below(3) {
+                        0 => format!("({a} {below} {b})"),
+                        _ => format!("({a} {below})"),
+                    }
+                }),
+                // The same subtree again and again.
+                2 => (1..=n_nodes.ilog2()).fold("(l0 l1)".into(), |below, _| {
+                    let a = label(&mut random);
+                    match random.below(3) {
+                        0 => format!("({a} {below})"),
+                        _ => format!("({a} {below} {below})"),
+                    }
+                }),
+                3 if number % 12 == 3 => format!("({})", label(&mut random)),
+                // Phrases over preterminals with a word each.
+                3 => {
+                    let mut tree = format!("(P{}", random.below(2));
+                    for _ in 0..=n_nodes / 3 {
+                        let word = random.below(4);
+                        let label = format!("t{}", random.below(3));
+                        let (open, close) = match random.below(3) {
+                            0 => (" (P0 (", "))"),
+                            _ => (" (", ")"),
+                        };
+                        let word = ["w0", "w1", "w2", "w3"][word];
+                        tree.extend([open, &label, " ", word, close]);
+                    }
+                    tree + ")"
+                }
+                // Each next node below a random earlier one.
+                _ => {
+                    let mut below: Vec<Vec<usize>> = vec![Vec::new()];
+                    for node in 1..n_nodes {
+                        let parent = random.below(node);
+                        below[parent].push(node);
+                        below.push(Vec::new());
+                    }
+                    let mut text = vec![String::new(); n_nodes];
+                    for node in (0..n_nodes).rev() {
+                        let parts: Vec<_> =
+                            below[node].iter().map(|&c| text[c].as_str()).collect();
+                        let label = label(&mut random);
+                        text[node] = format!("({label} {})", parts.join(" "));
+                    }
+                    text.swap_remove(0)
+                }
+            }
+        })
+        .collect()
 }

@@ -31,24 +31,60 @@ from treekernel_rs.dag import (
 )
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.drawing import Drawing, draw, draw_gram
+from treekernel_rs.index import IndexRows, TreeIndex
 from treekernel_rs.kernels import (
     ElasticTreeKernel,
     PartialTreeKernel,
     SubsetTreeKernel,
     SubtreeKernel,
+    kernel_from_json,
 )
+from treekernel_rs.neighbors import Neighbors, SimilarPairs
 from treekernel_rs.pairs import PairKernel
+from treekernel_rs.reporting import report
+from treekernel_rs.solve import KernelMachine
 
 if TYPE_CHECKING:
     from treekernel_rs.estimators import (
         DistributedTreeEncoder as DistributedTreeEncoder,
     )
     from treekernel_rs.estimators import TreeGram as TreeGram
+    from treekernel_rs.estimators import (
+        TreeKNeighborsClassifier as TreeKNeighborsClassifier,
+    )
+    from treekernel_rs.estimators import (
+        TreeKNeighborsRegressor as TreeKNeighborsRegressor,
+    )
+    from treekernel_rs.estimators import (
+        TreeNeighborsTransformer as TreeNeighborsTransformer,
+    )
     from treekernel_rs.estimators import TreePerceptron as TreePerceptron
     from treekernel_rs.estimators import TreeSVC as TreeSVC
+    from treekernel_rs.features import TreeNystroem as TreeNystroem
+    from treekernel_rs.features import TreeVectorizer as TreeVectorizer
+    from treekernel_rs.machines import TreeLogistic as TreeLogistic
+    from treekernel_rs.machines import TreeOneClass as TreeOneClass
+    from treekernel_rs.machines import TreeRanker as TreeRanker
+    from treekernel_rs.machines import TreeRidge as TreeRidge
+    from treekernel_rs.machines import TreeSVR as TreeSVR
 
 # Not in __all__: they need scikit-learn, and `import *` should not.
-_ESTIMATORS = ("DistributedTreeEncoder", "TreeGram", "TreePerceptron", "TreeSVC")
+_ESTIMATORS = (
+    "DistributedTreeEncoder",
+    "TreeGram",
+    "TreeKNeighborsClassifier",
+    "TreeKNeighborsRegressor",
+    "TreeLogistic",
+    "TreeNeighborsTransformer",
+    "TreeNystroem",
+    "TreeOneClass",
+    "TreePerceptron",
+    "TreeRanker",
+    "TreeRidge",
+    "TreeSVC",
+    "TreeSVR",
+    "TreeVectorizer",
+)
 
 __all__ = [
     "ConstraintLimitError",
@@ -58,7 +94,10 @@ __all__ = [
     "ElasticTreeKernel",
     "Forest",
     "Fragment",
+    "IndexRows",
+    "KernelMachine",
     "KernelRows",
+    "Neighbors",
     "Pair",
     "PairForest",
     "PairKernel",
@@ -66,24 +105,29 @@ __all__ = [
     "PartialTreeKernel",
     "Perceptron",
     "PolynomialKernel",
+    "SimilarPairs",
     "SubsetTreeKernel",
     "SubtreeKernel",
     "Tree",
+    "TreeIndex",
     "__version__",
     "datasets",
     "draw",
     "draw_gram",
+    "kernel_from_json",
     "one_vs_one_dual_coef",
     "readers",
+    "report",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import the estimators when they are asked for."""
     if name in _ESTIMATORS:
-        from treekernel_rs import estimators
+        from treekernel_rs import estimators, features, machines
 
-        return getattr(estimators, name)
+        homes = (estimators, features, machines)
+        return getattr(next(home for home in homes if name in home.__all__), name)
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)
 

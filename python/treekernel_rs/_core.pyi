@@ -1,16 +1,19 @@
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from types import EllipsisType
-from typing import Any, Final, Self, SupportsIndex, TypedDict, final, overload
+from typing import Any, Final, Literal, Self, SupportsIndex, TypedDict, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "CodeBuilder",
     "ConstraintLimitError",
     "Dag",
     "Encoder",
     "Forest",
     "ForestBuilder",
+    "Index",
     "Kernel",
     "KernelRows",
     "Learner",
@@ -19,11 +22,14 @@ __all__ = [
     "PairForest",
     "PairIterator",
     "ParseError",
+    "Solver",
     "Tree",
     "TreeIterator",
+    "Vocabulary",
     "__version__",
     "as_forest",
     "as_pairs",
+    "hashed_features",
 ]
 
 __version__: Final[str]
@@ -53,10 +59,27 @@ class ConstraintLimitError(ValueError):
 
 @final
 class Forest:
+    def __new__(cls, trees: Any = None) -> Self: ...
+    @overload
     @staticmethod
-    def from_brackets(lines: str | bytes | Iterable[str | bytes]) -> Forest: ...
+    def from_brackets(
+        lines: str | bytes | Iterable[str | bytes],
+        *,
+        errors: Literal["raise"] = "raise",
+    ) -> Forest: ...
+    @overload
     @staticmethod
-    def from_trees(objects: Iterable[Any]) -> Forest: ...
+    def from_brackets(
+        lines: Iterable[str | bytes | None], *, errors: Literal["skip"]
+    ) -> tuple[Forest, list[ParseError]]: ...
+    @staticmethod
+    def from_trees(
+        objects: Iterable[Any],
+        *,
+        label: Callable[[Any], str] | str | None = None,
+        children: Callable[[Any], Iterable[Any]] | str | None = None,
+        order: Literal["as_is", "sorted"] = "as_is",
+    ) -> Forest: ...
     @staticmethod
     def from_arrays(
         labels: ArrayLike,
@@ -78,6 +101,21 @@ class Forest:
     @property
     def shape(self) -> tuple[int]: ...
     def subtree_ids(self) -> tuple[NDArray[np.int64], NDArray[np.uint32]]: ...
+    @staticmethod
+    def concat(forests: Iterable[Forest]) -> Forest: ...
+    def save(self, path: str | PathLike[str]) -> None: ...
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Forest: ...
+    def sorted(self) -> Forest: ...
+    def collapse_repeats(self, *, count: bool = False) -> Forest: ...
+    def relabel(self, labels: Mapping[str, str] | Callable[[str], str]) -> Forest: ...
+    def prune(
+        self,
+        labels: Container[str] | Callable[[str], object],
+        *,
+        keep_children: bool = False,
+    ) -> Forest: ...
+    def __sizeof__(self) -> int: ...
     def __len__(self) -> int: ...
     @overload
     def __getitem__(self, index: SupportsIndex, /) -> Tree: ...
@@ -94,6 +132,13 @@ class Forest:
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: Any, /) -> Self: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
+
+@final
+class CodeBuilder:
+    def __new__(cls, describe: Callable[[Any], dict[str, Any]]) -> Self: ...
+    def push_ast(self, node: Any) -> None: ...
+    def push_cursor(self, cursor: Any, source: bytes) -> list[Any]: ...
+    def finish(self) -> Forest: ...
 
 @final
 class ForestBuilder:
@@ -126,16 +171,7 @@ class TreeIterator(Iterator[Tree]):
 
 @final
 class Kernel:
-    @staticmethod
-    def subtree(decay: float, leaf_weight: float) -> Kernel: ...
-    @staticmethod
-    def subset_tree(decay: float, leaf_weight: float) -> Kernel: ...
-    @staticmethod
-    def partial_tree(
-        decay: float, mu: float, leaf_factor: float, max_children: int | None
-    ) -> Kernel: ...
-    @staticmethod
-    def elastic_tree(decay: float) -> Kernel: ...
+    def __new__(cls, name: str, parameters: dict[str, Any]) -> Self: ...
     def gram(
         self,
         x: Any,
@@ -151,6 +187,40 @@ class Kernel:
     def rows(
         self, x: Any, normalize: bool, n_jobs: int | None
     ) -> tuple[KernelRows, list[int]]: ...
+    def join(
+        self,
+        x: Any,
+        y: Any | None,
+        min_similarity: float,
+        normalize: bool,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+        out: Callable[..., object] | None,
+    ) -> tuple[
+        tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+        tuple[list[int], list[int]],
+    ]: ...
+    def top_k(
+        self,
+        x: Any,
+        y: Any | None,
+        k: int,
+        normalize: bool,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[
+        tuple[NDArray[np.int64], NDArray[np.float64]], tuple[list[int], list[int]]
+    ]: ...
+    def pairs(
+        self,
+        x: Any,
+        y: Any | None,
+        i: Any,
+        j: Any,
+        normalize: bool,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[NDArray[np.float64], tuple[list[int], list[int]]]: ...
     def pair(self, a: Any, b: Any, normalize: bool) -> float: ...
 
 @final
@@ -228,6 +298,34 @@ class Learner:
     ) -> Learner: ...
 
 @final
+class Solver:
+    def __new__(
+        cls,
+        kernel: Kernel,
+        normalize: bool,
+        x: Any,
+        loss: str,
+        number: float,
+        intercept: float | None,
+        targets: NDArray[np.float64],
+        costs: NDArray[np.float64],
+        n_outputs: int,
+        preferences: Any | None,
+        seed: int,
+    ) -> Self: ...
+    def run(
+        self,
+        tol: float,
+        max_iter: int,
+        cache: int,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> bool: ...
+    def dual_coef(self) -> NDArray[np.float64]: ...
+    def state(self, reached: bool) -> dict[str, Any]: ...
+    def set_state(self, state: dict[str, Any]) -> None: ...
+
+@final
 class Encoder:
     def __new__(
         cls,
@@ -254,6 +352,69 @@ class Encoder:
     def compose(self, a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None: ...
     def shared_paths(self, x: Any) -> NDArray[np.uint64]: ...
     def tuned_decay(self, x: Any) -> float | None: ...
+
+@final
+class Index:
+    def __new__(cls, kernel: Kernel, forest: Any, normalize: bool) -> Index: ...
+    def add(self, forest: Any) -> Forest: ...
+    def build(self, n_jobs: int | None) -> None: ...
+    def nbytes(self) -> int: ...
+    def gram(
+        self,
+        x: Any,
+        out: NDArray[Any],
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[list[int], list[int]]: ...
+    def top_k(
+        self,
+        x: Any | None,
+        k: int,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[
+        tuple[NDArray[np.int64], NDArray[np.float64]], tuple[list[int], list[int]]
+    ]: ...
+    def join(
+        self,
+        x: Any | None,
+        min_similarity: float,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+        out: Callable[..., object] | None,
+    ) -> tuple[
+        tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+        tuple[list[int], list[int]],
+    ]: ...
+
+@final
+class Vocabulary:
+    @staticmethod
+    def fit(
+        kind: Any, size: tuple[int, int], x: Any, min_df: int, n_jobs: int | None
+    ) -> tuple[
+        Vocabulary, tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
+    ]: ...
+    def transform(
+        self, x: Any, n_jobs: int | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]: ...
+    def __len__(self) -> int: ...
+    def __sizeof__(self) -> int: ...
+    def names(self, columns: list[int] | None) -> list[str]: ...
+    def to_arrays(self) -> dict[str, NDArray[Any]]: ...
+    @staticmethod
+    def from_arrays(
+        kind: Any, size: tuple[int, int], arrays: dict[str, NDArray[Any]]
+    ) -> Vocabulary: ...
+
+def hashed_features(
+    kind: Any,
+    size: tuple[int, int],
+    x: Any,
+    n_features: int,
+    signed: bool,
+    n_jobs: int | None,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]: ...
 
 @final
 class KernelRows:

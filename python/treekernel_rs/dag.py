@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from treekernel_rs import _core, kernels
+from treekernel_rs import _core
 from treekernel_rs._core import as_forest
-from treekernel_rs.kernels import TreeKernel, _bar, _jobs, _real, _warn_of_zeros
+from treekernel_rs.kernels import (
+    _KERNELS,
+    Parameters,
+    TreeKernel,
+    _bar,
+    _from_json,
+    _jobs,
+    _own,
+    _real,
+    _warn_of_zeros,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -29,7 +38,7 @@ __all__ = [
 ]
 
 
-class PolynomialKernel:
+class PolynomialKernel(Parameters):
     """The kernel (gamma <a,b> + coef0)^degree of feature vectors beside trees.
 
     Parameters
@@ -55,8 +64,12 @@ class PolynomialKernel:
     def __init__(
         self, degree: int = 3, *, coef0: float = 1.0, gamma: float = 1.0
     ) -> None:
-        degree = _integer("degree", degree)
-        coef0, gamma = _real("coef0", coef0), _real("gamma", gamma)
+        self._remember(degree=degree, coef0=coef0, gamma=gamma)
+        self._make()
+
+    def _make(self) -> tuple[int, float, float]:
+        degree = _integer("degree", self.degree)
+        coef0, gamma = _real("coef0", self.coef0), _real("gamma", self.gamma)
         for name, value, right, expected in (
             ("degree", degree, 1 <= degree <= 1000, "from 1 to 1000"),
             ("coef0", coef0, 0 <= coef0 < np.inf, "finite and not negative"),
@@ -65,37 +78,7 @@ class PolynomialKernel:
             if not right:
                 msg = f"{name} must be {expected}, got {value}"
                 raise ValueError(msg)
-        vars(self).update(degree=degree, coef0=coef0, gamma=gamma)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Refuse, as the tree kernels do."""
-        msg = f"{type(self).__name__} is immutable; make another one"
-        raise AttributeError(msg)
-
-    @property
-    def _parameters(self) -> tuple[int, float, float]:
-        return self.degree, self.coef0, self.gamma
-
-    def __repr__(self) -> str:
-        """Name what is not at its default, and the degree."""
-        shown = [repr(self.degree)]
-        for name in ("coef0", "gamma"):
-            if (value := vars(self)[name]) != 1.0:
-                shown.append(f"{name}={value!r}")
-        return f"{type(self).__name__}({', '.join(shown)})"
-
-    def __eq__(self, other: object) -> bool:
-        """Compare parameters."""
-        if not isinstance(other, PolynomialKernel):
-            return NotImplemented
-        return self._parameters == other._parameters
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._parameters))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the parameters."""
-        return _polynomial, self._parameters
+        return degree, coef0, gamma
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -158,7 +141,7 @@ class DagModel:
         The kernel, with all its parameters. With ``normalize=True`` weights are divided by
         the root of their tree's self-kernel, and scores by that of theirs.
     n_outputs : int, default 1
-        Scores for each tree: several machines over the same trees share one graph, and
+        Scores for each tree, up to 2**20: several machines over the same trees share one graph, and
         every part of it is visited once for all of them.
 
     Attributes
@@ -193,7 +176,7 @@ class DagModel:
     _core: Dag
 
     def __init__(self, kernel: TreeKernel, n_outputs: int = 1) -> None:
-        _check_kernel(kernel)
+        kernel = _own(kernel)
         n_outputs = _integer("n_outputs", n_outputs)
         core = _core.Dag(kernel._core, kernel.normalize, n_outputs)
         self._remember(core, kernel, n_outputs)
@@ -223,9 +206,10 @@ class DagModel:
             The kernel that it was trained with.
         forest : Forest or sequence of str
             Its support trees; or all training trees, with zeros for the others.
-        dual_coef : array-like, shape (n_trees,), (1, n_trees) or (n_outputs, n_trees)
-            The weights, as scikit-learn's `dual_coef_` of an `SVR` or a binary `SVC`. Of
-            an `SVC` with more classes: see `one_vs_one_dual_coef`.
+        dual_coef : array-like, shape (n_trees,), (1, n_trees) or (n_trees, n_outputs)
+            The weights, as in `add`; or as one row, which is scikit-learn's `dual_coef_`
+            of an `SVR` or a binary `SVC`. Of an `SVC` with more classes: see
+            `one_vs_one_dual_coef`.
         intercept : float or array-like, shape (n_outputs,)
             As `intercept_`.
 
@@ -240,20 +224,22 @@ class DagModel:
         x = as_forest(forest)
         # Of a linear SVC's the matrix may be a sparse one.
         dense = dual_coef.toarray() if hasattr(dual_coef, "toarray") else dual_coef
-        rows = np.atleast_2d(_floats("dual_coef", dense))
-        if rows.ndim != 2 or rows.shape[1] != len(x):
+        weights = _floats("dual_coef", dense)
+        if weights.ndim == 1 or weights.shape == (1, len(x)):
+            weights = weights.reshape(-1, 1)
+        if weights.ndim != 2 or len(weights) != len(x):
             msg = (
-                f"dual_coef must be of shape (n_trees,) or (n_outputs, n_trees) with "
+                f"dual_coef must be of shape (n_trees,) or (n_trees, n_outputs) with "
                 f"{len(x)} trees, got {np.shape(dense)}"
             )
             raise ValueError(msg)
-        if not np.isfinite(rows).all():
+        if not np.isfinite(weights).all():
             msg = "dual_coef must be finite numbers"
             raise ValueError(msg)
-        model = cls(kernel, max(1, rows.shape[0]))
+        model = cls(kernel, max(1, weights.shape[1]))
         model.intercept = intercept
-        used = np.flatnonzero((rows != 0).any(axis=0))
-        model.add(x[used.tolist()], rows[:, used].T)
+        used = np.flatnonzero((weights != 0).any(axis=1))
+        model.add(x[used.tolist()], weights[used])
         return model
 
     def add(
@@ -279,8 +265,9 @@ class DagModel:
 
         Raises
         ------
-        OverflowError
-            If a tree's self-kernel is too large to normalise by; nothing is changed.
+        ValueError
+            If a weight is not finite, or would make a sum of weights infinite; nothing is
+            changed.
         """
         x = as_forest(forest)
         weights = _per_output("alphas", alphas, len(x), self.n_outputs)
@@ -301,7 +288,8 @@ class DagModel:
         forest : Forest or sequence of str
             The trees.
         n_jobs : int, optional
-            Threads; all cores the process may use by default, 1 for the caller's only.
+            Threads; by default and for -1 all cores the process may use, 1: the caller's
+            only.
             Scores do not depend on it, bit for bit.
         progress : callable or True, optional
             Called with the numbers of trees done and in all; True shows a bar.
@@ -397,7 +385,7 @@ class DagModel:
         ValueError
             For a partial or elastic tree kernel.
         RuntimeError
-            If `max_states` did not do. A search takes long where fragments with many
+            If the search exceeds `max_states`. A search takes long where fragments with many
             productions hardly count less than small ones (decay near 1) and weights of
             opposite signs nearly cancel.
 
@@ -492,7 +480,8 @@ class DagModel:
             Subtrees are numbered, children before parents. `labels` are indices into the
             alphabet (`names`, UTF-8, cut at `name_offsets`); the children of subtree ``i``
             are ``children[ends[i - 1]:ends[i]]``, and ``weights`` has a row for each. The
-            rest is what `from_arrays` needs besides.
+            rest is what `from_arrays` needs besides; `large_trees` and `large_alphas`,
+            which few models have, are trees too large for a float to normalise.
 
         Examples
         --------
@@ -504,7 +493,7 @@ class DagModel:
         """
         arrays = self._core.to_arrays()
         arrays["weights"] = arrays["weights"].reshape(-1, self.n_outputs)
-        arrays["kernel"] = np.array(repr(self.kernel))
+        arrays["kernel"] = np.array(self.kernel.to_json())
         return arrays
 
     @classmethod
@@ -604,7 +593,7 @@ class Perceptron:
         mix: float = 1.0,
         n_outputs: int = 1,
     ) -> None:
-        _check_kernel(kernel)
+        kernel = _own(kernel)
         if not isinstance(vote, str):
             msg = f"vote must be 'last', 'average' or 'vote', got {vote!r}"
             raise ValueError(msg)
@@ -612,7 +601,8 @@ class Perceptron:
             msg = f"vectors must be a PolynomialKernel or None, got {vectors!r}"
             raise ValueError(msg)
         mix, n_outputs = _real("mix", mix), _integer("n_outputs", n_outputs)
-        poly = None if vectors is None else vectors._parameters
+        vectors = None if vectors is None else vectors.replace()
+        poly = None if vectors is None else vectors._core
         core = _core.Learner(kernel._core, kernel.normalize, n_outputs, vote, poly, mix)
         self._remember(core, kernel, vote, vectors, mix, n_outputs)
 
@@ -672,7 +662,8 @@ class Perceptron:
         X_vec : array-like or sparse matrix, shape (n_trees, n_features), optional
             Feature vectors, as in `learn`.
         n_jobs : int, optional
-            Threads; all cores the process may use by default, 1 for the caller's only.
+            Threads; by default and for -1 all cores the process may use, 1: the caller's
+            only.
         progress : callable or True, optional
             Called with the numbers of trees done and in all; True shows a bar.
 
@@ -723,9 +714,9 @@ class Perceptron:
         arrays = self._core.to_arrays()
         arrays["weights"] = arrays["weights"].reshape(-1, self.n_outputs)
         arrays["alphas"] = arrays["alphas"].reshape(-1, self.n_outputs)
-        arrays["kernel"] = np.array(repr(self.kernel))
+        arrays["kernel"] = np.array(self.kernel.to_json())
         arrays["vote"] = np.array(self.vote)
-        arrays["vectors"] = np.array(repr(self.vectors))
+        arrays["vectors"] = np.array(self.vectors.to_json() if self.vectors else "")
         arrays["mix"] = np.array(self.mix)
         return arrays
 
@@ -744,18 +735,21 @@ class Perceptron:
         kernel = _kernel_of(arrays)
         n_outputs = _flatten(arrays, "weights")
         _flatten(arrays, "alphas")
+        vote = str(_taken(arrays, "vote"))
+        stored = str(_taken(arrays, "vectors"))
         try:
-            vote, mix = str(arrays.pop("vote")), float(arrays.pop("mix"))
-            vectors = _read(str(arrays.pop("vectors")), {"PolynomialKernel"})
-        except KeyError as error:
-            msg = f"{error.args[0]}: expected an array, got none"
+            mix = float(given := _taken(arrays, "mix"))
+        except TypeError:
+            msg = f"mix: expected a number, got {given!r}"
             raise ValueError(msg) from None
+        poly = {"PolynomialKernel": PolynomialKernel}
+        vectors = _from_json(stored, poly, "vectors") if stored else None
         core = _core.Learner.from_arrays(
             kernel._core,
             kernel.normalize,
             n_outputs,
             vote,
-            None if vectors is None else vectors._parameters,
+            None if vectors is None else vectors._core,
             mix,
             dict(arrays),
         )
@@ -795,18 +789,18 @@ def one_vs_one_dual_coef(
 
     Returns
     -------
-    ndarray, shape (k (k - 1) / 2, n_support_trees)
+    ndarray, shape (n_support_trees, k (k - 1) / 2)
         For `DagModel.from_dual`, with ``svc.intercept_``, over the trees of
         ``svc.support_``; its scores are the `SVC`'s with
-        ``decision_function_shape="ovo"``. For two classes `dual_coef` as it is.
+        ``decision_function_shape="ovo"``. For two classes the column of `dual_coef`.
 
     Examples
     --------
     >>> import treekernel_rs as tk
     >>> tk.one_vs_one_dual_coef([[1, -2, -3], [4, 5, -6]], [1, 1, 1])
-    array([[ 1., -2.,  0.],
-           [ 4.,  0., -3.],
-           [ 0.,  5., -6.]])
+    array([[ 1.,  4.,  0.],
+           [-2.,  0.,  5.],
+           [ 0., -3., -6.]])
     """
     coef, counts = _floats("dual_coef", dual_coef), np.asarray(n_support)
     k = len(counts)
@@ -817,7 +811,7 @@ def one_vs_one_dual_coef(
         )
         raise ValueError(msg)
     if k == 2:
-        return coef
+        return coef.T
     ends = np.cumsum(counts)
     of_class = [slice(end - n, end) for end, n in zip(ends, counts, strict=True)]
     rows = np.zeros((k * (k - 1) // 2, coef.shape[1]))
@@ -825,15 +819,11 @@ def one_vs_one_dual_coef(
     for row, (i, j) in zip(rows, pairs, strict=True):
         row[of_class[i]] = coef[j - 1, of_class[i]]
         row[of_class[j]] = coef[i, of_class[j]]
-    return rows
+    return rows.T
 
 
 def _model_of(model: Any, arrays: dict[str, Any]) -> Any:
     return model.from_arrays(**arrays)
-
-
-def _polynomial(degree: int, coef0: float, gamma: float) -> PolynomialKernel:
-    return PolynomialKernel(degree, coef0=coef0, gamma=gamma)
 
 
 def _integer(name: str, value: object) -> int:
@@ -841,12 +831,6 @@ def _integer(name: str, value: object) -> int:
         return int(value)
     msg = f"{name} must be an int, got {value!r}"
     raise TypeError(msg)
-
-
-def _check_kernel(kernel: object) -> None:
-    if not isinstance(kernel, TreeKernel):
-        msg = f"kernel must be a tree kernel, got {kernel!r}"
-        raise ValueError(msg)
 
 
 def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
@@ -862,7 +846,7 @@ def _per_output(
 ) -> NDArray[np.float64]:
     array = _floats(name, values)
     expected = (n_trees,) if n_outputs == 1 else (n_trees, n_outputs)
-    # A column of weights is what `dual_coef_.T` is; of labels it would be a slip.
+    # A column of weights is what `from_dual` has; of labels it would be a slip.
     is_column = name == "alphas" and array.shape == (n_trees, n_outputs)
     if array.shape != expected and not is_column:
         msg = f"{name} must be of shape {expected}, got {array.shape}"
@@ -912,38 +896,14 @@ def _plural(n: int, one: str) -> str:
     return f"{n:,} {one}{'' if n == 1 else 's'}"
 
 
-_KERNELS = {
-    "SubtreeKernel",
-    "SubsetTreeKernel",
-    "PartialTreeKernel",
-    "ElasticTreeKernel",
-}
-
-
 def _kernel_of(arrays: dict[str, Any]) -> TreeKernel:
-    if "kernel" not in arrays:
-        msg = "kernel: expected an array, got none"
-        raise ValueError(msg)
-    kernel = _read(str(arrays.pop("kernel")), _KERNELS)
-    _check_kernel(kernel)
-    return kernel  # type: ignore[no-any-return]
+    return _from_json(str(_taken(arrays, "kernel")), _KERNELS)
 
 
-def _read(text: str, known: set[str]) -> Any:
-    """Read the repr of a kernel: a known name, called with literals."""
-    call = ast.parse(text, mode="eval").body
-    if isinstance(call, ast.Constant) and call.value is None:
-        return None
-    if (
-        isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Name)
-        and call.func.id in known
-    ):
-        make = PolynomialKernel if "PolynomialKernel" in known else None
-        make = make or getattr(kernels, call.func.id)
-        named = {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg}
-        return make(*map(ast.literal_eval, call.args), **named)
-    msg = f"kernel: expected one of {sorted(known)} with its parameters, got {text!r}"
+def _taken(arrays: dict[str, Any], name: str) -> Any:
+    if name in arrays:
+        return arrays.pop(name)
+    msg = f"{name}: expected an array, got none"
     raise ValueError(msg)
 
 

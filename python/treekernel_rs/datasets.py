@@ -1,34 +1,51 @@
-"""Datasets of trees that need no download.
+"""Datasets of labelled trees that need no download of their own.
 
-The functions of the standard library are there wherever Python is installed. They
-make a corpus of some thousand real trees with a class each (the module that a function
-belongs to), large enough to time a kernel on and to train a classifier with.
+The functions of the standard library are there wherever Python is installed. The others
+come with packages of four fields (extra `examples`), are read where these are installed,
+and are not copied: forms of web pages, glycans, service models, simulated phylogenies.
 """
 
 from __future__ import annotations
 
 import ast
+import csv
+import dataclasses
 import difflib
+import gzip
+import json
+import math
 import operator
 import platform
+import random
 import sys
 import sysconfig
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from importlib import metadata, util
 from pathlib import Path
-from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from treekernel_rs._core import Forest
+from treekernel_rs._core import CodeBuilder, Forest
+from treekernel_rs.readers import _biology, _documents
+from treekernel_rs.readers._code import ast_class, functions_in
+from treekernel_rs.readers._reading import Table, choice, needed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["TreeDataset", "python_functions"]
+__all__ = [
+    "TreeDataset",
+    "forms",
+    "glycans",
+    "json_models",
+    "phylogenies",
+    "python_functions",
+]
 
 # Directories that hold no part of the library proper: tests are written in a style of
 # their own, and would tell a classifier "this is a test" rather than the module.
@@ -36,35 +53,16 @@ _SKIPPED_DIRECTORIES = frozenset(
     {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
 )
 
-# Context follows from the position in the tree; the rest is spelling: type comments,
-# the `u` prefix, parentheses around an annotated name, dots of a relative import,
-# `!r` in an f-string, and the source text that a template string repeats. `is_async`
-# is lost with them, the price for having no leaf without a node class of its own.
-_DROPPED_FIELDS = frozenset(
-    {"ctx", "type_comment", "kind", "simple", "level", "conversion", "str", "is_async"}
+_LEVELS = (
+    "Species",
+    "Genus",
+    "Family",
+    "Order",
+    "Class",
+    "Phylum",
+    "Kingdom",
+    "Domain",
 )
-
-# Fields that cannot be told from a neighbour by position or by label. Wrapping every
-# field would be simpler to state, but would add a node to each call and each operator.
-_WRAPPED_FIELDS = frozenset(
-    {
-        *("body", "orelse", "finalbody"),
-        *("decorator_list", "returns"),
-        *("posonlyargs", "vararg", "kwonlyargs", "kw_defaults", "kwarg", "defaults"),
-        *("lower", "upper", "step"),
-        *("kwd_patterns", "default_value"),
-    }
-)
-
-# Here `body` and `orelse` are single expressions, always present.
-_NEVER_WRAPPED = frozenset({"Lambda", "IfExp"})
-
-_DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
-
-# What becomes a node: an ast node, a leaf by its label, a field with its children.
-_Item: TypeAlias = "ast.AST | str | tuple[str, list[_Item]]"
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -122,7 +120,8 @@ def python_functions(
     max_nodes: int = 300,
     identifiers: bool = False,
     constants: bool = False,
-) -> TreeDataset:
+    return_X_y: bool = False,
+) -> Any:
     """Read the functions of the installed standard library as syntax trees.
 
     The class of a function is the top-level module or package it lives in. Two calls
@@ -148,11 +147,14 @@ def python_functions(
         imports as leaves.
     constants : bool, default False
         Add the values of constants as leaves, by their `repr`.
+    return_X_y : bool, default False
+        Return ``(forest, y)`` in place of a `TreeDataset`.
 
     Returns
     -------
     TreeDataset
-        The trees; `names` are qualified, as in ``json.decoder.JSONDecoder.decode``.
+        The trees; `names` are qualified, as in ``json.decoder.JSONDecoder.decode``. A
+        second call with the same options, in the same process, does not read again.
 
     Raises
     ------
@@ -208,19 +210,51 @@ def python_functions(
         chosen = _checked_classes(classes, files, root)
         files = {name: files[name] for name in chosen}
 
-    builder = _TreeBuilder(identifiers=identifiers, constants=constants)
-    found = {
-        name: [
-            (qualified, tree)
-            for path in paths
-            for qualified, node in _functions_of(path, root)
-            if (tree := builder.build(node, max_nodes)) and len(tree[0]) >= min_nodes
-        ]
-        for name, paths in files.items()
-    }
-    counts = Counter({name: len(trees) for name, trees in found.items() if trees})
+    options = (n_classes, max_per_class, min_nodes, max_nodes, classes is None)
+    switches = bool(identifiers), bool(constants)
+    key = (root, tuple(files), *options, *switches)
+    if key not in _cached:
+        _cached[key] = _library(root, files, *options, *switches)
+    return _returned(_cached[key], return_X_y)
+
+
+# What `python_functions` has read, by what was asked for.
+_cached: dict[tuple[Any, ...], TreeDataset] = {}
+
+
+def _library(
+    root: Path,
+    files: dict[str, list[Path]],
+    n_classes: int,
+    max_per_class: int | None,
+    min_nodes: int,
+    max_nodes: int,
+    choose: bool,
+    identifiers: bool,
+    constants: bool,
+) -> TreeDataset:
+    describe = ast_class(
+        "keep" if identifiers else "blank", "keep" if constants else "type"
+    )
+    builder = CodeBuilder(describe)
+    owners: list[str] = []
+    qualified: list[str] = []
+    for name, paths in files.items():
+        for path in paths:
+            for each, node in _functions_of(path, root):
+                builder.push_ast(node)
+                owners.append(name)
+                qualified.append(each)
+    forest = builder.finish()
+    n_nodes = forest.n_nodes
+    fits = np.flatnonzero((n_nodes >= min_nodes) & (n_nodes <= max_nodes)).tolist()
+    found: dict[str, list[int]] = {}
+    for tree in fits:
+        found.setdefault(owners[tree], []).append(tree)
+    counts = Counter({name: len(trees) for name, trees in found.items()})
     limits = f"{min_nodes} to {max_nodes} nodes"
-    if classes is None:
+    chosen = list(files)
+    if choose:
         if n_classes > len(counts):
             msg = (
                 f"n_classes must be at most {len(counts)}, the number of modules that "
@@ -229,12 +263,9 @@ def python_functions(
             raise ValueError(msg)
         # By distinct trees, or generated code would win: of the functions of
         # `encodings` four in five are copies.
-        distinct = {
-            name: len(
-                {(tuple(labels), tuple(parents)) for _, (labels, parents) in trees}
-            )
-            for name, trees in found.items()
-        }
+        indptr, ids = forest[fits].subtree_ids()
+        trees = dict(zip(fits, ids[indptr[:-1]].tolist(), strict=True))
+        distinct = {name: len({trees[t] for t in found[name]}) for name in found}
         ranked = sorted(counts, key=lambda name: (-distinct[name], name))
         chosen = sorted(ranked[:n_classes])
     elif empty := [name for name in chosen if name not in counts]:
@@ -242,8 +273,8 @@ def python_functions(
         raise ValueError(msg)
 
     kept = [_spread(found[name], max_per_class) for name in chosen]
-    sizes = [len(trees) for trees in kept]
-    pairs = [pair for trees in kept for pair in trees]
+    sizes = [len(each) for each in kept]
+    pairs = [tree for each in kept for tree in each]
     description = (
         f"Functions of the standard library of {platform.python_implementation()} "
         f"{platform.python_version()} in {root}, as ast trees.\n"
@@ -256,10 +287,11 @@ def python_functions(
         + "."
     )
     return TreeDataset(
-        forest=_forest([tree for _, tree in pairs], list(builder.labels)),
+        # A store of its own, without the functions that were left out.
+        forest=Forest.concat([Forest(), forest[pairs]]),
         y=np.repeat(np.arange(len(chosen), dtype=np.int64), sizes),
         classes=chosen,
-        names=[qualified for qualified, _ in pairs],
+        names=[qualified[tree] for tree in pairs],
         description=description,
     )
 
@@ -323,7 +355,7 @@ def _source_files(root: Path) -> dict[str, list[Path]]:
     return files
 
 
-def _functions_of(path: Path, root: Path) -> Iterator[tuple[str, ast.AST]]:
+def _functions_of(path: Path, root: Path) -> Iterator[tuple[str, Any]]:
     parts = path.relative_to(root).with_suffix("").parts
     module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     try:
@@ -333,120 +365,310 @@ def _functions_of(path: Path, root: Path) -> Iterator[tuple[str, ast.AST]]:
             tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, RecursionError):
         return  # templates and the like: not this Python's grammar
-    yield from _functions_in(tree, module)
+    for name, node in functions_in(tree):
+        yield f"{module}.{name}", node
 
 
-def _functions_in(module: ast.Module, name: str) -> Iterator[tuple[str, ast.AST]]:
-    """List functions and methods in source order, but none inside a function."""
-    stack: list[tuple[ast.AST, str]] = [(module, "")]
-    while stack:
-        node, prefix = stack.pop()
-        if isinstance(node, _FUNCTIONS):
-            yield f"{prefix}.{node.name}", node
-            continue
-        if isinstance(node, ast.Module):
-            prefix = name
-        elif isinstance(node, ast.ClassDef):
-            prefix = f"{prefix}.{node.name}"
-        # Functions defined under `if`, `try` or `with` belong to the module as well.
-        for block in reversed(_BLOCKS):
-            stack += [(child, prefix) for child in reversed(getattr(node, block, ()))]
-
-
-class _TreeBuilder:
-    """Turns ast nodes into preorder arrays over one table of labels."""
-
-    def __init__(self, *, identifiers: bool, constants: bool) -> None:
-        self.identifiers = identifiers
-        self.constants = constants
-        self.labels: dict[str, int] = {}
-        self._fields: dict[type[ast.AST], list[tuple[str, bool]]] = {}
-
-    def build(
-        self, root: ast.AST, max_nodes: int
-    ) -> tuple[list[int], list[int]] | None:
-        """Labels and parents (within the tree), None beyond `max_nodes` nodes."""
-        table = self.labels
-        labels: list[int] = []
-        parents: list[int] = []
-        # A chain `a + a + ...` is as deep as it is long, hence no recursion.
-        stack: list[tuple[_Item, int]] = [(root, -1)]
-        while stack:
-            item, parent = stack.pop()
-            here = len(labels)
-            if here == max_nodes:
-                return None
-            children: list[_Item]
-            if isinstance(item, ast.AST):
-                label, children = type(item).__name__, self._children(item)
-            elif isinstance(item, str):
-                label, children = item, []
-            else:
-                label, children = item
-            labels.append(table.setdefault(label, len(table)))
-            parents.append(parent)
-            if children:
-                children.reverse()
-                stack += [(child, here) for child in children]
-        return labels, parents
-
-    def _children(self, node: ast.AST) -> list[_Item]:
-        if isinstance(node, ast.Constant | ast.MatchSingleton):
-            kind = type(node.value).__name__
-            return [(kind, [repr(node.value)])] if self.constants else [kind]
-        # A string in a field is an identifier, an integer is a flag.
-        kept = ast.AST | str if self.identifiers else ast.AST
-        children: list[_Item] = []
-        for field, wrapped in self._fields_of(type(node)):
-            value = getattr(node, field, None)
-            if value is None or value == []:
-                continue
-            values = value if isinstance(value, list) else [value]
-            if field == "body" and isinstance(node, _DOCUMENTED):
-                values = values[ast.get_docstring(node, clean=False) is not None :]
-            items: list[_Item] = []
-            for element in values:
-                if element is None:
-                    items.append("None")
-                elif isinstance(element, kept):
-                    items.append(element)
-            if wrapped and items:
-                children.append((field, items))
-            else:
-                children += items
-        return children
-
-    def _fields_of(self, kind: type[ast.AST]) -> list[tuple[str, bool]]:
-        fields = self._fields.get(kind)
-        if fields is None:
-            never = kind.__name__ in _NEVER_WRAPPED
-            fields = self._fields[kind] = [
-                (field, field in _WRAPPED_FIELDS and not never)
-                for field in kind._fields
-                if field not in _DROPPED_FIELDS
-            ]
-        return fields
-
-
-_Named: TypeAlias = tuple[str, tuple[list[int], list[int]]]
-
-
-def _spread(trees: list[_Named], limit: int | None) -> list[_Named]:
+def _spread(trees: list[int], limit: int | None) -> list[int]:
     """Take at most `limit` elements, at even distances."""
     if limit is None or len(trees) <= limit:
         return trees
     return [trees[i * len(trees) // limit] for i in range(limit)]
 
 
-def _forest(trees: list[tuple[list[int], list[int]]], table: list[str]) -> Forest:
-    sizes = [len(labels) for labels, _ in trees]
-    offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-    parents = np.concatenate([np.array(local, np.int64) for _, local in trees])
-    parents += np.where(parents < 0, 0, np.repeat(offsets, sizes))
-    # The table also knows the labels of functions that were left out.
-    used, labels = np.unique(
-        np.concatenate([np.array(local, np.int64) for local, _ in trees]),
-        return_inverse=True,
+def _returned(data: TreeDataset, return_X_y: bool) -> Any:
+    """Return a copy that the caller may change, or trees and classes."""
+    if return_X_y:
+        return data.forest, data.y.copy()
+    return dataclasses.replace(
+        data, y=data.y.copy(), classes=[*data.classes], names=[*data.names]
     )
-    names = [table[i] for i in used]
-    return Forest.from_arrays(labels.astype(np.int64), parents, offsets, names=names)
+
+
+def _package(name: str) -> Path:
+    """Find the files of a package, without importing it and all that it needs."""
+    found = util.find_spec(name)
+    if found is None or not found.submodule_search_locations:
+        msg = (
+            f"this dataset comes with the package {name}: "
+            "pip install 'treekernel_rs[examples]'"
+        )
+        raise ImportError(msg)
+    return Path(found.submodule_search_locations[0])
+
+
+def _version(name: str) -> str:
+    try:
+        return f"{name} {metadata.version(name)}"
+    except metadata.PackageNotFoundError:
+        return name
+
+
+def _dataset(
+    forest: Forest, labels: Sequence[str], names: list[str], description: str
+) -> TreeDataset:
+    """Return trees grouped by class."""
+    classes, y = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
+    order = np.argsort(y, kind="stable")
+    return TreeDataset(
+        forest=forest[order.tolist()],
+        y=y[order].astype(np.int64),
+        classes=classes.tolist(),
+        names=[names[tree] for tree in order],
+        description=description,
+    )
+
+
+def forms(
+    *,
+    simplify: bool = False,
+    attributes: str | Iterable[str] = ("type",),
+    text: str = "drop",
+    return_X_y: bool = False,
+) -> Any:
+    """Read some 1,580 forms of web pages, labelled by what they are for (Formasaurus).
+
+    Parameters
+    ----------
+    simplify : bool, default False
+        Count polls, captchas, navigation and display options as "other": 8 classes in
+        place of 12.
+    attributes : {"drop", "names", "keep"} or iterable of str, default ("type",)
+        As in `readers.html`: by default the types of inputs, such as ``password``.
+    text : {"drop", "blank", "tokens", "keep"}, default "drop"
+        As in `readers.html`.
+    return_X_y : bool, default False
+        Return ``(forest, y)`` in place of a `TreeDataset`.
+
+    Returns
+    -------
+    TreeDataset
+        `names` are pages: forms of one page must not be split.
+
+    Raises
+    ------
+    ImportError
+        If formasaurus or lxml is not installed (extras `examples` and `web`).
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> data = tk.datasets.forms()  # doctest: +SKIP
+    >>> data  # doctest: +SKIP
+    <TreeDataset: 1585 trees, 90151 nodes, 12 classes (captcha, ...)>
+    """
+    data = _package("formasaurus") / "data"
+    index = json.loads((data / "index.json").read_text(encoding="utf-8"))
+    types = json.loads((data / "config.json").read_text(encoding="utf-8"))["form_types"]
+    full = {kind["short"]: kind["full"] for kind in types["types"]}
+    merged = types["simplify_map"] if simplify else {}
+    etree = needed("lxml.etree", "web")
+    elements = _documents.Elements(attributes, text)
+    labels, names = [], []
+    for page, told in index.items():
+        # The pages were stored as UTF-8, whatever they say.
+        content = (data / page).read_bytes().decode(errors="replace")
+        root, _ = _documents.html_root(etree, content)
+        found = [] if root is None else list(root.iter("form"))
+        if len(found) != len(told["forms"]):
+            continue  # another version of the parser sees other forms
+        for form, kind in zip(found, told["forms"], strict=True):
+            if kind not in (types["NA_value"], types["skip_value"]):
+                elements.walk(etree, form)
+                labels.append(full[merged.get(kind, kind)])
+                names.append(Path(page).name)
+    about = (
+        f"Forms of {len(set(names))} pages of {_version('formasaurus')}, by purpose."
+    )
+    forest = elements.table.forest()
+    return _returned(_dataset(forest, labels, names, about), return_X_y)
+
+
+def glycans(
+    *,
+    level: str = "Kingdom",
+    min_per_class: int = 1,
+    linkages: str = "label",
+    return_X_y: bool = False,
+) -> Any:
+    """Read glycans with what they were found in (glycowork).
+
+    Parameters
+    ----------
+    level : {"Species", "Genus", "Family", "Order", "Class", "Phylum", "Kingdom", \
+"Domain"}, default "Kingdom"
+        What is the class. A glycan found in several is left out: it has none.
+    min_per_class : int, default 1
+        Leave out classes with fewer glycans.
+    linkages : {"label", "node", "drop"}, default "label"
+        As in `readers.glycans`.
+    return_X_y : bool, default False
+        Return ``(forest, y)`` in place of a `TreeDataset`.
+
+    Returns
+    -------
+    TreeDataset
+        Each glycan once; `names` are in IUPAC-condensed notation.
+
+    Raises
+    ------
+    ImportError
+        If glycowork is not installed (extra `examples`).
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> data = tk.datasets.glycans(level="Domain")  # doctest: +SKIP
+    >>> data.classes  # doctest: +SKIP
+    ['Archaea', 'Bacteria', 'Eukarya', 'Virus']
+    """
+    choice("level", level, *_LEVELS)
+    min_per_class = _checked("min_per_class", min_per_class, 1)
+    folder = _package("glycowork") / "glycan_data"
+    files = sorted(folder.glob("*df_species.csv"))
+    if not files:
+        msg = f"expected a file *df_species.csv in {folder}, found none"
+        raise RuntimeError(msg)
+    owners: dict[str, set[str]] = {}
+    with files[-1].open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row[level] and row[level].lower() not in (
+                "undetermined",
+                "unidentified",
+            ):
+                owners.setdefault(row["glycan"], set()).add(row[level])
+    sole = {glycan: next(iter(of)) for glycan, of in owners.items() if len(of) == 1}
+    reading = _biology.glycans(sole, linkages=linkages, errors="skip")
+    counts = Counter(sole[name] for name in reading.names)
+    kept = [
+        tree
+        for tree, name in enumerate(reading.names)
+        if counts[sole[name]] >= min_per_class
+    ]
+    names = [reading.names[tree] for tree in kept]
+    about = (
+        f"Glycans of {_version('glycowork')} ({files[-1].name}) that were found in one "
+        f"{level.lower()} only; {len(reading.skipped)} that are no tree were left out."
+    )
+    labels = [sole[name] for name in names]
+    return _returned(_dataset(reading.forest[kept], labels, names, about), return_X_y)
+
+
+def json_models(*, values: str = "type", return_X_y: bool = False) -> Any:
+    """Read the models of web services, as JSON, by the protocol they speak (botocore).
+
+    Parameters
+    ----------
+    values : {"keep", "type", "blank"}, default "type"
+        As in `readers.json`.
+    return_X_y : bool, default False
+        Return ``(forest, y)`` in place of a `TreeDataset`.
+
+    Returns
+    -------
+    TreeDataset
+        The latest model of each service, operations and shapes; what names the protocol
+        is left out.
+
+    Raises
+    ------
+    ImportError
+        If botocore is not installed (extra `examples`).
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> data = tk.datasets.json_models()  # doctest: +SKIP
+    >>> data.classes  # doctest: +SKIP
+    ['ec2', 'json', 'query', 'rest-json', 'rest-xml', 'smithy-rpc-v2-cbor']
+    """
+    choice("values", values, "keep", "type", "blank")
+    folder = _package("botocore") / "data"
+    table, labels, names = Table(), [], []
+    for service in sorted(path for path in folder.iterdir() if path.is_dir()):
+        model = max(service.glob("*/service-2.json*"), default=None)
+        if model is None:
+            continue
+        text = model.read_bytes()
+        plain = gzip.decompress(text) if model.suffix == ".gz" else text
+        told = json.loads(plain, object_pairs_hook=_documents.Pairs)
+        about = dict(dict(told)["metadata"])
+        labels.append(about.get("protocol") or about["protocols"][0])
+        names.append(service.name)
+        table.begin()
+        parts = [part for part in told if part[0] in ("operations", "shapes")]
+        _documents.json_nodes(table, _documents.Pairs(parts), values)
+    description = f"Service models of {_version('botocore')}, by protocol."
+    return _returned(_dataset(table.forest(), labels, names, description), return_X_y)
+
+
+def phylogenies(
+    *,
+    n_trees: int = 200,
+    n_leaves: int = 30,
+    lengths: Sequence[float] | None = (0.1, 0.5, 1.0, 2.0),
+    seed: int = 0,
+    return_X_y: bool = False,
+) -> Any:
+    """Simulate phylogenies by two processes: birth and death, and coalescence (DendroPy).
+
+    Parameters
+    ----------
+    n_trees : int, default 200
+        Trees of each process.
+    n_leaves : int, default 30
+        Leaves of each tree.
+    lengths : sequence of float, optional
+        Classes of branch lengths, as in `readers.newick`, as multiples of the mean
+        length of the tree: so they say something of shape, not of scale. None drops
+        them.
+    seed : int, default 0
+        Of the random numbers.
+    return_X_y : bool, default False
+        Return ``(forest, y)`` in place of a `TreeDataset`.
+
+    Returns
+    -------
+    TreeDataset
+        Leaves have no names; children are sorted.
+
+    Raises
+    ------
+    ImportError
+        If DendroPy is not installed (extra `examples`).
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> data = tk.datasets.phylogenies(n_trees=5, n_leaves=8)  # doctest: +SKIP
+    >>> data.classes  # doctest: +SKIP
+    ['birth-death', 'coalescent']
+    """
+    n_trees = _checked("n_trees", n_trees, 1)
+    n_leaves = _checked("n_leaves", n_leaves, 2)
+    _package("dendropy")
+    dendropy = needed("dendropy", "examples")
+    simulate = needed("dendropy.simulate", "examples").treesim
+    rng = random.Random(seed)
+    texts, labels = [], []
+    for number in range(2 * n_trees):
+        taxa = dendropy.TaxonNamespace([f"T{k}" for k in range(n_leaves)])
+        if number < n_trees:
+            labels.append("birth-death")
+            tree = simulate.birth_death_tree(
+                1.0, 0.5, num_extant_tips=n_leaves, taxon_namespace=taxa, rng=rng
+            )
+        else:
+            labels.append("coalescent")
+            tree = simulate.pure_kingman_tree(taxa, pop_size=1.0, rng=rng)
+        edges = [e.length for e in tree.edges() if e.length is not None and e.tail_node]
+        mean = math.fsum(edges) / len(edges)
+        for edge in tree.edges():
+            edge.length = edge.length and edge.length / mean
+        texts.append(tree.as_string("newick", suppress_rooting=True))
+    reading = _biology.newick(texts, leaves="blank", inner="blank", lengths=lengths)
+    names = [f"{label} {tree}" for tree, label in enumerate(labels)]
+    about = f"Phylogenies of {n_leaves} leaves by {_version('dendropy')}, seed {seed}."
+    return _returned(
+        _dataset(reading.forest.sorted(), labels, names, about), return_X_y
+    )

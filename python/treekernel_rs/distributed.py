@@ -8,14 +8,13 @@ import numpy as np
 
 from treekernel_rs import _core
 from treekernel_rs.kernels import (
-    PartialTreeKernel,
     SubsetTreeKernel,
-    SubtreeKernel,
     TreeKernel,
     _bar,
     _check_out,
     _float_type,
     _jobs,
+    _own,
     _real,
     _warn_of_zeros,
 )
@@ -120,12 +119,7 @@ class DistributedTrees:
         paths: ArrayLike | None = None,
     ) -> None:
         kernel = SubsetTreeKernel(0.4) if kernel is None else kernel
-        if not isinstance(kernel, SubsetTreeKernel | SubtreeKernel | PartialTreeKernel):
-            msg = (
-                "kernel must be a SubsetTreeKernel, a SubtreeKernel or a "
-                f"PartialTreeKernel, got {kernel!r}"
-            )
-            raise ValueError(msg)
+        kernel = _own(kernel)
         for name, value in (("composition", composition), ("fold", fold)):
             if not isinstance(value, str):
                 msg = f"{name} must be a str, got {value!r}"
@@ -232,7 +226,8 @@ class DistributedTrees:
         forest : Forest or sequence of str
             The trees.
         n_jobs : int, optional
-            Threads; all cores the process may use by default, 1 for the caller's only.
+            Threads; by default and for -1 all cores the process may use, 1: the caller's
+            only.
         out : ndarray or memmap, optional
             C-contiguous matrix of `dtype` to fill, (len(forest), n_components).
         progress : callable or True, optional

@@ -64,6 +64,8 @@ _COLOURS = np.array(
 class Drawing:
     """A picture as SVG: notebooks show it, `str` is its text, `save` writes it.
 
+    `save` writes SVG, PNG or PDF by the suffix of the name, and refuses others.
+
     Attributes
     ----------
     svg : str
@@ -100,8 +102,33 @@ class Drawing:
         return self.svg
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the SVG text to a file."""
-        Path(path).write_text(self.svg, encoding="utf-8")
+        """Write a file: SVG, or by its suffix PNG or PDF (package typst, extra viz)."""
+        kind = Path(path).suffix.lower()
+        if kind == ".svg":
+            Path(path).write_text(self.svg, encoding="utf-8")
+            return
+        if kind not in (".png", ".pdf"):
+            msg = (
+                "path: expected a name that ends in .svg, .png or .pdf, got "
+                f"{os.fspath(path)!r}"
+            )
+            raise ValueError(msg)
+        try:
+            import typst
+        except ImportError:
+            msg = f"{kind} needs the package typst: pip install 'treekernel_rs[viz]'"
+            raise ImportError(msg) from None
+        page = (
+            b"#set page(width: auto, height: auto, margin: 0pt, fill: none)\n"
+            b'#image(bytes(sys.inputs.svg), format: "svg")'
+        )
+        ppi = 192.0 if kind == ".png" else None
+        options: dict[str, Any] = {
+            "format": kind[1:],
+            "ppi": ppi,
+            "sys_inputs": {"svg": self.svg},
+        }
+        Path(path).write_bytes(typst.compile(page, **options))
 
 
 def draw(
@@ -202,7 +229,7 @@ class _Box:
     title: str
     weight: float | None
     depth: int
-    folded: bool = False
+    node: int | None = None  # none where many are folded
     children: list[int] = field(default_factory=list)
     width: float = 0.0
     x: float = 0.0  # of the middle; while laying out, relative to the parent
@@ -225,7 +252,7 @@ def _boxes(
         title = f"{_printable(label) or 'empty label'} (node {node})"
         if weight is not None:
             title += f": {_signed(weight)}"
-        return _Box(_shown(label), title, weight, depth)
+        return _Box(_shown(label), title, weight, depth, node)
 
     def fold(start: int, end: int, depth: int) -> _Box:
         count = f"{end - start:,} node{'s' * (end - start != 1)}"
@@ -235,7 +262,7 @@ def _boxes(
             with np.errstate(over="ignore", invalid="ignore"):
                 weight = float(np.nan_to_num(weights[start:end].sum()))
             title += f", sum of weights {_signed(weight)}"
-        return _Box(f"\u22ef {count}", title, weight, depth, folded=True)
+        return _Box(f"\u22ef {count}", title, weight, depth)
 
     boxes = [box(0, 0)]
     nodes = [0]
@@ -389,10 +416,11 @@ def _node(box: _Box, scale: float | None) -> str:
     # A leaf has a square box, an inner node a round one, so that `(A A)` can be told
     # from `(A (A))` by more than the place.
     corner = 3 if not box.children else _BOX_HEIGHT / 2
-    dashes = ' stroke-dasharray="3 2"' if box.folded else ""
+    dashes = ' stroke-dasharray="3 2"' if box.node is None else ""
+    number = "" if box.node is None else f' data-node="{box.node}"'
     y = _MARGIN + box.depth * _LEVEL
     return (
-        f"<g><title>{escape(box.title)}</title>"
+        f"<g{number}><title>{escape(box.title)}</title>"
         f'<rect x="{box.x - box.width / 2:.1f}" y="{y}" width="{box.width:.1f}" '
         f'height="{_BOX_HEIGHT}" rx="{corner}" fill="{fill}" stroke="{_LINE}"{dashes}/>'
         f'<text x="{box.x:.1f}" y="{y + _BOX_HEIGHT / 2 + 0.35 * _FONT_SIZE:.1f}" '

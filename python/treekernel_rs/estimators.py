@@ -1,12 +1,14 @@
 """Estimators for scikit-learn: trees as X, wherever scikit-learn takes an X.
 
-X is a `Forest`, or a list, array or series with one bracketed string per tree. A Forest is
+X is a `Forest`, or a list, array, series or column with one bracketed string per tree. None,
+NaN and empty strings are refused by an error that names the first: drop these rows, or fill
+them with a tree such as ``(none)``. A Forest is
 the better choice for searches and cross-validation: its parts share what was read, and
 travel to other processes as arrays. Strings are parsed when they come; the parses of
 small corpora are kept for a while, so that a grid search reads each fold once per process
 and not once per candidate.
 
-Kernels are immutable, and scikit-learn sets parameters in place. So ``kernel__decay=0.2``
+A kernel may be shared, and scikit-learn sets parameters in place. So ``kernel__decay=0.2``
 gives an estimator another kernel in place of changing the one it has.
 
 Needs scikit-learn: ``pip install 'treekernel_rs[sklearn]'``.
@@ -14,6 +16,7 @@ Needs scikit-learn: ``pip install 'treekernel_rs[sklearn]'``.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
@@ -33,14 +36,19 @@ from treekernel_rs.dag import (
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.drawing import _one_tree
 from treekernel_rs.kernels import SubsetTreeKernel, TreeKernel
+from treekernel_rs.solve import KernelMachine
 
 try:
+    from scipy.sparse import csr_matrix
     from sklearn.base import (
         BaseEstimator,
         ClassifierMixin,
         ClassNamePrefixFeaturesOutMixin,
+        RegressorMixin,
         TransformerMixin,
     )
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
     from sklearn.svm import SVC
     from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
     from sklearn.utils.class_weight import compute_sample_weight
@@ -63,10 +71,21 @@ if TYPE_CHECKING:
 
     TreesX = Forest | Iterable[str | bytes] | Iterable[Tree]
 
-__all__ = ["DistributedTreeEncoder", "TreeGram", "TreePerceptron", "TreeSVC"]
+__all__ = [
+    "DistributedTreeEncoder",
+    "TreeGram",
+    "TreeKNeighborsClassifier",
+    "TreeKNeighborsRegressor",
+    "TreeNeighborsTransformer",
+    "TreePerceptron",
+    "TreeSVC",
+]
 
-#: Kernels are immutable, so that one can be everybody's default.
+#: Estimators never change a kernel, so that one can be everybody's default.
 _SST = SubsetTreeKernel(0.4)
+
+#: Up to so many trees an `SVC` on the matrix is faster.
+_FEW = 6000
 
 #: Corpora of more characters are parsed anew: the memory is better used otherwise.
 _LONGEST_KEPT = 1 << 22
@@ -138,8 +157,8 @@ class TreeGram(_TreeTransformer):
     kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
         The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
     n_jobs : int, optional
-        Threads; all cores the process may use by default. Set 1 where joblib's own
-        workers already use the cores.
+        Threads; all cores the process may use by default and by -1. In joblib's workers the
+        default is what joblib gives them, mostly 1.
 
     Attributes
     ----------
@@ -147,6 +166,8 @@ class TreeGram(_TreeTransformer):
         The trees of the training set.
     kernel_ : TreeKernel
         The kernel at the time of `fit`.
+    index_ : TreeIndex
+        What `transform` asks; built when it does so first.
 
     Examples
     --------
@@ -181,8 +202,9 @@ class TreeGram(_TreeTransformer):
         -------
         self
         """
-        kernel = _checked_kernel(self.kernel)
-        self.forest_ = _trees_to_fit(X)
+        kernel = _checked_kernel(self.kernel).replace()
+        self.index_ = kernel.index(_trees_to_fit(X))
+        self.forest_ = self.index_.forest
         self.kernel_ = kernel
         return self
 
@@ -199,7 +221,7 @@ class TreeGram(_TreeTransformer):
         ndarray of float64, shape (len(X), len(forest_))
         """
         check_is_fitted(self)
-        return self.kernel_.gram(_trees(X), self.forest_, n_jobs=self.n_jobs)
+        return self.index_.gram(_trees(X), n_jobs=self.n_jobs)
 
     def fit_transform(self, X: TreesX, y: object = None) -> NDArray[np.float64]:
         """Keep the trees and compute their kernels with each other, once per pair.
@@ -222,6 +244,297 @@ class TreeGram(_TreeTransformer):
         return len(self.forest_)
 
 
+class TreeNeighborsTransformer(_TreeTransformer):
+    """The graph of nearest trees, for estimators that take precomputed distances.
+
+    As scikit-learn's `KNeighborsTransformer`, with the distance sqrt(2 - 2 k(a, b)), k the
+    normalised kernel. The graph goes to whatever takes ``metric="precomputed"``: DBSCAN,
+    HDBSCAN, TSNE, UMAP, k-nearest neighbours.
+
+    Parameters
+    ----------
+    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
+        The kernel; its values are normalised, whatever it says.
+    n_neighbors : int, default 10
+        How many other trees of the training set each tree is linked to.
+    n_jobs : int, optional
+        Threads; all cores the process may use by default and by -1.
+
+    Attributes
+    ----------
+    forest_ : Forest
+        The trees of the training set.
+    kernel_ : TreeKernel
+        The kernel at the time of `fit`, normalised.
+    index_ : TreeIndex
+        What finds neighbours; built when it does so first.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> X = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (B b))"]
+    >>> graph = tk.TreeNeighborsTransformer(n_neighbors=1).fit_transform(X)
+    >>> graph.toarray().round(2)
+    array([[0.  , 0.  , 1.08],
+           [1.22, 0.  , 0.  ],
+           [1.08, 0.  , 0.  ]])
+    """
+
+    def __init__(
+        self,
+        kernel: TreeKernel = _SST,
+        n_neighbors: int = 10,
+        *,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_neighbors = n_neighbors
+        self.n_jobs = n_jobs
+
+    def fit(self, X: TreesX, y: object = None) -> Self:
+        """Keep the trees.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The training set.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> len(tk.TreeNeighborsTransformer().fit(["(A a)", "(B b)"]).forest_)
+        2
+        """
+        kernel = _checked_kernel(self.kernel).replace(normalize=True)
+        self.index_ = kernel.index(_trees_to_fit(X))
+        self.forest_ = self.index_.forest
+        self.kernel_ = kernel
+        return self
+
+    def transform(self, X: TreesX) -> Any:
+        """Link trees to the nearest of the training set, one more than `n_neighbors`.
+
+        The one more is the tree itself, where it is of the training set.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+
+        Returns
+        -------
+        csr_matrix of float64, shape (len(X), len(forest_))
+            Distances, in each row ascending.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> graph = tk.TreeNeighborsTransformer(n_neighbors=1).fit(["(A a)", "(B b)"])
+        >>> graph.transform(["(A a)"]).toarray().round(2)
+        array([[0.  , 1.41]])
+        """
+        check_is_fitted(self)
+        found = self.index_.top_k(_trees(X), self.n_neighbors + 1, n_jobs=self.n_jobs)
+        return self._graph(*found)
+
+    def fit_transform(self, X: TreesX, y: object = None) -> Any:
+        """Keep the trees and link each to itself and the nearest others.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The training set.
+        y : ignored
+
+        Returns
+        -------
+        csr_matrix of float64, shape (len(X), len(X))
+            Distances, in each row ascending; first that to itself, 0.
+        """
+        self.fit(X)
+        found = self.index_.top_k(k=self.n_neighbors, n_jobs=self.n_jobs)
+        own = np.arange(len(self.forest_))[:, None]
+        indices = np.hstack([own, found.indices])
+        return self._graph(indices, np.hstack([np.ones_like(own), found.values]))
+
+    def _graph(self, indices: NDArray[Any], values: NDArray[Any]) -> Any:
+        n, k = indices.shape
+        distances = np.sqrt(np.maximum(2.0 - 2.0 * values, 0.0))
+        starts = np.arange(0, n * k + 1, k)
+        shape = (n, len(self.forest_))
+        return csr_matrix((distances.ravel(), indices.ravel(), starts), shape=shape)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.forest_)
+
+
+class _TreeKNeighbors(_TreeEstimator):
+    """Votes or means of the nearest trees, by scikit-learn's estimator over their graph."""
+
+    _over_graph: type[Any]
+
+    def __init__(
+        self,
+        kernel: TreeKernel = _SST,
+        n_neighbors: int = 5,
+        *,
+        weights: str = "uniform",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.n_jobs = n_jobs
+
+    def fit(self, X: TreesX, y: ArrayLike) -> Self:
+        """Keep the trees with what they are to predict.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The training set.
+        y : array of shape (len(X),)
+            Labels, or values.
+
+        Returns
+        -------
+        self
+        """
+        forest = _trees_to_fit(X)
+        check_consistent_length(forest, y)
+        graph = TreeNeighborsTransformer(
+            self.kernel, self.n_neighbors - 1, n_jobs=self.n_jobs
+        ).fit(forest)
+        # Nobody asks for distances within the training set.
+        own = np.arange(len(forest) + 1)
+        none = csr_matrix((np.zeros(len(forest)), own[:-1], own))
+        self.estimator_ = self._over_graph(
+            n_neighbors=self.n_neighbors, weights=self.weights, metric="precomputed"
+        ).fit(none, y)
+        self.neighbors_ = graph
+        return self
+
+    def predict(self, X: TreesX) -> NDArray[Any]:
+        """Predict from the nearest trees of the training set.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+
+        Returns
+        -------
+        ndarray of shape (len(X),)
+        """
+        check_is_fitted(self)
+        found: NDArray[Any] = self.estimator_.predict(self.neighbors_.transform(X))
+        return found
+
+
+class TreeKNeighborsClassifier(ClassifierMixin, _TreeKNeighbors):
+    """Classify trees by a vote of the nearest trees of the training set.
+
+    Parameters
+    ----------
+    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
+        The kernel; its values are normalised, whatever it says.
+    n_neighbors : int, default 5
+        How many trees vote.
+    weights : {"uniform", "distance"}
+        Whether near ones count more; the distance is sqrt(2 - 2 k(a, b)).
+    n_jobs : int, optional
+        Threads; all cores the process may use by default and by -1.
+
+    Attributes
+    ----------
+    neighbors_ : TreeNeighborsTransformer
+        Finds the neighbours.
+    estimator_ : KNeighborsClassifier
+        Counts the votes, over their graph.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> X = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (B b))", "(S (C c) (B b))"]
+    >>> model = tk.TreeKNeighborsClassifier(n_neighbors=1).fit(X, [0, 0, 1, 1])
+    >>> model.predict(["(S (A a) (D d))", "(S (D d) (B b))"])
+    array([0, 1])
+    """
+
+    _over_graph = KNeighborsClassifier
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels."""
+        check_is_fitted(self, "estimator_")
+        classes: NDArray[Any] = self.estimator_.classes_
+        return classes
+
+    def predict_proba(self, X: TreesX) -> NDArray[np.float64]:
+        """Count the votes.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+
+        Returns
+        -------
+        ndarray of float64, shape (len(X), number of classes)
+            The shares of all votes.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X, y = ["(A a)", "(B b)", "(A (A a))"], ["a", "b", "a"]
+        >>> tk.TreeKNeighborsClassifier(n_neighbors=2).fit(X, y).predict_proba(["(A a)"])
+        array([[1., 0.]])
+        """
+        check_is_fitted(self)
+        shares: NDArray[np.float64] = self.estimator_.predict_proba(
+            self.neighbors_.transform(X)
+        )
+        return shares
+
+
+class TreeKNeighborsRegressor(RegressorMixin, _TreeKNeighbors):
+    """Predict the mean of the nearest trees of the training set.
+
+    Parameters
+    ----------
+    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
+        The kernel; its values are normalised, whatever it says.
+    n_neighbors : int, default 5
+        How many trees the mean is taken over.
+    weights : {"uniform", "distance"}
+        Whether near ones count more; the distance is sqrt(2 - 2 k(a, b)).
+    n_jobs : int, optional
+        Threads; all cores the process may use by default and by -1.
+
+    Attributes
+    ----------
+    neighbors_ : TreeNeighborsTransformer
+        Finds the neighbours.
+    estimator_ : KNeighborsRegressor
+        Takes the mean, over their graph.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> X = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (B b))"]
+    >>> tk.TreeKNeighborsRegressor(n_neighbors=2).fit(X, [1.0, 2.0, 5.0]).predict(X[:1])
+    array([3.])
+    """
+
+    _over_graph = KNeighborsRegressor
+
+
 class DistributedTreeEncoder(_TreeTransformer):
     """Trees as vectors whose dot products approximate a tree kernel.
 
@@ -240,7 +553,7 @@ class DistributedTreeEncoder(_TreeTransformer):
     fold : {"left", "right"}
         The order in which children are composed.
     seed : int, default 0
-        Where labels and permutations come from.
+        Seed of the label vectors and permutations.
     max_height : int, optional
         Only fragments of at most so many levels.
     sketch_decay : float or "auto", optional
@@ -257,7 +570,7 @@ class DistributedTreeEncoder(_TreeTransformer):
         Whether `fit` makes the dictionary of the paths that the training set shares: less
         noise, for `SubsetTreeKernel`. Not together with `paths`.
     n_jobs : int, optional
-        Threads; all cores the process may use by default.
+        Threads; all cores the process may use by default and by -1.
 
     Attributes
     ----------
@@ -420,7 +733,7 @@ class _Explained(ClassifierMixin, _TreeEstimator):
             For a partial or elastic tree kernel, an unknown label, or a perceptron that
             votes.
         RuntimeError
-            If `max_states` did not do; see `DagModel.top_fragments`.
+            If the search exceeds `max_states`; see `DagModel.top_fragments`.
 
         Examples
         --------
@@ -497,19 +810,20 @@ class _Explained(ClassifierMixin, _TreeEstimator):
 class TreeSVC(_Explained):
     """A support vector classifier over trees that predicts without kernel rows.
 
-    Training is scikit-learn's `SVC` on the Gram matrix. Its decision functions are
-    weighted sums over the support vectors, ``sum_i alpha_i k(x_i, x) + b``, and those are
-    put into one `DagModel`: subtrees that support vectors share are stored once, with one
-    weight per decision function. So a prediction is one pass over the new tree for all
-    classes, and decisions are those of `SVC` but for rounding. Training holds the Gram
-    matrix.
+    Its decision functions are those of scikit-learn's `SVC`: weighted sums over the support
+    vectors, ``sum_i alpha_i k(x_i, x) + b``. They are put into one `DagModel`: subtrees that
+    support vectors share are stored once, with one weight per decision function. So a
+    prediction is one pass over the new tree for all classes.
+
+    Training is `SVC`'s own on the Gram matrix, or that of a `KernelMachine`, which has the
+    same problem and solution and holds no matrix: half a million trees take seconds.
 
     Parameters
     ----------
     kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
         The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
     C : float, default 1
-        The price of training errors. Kernels that are not normalised want it small.
+        Penalty for training errors, as in `SVC`. Use a small C with unnormalised kernels.
     multi_class : {"ovo", "ovr"}
         One decision function per pair of classes, as `SVC` does it, or one per class
         against the rest.
@@ -518,24 +832,35 @@ class TreeSVC(_Explained):
         `SVC`. Of use only with ``multi_class="ovo"``.
     class_weight : dict or "balanced", optional
         Factors of `C` per class.
+    solver : {"auto", "matrix", "model"}
+        "matrix" holds the Gram matrix, "model" does not. "auto" takes the matrix where that
+        is faster: for up to 6,000 trees, and for kernels without models.
     tol : float, default 1e-3
-        Where the solver stops.
+        Where the solver stops: by how much gradients of the dual may violate its conditions.
     max_iter : int, default -1
-        Limit of the solver's iterations; -1 for none.
+        Limit of the solver's iterations; -1 for none. For "model" an iteration is a pass over
+        examples.
     cache_size : float, default 200
-        Megabytes of the solver's cache.
+        Megabytes of the solver's cache; for "model" of the matrix of a batch.
+    random_state : int, RandomState or None, default 0
+        Where the orders of "model" come from.
     n_jobs : int, optional
-        Threads; all cores the process may use by default.
+        Threads; all cores the process may use by default and by -1.
 
     Attributes
     ----------
     classes_ : ndarray
         The labels, sorted.
+    n_iter_ : ndarray of int, shape (n_decisions,)
+        The solver's iterations.
+    dual_gap_ : ndarray, shape (n_decisions,)
+        With "model": by how much the objective of a decision function can be smaller at most,
+        as a share of it; else NaN.
     support_ : ndarray of int
         Indices of the support vectors in the training set.
     n_support_ : ndarray of int, shape (n_classes,)
         How many of them each class has.
-    dual_coef_ : ndarray, shape (n_decisions, len(support_))
+    dual_coef_ : ndarray, shape (n_decisions, n_support_trees)
         Coefficients of the support vectors in every decision function: one for two
         classes, else one per pair or per class.
     intercept_ : ndarray, shape (n_decisions,)
@@ -567,9 +892,11 @@ class TreeSVC(_Explained):
         multi_class: Literal["ovo", "ovr"] = "ovo",
         decision_function_shape: Literal["ovr", "ovo"] = "ovr",
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        solver: Literal["auto", "matrix", "model"] = "auto",
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 200,
+        random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
@@ -577,9 +904,11 @@ class TreeSVC(_Explained):
         self.multi_class = multi_class
         self.decision_function_shape = decision_function_shape
         self.class_weight = class_weight
+        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size
+        self.random_state = random_state
         self.n_jobs = n_jobs
 
     def fit(
@@ -605,15 +934,30 @@ class TreeSVC(_Explained):
             if (value := getattr(self, name)) not in ("ovo", "ovr"):
                 msg = f"{name} must be 'ovo' or 'ovr', got {value!r}"
                 raise ValueError(msg)
-        forest, classes, codes = _labelled(X, y)
-        if not isinstance(self.C, Real) or not self.C > 0:
-            msg = f"C must be a number above 0, got {self.C!r}"
+        if self.solver not in ("auto", "matrix", "model"):
+            msg = f"solver must be 'auto', 'matrix' or 'model', got {self.solver!r}"
             raise ValueError(msg)
-        K = kernel.gram(forest, n_jobs=self.n_jobs)
-        if len(classes) == 2 or self.multi_class == "ovr":
-            dual, intercept = self._fit_each(K, classes, codes, sample_weight)
+        forest, classes, codes = _labelled(X, y)
+        _positive("C", self.C)
+        is_paired = len(classes) > 2 and self.multi_class == "ovo"
+        weights = _sample_weights(forest, sample_weight)
+        if is_paired:
+            costs = weights * compute_sample_weight(self.class_weight, classes[codes])
         else:
-            dual, intercept = self._fit_pairs(K, classes, codes, sample_weight)
+            costs = _one_vs_rest_costs(self.class_weight, classes, codes, weights)
+        is_small = len(forest) <= _FEW
+        if self.solver == "model" or (self.solver == "auto" and not is_small):
+            fit = self._pairs_of_model if is_paired else self._each_of_model
+            dual, intercept = fit(forest, codes, self.C * costs)
+        else:
+            # With a matrix, SVC goes wrong where a weight is 0.
+            kept = np.flatnonzero(weights)
+            K = kernel.gram(forest[kept.tolist()], n_jobs=self.n_jobs)
+            fit_matrix = self._pairs_of_matrix if is_paired else self._each_of_matrix
+            found, intercept = fit_matrix(K, codes[kept], costs[kept])
+            dual = np.zeros((len(found), len(forest)))
+            dual[:, kept] = found
+            self.dual_gap_ = np.full(len(dual), np.nan)
         support = np.flatnonzero(dual.any(axis=0))
         self.classes_ = classes
         self.support_ = support
@@ -621,9 +965,9 @@ class TreeSVC(_Explained):
         self.dual_coef_ = np.ascontiguousarray(dual[:, support])
         self.intercept_ = intercept
         self.model_ = DagModel.from_dual(
-            kernel, forest[support], self.dual_coef_, intercept
+            kernel, forest[support.tolist()], self.dual_coef_.T, intercept
         )
-        self._pairs = len(classes) > 2 and self.multi_class == "ovo"
+        self._pairs = is_paired
         return self
 
     def decision_function(self, X: TreesX) -> NDArray[np.float64]:
@@ -683,53 +1027,82 @@ class TreeSVC(_Explained):
         scores = self.model_.score(_trees(X), n_jobs=self.n_jobs)
         return scores.reshape(-1) if len(self.intercept_) == 1 else scores
 
-    def _svc(self, class_weight: Any) -> Any:
+    def _svc(self) -> Any:
         return SVC(
             kernel="precomputed",
             C=self.C,
-            class_weight=class_weight,
             tol=self.tol,
             max_iter=self.max_iter,
             cache_size=self.cache_size,
         )
 
-    def _fit_each(
+    def _each_of_matrix(
         self,
         K: NDArray[np.float64],
-        classes: NDArray[Any],
         codes: NDArray[np.int64],
-        sample_weight: Any,
+        weights: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Train each class against the rest; of two classes, the second."""
-        weights, balanced = sample_weight, None
-        if self.class_weight == "balanced":
-            balanced = "balanced"  # by the sizes of a class and its rest
-        elif self.class_weight is not None:
-            weights = compute_sample_weight(self.class_weight, classes[codes])
-            if sample_weight is not None:
-                weights = weights * np.asarray(sample_weight)
-        wanted = [1] if len(classes) == 2 else range(len(classes))
-        dual = np.zeros((len(wanted), len(codes)))
-        intercept = np.empty(len(wanted))
-        for row, c in enumerate(wanted):
-            svc = self._svc(balanced).fit(K, codes == c, weights)
-            dual[row, svc.support_] = svc.dual_coef_[0]
-            intercept[row] = svc.intercept_[0]
-        return dual, intercept
+        weights = weights.reshape(len(codes), -1)
+        signs = _signs(codes, max(2, weights.shape[1])).reshape(weights.shape)
+        svcs = [
+            self._svc().fit(K, sign, np.ascontiguousarray(own))
+            for sign, own in zip(signs.T, weights.T, strict=True)
+        ]
+        dual = np.zeros(weights.shape).T
+        for row, svc in zip(dual, svcs, strict=True):
+            row[svc.support_] = svc.dual_coef_[0]
+        self.n_iter_ = np.array([svc.n_iter_[0] for svc in svcs])
+        return dual, np.array([svc.intercept_[0] for svc in svcs])
 
-    def _fit_pairs(
+    def _pairs_of_matrix(
         self,
         K: NDArray[np.float64],
-        classes: NDArray[Any],
         codes: NDArray[np.int64],
-        sample_weight: Any,
+        weights: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Train every class against every other."""
-        svc = self._svc(self.class_weight).fit(K, classes[codes], sample_weight)
+        svc = self._svc().fit(K, codes, weights)
+        self.n_iter_ = svc.n_iter_
         pairs = one_vs_one_dual_coef(svc.dual_coef_, svc.n_support_)
-        dual = np.zeros((len(pairs), len(codes)))
-        dual[:, svc.support_] = pairs
-        return dual, svc.intercept_
+        dual = np.zeros((len(codes), pairs.shape[1]))
+        dual[svc.support_] = pairs
+        return dual.T, svc.intercept_
+
+    def _each_of_model(
+        self, forest: Forest, codes: NDArray[np.int64], costs: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """As `_each_of_matrix`, all in one."""
+        signs = _signs(codes, costs.shape[1] if costs.ndim == 2 else 2)
+        machine = self._machine(forest, signs, costs)
+        self.n_iter_ = np.full(machine.n_outputs, machine.n_iter)
+        self.dual_gap_ = _relative(machine)
+        return machine.dual_coef.reshape(len(codes), -1).T, machine.intercept
+
+    def _pairs_of_model(
+        self, forest: Forest, codes: NDArray[np.int64], costs: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """As `_pairs_of_matrix`."""
+        pairs = list(combinations(range(codes.max() + 1), 2))
+        dual, intercept = np.zeros((len(pairs), len(codes))), np.empty(len(pairs))
+        self.n_iter_ = np.empty(len(pairs), np.int64)
+        self.dual_gap_ = np.empty(len(pairs))
+        for row, (i, j) in enumerate(pairs):
+            own = np.flatnonzero((codes == i) | (codes == j))
+            signs = np.where(codes[own] == i, 1.0, -1.0)
+            machine = self._machine(forest[own.tolist()], signs, costs[own])
+            dual[row, own] = machine.dual_coef
+            intercept[row] = machine.intercept[0]
+            self.n_iter_[row] = machine.n_iter
+            self.dual_gap_[row] = _relative(machine)[0]
+        return dual, intercept
+
+    def _machine(
+        self, forest: Forest, signs: NDArray[Any], costs: NDArray[Any]
+    ) -> KernelMachine:
+        kernel, seed = _checked_kernel(self.kernel), _seed(self.random_state)
+        machine = KernelMachine(kernel, forest, signs, C=costs, random_state=seed)
+        return _run(machine, self)
 
 
 class TreePerceptron(_Explained):
@@ -743,16 +1116,16 @@ class TreePerceptron(_Explained):
     kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
         The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
     vote : {"average", "last", "vote"}
-        Who predicts: the mean of all hypotheses on the way, the last one, or a vote of
-        all, each as often as it survived.
+        Predict with the averaged weights, with the last weights, or by a vote of all
+        versions, each weighted by the examples seen while it was current.
     n_iter : int, default 5
         How often `fit` goes through the training set.
     shuffle : bool, default True
         Whether `fit` takes the trees in a new order each time.
     random_state : int, RandomState or None
-        Where the orders come from.
+        Seed of the random order.
     n_jobs : int, optional
-        Threads for predictions; all cores the process may use by default.
+        Threads for predictions; all cores the process may use by default and by -1.
 
     Attributes
     ----------
@@ -856,6 +1229,11 @@ class TreePerceptron(_Explained):
             raise ValueError(msg)
         if known is None:
             self._start(given)
+        for name in ("kernel", "vote"):
+            was, now = getattr(self.perceptron_, name), getattr(self, name)
+            if was != now:
+                msg = f"{name} must stay {was!r} for partial_fit, got {now!r}; fit anew"
+                raise ValueError(msg)
         self._learn(forest, np.searchsorted(given, labels))
         return self
 
@@ -911,12 +1289,82 @@ class TreePerceptron(_Explained):
         self.classes_ = classes
 
     def _learn(self, forest: Forest, codes: NDArray[np.int64]) -> None:
-        n = len(self.classes_)
-        if n == 2:
-            signs = np.where(codes == 1, 1.0, -1.0)
-        else:
-            signs = np.where(codes[:, None] == np.arange(n), 1.0, -1.0)
-        self.perceptron_.learn(forest, signs)
+        self.perceptron_.learn(forest, _signs(codes, len(self.classes_)))
+
+
+def _signs(codes: NDArray[np.int64], n: int) -> NDArray[np.float64]:
+    """Return 1 for each tree's own class and -1 for the rest; of two, for the second."""
+    is_own = codes == 1 if n == 2 else codes[:, None] == np.arange(n)
+    return np.where(is_own, 1.0, -1.0)
+
+
+def _one_vs_rest_costs(
+    class_weight: Any,
+    classes: NDArray[Any],
+    codes: NDArray[np.int64],
+    weights: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return each tree's factor of C in each of the machines of `_signs`."""
+    signs = _signs(codes, len(classes))
+    if class_weight == "balanced":
+        # By the sizes of a class and its rest.
+        n_own = (signs > 0).sum(axis=0)
+        n_other = len(signs) - n_own
+        share = np.where(signs > 0, n_own, n_other)
+        factors = len(signs) / (2.0 * share)
+    else:
+        factors = compute_sample_weight(class_weight, classes[codes])
+        factors = factors.reshape(-1, *[1] * (signs.ndim - 1))
+    found: NDArray[np.float64] = (weights * (signs * 0 + factors).T).T
+    return found
+
+
+def _sample_weights(forest: Forest, weights: ArrayLike | None) -> NDArray[np.float64]:
+    """Return a weight for each tree, not negative."""
+    if weights is None:
+        return np.ones(len(forest))
+    own: NDArray[np.float64] = np.asarray(column_or_1d(weights), np.float64)
+    check_consistent_length(forest, own)
+    if not (own >= 0).all() or not np.isfinite(own).all():
+        msg = f"sample_weight must be finite and not negative, got {own.min()}"
+        raise ValueError(msg)
+    if not own.any():
+        msg = "sample_weight must be above 0 for some tree, got all zeros"
+        raise ValueError(msg)
+    return own
+
+
+def _seed(random_state: int | np.random.RandomState | None) -> int:
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _positive(name: str, value: Any) -> None:
+    if not isinstance(value, Real) or not float(value) > 0:
+        msg = f"{name} must be a number above 0, got {value!r}"
+        raise ValueError(msg)
+
+
+def _run(machine: KernelMachine, own: Any) -> KernelMachine:
+    """Train a machine as an estimator's parameters say, and warn if it is not solved."""
+    limit = 2**40 if own.max_iter == -1 else own.max_iter
+    is_solved = machine.run(
+        tol=own.tol, max_iter=limit, cache_size=own.cache_size, n_jobs=own.n_jobs
+    )
+    if not is_solved:
+        warnings.warn(
+            f"max_iter={own.max_iter} passes have left a violation of "
+            f"{machine.violation:.3g}, above tol={own.tol}: increase max_iter, or tol",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return machine
+
+
+def _relative(machine: KernelMachine) -> NDArray[np.float64]:
+    """Return the duality gap as a share of the objective."""
+    size = np.maximum(np.abs(machine.objective), np.finfo(float).tiny)
+    gap: NDArray[np.float64] = machine.dual_gap / size
+    return gap
 
 
 def _place(names: Iterable[Any], name: Any) -> int:
@@ -957,11 +1405,14 @@ def _trees(X: Any) -> Forest:
             f"got one {type(X).__name__}"
         )
         raise TypeError(msg)
-    if getattr(X, "ndim", 1) != 1:
+    shape: tuple[int, ...] = getattr(X, "shape", (0,))
+    if len(shape) == 2 and shape[1] == 1:
+        X = np.asarray(X)[:, 0]  # a column, as ColumnTransformer(["tree"]) cuts it out
+    elif len(shape) != 1:
         # A table would be read by its column names, an array by its rows.
         msg = (
-            "X must be one-dimensional, a bracketed string per tree, "
-            f"got an array of shape {X.shape}"
+            "X must be one-dimensional or one column, a bracketed string per tree, "
+            f"got an array of shape {shape}"
         )
         raise ValueError(msg)
     items = tuple(X)
@@ -999,7 +1450,7 @@ def _labelled(
 
 def _two_or_more(classes: NDArray[Any]) -> NDArray[Any]:
     if len(classes) < 2:
-        msg = f"y must hold at least two classes, got {len(classes)}: {classes!r}"
+        msg = f"y must hold at least two classes, got {len(classes)} class: {classes!r}"
         raise ValueError(msg)
     return classes
 

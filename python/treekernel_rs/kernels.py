@@ -1,26 +1,33 @@
 """Tree kernels: four ways to count the fragments that two trees share.
 
-A kernel object holds parameters only. Calling it with trees gives a matrix.
+A kernel object holds parameters only, which are checked when it is used. Calling it with
+trees gives a matrix.
 """
 
 from __future__ import annotations
 
+import inspect
+import json
 import sys
 import time
 import warnings
+from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
 from treekernel_rs._core import Forest, Kernel, Tree, as_forest
+from treekernel_rs.neighbors import Neighbors, SimilarPairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import DTypeLike, NDArray
+    from scipy.sparse.linalg import LinearOperator
 
     from treekernel_rs._core import KernelRows
+    from treekernel_rs.index import TreeIndex
 
     Trees = Forest | Sequence[str | bytes] | Sequence[Tree]
     Progress = Callable[[int, int], object]
@@ -30,7 +37,12 @@ __all__ = [
     "PartialTreeKernel",
     "SubsetTreeKernel",
     "SubtreeKernel",
+    "kernel_from_json",
 ]
+
+#: Every tree kernel, by its name; and what else `kernel_from_json` reads.
+_KERNELS: dict[str, type[TreeKernel]] = {}
+_SAVED: dict[str, type[Parameters]] = {}
 
 
 class _Bar(Protocol):
@@ -38,30 +50,53 @@ class _Bar(Protocol):
 
 
 class Parameters:
-    """An immutable object that is its constructor's parameters."""
+    """An object that is its constructor's parameters.
+
+    It only remembers them: they are checked when it is used, so that a value out of range
+    can be set, cloned, pickled and searched, and fails where it is tried.
+    """
 
     #: Constructor parameters, in order, with their defaults.
     _defaults: dict[str, Any]
 
+    def __init_subclass__(cls) -> None:
+        if "__init__" in vars(cls):
+            _, *parameters = inspect.signature(cls.__init__).parameters.values()
+            cls._defaults = {p.name: p.default for p in parameters}
+            _SAVED.setdefault(cls.__name__, cls)
+
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: a kernel that changes would change what it is a key of."""
+        """Refuse: a slip of the pen would change what the object is a key of."""
         msg = f"{type(self).__name__} is immutable; make another one"
         raise AttributeError(msg)
 
-    def _remember(self, core: object, **parameters: object) -> None:
-        vars(self).update(_core=core, **parameters)
+    def _remember(self, **parameters: object) -> None:
+        # Scalars of numpy's as Python's: so they are written and read back.
+        vars(self).update(
+            (name, value.item() if isinstance(value, np.generic) else value)
+            for name, value in parameters.items()
+        )
+        vars(self).pop("_checked", None)
+
+    @property
+    def _core(self) -> Any:
+        """What computes; made, and with it parameters checked, when it is needed first."""
+        if "_checked" not in vars(self):
+            vars(self)["_checked"] = self._make()
+        return vars(self)["_checked"]
+
+    def _make(self) -> Any:
+        raise NotImplementedError
 
     @property
     def _parameters(self) -> dict[str, Any]:
         return {name: vars(self)[name] for name in self._defaults}
 
     def __repr__(self) -> str:
-        """Name the parameters that are not at their defaults, and the decay."""
-        shown = [
-            repr(value) if name == "decay" else f"{name}={value!r}"
-            for name, value in self._parameters.items()
-            if name == "decay" or value != self._defaults[name]
-        ]
+        """Name the parameters that are not at their defaults, and the first one."""
+        (_, first), *rest = self._parameters.items()
+        changed = [(name, v) for name, v in rest if v != self._defaults[name]]
+        shown = [repr(first), *(f"{name}={value!r}" for name, value in changed)]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __eq__(self, other: object) -> bool:
@@ -97,6 +132,29 @@ class Parameters:
         >>> tk.SubsetTreeKernel(0.4, normalize=True).replace(decay=0.2)
         SubsetTreeKernel(0.2, normalize=True)
         """
+        self._check_names(changes)
+        return type(self)(**{**self._parameters, **changes})
+
+    __replace__ = replace  # copy.replace of Python 3.13
+
+    def set_params(self, **changes: Any) -> Self:
+        """Change parameters in place, as scikit-learn does with its clones.
+
+        For foreign estimators that hold a kernel: ``SVC(kernel=k)`` and a search over
+        ``kernel__decay``. `replace` is better elsewhere: it leaves this object, which may be
+        shared or a key, as it is. Models keep the parameters that they were made with.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> tk.SubsetTreeKernel(0.4).set_params(decay=0.2)
+        SubsetTreeKernel(0.2)
+        """
+        self._check_names(changes)
+        self._remember(**changes)
+        return self
+
+    def _check_names(self, changes: dict[str, Any]) -> None:
         for name in changes:
             if name not in self._defaults:
                 msg = (
@@ -104,38 +162,44 @@ class Parameters:
                     f"it has {', '.join(self._defaults)}"
                 )
                 raise ValueError(msg)
-        return type(self)(**{**self._parameters, **changes})
 
-    __replace__ = replace  # copy.replace of Python 3.13
-
-    def set_params(self, **changes: Any) -> Self:
-        """Refuse, and say what to call; estimators of this package replace their kernel.
-
-        A kernel that only returned another one would leave foreign code, which relies on
-        the change, with the old parameters and no sign of it.
+    def to_json(self) -> str:
+        """Write class and parameters as JSON, for `kernel_from_json`.
 
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> tk.SubsetTreeKernel(0.4).set_params(decay=0.2)
-        Traceback (most recent call last):
-            ...
-        AttributeError: SubsetTreeKernel is immutable; replace(...) makes another one
+        >>> text = tk.ElasticTreeKernel(0.3).to_json()
+        >>> text
+        '{"version": 1, "kernel": "ElasticTreeKernel", "decay": 0.3, "normalize": false}'
+        >>> tk.kernel_from_json(text)
+        ElasticTreeKernel(0.3)
         """
-        if not changes:
-            return self
-        msg = f"{type(self).__name__} is immutable; replace(...) makes another one"
-        raise AttributeError(msg)
+        name = type(self).__name__
+        return json.dumps({"version": _VERSION, "kernel": name, **self._parameters})
 
     def __sklearn_clone__(self) -> Self:
-        return self  # immutable
+        return self.replace()
 
 
 class TreeKernel(Parameters):
     """What all tree kernels can do."""
 
+    #: What the kernel is called in Rust.
+    _name: str
     _core: Kernel
     normalize: bool
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if TreeKernel in cls.__bases__:
+            cls._name = cls.__name__.removesuffix("Kernel")
+            _KERNELS[cls.__name__] = cls
+
+    def _make(self) -> Kernel:
+        parameters = self._parameters
+        _flag(parameters.pop("normalize"))
+        return Kernel(self._name, parameters)
 
     def __call__(self, X: Trees, Y: Trees | None = None) -> NDArray[np.float64]:
         """Compute the kernels of all trees of X with all of Y (of X, without Y).
@@ -171,8 +235,9 @@ class TreeKernel(Parameters):
         dtype : float64 or float32
             Type of the result; that of `out` where it is given.
         n_jobs : int, optional
-            Threads; all cores the process may use by default, 1 for the caller's only.
-            The result does not depend on it, bit for bit.
+            Threads; all cores the process may use by default and by -1, 1 for the
+            caller's only. More than there are cores, or work for, are not started. The
+            result does not depend on it, bit for bit.
         out : ndarray or memmap, optional
             C-contiguous float64 or float32 matrix to fill, block by block; so a matrix
             larger than memory can be computed into a file.
@@ -216,11 +281,9 @@ class TreeKernel(Parameters):
             out = np.empty(shape, _float_type(dtype))
         else:
             _check_out(out, shape, dtype)
-        tell = _bar(type(self).__name__) if progress is True else progress or None
+        tell = self._tell(progress)
         rows, columns = self._core.gram(x, y, out, self.normalize, _jobs(n_jobs), tell)
-        _warn_of_zeros(rows, "X")
-        if y is not None:
-            _warn_of_zeros(columns, "Y")
+        _warn_of_both(rows, columns, y, stacklevel=5)
         return out
 
     def diag(self, X: Trees, *, n_jobs: int | None = None) -> NDArray[np.float64]:
@@ -274,6 +337,252 @@ class TreeKernel(Parameters):
         _warn_of_zeros(zeros, "X", stacklevel=3)
         return rows
 
+    def index(self, Y: Trees) -> TreeIndex:
+        """Make an index of trees that is kept, grows, and is asked often.
+
+        Parameters
+        ----------
+        Y : Forest or sequence of str
+            The trees.
+
+        Returns
+        -------
+        TreeIndex
+            Its `gram`, `rows`, `top_k` and `join` are those of this kernel with Y, without
+            making anew what they need.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> index = tk.SubsetTreeKernel(0.5).index(["(A a)", "(B b)"])
+        >>> index.gram(["(S (A a))"]), len(index)
+        (array([[0.5, 0. ]]), 2)
+        """
+        from treekernel_rs.index import TreeIndex
+
+        return TreeIndex(self, Y)
+
+    def operator(
+        self, X: Trees, Y: Trees | None = None, *, n_jobs: int | None = None
+    ) -> LinearOperator:
+        """Make the matrix of X and Y as something that vectors are multiplied by.
+
+        A product is one `DagModel` of the trees of Y, weighted, and a score for each of X:
+        no matrix, and time linear in the trees. SciPy's solvers and eigenvalue searches
+        take it. Needs SciPy.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees of rows.
+        Y : Forest or sequence of str, optional
+            The trees of columns; those of X by default.
+        n_jobs : int, optional
+            Threads, as in `gram`.
+
+        Returns
+        -------
+        scipy.sparse.linalg.LinearOperator of float64, shape (len(X), len(Y))
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(A a)"]
+        >>> K = tk.SubsetTreeKernel(0.4).operator(X)
+        >>> K @ [1.0, -0.5, 0.0]
+        array([1.104, 0.168, 0.2  ])
+        >>> from scipy.sparse.linalg import eigsh
+        >>> eigsh(K, k=1)[0].round(3)
+        array([2.684])
+        """
+        from scipy.sparse.linalg import LinearOperator
+
+        from treekernel_rs.dag import DagModel
+
+        x = as_forest(X)
+        y = x if Y is None else as_forest(Y)
+
+        def product(rows: Forest, columns: Forest, values: Any) -> NDArray[np.float64]:
+            weights = np.asarray(values, np.float64).reshape(len(columns), -1)
+            model = DagModel(self, weights.shape[1])
+            model.add(columns, weights)
+            scores = model.score(rows, n_jobs=n_jobs)
+            return scores if np.ndim(values) == 1 else scores.reshape(len(rows), -1)
+
+        forwards, backwards = partial(product, x, y), partial(product, y, x)
+        return LinearOperator(
+            shape=(len(x), len(y)),
+            dtype=np.float64,
+            matvec=forwards,
+            matmat=forwards,
+            rmatvec=backwards,
+            rmatmat=backwards,
+        )
+
+    def pairs(
+        self,
+        X: Trees,
+        Y: Trees | NDArray[Any] | Sequence[int],
+        j: NDArray[Any] | Sequence[int] | None = None,
+        *,
+        n_jobs: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> NDArray[np.float64]:
+        """Compute the kernels of single pairs.
+
+        ``pairs(X, Y)`` has tree n of X with tree n of Y; ``pairs(X, i, j)`` tree ``i[n]``
+        of X with tree ``j[n]`` of X. Fast where the same tree of X comes many times in a
+        row.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+        Y : Forest or sequence of str, or array of int
+            As many other trees; or, with `j`, numbers of trees of X.
+        j : array of int, optional
+            As many numbers of trees of X.
+        n_jobs : int, optional
+            Threads, as in `gram`.
+        progress : callable or True, optional
+            As in `gram`, by pairs.
+
+        Returns
+        -------
+        ndarray of float64, shape (number of pairs,)
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> k, X = tk.SubsetTreeKernel(1.0), ["(S (A a) (B b))", "(S (A a) (B c))"]
+        >>> k.pairs(X, X)
+        array([6., 6.])
+        >>> k.pairs(X, [0, 0, 1], [0, 1, 0])
+        array([6., 3., 3.])
+        """
+        x = as_forest(X)
+        y: Forest | None = None
+        i: Any = Y
+        if j is None:
+            y = as_forest(Y)
+            if len(y) != len(x):
+                msg = f"Y has {len(y)} trees, expected {len(x)}, as X"
+                raise ValueError(msg)
+            i = j = np.arange(len(x))
+        tell = self._tell(progress, "pair")
+        values, (rows, columns) = self._core.pairs(
+            x, y, i, j, self.normalize, _jobs(n_jobs), tell
+        )
+        if y is None:
+            rows = sorted({*rows, *columns})
+        _warn_of_both(rows, columns, y)
+        return values
+
+    def top_k(
+        self,
+        X: Trees,
+        Y: Trees | None = None,
+        *,
+        k: int = 10,
+        n_jobs: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> Neighbors:
+        """Find the trees of Y that have the largest kernels with each tree of X.
+
+        Parameters
+        ----------
+        X, Y : Forest or sequence of str
+            The trees; without Y, those of X, each without itself.
+        k : int, default 10
+            How many; fewer where there are fewer trees.
+        n_jobs : int, optional
+            Threads, as in `gram`. The result does not depend on it, bit for bit.
+        progress : callable or True, optional
+            As in `gram`.
+
+        Returns
+        -------
+        Neighbors
+            `indices` and `values`, each of shape (len(X), k), the nearest first. Of equal
+            values the lower index is first.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(A a)"]
+        >>> found = tk.SubsetTreeKernel(0.4).top_k(X, k=2)
+        >>> found.indices.tolist(), found.values.round(2).tolist()
+        ([[1, 2], [0, 2], [0, 1]], [[0.96, 0.4], [0.96, 0.4], [0.4, 0.4]])
+        """
+        k = _at_least_one("k", k)
+        x, y = as_forest(X), None if Y is None else as_forest(Y)
+        found, (rows, columns) = self._core.top_k(
+            x,
+            y,
+            k,
+            self.normalize,
+            _jobs(n_jobs),
+            self._tell(progress),
+        )
+        _warn_of_both(rows, columns, y)
+        return Neighbors(*found)
+
+    def join(
+        self,
+        X: Trees,
+        Y: Trees | None = None,
+        *,
+        min_similarity: float = 0.8,
+        n_jobs: int | None = None,
+        out: Callable[..., object] | None = None,
+        progress: Progress | bool | None = None,
+    ) -> SimilarPairs:
+        """Find all pairs of trees whose kernel is at least `min_similarity`.
+
+        None is missed. Where the kernel is normalised and has an index, most pairs are ruled out without looking at them: where few trees
+        are alike this takes a small part of the time of all rows. The value that `pairs`
+        has decides.
+
+        Parameters
+        ----------
+        X, Y : Forest or sequence of str
+            The trees; without Y, pairs i < j of X, each once.
+        min_similarity : float, default 0.8
+            The least kernel.
+        n_jobs : int, optional
+            Threads, as in `gram`. The result does not depend on it, bit for bit.
+        out : callable, optional
+            Called with arrays ``rows, columns, values`` of some pairs at a time, which are
+            not kept: for answers larger than memory.
+        progress : callable or True, optional
+            As in `gram`.
+
+        Returns
+        -------
+        SimilarPairs
+            `rows`, `columns` and `values`, row by row; empty where `out` had them.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(S (A a) (B b))"]
+        >>> found = tk.SubsetTreeKernel(0.4, normalize=True).join(X)
+        >>> found.rows, found.columns, found.values
+        (array([0]), array([2]), array([1.]))
+        """
+        x, y = as_forest(X), None if Y is None else as_forest(Y)
+        least, out = _real("min_similarity", min_similarity), _check_sink(out)
+        found, (rows, columns) = self._core.join(
+            x, y, least, self.normalize, _jobs(n_jobs), self._tell(progress), out
+        )
+        _warn_of_both(rows, columns, y)
+        return SimilarPairs(*found, (len(x), len(x if y is None else y)))
+
+    def _tell(
+        self, progress: Progress | bool | None, unit: str = "row"
+    ) -> Progress | None:
+        return _bar(type(self).__name__, unit) if progress is True else progress or None
+
     def pair(self, a: Tree | str | object, b: Tree | str | object) -> float:
         """Compute the kernel of two trees.
 
@@ -312,15 +621,10 @@ class SubtreeKernel(TreeKernel):
     1.125
     """
 
-    _defaults = {"decay": 0.4, "leaf_weight": 0.0, "normalize": False}  # noqa: RUF012
-
     def __init__(
         self, decay: float = 0.4, *, leaf_weight: float = 0.0, normalize: bool = False
     ) -> None:
-        core = Kernel.subtree(_real("decay", decay), _real("leaf_weight", leaf_weight))
-        self._remember(
-            core, decay=decay, leaf_weight=leaf_weight, normalize=_flag(normalize)
-        )
+        self._remember(decay=decay, leaf_weight=leaf_weight, normalize=normalize)
 
 
 class SubsetTreeKernel(TreeKernel):
@@ -346,24 +650,18 @@ class SubsetTreeKernel(TreeKernel):
            [0.96 , 1.584]])
     """
 
-    _defaults = {"decay": 0.4, "leaf_weight": 0.0, "normalize": False}  # noqa: RUF012
-
     def __init__(
         self, decay: float = 0.4, *, leaf_weight: float = 0.0, normalize: bool = False
     ) -> None:
-        core = Kernel.subset_tree(
-            _real("decay", decay), _real("leaf_weight", leaf_weight)
-        )
-        self._remember(
-            core, decay=decay, leaf_weight=leaf_weight, normalize=_flag(normalize)
-        )
+        self._remember(decay=decay, leaf_weight=leaf_weight, normalize=normalize)
 
 
 class PartialTreeKernel(TreeKernel):
     r"""PT: any connected parts in common; children may be left out.
 
-    Every pair of equal fragments adds mu per node, decay^2 per fragment node without
-    children in the fragment, and decay per child left out between two of a fragment's.
+    The kernel is a sum over all pairs of equal fragments. A pair weighs
+    ``mu**nodes * decay**(2 * leaves + gaps)``: nodes and leaves of the fragment, and the
+    children that either tree leaves out between two children of a fragment's node.
 
     Parameters
     ----------
@@ -385,14 +683,6 @@ class PartialTreeKernel(TreeKernel):
     0.1536
     """
 
-    _defaults = {  # noqa: RUF012
-        "decay": 0.4,
-        "mu": 0.4,
-        "leaf_factor": 1.0,
-        "max_children": None,
-        "normalize": False,
-    }
-
     def __init__(
         self,
         decay: float = 0.4,
@@ -402,19 +692,12 @@ class PartialTreeKernel(TreeKernel):
         max_children: int | None = None,
         normalize: bool = False,
     ) -> None:
-        core = Kernel.partial_tree(
-            _real("decay", decay),
-            _real("mu", mu),
-            _real("leaf_factor", leaf_factor),
-            max_children,
-        )
         self._remember(
-            core,
             decay=decay,
             mu=mu,
             leaf_factor=leaf_factor,
             max_children=max_children,
-            normalize=_flag(normalize),
+            normalize=normalize,
         )
 
 
@@ -437,21 +720,91 @@ class ElasticTreeKernel(TreeKernel):
     3.0
     """
 
-    _defaults = {"decay": 0.4, "normalize": False}  # noqa: RUF012
-
     def __init__(self, decay: float = 0.4, *, normalize: bool = False) -> None:
-        core = Kernel.elastic_tree(_real("decay", decay))
-        self._remember(core, decay=decay, normalize=_flag(normalize))
+        self._remember(decay=decay, normalize=normalize)
+
+
+def kernel_from_json(text: str) -> Any:
+    """Read a kernel that `to_json` wrote, of trees, pairs or vectors.
+
+    Its parameters are checked when it is used, as those of any kernel.
+
+    Raises
+    ------
+    ValueError
+        For text that no kernel has written.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> k = tk.PartialTreeKernel(0.3, max_children=2, normalize=True)
+    >>> tk.kernel_from_json(k.to_json()) == k
+    True
+    """
+    return _from_json(text, _SAVED)
+
+
+_P = TypeVar("_P", bound=Parameters)
+
+#: Of what `to_json` writes.
+_VERSION = 1
+
+
+def _from_json(text: str, known: Mapping[str, type[_P]], what: str = "kernel") -> _P:
+    expected = f"{what}: expected one of {sorted(known)} with its parameters as JSON"
+    try:
+        stored = json.loads(text)
+        version, name = stored.pop("version"), stored.pop("kernel")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        msg = f"{expected}, got {text[:200]!r}"
+        raise ValueError(msg) from None
+    if version != _VERSION:
+        msg = f"{what}: expected version {_VERSION} of the JSON, got {version!r}"
+        raise ValueError(msg)
+    if (
+        not isinstance(name, str)
+        or name not in known
+        or not (stored.keys() <= known[name]._defaults.keys())
+    ):
+        msg = f"{expected}, got {text!r}"
+        raise ValueError(msg)
+    return known[name](**stored)
 
 
 def _rebuild(kernel: type[Parameters], parameters: dict[str, Any]) -> Parameters:
     return kernel(**parameters)
 
 
+def _own(kernel: object) -> TreeKernel:
+    """Copy a kernel for an object that must not change with it."""
+    if not isinstance(kernel, TreeKernel):
+        msg = f"kernel must be a tree kernel, got {kernel!r}"
+        raise ValueError(msg)
+    return kernel.replace()
+
+
 def _real(name: str, value: float) -> float:
     if isinstance(value, Real):
         return float(value)
     msg = f"{name} must be a number, got {value!r}"
+    raise TypeError(msg)
+
+
+def _at_least_one(name: str, value: int) -> int:
+    if (
+        isinstance(value, int | np.integer)
+        and not isinstance(value, bool)
+        and value > 0
+    ):
+        return min(int(value), 2**62)
+    msg = f"{name} must be an int of at least 1, got {value!r}"
+    raise ValueError(msg)
+
+
+def _check_sink(out: Callable[..., object] | None) -> Callable[..., object] | None:
+    if out is None or callable(out):
+        return out
+    msg = f"out must be a callable, got {type(out).__name__}"
     raise TypeError(msg)
 
 
@@ -463,9 +816,21 @@ def _flag(value: object) -> bool:
 
 
 def _jobs(n_jobs: int | None) -> int | None:
-    if n_jobs is None or (isinstance(n_jobs, int | np.integer) and n_jobs >= 1):
-        return None if n_jobs is None else int(n_jobs)
-    msg = f"n_jobs must be None or an int of at least 1, got {n_jobs!r}"
+    """Check n_jobs; None stands for all cores, as -1 does.
+
+    Not so where joblib has its say, in its workers and under `parallel_config`: there None is
+    what it is to joblib. Otherwise as many threads would run as cores times workers.
+    """
+    joblib: Any = sys.modules.get("joblib.parallel")
+    if n_jobs is None and joblib is not None:
+        backend, wanted = joblib.get_active_backend()
+        if backend.nesting_level or wanted is not None:
+            n_jobs = joblib.effective_n_jobs(None)
+    if n_jobs is None or (isinstance(n_jobs, int | np.integer) and n_jobs == -1):
+        return None
+    if isinstance(n_jobs, int | np.integer) and n_jobs >= 1:
+        return min(int(n_jobs), 2**31)
+    msg = f"n_jobs must be None, -1 or an int of at least 1, got {n_jobs!r}"
     raise ValueError(msg)
 
 
@@ -495,6 +860,14 @@ def _check_out(out: object, shape: tuple[int, int], dtype: DTypeLike) -> None:
     if wanted:
         msg = f"out must be {wanted}, got {got}"
         raise ValueError(msg)
+
+
+def _warn_of_both(
+    rows: list[int], columns: list[int], y: Forest | None, stacklevel: int = 4
+) -> None:
+    _warn_of_zeros(rows, "X", stacklevel)
+    if y is not None:
+        _warn_of_zeros(columns, "Y", stacklevel)
 
 
 def _warn_of_zeros(

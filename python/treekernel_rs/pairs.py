@@ -68,14 +68,11 @@ class PairKernel(Parameters):
     9.0
     """
 
-    _defaults = {  # noqa: RUF012
-        "decay": 0.4,
-        "method": "exact",
-        "normalize": False,
-        "max_constraints": 100_000,
-    }
     _core: PairCore
+    decay: float
+    method: str
     normalize: bool
+    max_constraints: int
 
     def __init__(
         self,
@@ -85,17 +82,19 @@ class PairKernel(Parameters):
         normalize: bool = False,
         max_constraints: int = 100_000,
     ) -> None:
-        core = PairCore(
-            _real("decay", decay),
-            _text("method", method),
-            _integer("max_constraints", max_constraints),
-        )
         self._remember(
-            core,
             decay=decay,
             method=method,
-            normalize=_flag(normalize),
+            normalize=normalize,
             max_constraints=max_constraints,
+        )
+
+    def _make(self) -> PairCore:
+        _flag(self.normalize)
+        return PairCore(
+            _real("decay", self.decay),
+            _text("method", self.method),
+            _integer("max_constraints", self.max_constraints),
         )
 
     def __call__(self, X: Pairs, Y: Pairs | None = None) -> NDArray[np.float64]:
@@ -137,7 +136,8 @@ class PairKernel(Parameters):
         dtype : float64 or float32
             Type of the result; that of `out` where it is given.
         n_jobs : int, optional
-            Threads; all cores the process may use by default, 1 for the caller's only.
+            Threads; by default and for -1 all cores the process may use, 1: the caller's
+            only.
             The result does not depend on it, bit for bit.
         out : ndarray or memmap, optional
             C-contiguous float64 or float32 matrix to fill.

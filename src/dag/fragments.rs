@@ -37,9 +37,13 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
-use super::{Model, Pace};
+use super::{BYTES_PER_NODE, Model};
 use crate::gram::Watch;
-use crate::{Error, Forest, Kernel, Label, NodeId, Nodes, ProductionId, Result};
+use crate::kernel::{Indexed, Rule, SubsetTree, Subtree};
+use crate::threads::Throttle;
+use crate::{
+    Error, Forest, Kernel, Label, NodeId, Nodes, ProductionId, Result, memory,
+};
 
 /// Which weights are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +69,7 @@ impl Rank {
 
 /// What fragments are looked for.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Query {
     /// How many.
     pub k: usize,
@@ -109,8 +114,8 @@ impl Model {
     /// the file's head. Of equal weights those of fewer productions come first.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a kernel other than ST and SST, or an output that the model
-    /// does not have; [`Error::Search`] if the limit was reached; [`Error::Array`] for
+    /// [`Error::Unsupported`] for a kernel other than ST and SST, [`Error::Parameter`] for an
+    /// output that the model does not have; [`Error::Search`] if the limit was reached; [`Error::Array`] for
     /// weights whose sum is beyond floats; [`Error::Capacity`], and what `watch` returns.
     pub fn top_fragments(
         &self,
@@ -125,8 +130,11 @@ impl Model {
                 got: query.output.to_string(),
             });
         }
-        match self.kernel {
-            Kernel::Subtree { decay, leaf_weight } => {
+        let (kind, decay, leaf_weight) =
+            self.kernel().require("fragments with weights", weighted)?;
+        memory::room(self.nodes.len(), BYTES_PER_NODE)?;
+        match kind {
+            Rule::Subtree => {
                 let mut best = Best::new(*query);
                 let power = |node: NodeId, below: &[f64]| {
                     let children = self.nodes.children(node).iter();
@@ -142,17 +150,12 @@ impl Model {
                 }
                 best.fragments(&self.nodes, &[])
             }
-            Kernel::SubsetTree { decay, leaf_weight } => {
+            Rule::Subset | Rule::Partial => {
                 let mut search = Search::new(&self.nodes, decay, *query);
                 search.begin(self.checked_weights(query.output)?, leaf_weight)?;
                 search.run(watch)?;
                 search.best.fragments(&self.nodes, &search.steps)
             }
-            kernel => Err(Error::Parameter {
-                name: "kernel",
-                expected: "SubtreeKernel or SubsetTreeKernel, whose fragments have weights",
-                got: format!("{kernel:?}"),
-            }),
         }
     }
 
@@ -177,6 +180,19 @@ impl Model {
             }
         }
         Ok(nodes.map(of))
+    }
+}
+
+/// What fragments there are, with decay and leaf weight, where each has a weight.
+fn weighted(kernel: &dyn Kernel) -> Option<(Rule, f64, f64)> {
+    match kernel.indexed()? {
+        Indexed::Subtree(Subtree { decay, leaf_weight }) => {
+            Some((Rule::Subtree, decay, leaf_weight))
+        }
+        Indexed::SubsetTree(SubsetTree { decay, leaf_weight }) => {
+            Some((Rule::Subset, decay, leaf_weight))
+        }
+        _ => None,
     }
 }
 
@@ -445,6 +461,9 @@ impl Ord for State {
     }
 }
 
+/// Bytes that a row takes in a state, with its open nodes.
+const BYTES_PER_ROW: usize = 96;
+
 struct Search<'a> {
     nodes: &'a Nodes,
     decay: f64,
@@ -454,6 +473,9 @@ struct Search<'a> {
     states: BinaryHeap<State>,
     n_states: u64,
     best: Best,
+    /// Bytes that states took so far, and up to where there was room for them.
+    used: usize,
+    room: usize,
 }
 
 impl<'a> Search<'a> {
@@ -467,6 +489,8 @@ impl<'a> Search<'a> {
             states: BinaryHeap::new(),
             n_states: 0,
             best: Best::new(query),
+            used: 0,
+            room: 0,
         }
     }
 
@@ -504,7 +528,7 @@ impl<'a> Search<'a> {
                 let list = self.lists.push_all(children, EMPTY, &self.inner)?;
                 own.push(Row { list, f });
             }
-            self.enter(own, 1, self.decay, last, 0);
+            self.enter(own, 1, self.decay, last, 0)?;
         }
         Ok(())
     }
@@ -545,10 +569,15 @@ impl<'a> Search<'a> {
         power: f64,
         last: u32,
         mut skipped: u32,
-    ) {
+    ) -> Result<()> {
         let query = self.best.query;
         if size >= query.max_size {
-            return;
+            return Ok(());
+        }
+        self.used += rows.len() * BYTES_PER_ROW + size_of::<State>();
+        if self.used > self.room {
+            self.room = 2 * self.used + (1 << 20);
+            memory::room(1, self.room)?;
         }
         let lists = &self.lists;
         rows.retain(|row| {
@@ -580,11 +609,13 @@ impl<'a> Search<'a> {
             let state = State { bound, number, rows, size, power, last, skipped };
             self.states.push(state);
         }
+        Ok(())
     }
 
     fn run(&mut self, watch: &mut Watch<'_>) -> Result<()> {
         let Query { k, max_states, .. } = self.best.query;
-        let mut pace = Pace::default();
+        watch(0, 0)?;
+        let mut throttle = Throttle::default();
         let mut n_seen = 0;
         while let Some(state) = self.states.pop() {
             if state.bound <= self.best.threshold() {
@@ -594,7 +625,7 @@ impl<'a> Search<'a> {
                 return Err(Error::Search { k, max_states });
             }
             n_seen += 1;
-            pace.tell(watch, 0, 0)?;
+            throttle.ask(|| watch(0, 0))?;
             self.decide(state)?;
         }
         Ok(())
@@ -627,9 +658,8 @@ impl<'a> Search<'a> {
                 let list = self.lists.push_all(children, rest, &self.inner)?;
                 own.push(Row { list, f: row.f });
             }
-            self.enter(own, more, shrunk, number, 0);
+            self.enter(own, more, shrunk, number, 0)?;
         }
-        self.enter(rows, size, power, last, skipped + 1);
-        Ok(())
+        self.enter(rows, size, power, last, skipped + 1)
     }
 }

@@ -23,11 +23,10 @@
 //!
 //! ```
 //! use treekernel_rs::dag::{Model, Options};
-//! use treekernel_rs::{Forest, Kernel};
+//! use treekernel_rs::{Forest, kernel::SubsetTree};
 //!
 //! let trees = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c)) (A a)")?;
-//! let kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
-//! let mut model = Model::new(kernel, Options::default())?;
+//! let mut model = Model::new(&SubsetTree::new(0.4), Options::default())?;
 //! model.add(&trees.select([0, 1]), &[1.0, -0.5], &mut |_, _| Ok(()))?;
 //! let scores = model.score(&trees, Some(1), &mut |_, _| Ok(()))?.0;
 //! assert!((scores[0] - (1.584 - 0.5 * 0.96)).abs() < 1e-12);
@@ -38,36 +37,39 @@
 //! Memory: by the distinct subtrees of the support trees. Adding a tree: by its nodes,
 //! whatever the model. A score: by what its tree and the model have in common.
 
-mod elastic;
 mod fragments;
-mod frozen;
-mod lens;
 pub mod naive;
-mod partial;
 mod perceptron;
-mod subset;
-mod subtree;
-mod tree;
+pub mod solve;
 mod vectors;
-mod weights;
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::gram::{self, Watch};
-use crate::kernel::Scaled;
-use crate::team::{Pause, Team};
-use crate::{Error, Forest, Kernel, Label, NodeId, Nodes, Result};
+use crate::index::at_rest::{AtRest, Rested};
+use crate::index::id_map::{IdMap, Key, Wanted};
+use crate::index::prefixes::Whole;
+use crate::index::reader::{NONE, Reader};
+use crate::index::subset::Walk;
+use crate::index::weights::{
+    LEAF, Numbers, One, Several, Sink, Slot, Weights, add_scaled,
+};
+use crate::index::{elastic, partial, subset, subtree};
+use crate::kernel::Worker as Single;
+use crate::kernel::{ElasticTree, Indexed, PartialTree, Scaled, SubsetTree, Subtree};
+use crate::memory;
+use crate::threads::{Kept, Pause, Threads, Throttle};
+use crate::{Error, Forest, Kernel, Label, NodeId, Nodes, ProductionId, Result};
 pub use fragments::{Fragments, Query, Rank};
-use frozen::{Frozen, Scene};
-use lens::{Key, Lens, Wanted};
 pub use perceptron::{Perceptron, Stored, Vote};
-use tree::{NONE, Reader};
 pub use vectors::{Features, PolynomialKernel};
-use weights::{LEAF, One, Several, Shares, Sink, Slot, Weights};
 
 /// What a model is like, besides its kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Options {
     /// K(a,b) / sqrt(K(a,a) K(b,b)) in place of K.
     pub normalize: bool,
@@ -81,27 +83,55 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// These options with a normalised kernel or not.
+    #[must_use]
+    pub fn with_normalize(self, normalize: bool) -> Self {
+        Self { normalize, ..self }
+    }
+
+    /// These options with a number of outputs.
+    #[must_use]
+    pub fn with_n_outputs(self, n_outputs: usize) -> Self {
+        Self { n_outputs, ..self }
+    }
+}
+
+/// The most outputs: a subtree takes 8 bytes for each.
+const MOST_OUTPUTS: usize = 1 << 20;
+
+/// Weights and their sums up to here cannot overflow on their way.
+const SAFE: f64 = 1e300;
+
+/// Bytes that a new subtree takes besides its weights: at most, in stores, lists and
+/// tables that grow by doubling.
+const BYTES_PER_NODE: usize = 320;
+
 /// Inverted lists, or what a kernel needs instead.
 #[derive(Debug, Clone)]
 enum Index {
     Subtree(subtree::Index),
-    Subset(subset::Index),
-    Partial(partial::Index),
-    Elastic(elastic::Index),
+    Subset(Box<subset::Index>),
+    Partial(Box<partial::Index<()>>),
+    Elastic(Box<elastic::Index>),
 }
 
 /// A kernel machine without its support trees. See the [module](self).
 #[derive(Debug, Clone)]
 pub struct Model {
-    kernel: Kernel,
+    kernel: Indexed,
     options: Options,
     nodes: Nodes,
     /// By node: where its weight is.
     slots: Vec<Slot>,
     index: Index,
     weights: Weights,
-    /// Tables for scores (SST), until the weights change.
-    frozen: OnceLock<Arc<Frozen>>,
+    /// Trees whose kernel with themselves no float can divide by, and their weights: they
+    /// are no part of the graph, but scored pair by pair.
+    large: (Forest, Vec<f64>),
+    rest: Rest,
+    /// No weight and no sum of weights is larger.
+    magnitude: f64,
     intercept: Vec<f64>,
     n_trees: u64,
     n_tree_nodes: u64,
@@ -110,15 +140,31 @@ pub struct Model {
     below: Vec<NodeId>,
 }
 
+/// Tables for scores (SST), until the weights change, and how many entries of lists scores
+/// have visited without them.
+#[derive(Debug, Default)]
+struct Rest {
+    tables: Kept<AtRest>,
+    visits: AtomicU64,
+}
+
+impl Clone for Rest {
+    fn clone(&self) -> Self {
+        let visits = AtomicU64::new(self.visits.load(Ordering::Relaxed));
+        Self { tables: self.tables.clone(), visits }
+    }
+}
+
 /// What a worker keeps from tree to tree.
 #[derive(Debug, Default)]
 struct Worker {
     reader: Reader,
     values: Vec<f64>,
     subset: subset::Scratch,
-    frozen: frozen::Scratch,
     partial: partial::Scratch,
     elastic: elastic::Scratch,
+    /// A tree's normalised kernels with the large trees of the model.
+    cosines: Vec<f64>,
     /// For perceptrons: kernels with all support trees; dot products; a row of features.
     row: Vec<f64>,
     dots: Vec<f64>,
@@ -128,7 +174,7 @@ struct Worker {
 /// Trees to be scored, as the model sees them.
 struct Seen<'a> {
     store: &'a Nodes,
-    lens: &'a Lens,
+    id_map: &'a IdMap,
 }
 
 /// A model as flat arrays.
@@ -153,35 +199,44 @@ pub struct Arrays {
     pub n_trees: u64,
     /// How many nodes they had.
     pub n_tree_nodes: u64,
+    /// Trees too large to be normalised by a float, in brackets.
+    pub large_trees: String,
+    /// Their weights for each output.
+    pub large_alphas: Vec<f64>,
 }
 
 impl Model {
     /// An empty model.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a kernel out of range or no outputs.
-    pub fn new(kernel: Kernel, options: Options) -> Result<Self> {
-        let kernel = kernel.validated()?;
-        if options.n_outputs == 0 {
-            let (name, expected) = ("n_outputs", "at least 1");
-            return Err(Error::Parameter { name, expected, got: "0".into() });
+    /// [`Error::Unsupported`] for a kernel that goes pair by pair, [`Error::Parameter`]
+    /// for one out of range, no outputs or more than 2^20.
+    pub fn new(kernel: &dyn Kernel, options: Options) -> Result<Self> {
+        let kernel = kernel.require("models", <dyn Kernel>::indexed)?;
+        if !(1..=MOST_OUTPUTS).contains(&options.n_outputs) {
+            let (name, expected) = ("n_outputs", "from 1 to 1048576");
+            let got = options.n_outputs.to_string();
+            return Err(Error::Parameter { name, expected, got });
         }
         let index = match kernel {
-            Kernel::Subtree { decay, leaf_weight } => {
+            Indexed::Subtree(Subtree { decay, leaf_weight }) => {
                 Index::Subtree(subtree::Index { decay, leaf_weight })
             }
-            Kernel::SubsetTree { decay, leaf_weight } => {
-                Index::Subset(subset::Index::new(decay, leaf_weight))
+            Indexed::SubsetTree(SubsetTree { decay, leaf_weight }) => {
+                Index::Subset(Box::new(subset::Index::new(decay, leaf_weight)))
             }
-            Kernel::PartialTree { decay, mu, leaf_factor, max_children } => {
-                Index::Partial(partial::Index::new(
-                    decay,
-                    mu,
-                    leaf_factor,
-                    max_children,
-                ))
+            Indexed::PartialTree(PartialTree {
+                decay,
+                mu,
+                leaf_factor,
+                max_children,
+            }) => {
+                let index = partial::Index::new(decay, mu, leaf_factor, max_children);
+                Index::Partial(Box::new(index))
             }
-            Kernel::ElasticTree { decay } => Index::Elastic(elastic::Index::new(decay)),
+            Indexed::ElasticTree(ElasticTree { decay }) => {
+                Index::Elastic(Box::new(elastic::Index::new(decay)))
+            }
         };
         Ok(Self {
             kernel,
@@ -190,8 +245,10 @@ impl Model {
             slots: Vec::new(),
             index,
             weights: Weights::new(options.n_outputs),
-            frozen: OnceLock::new(),
-            intercept: vec![0.0; options.n_outputs],
+            large: Default::default(),
+            rest: Rest::default(),
+            magnitude: 0.0,
+            intercept: memory::filled(0.0, options.n_outputs)?,
             n_trees: 0,
             n_tree_nodes: 0,
             ids: Vec::new(),
@@ -200,8 +257,8 @@ impl Model {
     }
 
     /// The kernel.
-    pub fn kernel(&self) -> &Kernel {
-        &self.kernel
+    pub fn kernel(&self) -> &dyn Kernel {
+        self.kernel.kernel()
     }
 
     /// Normalisation and outputs.
@@ -264,8 +321,9 @@ impl Model {
             Index::Elastic(index) => index.nbytes(),
         };
         let slots = self.slots.capacity() * size_of::<Slot>();
-        let frozen = self.frozen.get().map_or(0, |frozen| frozen.nbytes());
-        self.nodes.nbytes() + slots + lists + self.weights.nbytes() + frozen
+        let large = self.large.0.nodes().nbytes() + self.large.1.capacity() * 8;
+        let at_rest = self.rest.tables.get().map_or(0, |at_rest| at_rest.nbytes());
+        self.nodes.nbytes() + slots + lists + self.weights.nbytes() + at_rest + large
     }
 
     /// Adds trees with weights, `n_outputs` for each; of trees all of whose weights are
@@ -273,12 +331,23 @@ impl Model {
     /// kernel with themselves is 0.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::Array`] for a weight that is not finite and
-    /// [`Error::SelfOverflow`] for a tree whose kernel with itself is too large to normalise
-    /// with: with nothing changed. [`Error::Capacity`] and what `watch` returns leave the
-    /// trees before.
+    /// [`Error::Length`], [`Error::Array`] for a weight that is not finite or makes a sum
+    /// of weights infinite, and [`Error::Memory`]: with nothing changed. [`Error::Capacity`]
+    /// and what `watch` returns leave the trees before.
     pub fn add(
         &mut self,
+        forest: &Forest,
+        alphas: &[f64],
+        watch: &mut Watch<'_>,
+    ) -> Result<Vec<usize>> {
+        self.add_from(&mut 0, forest, alphas, watch)
+    }
+
+    /// As [`add`](Self::add), but without the first `done` trees that are not left out,
+    /// which it counts: what `watch` has stopped can be continued.
+    pub(crate) fn add_from(
+        &mut self,
+        done: &mut usize,
         forest: &Forest,
         alphas: &[f64],
         watch: &mut Watch<'_>,
@@ -293,29 +362,122 @@ impl Model {
         let picked = forest.select(wanted.iter().copied());
         let picked = compact(&picked)?;
         let store = &**picked.nodes();
-        let scales = self.scales(&picked, &wanted, watch)?;
-        let mut lens = self.lens(store)?;
-        let mut reader = Reader::default();
-        let mut zeros = Vec::new();
-        let mut scaled = vec![0.0; width];
-        let mut pace = Pace::default();
-        for (at, (&root, &tree)) in picked.roots().iter().zip(&wanted).enumerate() {
-            reader.read(store, root, true);
-            self.count_tree(&reader);
-            if scales.get(at) == Some(&0.0) {
-                zeros.push(tree);
-                continue;
-            }
-            let scale = scales.get(at).copied().unwrap_or(1.0);
-            self.enter(store, &mut lens, &reader)?;
-            for (scaled, alpha) in scaled.iter_mut().zip(&alphas[tree * width..]) {
-                *scaled = scale * alpha;
-            }
-            self.weigh(&reader, &scaled);
-            pace.tell(watch, at + 1, picked.len())?;
+        memory::room(store.len(), width.saturating_mul(16) + BYTES_PER_NODE)?;
+        let scales = self.scales(&picked, watch)?;
+        let trees: Vec<Added<'_>> = (wanted.iter().zip(picked.roots()).enumerate())
+            .map(|(at, (&tree, &root))| {
+                let scale = scales.get(at).copied().unwrap_or(1.0);
+                Added { tree, root, scale, alphas: &alphas[tree * width..][..width] }
+            })
+            .collect();
+        let sizes = store.sizes();
+        let magnitude = trees[*done..].iter().fold(self.magnitude, |sum, tree| {
+            let largest = tree.alphas.iter().fold(0.0, |most, a| a.abs().max(most));
+            // Of a large tree nothing is summed.
+            let scale = if tree.scale.is_nan() { 0.0 } else { tree.scale };
+            sum + largest * scale * sizes[tree.root.index()] as f64
+        });
+        if magnitude <= SAFE {
+            self.magnitude = magnitude;
+            self.add_all(done, store, &trees, watch)?;
+        } else {
+            // Something may become infinite, and nobody could take it out again.
+            memory::room(1, self.nbytes())?;
+            let (mut trial, mut at) = (self.clone(), *done);
+            trial.magnitude = magnitude;
+            trial.add_all(&mut at, store, &trees, watch)?;
+            (*self, *done) = (trial, at);
         }
         watch(n, n)?;
-        Ok(zeros)
+        Ok(trees
+            .iter()
+            .filter(|tree| tree.scale == 0.0)
+            .map(|tree| tree.tree)
+            .collect())
+    }
+
+    fn add_all(
+        &mut self,
+        done: &mut usize,
+        store: &Nodes,
+        trees: &[Added<'_>],
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
+        let mut id_map = self.id_map(store)?;
+        let mut reader = Reader::default();
+        let mut throttle = Throttle::default();
+        let may_overflow = self.magnitude > SAFE;
+        let mut scaled = vec![0.0; self.options.n_outputs];
+        for &Added { tree, root, scale, alphas } in &trees[*done..] {
+            reader.read(store, root, true);
+            if scale.is_nan() {
+                self.add_large(store, root, alphas)?;
+            } else if scale != 0.0 {
+                self.enter(store, &mut id_map, &reader)?;
+                for (scaled, alpha) in scaled.iter_mut().zip(alphas) {
+                    *scaled = scale * alpha;
+                }
+                self.weigh(&reader, &scaled);
+                if may_overflow && !self.is_finite(&reader) {
+                    let expected = "a weight that keeps all sums of weights finite";
+                    return Err(Error::Array {
+                        array: "alphas",
+                        index: tree * scaled.len(),
+                        expected: expected.to_owned(),
+                        got: format!("{:e}", alphas[0]),
+                    });
+                }
+            }
+            self.count_tree(&reader);
+            *done += 1;
+            throttle.ask_now(|| watch(*done, trees.len()))?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a tree with weights as a whole.
+    fn keep(&mut self, store: &Nodes, root: NodeId, alphas: &[f64]) -> Result<()> {
+        let (forest, sums) = &mut self.large;
+        forest.extend_with(|nodes, roots| {
+            roots.push(nodes.absorb_one(store, root)?);
+            Ok(())
+        })?;
+        sums.extend_from_slice(alphas);
+        Ok(())
+    }
+
+    /// As [`keep`](Self::keep), with the weights of equal trees summed.
+    fn add_large(&mut self, store: &Nodes, root: NodeId, alphas: &[f64]) -> Result<()> {
+        self.keep(store, root, alphas)?;
+        let (forest, sums) = &mut self.large;
+        let last = forest.len() - 1;
+        let same = |&tree: &usize| forest.roots()[tree] == forest.roots()[last];
+        let Some(known) = (0..last).find(same) else { return Ok(()) };
+        sums.truncate(last * alphas.len());
+        let known = known * alphas.len()..(known + 1) * alphas.len();
+        sums[known].iter_mut().zip(alphas).for_each(|(sum, alpha)| *sum += alpha);
+        let is_left = |tree: &usize| {
+            let own = &sums[tree * alphas.len()..][..alphas.len()];
+            own.iter().any(|&alpha| alpha != 0.0)
+        };
+        let left: Vec<usize> = (0..last).filter(is_left).collect();
+        let own = left.iter().map(|tree| &sums[tree * alphas.len()..][..alphas.len()]);
+        let sums = own.flatten().copied().collect();
+        self.large = (compact(&forest.select(left))?.into_owned(), sums);
+        Ok(())
+    }
+
+    /// Whether what the tree that came in last has changed is finite.
+    fn is_finite(&self, reader: &Reader) -> bool {
+        let width = self.options.n_outputs;
+        let sums = self.weights.sums();
+        self.entered(reader).all(|(slot, _)| {
+            let sums = match slot.group {
+                LEAF => &[],
+                group => &sums[group as usize * width..][..width],
+            };
+            self.weights.get(slot).iter().chain(sums).all(|value| value.is_finite())
+        })
     }
 
     /// The scores of trees, `n_outputs` for each, and the trees that a normalised kernel
@@ -323,15 +485,16 @@ impl Model {
     /// `n_jobs` (None: one worker for each core).
     ///
     /// # Errors
-    /// [`Error::ScoreOverflow`], [`Error::SelfOverflow`] for a tree whose kernel with itself
-    /// is too large to normalise with, [`Error::Capacity`], and what `watch` returns.
+    /// [`Error::ScoreOverflow`], [`Error::Memory`], [`Error::Capacity`], and what `watch`
+    /// returns.
     pub fn score(
         &self,
         forest: &Forest,
         n_jobs: Option<usize>,
         watch: &mut Watch<'_>,
     ) -> Result<(Vec<f64>, Vec<usize>)> {
-        let mut out = vec![0.0; forest.len() * self.options.n_outputs];
+        let n = forest.len().saturating_mul(self.options.n_outputs);
+        let mut out = memory::filled(0.0, n)?;
         let zeros = self.score_into(forest, n_jobs, &mut out, watch)?;
         Ok((out, zeros))
     }
@@ -350,13 +513,16 @@ impl Model {
         let width = self.options.n_outputs;
         check_length("out", out, forest.len() * width, "trees times n_outputs")?;
         let forest = compact(forest)?;
-        self.for_trees(&forest, n_jobs, width, out, watch, |tree, at| {
-            let Tree { worker, seen, scale, .. } = tree;
-            if !self.score_at_rest(seen, worker, at.out) {
-                self.raw_score(&self.weights, seen, worker, at.out, at.pause)?;
-            }
+        self.for_trees(&forest, n_jobs, true, out, watch, |tree, at| {
+            let Tree { worker, seen, at_rest, norm, .. } = tree;
+            self.raw_score(seen, worker, at_rest, at.out, at.pause)?;
             for (score, intercept) in at.out.iter_mut().zip(&self.intercept) {
-                *score = *score * scale + intercept;
+                *score = norm.divide(*score) + intercept;
+            }
+            for (cosine, alphas) in
+                worker.cosines.iter().zip(self.large.1.chunks(width))
+            {
+                add_scaled(*cosine, alphas, at.out);
             }
             Ok(())
         })
@@ -367,39 +533,41 @@ impl Model {
     /// score without the intercept.
     ///
     /// # Errors
-    /// As [`score`](Self::score), and [`Error::Capacity`] for a tree of 2^32 nodes.
-    pub fn contributions(&self, tree: &Forest) -> Result<Vec<f64>> {
-        self.shares(&self.weights, tree)
-    }
-
-    fn shares<N: weights::Numbers>(
+    /// As [`score`](Self::score), and [`Error::Expansion`] for a tree that would be too
+    /// large written out.
+    pub fn contributions(
         &self,
-        numbers: &N,
         tree: &Forest,
+        watch: &mut Watch<'_>,
     ) -> Result<Vec<f64>> {
         let width = self.options.n_outputs;
         let tree = compact(tree)?;
         let store = &**tree.nodes();
         let Some(&root) = tree.roots().first() else { return Ok(Vec::new()) };
-        let n_nodes = crate::intern::new_id(
-            usize::try_from(store.size(root)).unwrap_or(usize::MAX),
-            "nodes of one tree",
-        )?;
-        let scales = self.scales(&tree, &[0], &mut |_, _| Ok(()))?;
-        let scale = scales.first().copied().unwrap_or(1.0);
-        let lens = self.lens(store)?;
+        let n_nodes = tree.expanded("contributions")?;
+        let mut out = Vec::new();
+        memory::reserve(&mut out, n_nodes.saturating_mul(width))?;
+        memory::room(store.len(), width.saturating_mul(16) + BYTES_PER_NODE)?;
+        let id_map = self.id_map(store)?;
         let mut worker = Worker::default();
-        let seen = Seen { store, lens: &lens };
-        self.read(&seen, &mut worker.reader, root);
+        let seen = Seen { store, id_map: &id_map };
+        if self.large.0.is_empty() {
+            self.read(&seen, &mut worker.reader, root);
+        } else {
+            // Large trees know nodes that the graph does not.
+            worker.reader.read(store, root, true);
+        }
         let mut shares = vec![0.0; worker.reader.items().len() * width];
-        let mut sink = Shares::new(numbers, &mut shares);
-        self.pass(&seen, &mut worker, &mut sink, &mut || Ok(()))?;
-        let mut out = Vec::with_capacity(n_nodes as usize * width);
+        let mut sink = Several::by_place(&self.weights, &mut shares);
+        self.pass(&seen, &mut worker, None, &mut sink, &mut || watch(0, 1))?;
+        if self.options.normalize {
+            self.normalize_shares(&tree, &worker.reader, &mut shares, watch)?;
+        }
         let mut todo = vec![root];
         while let Some(node) = todo.pop() {
             let place = worker.reader.place(node);
             match shares.get(place.saturating_mul(width)..) {
-                Some(own) => out.extend(own[..width].iter().map(|share| share * scale)),
+                Some(own) => out.extend_from_slice(&own[..width]),
                 None => out.extend(std::iter::repeat_n(0.0, width)),
             }
             todo.extend(store.children(node).iter().rev());
@@ -408,6 +576,55 @@ impl Model {
             return Ok(out);
         }
         Err(Error::ScoreOverflow { tree: 0 })
+    }
+
+    /// Divides the shares of a tree's nodes, and adds those that large trees have in them.
+    /// Of these a node's is K(subtree at it, large tree) without those of its children.
+    fn normalize_shares(
+        &self,
+        tree: &Forest,
+        reader: &Reader,
+        shares: &mut [f64],
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
+        let (width, items) = (self.options.n_outputs, reader.items());
+        // Before the subtrees, as the tree itself would else be one of them.
+        let mut all = vec![tree.roots()[0]];
+        if !self.large.0.is_empty() {
+            all.extend(items.iter().map(|item| item.node));
+        }
+        let n = all.len();
+        let all =
+            self.with_large(&Forest::new(Arc::clone(tree.nodes()), all))?.into_owned();
+        let mut pause = || watch(0, 1);
+        let singles =
+            gram::prepare(self.kernel(), all.nodes(), all.roots(), &mut pause)?;
+        let mut of = singles.worker();
+        let norm = Norm::of(of(0, 0, &mut pause)?);
+        for share in shares.iter_mut() {
+            *share = norm.divide(*share);
+        }
+        let mut parts = vec![0.0; items.len()];
+        for (large, alphas) in (n..all.len()).zip(self.large.1.chunks(width)) {
+            let other = of(large, large, &mut pause)?;
+            for (place, item) in items.iter().enumerate() {
+                pause()?;
+                parts[place] =
+                    of(place + 1, large, &mut pause)?.cosine(norm.own, other);
+                let below = tree.nodes().children(item.node).iter();
+                let below: f64 = below.map(|&child| parts[reader.place(child)]).sum();
+                // Only rounding makes it negative.
+                let own = (parts[place] - below).max(0.0);
+                add_scaled(own, alphas, &mut shares[place * width..][..width]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of the model as flat arrays, in lists that double, and once more.
+    #[cfg_attr(not(feature = "python"), allow(dead_code))]
+    pub(crate) fn arrays_nbytes(&self) -> usize {
+        3 * self.nodes.nbytes() + 5 * self.weights.nbytes()
     }
 
     /// The model as flat arrays.
@@ -419,6 +636,8 @@ impl Model {
             intercept: self.intercept.clone(),
             n_trees: self.n_trees,
             n_tree_nodes: self.n_tree_nodes,
+            large_trees: self.large.0.to_brackets().join(" "),
+            large_alphas: self.large.1.clone(),
             ..Arrays::default()
         };
         for node in all {
@@ -435,7 +654,7 @@ impl Model {
     /// # Errors
     /// [`Error::Array`] and [`Error::Length`] for arrays that do not describe a model.
     pub fn from_arrays(
-        kernel: Kernel,
+        kernel: &dyn Kernel,
         options: Options,
         arrays: &Arrays,
     ) -> Result<Self> {
@@ -445,14 +664,18 @@ impl Model {
         check_length(
             "weights",
             &arrays.weights,
-            n * width,
+            n.saturating_mul(width),
             "subtrees times n_outputs",
         )?;
         check_finite("weights", &arrays.weights)?;
         check_finite("sums", &arrays.sums)?;
-        for name in &arrays.names {
-            model.nodes.labels_mut().intern(name)?;
+        for (index, name) in arrays.names.iter().enumerate() {
+            if model.nodes.labels_mut().intern(name)?.index() != index {
+                let (array, expected) = ("names", "a name of its own".to_owned());
+                return Err(Error::Array { array, index, expected, got: name.clone() });
+            }
         }
+        memory::room(n, width.saturating_mul(16) + BYTES_PER_NODE)?;
         let n_labels = model.nodes.labels().len() as u32;
         let mut start = 0;
         for node in 0..n {
@@ -483,6 +706,7 @@ impl Model {
             }
             model.enter_node(id)?;
         }
+        check_length("children", &arrays.children, start, "the last of ends")?;
         for node in 0..n {
             let values = &arrays.weights[node * width..][..width];
             model.weights.set(model.slots[node], values);
@@ -490,6 +714,24 @@ impl Model {
         let n_sums = model.weights.sums().len();
         check_length("sums", &arrays.sums, n_sums, "groups times n_outputs")?;
         model.weights.set_sums(&arrays.sums);
+        let large = match &*arrays.large_trees {
+            "" => Forest::default(),
+            text => Forest::from_brackets(text)?,
+        };
+        if !options.normalize {
+            check_length("large_trees", large.roots(), 0, "without normalize")?;
+        }
+        let n_large = large.len() * width;
+        check_length(
+            "large_alphas",
+            &arrays.large_alphas,
+            n_large,
+            "trees times n_outputs",
+        )?;
+        check_finite("large_alphas", &arrays.large_alphas)?;
+        model.large = (large, arrays.large_alphas.clone());
+        let all = arrays.weights.iter().chain(&arrays.sums);
+        model.magnitude = all.fold(0.0, |sum, value| sum + value.abs());
         model.set_intercept(&arrays.intercept)?;
         (model.n_trees, model.n_tree_nodes) = (arrays.n_trees, arrays.n_tree_nodes);
         Ok(model)
@@ -499,20 +741,25 @@ impl Model {
 
     fn count_tree(&mut self, reader: &Reader) {
         let size = reader.items().iter().map(|item| item.count).sum::<f64>();
-        self.n_trees += 1;
+        self.n_trees = self.n_trees.saturating_add(1);
         self.n_tree_nodes = self.n_tree_nodes.saturating_add(size as u64);
     }
 
     /// Enters the subtrees of the tree that was read last, as `self.ids`.
-    fn enter(&mut self, store: &Nodes, lens: &mut Lens, reader: &Reader) -> Result<()> {
+    fn enter(
+        &mut self,
+        store: &Nodes,
+        id_map: &mut IdMap,
+        reader: &Reader,
+    ) -> Result<()> {
         self.ids.clear();
         for item in reader.items() {
             let there = store.label(item.node);
-            let label = match lens.labels[there.index()] {
+            let label = match id_map.labels[there.index()] {
                 NONE => {
                     let label =
                         self.nodes.labels_mut().intern(store.labels().name(there))?;
-                    lens.labels[there.index()] = label.0;
+                    id_map.labels[there.index()] = label.0;
                     label
                 }
                 known => Label(known),
@@ -525,7 +772,7 @@ impl Model {
             if id.index() == self.slots.len() {
                 self.enter_node(id)?;
                 let find = |key| self.find(key);
-                lens.learn((store, item.node), (&self.nodes, id), find);
+                id_map.learn((store, item.node), (&self.nodes, id), find);
             }
             self.ids.push(id.0);
         }
@@ -537,11 +784,13 @@ impl Model {
         let leaf = Slot { group: LEAF, number: self.nodes.label(node).0 };
         let is_leaf = self.nodes.is_leaf(node);
         let slot = match &mut self.index {
-            Index::Elastic(index) => index.enter(&self.nodes, node),
+            Index::Elastic(index) => index.enter(&self.nodes, node, 0)?,
             _ if is_leaf => leaf,
             Index::Subtree(_) => Slot { group: 0, number: node.0 },
             Index::Subset(index) => index.enter(&self.nodes, node, &self.slots)?,
-            Index::Partial(index) => index.enter(&self.nodes, node, &self.slots)?,
+            Index::Partial(index) => {
+                index.enter_node(&self.nodes, node, &self.slots)?
+            }
         };
         self.weights.enter(slot);
         self.slots.push(slot);
@@ -559,7 +808,7 @@ impl Model {
 
     /// Adds weights to the subtrees of the tree that came in last.
     fn weigh(&mut self, reader: &Reader, alphas: &[f64]) {
-        self.frozen.take();
+        self.rest = Rest::default();
         let Self { ids, slots, weights, .. } = self;
         for (&id, item) in ids.iter().zip(reader.items()) {
             weights.add(slots[id as usize], item.count, alphas);
@@ -576,14 +825,14 @@ impl Model {
         }
     }
 
-    fn lens(&self, store: &Nodes) -> Result<Lens> {
+    fn id_map(&self, store: &Nodes) -> Result<IdMap> {
         let wanted = match &self.index {
             Index::Subtree(_) => Wanted::Nodes,
             Index::Subset(_) => Wanted::Productions,
             Index::Partial(_) => Wanted::LabelPairs,
             Index::Elastic(_) => Wanted::Labels,
         };
-        Lens::new(store, &self.nodes, wanted, |key| self.find(key))
+        IdMap::new(store, &self.nodes, wanted, |key| self.find(key))
     }
 
     /// Reads a tree for a score; without its leaves where these have no part in it.
@@ -594,7 +843,7 @@ impl Model {
                 reader.read(seen.store, root, index.leaf_weight > 0.0);
             }
             Index::Subset(index) if index.leaf_weight == 0.0 => {
-                reader.read_listed(seen.store, root, seen.lens);
+                reader.read_listed(seen.store.len(), root, seen.id_map);
             }
             _ => reader.read(seen.store, root, true),
         }
@@ -605,88 +854,142 @@ impl Model {
         &self,
         seen: &Seen<'_>,
         worker: &mut Worker,
+        at_rest: Option<&AtRest>,
         sink: &mut S,
         pause: &mut Pause<'_>,
     ) -> Result<()> {
         let Worker { reader, values, subset, partial, elastic, .. } = worker;
-        let Seen { store, lens } = *seen;
+        let Seen { store, id_map } = *seen;
         match &self.index {
             Index::Subtree(index) => {
-                index.score(store, lens, reader, values, sink);
+                index.score(store, id_map, reader, values, sink);
                 Ok(())
             }
             Index::Subset(index) => {
-                index.score(store, lens, reader, subset, sink, pause)
+                if index.leaf_weight > 0.0 {
+                    for (place, item) in reader.items().iter().enumerate() {
+                        let label = id_map.labels[store.label(item.node).index()];
+                        if store.is_leaf(item.node) && label != NONE {
+                            sink.node(place, item.count);
+                            sink.leaf(label, index.leaf_weight);
+                        }
+                    }
+                }
+                let mut walk = Walk {
+                    index,
+                    id_map,
+                    tree: reader,
+                    extent: &Whole,
+                    patterns: at_rest.map(|tables| &tables.patterns),
+                    folds: at_rest.map_or(&[], |tables| &tables.fold_of),
+                    scratch: subset,
+                };
+                let group = |p: ProductionId| id_map.productions[p.index()];
+                walk.plan(|node| store.production(node).map_or(NONE, group), sink);
+                walk.walk(sink, pause)
             }
             Index::Partial(index) => {
-                let model = (&self.nodes, &self.slots[..]);
-                index.score(store, lens, model, reader, partial, sink, pause)
+                let query = partial::Query { store, id_map, tree: reader };
+                index.walk(query, &Whole, partial, sink, pause)
             }
             Index::Elastic(index) => {
-                index.score(store, lens, &self.nodes, reader, elastic, sink, pause)
+                let query =
+                    elastic::Query { store, labels: &id_map.labels, tree: reader };
+                index.tell_labels(query, sink);
+                index.walk(&self.nodes, query, 1, elastic, sink, pause)
             }
         }
     }
 
-    /// As [`raw_score`](Self::raw_score), by tables that hold until the model changes; false,
-    /// and nothing done, where there are none.
-    fn score_at_rest(
+    /// Tables that hold until the model changes, where its kernel has them and scores
+    /// since the last change, `visits` and those before, have taken as long as making them.
+    fn tables(
         &self,
-        seen: &Seen<'_>,
-        worker: &mut Worker,
-        out: &mut [f64],
-    ) -> bool {
+        visits: impl FnOnce(&subset::Index) -> u64,
+    ) -> Option<Arc<AtRest>> {
+        let Index::Subset(index) = &self.index else { return None };
+        self.rest.tables.get().or_else(|| {
+            if !self.has_paid(visits) {
+                return None;
+            }
+            // Without them scores take longer, that is all.
+            memory::room(1, self.weights.nbytes() + index.nbytes()).ok()?;
+            let make = || AtRest::new(&self.nodes, index, &self.weights);
+            Some(self.rest.tables.get_or_make(make))
+        })
+    }
+
+    /// Whether scores since the last change have taken as long as making tables.
+    fn has_paid(&self, visits: impl FnOnce(&subset::Index) -> u64) -> bool {
         let Index::Subset(index) = &self.index else { return false };
-        let new = || Arc::new(Frozen::new(&self.nodes, index, &self.weights));
-        let frozen = self.frozen.get_or_init(new);
-        let Seen { store, lens } = *seen;
-        let scene = Scene { index, weights: &self.weights, store, lens };
-        out.fill(0.0);
-        frozen.score(scene, &worker.reader, &mut worker.frozen, out)
+        let visits = visits(index);
+        let before = self.rest.visits.fetch_add(visits, Ordering::Relaxed);
+        before.saturating_add(visits) >= index.cost_of_tables()
     }
 
     /// Scores of the tree that was read last, neither normalised nor with the intercept.
     fn raw_score(
         &self,
-        weights: &Weights,
         seen: &Seen<'_>,
         worker: &mut Worker,
+        at_rest: Option<&AtRest>,
+        out: &mut [f64],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
+        let weights = &self.weights;
+        match at_rest {
+            Some(at_rest) => {
+                let numbers = Rested { weights, at_rest };
+                self.score_by(&numbers, seen, worker, Some(at_rest), out, pause)
+            }
+            None => self.score_by(weights, seen, worker, None, out, pause),
+        }
+    }
+
+    fn score_by<N: Numbers>(
+        &self,
+        numbers: &N,
+        seen: &Seen<'_>,
+        worker: &mut Worker,
+        at_rest: Option<&AtRest>,
         out: &mut [f64],
         pause: &mut Pause<'_>,
     ) -> Result<()> {
         if let [out] = out {
-            let mut sink = One::new(weights);
-            self.pass(seen, worker, &mut sink, pause)?;
+            let mut sink = One::new(numbers);
+            self.pass(seen, worker, at_rest, &mut sink, pause)?;
             *out = sink.sum;
             return Ok(());
         }
         out.fill(0.0);
-        self.pass(seen, worker, &mut Several::new(weights, out), pause)
+        self.pass(seen, worker, at_rest, &mut Several::new(numbers, out), pause)
     }
 
-    /// 1 / sqrt(K(x,x)) of each tree, 0 where that is 0; nothing where the kernel is not
-    /// normalised. `names` are the trees' numbers for errors.
-    fn scales(
-        &self,
-        forest: &Forest,
-        names: &[usize],
-        watch: &mut Watch<'_>,
-    ) -> Result<Vec<f64>> {
+    /// 1 / sqrt(K(x,x)) of each tree, 0 where that is 0, NaN where floats do not do; nothing
+    /// where the kernel is not normalised.
+    fn scales(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<Vec<f64>> {
         if !self.options.normalize {
             return Ok(Vec::new());
         }
-        let singles =
-            gram::singles(&self.kernel, forest.nodes(), forest.roots().to_vec())?;
-        let mut of = singles.worker();
-        let mut pace = Pace::default();
         let n = forest.len();
-        (0..n)
-            .map(|tree| {
-                pace.tell(watch, 0, n)?;
-                let name = names[tree];
-                usable_scale(of(tree, tree)?).ok_or(Error::SelfOverflow { tree: name })
-            })
-            .collect()
+        let pause = &mut || watch(0, n);
+        let singles =
+            gram::prepare(self.kernel(), forest.nodes(), forest.roots(), pause)?;
+        let (mut of, mut throttle) = (singles.worker(), Throttle::default());
+        let mut pause = || throttle.ask_now(|| watch(0, n));
+        let scale = |tree| {
+            pause()?;
+            Ok(gram::scale(of(tree, tree, &mut pause)?))
+        };
+        (0..n).map(scale).collect()
+    }
+
+    /// The trees of a forest, and after them the model's large ones.
+    fn with_large<'f>(&self, forest: &'f Forest) -> Result<Cow<'f, Forest>> {
+        if self.large.0.is_empty() {
+            return Ok(Cow::Borrowed(forest));
+        }
+        forest.concat(&self.large.0).map(Cow::Owned)
     }
 
     /// Reads one tree after the other and lets `score` fill its part of `out`.
@@ -694,29 +997,43 @@ impl Model {
         &self,
         forest: &Forest,
         n_jobs: Option<usize>,
-        width: usize,
+        wants_tables: bool,
         out: &mut [f64],
         watch: &mut Watch<'_>,
         score: impl Fn(Tree<'_>, At<'_, '_>) -> Result<()> + Sync,
     ) -> Result<Vec<usize>> {
         const PER_TASK: usize = 32;
+        let width = self.options.n_outputs;
         if forest.is_empty() {
             watch(0, 0)?;
             return Ok(Vec::new());
         }
         let store = &**forest.nodes();
-        let lens = self.lens(store)?;
-        let seen = Seen { store, lens: &lens };
-        let n = forest.len();
-        let singles = if self.options.normalize {
-            let roots = forest.roots().to_vec();
-            Some(gram::singles(&self.kernel, forest.nodes(), roots)?)
+        let id_map = self.id_map(store)?;
+        let seen = Seen { store, id_map: &id_map };
+        let at_rest = if wants_tables {
+            self.tables(|index| visits(index, forest, &id_map))
         } else {
             None
         };
+        let at_rest = at_rest.as_deref();
+        let n = forest.len();
+        // The trees, and after them the large ones of the model.
+        let all = self.with_large(forest)?;
+        let singles = if self.options.normalize {
+            let (kernel, pause) = (self.kernel(), &mut || watch(0, n));
+            Some(gram::prepare(kernel, all.nodes(), all.roots(), pause)?)
+        } else {
+            None
+        };
+        let mut larges = Vec::new();
+        if let Some(singles) = &singles {
+            larges =
+                with_selfs(&mut singles.worker(), n..all.len(), &mut || watch(0, n))?;
+        }
         let zeros = Mutex::new(Vec::new());
         let parts: Vec<_> = out.chunks_mut(PER_TASK * width).map(Mutex::new).collect();
-        let team = Team::new(n_jobs, parts.len());
+        let team = Threads::new(n_jobs, parts.len());
         let new = || (Worker::default(), singles.as_ref().map(|of| of.worker()));
         let mut workers: Vec<_> = (0..team.size()).map(|_| new()).collect();
         team.run(
@@ -726,18 +1043,18 @@ impl Model {
                 let Ok(mut out) = parts[part].lock() else { return Ok(()) };
                 for (offset, out) in out.chunks_mut(width).enumerate() {
                     let number = part * PER_TASK + offset;
-                    let mut scale = 1.0;
+                    let mut norm = Norm::default();
+                    worker.cosines.clear();
                     if let Some(of) = selfs {
-                        let error = Error::SelfOverflow { tree: number };
-                        scale = usable_scale(of(number, number)?).ok_or(error)?;
-                        if scale == 0.0
+                        norm = stand(of, number, &larges, &mut worker.cosines, pause)?;
+                        if norm.own.is_zero()
                             && let Ok(mut zeros) = zeros.lock()
                         {
                             zeros.push(number);
                         }
                     }
                     self.read(&seen, &mut worker.reader, forest.roots()[number]);
-                    let tree = Tree { worker, seen: &seen, scale, number };
+                    let tree = Tree { worker, seen: &seen, at_rest, norm, number };
                     score(tree, At { out, pause })?;
                     if !out.iter().all(|score| score.is_finite()) {
                         return Err(Error::ScoreOverflow { tree: number });
@@ -755,13 +1072,61 @@ impl Model {
     }
 }
 
+/// About how many entries of lists some trees visit: those of some of them.
+fn visits(index: &subset::Index, forest: &Forest, id_map: &IdMap) -> u64 {
+    const SOME: usize = 16;
+    let step = forest.len().div_ceil(SOME);
+    let mut reader = Reader::default();
+    let of = |&root: &NodeId| {
+        reader.read_listed(forest.nodes().len(), root, id_map);
+        index.visits(id_map, &reader)
+    };
+    forest.roots().iter().step_by(step).map(of).sum::<u64>() * step as u64
+}
+
+/// A tree to be added: its number, 1 / sqrt(K(x,x)) or 1, and its weights.
+#[derive(Clone, Copy)]
+struct Added<'a> {
+    tree: usize,
+    root: NodeId,
+    scale: f64,
+    alphas: &'a [f64],
+}
+
 /// A tree at hand.
 struct Tree<'a> {
     worker: &'a mut Worker,
     seen: &'a Seen<'a>,
-    /// 1 / sqrt(K(x,x)), or 1.
-    scale: f64,
+    at_rest: Option<&'a AtRest>,
+    norm: Norm,
     number: usize,
+}
+
+/// What a tree's scores are divided by: the root of its kernel with itself, or 1.
+#[derive(Clone, Copy)]
+struct Norm {
+    /// 1 / sqrt(K(x,x)); NaN where floats do not do.
+    scale: f64,
+    own: Scaled,
+}
+
+impl Default for Norm {
+    fn default() -> Self {
+        Self { scale: 1.0, own: Scaled::of(1.0) }
+    }
+}
+
+impl Norm {
+    fn of(own: Scaled) -> Self {
+        Self { scale: gram::scale(own), own }
+    }
+
+    fn divide(self, raw: f64) -> f64 {
+        if self.scale.is_nan() && raw.is_finite() {
+            return Scaled::of(raw).cosine(self.own, Scaled::of(1.0));
+        }
+        raw * self.scale
+    }
 }
 
 /// Where its scores go.
@@ -770,57 +1135,61 @@ struct At<'a, 'p> {
     pause: &'a mut Pause<'p>,
 }
 
-/// 1 / sqrt(K(x,x)); None where floats do not do.
-fn usable_scale(own: Scaled) -> Option<f64> {
-    Some(gram::scale(own)).filter(|scale| !scale.is_nan())
-}
-
-/// 1 / sqrt(K(x,x)) of one tree of a store that may be large.
-fn one_scale(kernel: &Kernel, store: &Nodes, root: NodeId) -> Result<Option<f64>> {
+/// What one tree of a store that may be large is divided by.
+fn one_norm(
+    kernel: &dyn Kernel,
+    store: &Nodes,
+    root: NodeId,
+    pause: &mut Pause<'_>,
+) -> Result<Norm> {
     let mut nodes = Nodes::default();
     let root = nodes.absorb_one(store, root)?;
-    let singles = gram::singles(kernel, &Arc::new(nodes), vec![root])?;
-    let own = singles.worker()(0, 0)?;
-    Ok(usable_scale(own))
+    let singles = gram::prepare(kernel, &Arc::new(nodes), &[root], pause)?;
+    Ok(Norm::of(singles.worker()(0, 0, pause)?))
+}
+
+/// Trees of a list, each with its kernel with itself.
+fn with_selfs(
+    of: &mut Single<'_>,
+    trees: Range<usize>,
+    pause: &mut Pause<'_>,
+) -> Result<Vec<(usize, Scaled)>> {
+    trees.map(|tree| Ok((tree, of(tree, tree, pause)?))).collect()
+}
+
+/// What a tree is divided by, and its normalised kernels with large trees.
+fn stand(
+    of: &mut Single<'_>,
+    tree: usize,
+    larges: &[(usize, Scaled)],
+    cosines: &mut Vec<f64>,
+    pause: &mut Pause<'_>,
+) -> Result<Norm> {
+    let own = of(tree, tree, pause)?;
+    cosines.clear();
+    for &(large, other) in larges {
+        cosines.push(of(tree, large, pause)?.normalized(own, other));
+    }
+    Ok(Norm::of(own))
 }
 
 /// The same trees, in a store of their own if theirs is much larger: what follows is
 /// linear in it.
-fn compact(forest: &Forest) -> Result<Cow<'_, Forest>> {
+pub(crate) fn compact(forest: &Forest) -> Result<Cow<'_, Forest>> {
     const SHARE: usize = 64;
     const SMALL: usize = 4096;
     let n_nodes = forest.nodes().len();
     if n_nodes <= SMALL || forest.len() >= n_nodes / SHARE {
         return Ok(Cow::Borrowed(forest));
     }
+    memory::room(n_nodes, 32)?;
+    let sizes = forest.roots().iter().map(|&root| forest.nodes().size(root));
+    let n_copied = sizes.fold(0, u64::saturating_add).min(n_nodes as u64);
+    memory::room(n_copied as usize, BYTES_PER_NODE)?;
     let mut nodes = Nodes::default();
     let copied = forest.roots().iter().map(|&r| nodes.absorb_one(forest.nodes(), r));
     let roots = copied.collect::<Result<_>>()?;
     Ok(Cow::Owned(Forest::new(Arc::new(nodes), roots)))
-}
-
-/// Asks a watch from time to time.
-#[derive(Default)]
-struct Pace {
-    calls: u32,
-    last: Option<std::time::Instant>,
-}
-
-impl Pace {
-    fn tell(&mut self, watch: &mut Watch<'_>, done: usize, total: usize) -> Result<()> {
-        self.calls += 1;
-        if !self.calls.is_multiple_of(16) {
-            return Ok(());
-        }
-        let now = std::time::Instant::now();
-        match self.last {
-            Some(last) if now - last < std::time::Duration::from_millis(50) => Ok(()),
-            _ => {
-                self.last = Some(now);
-                watch(done, total)
-            }
-        }
-    }
 }
 
 fn check_length<T>(

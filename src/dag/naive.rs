@@ -10,9 +10,16 @@
 use super::{PolynomialKernel, Vote};
 use crate::kernel::naive::kernel as k;
 use crate::{Forest, Kernel};
+use std::sync::Arc;
 
 /// K(a,b), normalised if that is asked for.
-fn value(kernel: &Kernel, normalize: bool, forest: &Forest, a: usize, b: usize) -> f64 {
+fn value(
+    kernel: &dyn Kernel,
+    normalize: bool,
+    forest: &Forest,
+    a: usize,
+    b: usize,
+) -> f64 {
     let of = |a: usize, b: usize| {
         k(kernel, forest.nodes(), forest.roots()[a], forest.roots()[b])
     };
@@ -29,7 +36,7 @@ fn value(kernel: &Kernel, normalize: bool, forest: &Forest, a: usize, b: usize) 
 
 /// The score of tree `x` of a forest whose first trees are support trees with weights.
 pub fn score(
-    kernel: &Kernel,
+    kernel: &dyn Kernel,
     normalize: bool,
     forest: &Forest,
     alphas: &[f64],
@@ -54,7 +61,7 @@ pub struct Mixed {
 /// version lasted.
 #[derive(Debug, Clone)]
 pub struct Perceptron {
-    kernel: Kernel,
+    kernel: Arc<dyn Kernel>,
     normalize: bool,
     mixed: Option<Mixed>,
     /// Support trees' numbers, and labels.
@@ -65,12 +72,12 @@ pub struct Perceptron {
 
 impl Perceptron {
     /// Knows nothing yet.
-    pub fn new(kernel: Kernel, normalize: bool, mixed: Option<Mixed>) -> Self {
+    pub fn new(kernel: Arc<dyn Kernel>, normalize: bool, mixed: Option<Mixed>) -> Self {
         Self { kernel, normalize, mixed, mistakes: Vec::new(), survived: vec![0.0] }
     }
 
     fn kernel(&self, forest: &Forest, a: usize, b: usize) -> f64 {
-        let tree = value(&self.kernel, self.normalize, forest, a, b);
+        let tree = value(&*self.kernel, self.normalize, forest, a, b);
         let Some(Mixed { rows, kernel, mix }) = &self.mixed else { return tree };
         let dot = rows[a].iter().zip(&rows[b]).map(|(a, b)| a * b).sum::<f64>();
         let power = kernel.degree.cast_signed();

@@ -19,6 +19,9 @@
 //! for every support tree that has ξ. The row is K(x_i, x); its running sums with the
 //! labels are all S_k(x). Where one is 0 but for rounding the version does not vote.
 //!
+//! **Ties.** A score that is 0 but for rounding counts as 0, so as a mistake: one that is
+//! small beside what trees scored before is held against the sum of the sizes of its terms.
+//!
 //! With several outputs (one against the rest) a tree is kept once, with a weight for each
 //! output that was mistaken, and every list is walked once for all of them.
 //!
@@ -30,17 +33,22 @@
 //! distinct subtrees of mistakes, for `Vote` with all of their subtrees. A voted score
 //! takes a step for each (subtree, support tree) met, and one per support tree.
 
-use super::lens::Lens;
+use std::cell::OnceCell;
+use std::sync::Arc;
+
 use super::naive::sign;
-use super::tree::Reader;
 use super::vectors::{Features, PolynomialKernel, Vectors};
-use super::weights::{Averaged, Occurrences, Row, Several, Weights};
 use super::{
-    Arrays, At, Model, Options, Pace, Seen, Tree, Worker, check_finite, check_length,
-    compact, one_scale, usable_scale,
+    Arrays, At, BYTES_PER_NODE, Model, Norm, Options, Seen, Tree, Worker, check_length,
+    compact, one_norm, stand, with_selfs,
 };
 use crate::gram::{self, Watch};
-use crate::team::Pause;
+use crate::index::at_rest::AtRest;
+use crate::index::id_map::IdMap;
+use crate::index::reader::Reader;
+use crate::index::weights::{Averaged, Occurrences, Row, Sizes, Weights, add_scaled};
+use crate::memory;
+use crate::threads::{Kept, Throttle};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 
 /// How the versions of a perceptron make a score.
@@ -54,19 +62,36 @@ pub enum Vote {
     Vote,
 }
 
-/// A version whose score is so small beside the terms that it sums does not vote: where
-/// support trees cancel, the rest is rounding, and its sign no vote.
+/// A score that is so small beside the terms that it sums is 0: where support trees cancel,
+/// the rest is rounding, and its sign means nothing.
 const NOISE: f64 = 1e-12;
+
+/// A score that is so small beside the largest may be noise.
+const DOUBTFUL: f64 = 1e-9;
+
+/// In arrays: support trees that are no subtrees of the model.
+const NOWHERE: i64 = -1;
+const LARGE: i64 = -2;
+
+/// Bytes that a subtree of a support tree takes for `Vote`, in lists that double.
+const BYTES_PER_OCCURRENCE: usize = 48;
 
 /// A support tree.
 #[derive(Debug, Clone, Copy)]
 struct Support {
     /// In the model's store; a tree whose kernel with itself is 0 is not there.
     root: Option<NodeId>,
-    /// 1 / sqrt(K(x,x)), or 1; 0 for such a tree.
+    /// 1 / sqrt(K(x,x)), or 1; 0 for such a tree. NaN for one of the model's large trees,
+    /// which stand there in the same order.
     scale: f64,
     /// How many examples came before.
     before: u64,
+}
+
+impl Support {
+    fn is_large(&self) -> bool {
+        self.scale.is_nan()
+    }
 }
 
 /// A perceptron over trees. See the [module](crate::dag) and this file.
@@ -82,8 +107,23 @@ pub struct Perceptron {
     /// g.
     late: Option<Weights>,
     occurrences: Option<Occurrences>,
+    /// By the logarithm of its size, by output: the largest score of a tree as it was learned
+    /// from.
+    largest: Vec<f64>,
+    /// For `Average`: the model that scores alike, once scores have paid for it.
+    averaged: Kept<Model>,
     n_examples: u64,
     n_mistakes: u64,
+}
+
+/// What a support tree adds to a score.
+#[derive(Debug, Clone, Copy)]
+enum Terms {
+    Last,
+    /// Summed over all versions.
+    Average,
+    /// Whatever its sign.
+    Sizes,
 }
 
 /// What a stored perceptron has besides its model's [`Arrays`].
@@ -91,7 +131,8 @@ pub struct Perceptron {
 pub struct Stored {
     /// The model, whose weights follow from the rest and are not read.
     pub model: Arrays,
-    /// By support tree: its number among the subtrees; -1 for one that is not there.
+    /// By support tree: its number among the subtrees; -1 for one that is not there, -2 for
+    /// the next of the model's large trees.
     pub roots: Vec<i64>,
     /// By support tree: what its kernel is multiplied with.
     pub scales: Vec<f64>,
@@ -121,7 +162,7 @@ impl Perceptron {
     /// [`Error::Parameter`] for what is out of range, and for a `mix` other than 1
     /// without vectors.
     pub fn new(
-        kernel: Kernel,
+        kernel: &dyn Kernel,
         options: Options,
         vote: Vote,
         vectors: Option<PolynomialKernel>,
@@ -151,6 +192,8 @@ impl Perceptron {
             alphas: Vec::new(),
             late: (vote == Vote::Average).then_some(late),
             occurrences: (vote == Vote::Vote).then(Occurrences::default),
+            largest: memory::filled(0.0, 33 * options.n_outputs)?,
+            averaged: Kept::default(),
             n_examples: 0,
             n_mistakes: 0,
         })
@@ -186,8 +229,13 @@ impl Perceptron {
     pub fn model(&self) -> Model {
         let mut model = self.model.clone();
         if let Some(late) = &self.late {
+            let supports = self.supports.iter().filter(|support| support.is_large());
+            let width = model.options.n_outputs;
+            for (support, weights) in supports.zip(model.large.1.chunks_mut(width)) {
+                scale_by(weights, (self.n_examples - support.before) as f64);
+            }
             model.weights = model.weights.combined(self.n_examples as f64, late);
-            model.frozen.take();
+            model.rest.tables = Kept::default();
         }
         model
     }
@@ -208,9 +256,8 @@ impl Perceptron {
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::Array`] for a wrong label or vector: with nothing
-    /// changed. [`Error::ScoreOverflow`], [`Error::SelfOverflow`], [`Error::Capacity`] and
-    /// what `watch` returns end the pass; the perceptron then has learned from the trees
-    /// before, as [`n_examples`](Self::n_examples) tells.
+    /// changed. [`Error::ScoreOverflow`], [`Error::Capacity`] and what `watch` returns
+    /// end the pass; the perceptron then has learned from the trees before, as [`n_examples`](Self::n_examples) tells.
     pub fn learn(
         &mut self,
         forest: &Forest,
@@ -218,6 +265,21 @@ impl Perceptron {
         features: Option<Features<'_>>,
         watch: &mut Watch<'_>,
     ) -> Result<usize> {
+        let before = self.n_mistakes;
+        self.learn_from(&mut 0, forest, labels, features, watch)?;
+        Ok((self.n_mistakes - before) as usize)
+    }
+
+    /// As [`learn`](Self::learn), but without the first `done` trees; counts those that were
+    /// learned from, so that a pass can go on where `watch` has stopped it.
+    pub(crate) fn learn_from(
+        &mut self,
+        done: &mut usize,
+        forest: &Forest,
+        labels: &[f64],
+        features: Option<Features<'_>>,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
         let (n, width) = (forest.len(), self.model.options.n_outputs);
         check_length("y", labels, n * width, "trees times n_outputs")?;
         if let Some(index) = labels.iter().position(|y| y.abs() != 1.0) {
@@ -229,40 +291,62 @@ impl Perceptron {
             vectors.set_columns(features.n_columns())?;
         }
         if n == 0 {
-            return Ok(0);
+            return Ok(());
         }
+        self.averaged = Kept::default();
         let forest = compact(forest)?;
         let store = &**forest.nodes();
-        let mut lens = self.model.lens(store)?;
-        let mut worker = Worker::default();
-        let mut whole = Reader::default();
-        // Without vectors the sign is all that counts, and no scale changes it.
-        let singles = if self.model.options.normalize && self.vectors.is_some() {
-            let roots = forest.roots().to_vec();
-            Some(gram::singles(&self.model.kernel, forest.nodes(), roots)?)
-        } else {
-            None
-        };
-        let mut own = singles.as_ref().map(|of| of.worker());
-        let mut scores = vec![0.0; width];
-        let mut alphas = vec![0.0; width];
-        let mut pace = Pace::default();
-        let before = self.n_mistakes;
-        for (tree, &root) in forest.roots().iter().enumerate() {
-            let overflow = Error::SelfOverflow { tree };
-            let scale = match &mut own {
-                Some(of) => usable_scale(of(tree, tree)?).ok_or(overflow)?,
-                None => 1.0,
-            };
-            self.model.read(&Seen { store, lens: &lens }, &mut worker.reader, root);
+        memory::room(store.len(), width.saturating_mul(32) + BYTES_PER_NODE)?;
+        if self.occurrences.is_some() {
+            let (sizes, n_nodes) = (store.sizes(), store.len() as u64);
+            let of = |root: &NodeId| sizes[root.index()].min(n_nodes) as usize;
+            memory::room(forest.roots().iter().map(of).sum(), BYTES_PER_OCCURRENCE)?;
+        }
+        let mut id_map = self.model.id_map(store)?;
+        let (mut worker, mut whole) = (Worker::default(), Reader::default());
+        let mut throttle = Throttle::default();
+        let (mut scores, mut alphas) = (vec![0.0; width], vec![0.0; width]);
+        // The trees, and after them the large ones that are support trees. They are made
+        // ready when first needed: without vectors and large trees the sign is all that
+        // counts, and no scale changes it.
+        let is_normalized = self.model.options.normalize;
+        let known = self.model.large.0.clone();
+        let (singles, mut larges) = (OnceCell::new(), Vec::new());
+        let mut own = None;
+        let mut at_rest = None;
+        for (tree, &root) in forest.roots().iter().enumerate().skip(*done) {
+            let mut pause = || throttle.ask_now(|| watch(tree, n));
+            let mut norm = Norm::default();
+            let is_needed = self.vectors.is_some() || !self.model.large.0.is_empty();
+            if is_normalized && is_needed && own.is_none() {
+                let all = forest.concat(&known)?;
+                let kernel = self.model.kernel();
+                let made = gram::prepare(kernel, all.nodes(), all.roots(), &mut pause)?;
+                let mut of = singles.get_or_init(|| made).worker();
+                // Those that became large meanwhile are trees of this forest.
+                larges.extend(with_selfs(&mut of, n..all.len(), &mut pause)?);
+                own = Some(of);
+            }
+            if let Some(of) = &mut own {
+                norm = stand(of, tree, &larges, &mut worker.cosines, &mut pause)?;
+            }
+            let seen = Seen { store, id_map: &id_map };
+            self.model.read(&seen, &mut worker.reader, root);
             if let Some(features) = &features {
                 features.row(tree, &mut worker.features);
             }
-            let seen = Seen { store, lens: &lens };
-            self.decide(&seen, &mut worker, scale, &mut scores)?;
+            let now = self.model.tables(|_| worker.subset.take_visits());
+            if now.is_some() && at_rest.is_none() {
+                worker.subset.forget_patterns();
+            }
+            at_rest = now;
+            let at = At { out: &mut scores, pause: &mut pause };
+            self.sums(&seen, &mut worker, at_rest.as_deref(), norm, at)?;
             if !scores.iter().all(|score| score.is_finite()) {
                 return Err(Error::ScoreOverflow { tree });
             }
+            let at = At { out: &mut scores, pause: &mut pause };
+            self.settle(&seen, &mut worker, norm, at)?;
             let mut n_mistakes = 0;
             let all = alphas.iter_mut().zip(&scores).zip(&labels[tree * width..]);
             for ((alpha, score), y) in all {
@@ -271,24 +355,26 @@ impl Perceptron {
                 n_mistakes += u64::from(is_mistake);
             }
             if n_mistakes > 0 {
-                let mut scale = Some(scale);
-                if self.model.options.normalize && own.is_none() {
-                    scale = one_scale(&self.model.kernel, store, root)?;
+                if is_normalized && own.is_none() {
+                    norm = one_norm(self.model.kernel(), store, root, &mut pause)?;
                 }
-                let error = Error::SelfOverflow { tree };
-                let scale = scale.ok_or(error)?;
                 whole.read(store, root, true);
-                self.support(store, &mut lens, &whole, scale, &alphas)?;
+                let scale = norm.scale;
+                if scale.is_nan() {
+                    self.model.keep(store, root, &alphas)?;
+                    larges.push((tree, norm.own));
+                }
+                self.support(store, &mut id_map, &whole, scale, &alphas)?;
                 if let Some(vectors) = &mut self.vectors {
                     vectors.push(&worker.features);
                 }
             }
-            self.n_examples += 1;
-            self.n_mistakes += n_mistakes;
-            pace.tell(watch, tree + 1, n)?;
+            self.n_examples = self.n_examples.saturating_add(1);
+            self.n_mistakes = self.n_mistakes.saturating_add(n_mistakes);
+            *done = tree + 1;
+            throttle.ask_now(|| watch(tree + 1, n))?;
         }
-        watch(n, n)?;
-        Ok((self.n_mistakes - before) as usize)
+        watch(n, n)
     }
 
     fn check_features(&self, features: Option<Features<'_>>, n: usize) -> Result<()> {
@@ -298,60 +384,161 @@ impl Perceptron {
             (None, Some(_)) => ("None, as there is no kernel for vectors", "vectors"),
             (Some(_), None) => ("given, as there is a kernel for vectors", "None"),
         };
-        Err(Error::Parameter { name: "X_vec", expected, got: got.into() })
+        Err(Error::Parameter { name: "features", expected, got: got.into() })
     }
 
-    /// The last version's scores of the tree that was read last, on which mistakes are
-    /// decided.
-    fn decide(
+    /// The scores of the tree that was read last by the last version, on which mistakes
+    /// are decided.
+    fn sums(
         &self,
         seen: &Seen<'_>,
         worker: &mut Worker,
-        scale: f64,
-        scores: &mut [f64],
+        at_rest: Option<&AtRest>,
+        norm: Norm,
+        At { out, pause }: At<'_, '_>,
     ) -> Result<()> {
-        let model = &self.model;
-        scores.fill(0.0);
+        out.fill(0.0);
         if self.mix > 0.0 {
-            let mut go_on = || Ok(());
-            model.raw_score(&model.weights, seen, worker, scores, &mut go_on)?;
+            self.model.raw_score(seen, worker, at_rest, out, pause)?;
         }
-        if let Some(vectors) = &self.vectors {
-            let Worker { features, dots, .. } = worker;
-            vectors.kernels(features, dots);
-            let share = 1.0 - self.mix;
-            scale_by(scores, self.mix * scale);
-            for (alphas, kernel) in self.alphas.chunks(scores.len()).zip(dots) {
-                for (score, alpha) in scores.iter_mut().zip(alphas) {
-                    *score += share * alpha * *kernel;
+        self.add_supports(worker, norm, Terms::Last, out);
+        Ok(())
+    }
+
+    /// Makes 0 of scores that are so but for rounding. Those are doubtful that are small
+    /// beside others of trees of that size, or the first of it.
+    fn settle(
+        &mut self,
+        seen: &Seen<'_>,
+        worker: &mut Worker,
+        norm: Norm,
+        At { out, pause }: At<'_, '_>,
+    ) -> Result<()> {
+        let size = worker.reader.items().len().ilog2() as usize;
+        let width = out.len();
+        let is_doubtful = |(score, largest): (&f64, &f64)| {
+            score.abs() <= DOUBTFUL * largest || *largest == 0.0
+        };
+        let largest = &self.largest[size * width..][..width];
+        if out.iter().zip(largest).any(is_doubtful) {
+            let mut sizes = vec![0.0; width];
+            self.sizes(seen, worker, norm, At { out: &mut sizes, pause })?;
+            for (score, size) in out.iter_mut().zip(&sizes) {
+                if score.abs() <= NOISE * size {
+                    *score = 0.0;
                 }
             }
         }
+        for (largest, score) in self.largest[size * width..].iter_mut().zip(out) {
+            *largest = largest.max(score.abs());
+        }
         Ok(())
+    }
+
+    /// The sizes of the terms of those scores, summed.
+    fn sizes(
+        &self,
+        seen: &Seen<'_>,
+        worker: &mut Worker,
+        norm: Norm,
+        At { out, pause }: At<'_, '_>,
+    ) -> Result<()> {
+        out.fill(0.0);
+        if self.mix > 0.0 {
+            let numbers = Sizes(&self.model.weights);
+            self.model.score_by(&numbers, seen, worker, None, out, pause)?;
+        }
+        self.add_supports(worker, norm, Terms::Sizes, out);
+        Ok(())
+    }
+
+    /// The scores of the tree that was read last, summed over all versions.
+    fn average(
+        &self,
+        seen: &Seen<'_>,
+        worker: &mut Worker,
+        norm: Norm,
+        At { out, pause }: At<'_, '_>,
+    ) -> Result<()> {
+        out.fill(0.0);
+        if let (Some(late), true) = (&self.late, self.mix > 0.0) {
+            let (last, scale) = (&self.model.weights, self.n_examples as f64);
+            let numbers = Averaged { last, late, scale };
+            self.model.score_by(&numbers, seen, worker, None, out, pause)?;
+        }
+        self.add_supports(worker, norm, Terms::Average, out);
+        Ok(())
+    }
+
+    /// Makes a score by subtrees into one of trees and vectors: adds what support trees
+    /// have that are large, and their vectors.
+    fn add_supports(
+        &self,
+        worker: &mut Worker,
+        norm: Norm,
+        terms: Terms,
+        out: &mut [f64],
+    ) {
+        let mix = self.mix;
+        for score in out.iter_mut() {
+            *score = mix * norm.divide(*score);
+        }
+        let Worker { features, dots, cosines, .. } = worker;
+        dots.clear();
+        match &self.vectors {
+            Some(vectors) => vectors.kernels(features, dots),
+            None if cosines.is_empty() => return,
+            None => dots.resize(self.supports.len(), 0.0),
+        }
+        let mut cosines = cosines.iter();
+        let supports = self.supports.iter().zip(self.alphas.chunks(out.len()));
+        for ((support, alphas), dot) in supports.zip(dots) {
+            let mut kernel = (1.0 - mix) * *dot;
+            if support.is_large() {
+                kernel += mix * cosines.next().unwrap_or(&0.0);
+            }
+            match terms {
+                Terms::Last => add_scaled(kernel, alphas, out),
+                Terms::Average => {
+                    let times = (self.n_examples - support.before) as f64;
+                    add_scaled(times * kernel, alphas, out);
+                }
+                Terms::Sizes => {
+                    let sizes = alphas.iter().map(|alpha| (kernel * alpha).abs());
+                    out.iter_mut().zip(sizes).for_each(|(sum, size)| *sum += size);
+                }
+            }
+        }
     }
 
     /// Makes a support tree of the one that was read last.
     fn support(
         &mut self,
         store: &Nodes,
-        lens: &mut Lens,
+        id_map: &mut IdMap,
         reader: &Reader,
         scale: f64,
         alphas: &[f64],
     ) -> Result<()> {
         let mut root = None;
-        if scale != 0.0 {
-            self.model.enter(store, lens, reader)?;
+        if scale != 0.0 && !scale.is_nan() {
+            self.model.enter(store, id_map, reader)?;
             root = self.model.ids.last().map(|&id| NodeId(id));
         }
         self.model.count_tree(reader);
-        self.weigh(reader, Support { root, scale, before: self.n_examples }, alphas);
-        Ok(())
+        self.weigh(reader, Support { root, scale, before: self.n_examples }, alphas)
     }
 
     /// Adds a support tree, whose subtrees the model has, to all that is kept of them.
-    fn weigh(&mut self, reader: &Reader, support: Support, alphas: &[f64]) {
+    fn weigh(
+        &mut self,
+        reader: &Reader,
+        support: Support,
+        alphas: &[f64],
+    ) -> Result<()> {
         let Self { model, late, occurrences, supports, .. } = self;
+        memory::reserve(supports, 1)?;
+        memory::reserve(&mut self.alphas, alphas.len())?;
         let tree = supports.len() as u32;
         if support.root.is_some() {
             let scaled: Vec<f64> = alphas.iter().map(|a| a * support.scale).collect();
@@ -366,12 +553,13 @@ impl Perceptron {
             }
             if let Some(occurrences) = occurrences {
                 for (slot, count) in model.entered(reader) {
-                    occurrences.add(slot, tree, count);
+                    occurrences.add(slot, tree, count)?;
                 }
             }
         }
         supports.push(support);
         self.alphas.extend_from_slice(alphas);
+        Ok(())
     }
 
     /// The scores of trees, `n_outputs` for each: sums over versions for `Average` and
@@ -394,67 +582,51 @@ impl Perceptron {
         {
             let expected = format!("{}, as in learn", vectors.n_columns());
             let got = features.n_columns();
-            return Err(Error::Length { array: "a row of X_vec", expected, got });
+            return Err(Error::Length { array: "a row of features", expected, got });
         }
-        let mut out = vec![0.0; forest.len() * width];
+        let mut out = memory::filled(0.0, forest.len().saturating_mul(width))?;
         let forest = compact(forest)?;
+        if let Some(averaged) = self.averaged(&forest)? {
+            let zeros = averaged.score_into(&forest, n_jobs, &mut out, watch)?;
+            return Ok((out, zeros));
+        }
         let zeros = self.model.for_trees(
             &forest,
             n_jobs,
-            width,
+            self.vote == Vote::Last,
             &mut out,
             watch,
             |tree, at| {
-                let Tree { worker, seen, scale, number } = tree;
+                let Tree { worker, seen, at_rest, norm, number } = tree;
                 if let Some(features) = &features {
                     features.row(number, &mut worker.features);
                 }
-                let At { out, pause } = at;
                 match self.vote {
-                    Vote::Last => self.decide(seen, worker, scale, out),
-                    Vote::Average => self.average(seen, worker, scale, out, pause),
-                    Vote::Vote => self.voted(seen, worker, scale, out, pause),
-                }?;
-                // `decide` leaves the scale out where nothing is to be added.
-                if self.vote == Vote::Last && self.vectors.is_none() {
-                    scale_by(out, scale);
+                    Vote::Vote => self.voted(seen, worker, norm, at),
+                    Vote::Average => self.average(seen, worker, norm, at),
+                    Vote::Last => self.sums(seen, worker, at_rest, norm, at),
                 }
-                Ok(())
             },
         )?;
         Ok((out, zeros))
     }
 
-    fn average(
-        &self,
-        seen: &Seen<'_>,
-        worker: &mut Worker,
-        scale: f64,
-        out: &mut [f64],
-        pause: &mut Pause<'_>,
-    ) -> Result<()> {
-        let Some(late) = &self.late else { return Ok(()) };
-        let all = self.n_examples as f64;
-        out.fill(0.0);
-        if self.mix > 0.0 {
-            let last = &self.model.weights;
-            let numbers = Averaged { last, late, scale: all };
-            self.model.pass(seen, worker, &mut Several::new(&numbers, out), pause)?;
+    /// The model of averaged weights, if scores since the last change and those of these
+    /// trees take longer than making it.
+    fn averaged(&self, forest: &Forest) -> Result<Option<Arc<Model>>> {
+        if self.vote != Vote::Average || self.vectors.is_some() || forest.is_empty() {
+            return Ok(None);
         }
-        scale_by(out, self.mix * scale);
-        if let Some(vectors) = &self.vectors {
-            let Worker { features, dots, .. } = worker;
-            vectors.kernels(features, dots);
-            let share = 1.0 - self.mix;
-            let supports = self.supports.iter().zip(self.alphas.chunks(out.len()));
-            for ((support, alphas), kernel) in supports.zip(dots) {
-                let times = (self.n_examples - support.before) as f64;
-                for (score, alpha) in out.iter_mut().zip(alphas) {
-                    *score += share * (times * alpha) * *kernel;
-                }
-            }
+        if let known @ Some(_) = self.averaged.get() {
+            return Ok(known);
         }
-        Ok(())
+        let id_map = self.model.id_map(forest.nodes())?;
+        let visits = |index: &_| super::visits(index, forest, &id_map);
+        if !self.model.has_paid(visits) {
+            return Ok(None);
+        }
+        memory::room(1, 2 * self.model.nbytes())?;
+        Ok(Some(self.averaged.get_or_make(|| self.model())))
     }
 
     /// All versions' scores from one row of kernels.
@@ -462,9 +634,8 @@ impl Perceptron {
         &self,
         seen: &Seen<'_>,
         worker: &mut Worker,
-        scale: f64,
-        out: &mut [f64],
-        pause: &mut Pause<'_>,
+        norm: Norm,
+        At { out, pause }: At<'_, '_>,
     ) -> Result<()> {
         let Some(occurrences) = &self.occurrences else { return Ok(()) };
         let mut row = std::mem::take(&mut worker.row);
@@ -474,13 +645,20 @@ impl Perceptron {
             self.model.pass(
                 seen,
                 worker,
+                None,
                 &mut Row::new(occurrences, &mut row),
                 pause,
             )?;
         }
-        let Worker { features, dots, .. } = worker;
+        let Worker { features, dots, cosines, .. } = worker;
+        let mut cosines = cosines.iter();
         for (kernel, support) in row.iter_mut().zip(&self.supports) {
-            *kernel *= self.mix * scale * support.scale;
+            let of_trees = if support.is_large() {
+                *cosines.next().unwrap_or(&0.0)
+            } else {
+                norm.divide(*kernel) * support.scale
+            };
+            *kernel = self.mix * of_trees;
         }
         if let Some(vectors) = &self.vectors {
             vectors.kernels(features, dots);
@@ -509,12 +687,21 @@ impl Perceptron {
         Ok(())
     }
 
+    /// Bytes of the perceptron as flat arrays, in lists that double, and once more.
+    #[cfg_attr(not(feature = "python"), allow(dead_code))]
+    pub(crate) fn arrays_nbytes(&self) -> usize {
+        let own = self.vectors.as_ref().map_or(0, Vectors::nbytes)
+            + self.supports.len() * size_of::<Support>()
+            + self.alphas.len() * 8;
+        self.model.arrays_nbytes() + 4 * own
+    }
+
     /// The perceptron as flat arrays.
     pub fn to_arrays(&self) -> Stored {
         let mut stored = Stored {
             model: self.model.to_arrays(),
             roots: Vec::with_capacity(self.supports.len()),
-            scales: self.supports.iter().map(|support| support.scale).collect(),
+            scales: Vec::with_capacity(self.supports.len()),
             before: self.supports.iter().map(|support| support.before).collect(),
             alphas: self.alphas.clone(),
             indptr: vec![0],
@@ -524,7 +711,9 @@ impl Perceptron {
             ..Stored::default()
         };
         for support in &self.supports {
-            stored.roots.push(support.root.map_or(-1, |root| i64::from(root.0)));
+            let none = if support.is_large() { LARGE } else { NOWHERE };
+            stored.roots.push(support.root.map_or(none, |root| i64::from(root.0)));
+            stored.scales.push(support.root.map_or(0.0, |_| support.scale));
         }
         for row in self.vectors.iter().flat_map(Vectors::rows) {
             stored.indices.extend(row.iter().map(|entry| i64::from(entry.0)));
@@ -541,7 +730,7 @@ impl Perceptron {
     /// [`Error::Parameter`] as [`new`](Self::new), [`Error::Array`] and
     /// [`Error::Length`] for arrays that do not describe a perceptron.
     pub fn from_arrays(
-        kernel: Kernel,
+        kernel: &dyn Kernel,
         options: Options,
         vote: Vote,
         vectors: Option<PolynomialKernel>,
@@ -554,19 +743,45 @@ impl Perceptron {
         check_length("before", &stored.before, n, "support trees")?;
         let n_alphas = n * options.n_outputs;
         check_length("alphas", &stored.alphas, n_alphas, "trees times n_outputs")?;
-        check_finite("scales", &stored.scales)?;
-        check_finite("alphas", &stored.alphas)?;
+        let wrong = |array, index, expected: &str, got: String| {
+            Err(Error::Array { array, index, expected: expected.to_owned(), got })
+        };
+        if let Some(index) =
+            stored.alphas.iter().position(|alpha| ![-1.0, 0.0, 1.0].contains(alpha))
+        {
+            let got = stored.alphas[index].to_string();
+            return wrong("alphas", index, "-1, 0 or 1", got);
+        }
+        for (index, (&scale, &root)) in
+            stored.scales.iter().zip(&stored.roots).enumerate()
+        {
+            let expected = match options.normalize {
+                _ if root < 0 => "0, as root is below 0",
+                false => "1, as the kernel is not normalised",
+                true => "above 0, and at most 1e151",
+            };
+            let is_right = match options.normalize {
+                _ if root < 0 => scale == 0.0 && options.normalize,
+                false => scale == 1.0,
+                true => scale > 0.0 && scale <= 1e151,
+            };
+            if !is_right {
+                return wrong("scales", index, expected, scale.to_string());
+            }
+        }
         if let Some(index) = (0..n).find(|&at| {
             let next = stored.before.get(at + 1).copied().unwrap_or(stored.n_examples);
             stored.before[at] > next
         }) {
-            let expected = "not more than the next one, and than n_examples".to_owned();
-            let got = stored.before[index].to_string();
-            return Err(Error::Array { array: "before", index, expected, got });
+            let expected = "not more than the next one, and than n_examples";
+            return wrong("before", index, expected, stored.before[index].to_string());
         }
         let mut arrays = stored.model.clone();
         arrays.weights.fill(0.0);
         arrays.sums.fill(0.0);
+        let supports = stored.roots.iter().zip(stored.alphas.chunks(options.n_outputs));
+        let larges = supports.filter(|(root, _)| **root == LARGE);
+        arrays.large_alphas = larges.flat_map(|(_, alphas)| alphas).copied().collect();
         own.model = Model::from_arrays(kernel, options, &arrays)?;
         if let Some(vectors) = &mut own.vectors {
             let features = Features::Sparse {
@@ -583,28 +798,35 @@ impl Perceptron {
                 vectors.push(&row);
             }
         }
+        // Also where no tree that is there has a subtree, as these arrays may say.
+        if let Some(late) = &mut own.late {
+            own.model.slots.iter().for_each(|&slot| late.enter(slot));
+        }
         let mut reader = Reader::default();
         for tree in 0..n {
             let number = stored.roots[tree];
             let n_nodes = own.model.nodes.len();
             let root = match u32::try_from(number) {
                 Ok(root) if (root as usize) < n_nodes => Some(NodeId(root)),
-                _ if number == -1 => None,
+                _ if number == NOWHERE || number == LARGE => None,
                 _ => {
-                    let expected = format!("-1 to {}", n_nodes as i64 - 1);
-                    let (array, got) = ("roots", number.to_string());
-                    return Err(Error::Array { array, index: tree, expected, got });
+                    let expected = format!("-2 to {}", n_nodes as i64 - 1);
+                    return wrong("roots", tree, &expected, number.to_string());
                 }
             };
             if let Some(root) = root {
                 reader.read(&own.model.nodes, root, true);
                 own.model.ids.clear();
                 own.model.ids.extend(reader.items().iter().map(|item| item.node.0));
+                if own.occurrences.is_some() {
+                    memory::room(reader.items().len(), BYTES_PER_OCCURRENCE)?;
+                }
             }
-            let (scale, before) = (stored.scales[tree], stored.before[tree]);
+            let before = stored.before[tree];
+            let scale = if number == LARGE { f64::NAN } else { stored.scales[tree] };
             let alphas =
                 &stored.alphas[tree * options.n_outputs..][..options.n_outputs];
-            own.weigh(&reader, Support { root, scale, before }, alphas);
+            own.weigh(&reader, Support { root, scale, before }, alphas)?;
         }
         (own.n_examples, own.n_mistakes) = (stored.n_examples, stored.n_mistakes);
         Ok(own)

@@ -12,10 +12,13 @@
 //! A row of kernels takes time by the support vectors and by the entries that they have
 //! in the columns of the vector's own.
 
+use std::collections::HashMap;
+
 use crate::{Error, Result};
 
 /// The parameters of a polynomial kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct PolynomialKernel {
     /// d: at least 1.
     pub degree: u32,
@@ -25,7 +28,18 @@ pub struct PolynomialKernel {
     pub gamma: f64,
 }
 
+impl Default for PolynomialKernel {
+    fn default() -> Self {
+        Self::new(3, 1.0, 1.0)
+    }
+}
+
 impl PolynomialKernel {
+    /// The kernel with these parameters, which are checked when it is used.
+    pub const fn new(degree: u32, coef0: f64, gamma: f64) -> Self {
+        Self { degree, coef0, gamma }
+    }
+
     /// The same kernel, its parameters found to be in range.
     ///
     /// # Errors
@@ -92,13 +106,13 @@ impl Features<'_> {
         let values = match *self {
             Self::Dense { n_columns, values } => {
                 let n = n_rows * n_columns;
-                super::check_length("X_vec", values, n, "trees times features")?;
+                super::check_length("features", values, n, "trees times features")?;
                 values
             }
             Self::Sparse { n_columns, indptr, indices, data } => {
                 let (n, what) = (n_rows + 1, "trees plus one");
-                super::check_length("X_vec.indptr", indptr, n, what)?;
-                super::check_length("X_vec.indices", indices, data.len(), "values")?;
+                super::check_length("features.indptr", indptr, n, what)?;
+                super::check_length("features.indices", indices, data.len(), "values")?;
                 let mut start = 0;
                 for (index, &end) in indptr.iter().enumerate() {
                     let is_right = end >= start
@@ -106,20 +120,26 @@ impl Features<'_> {
                         && (index > 0 || end == 0);
                     if !is_right {
                         let expected = format!("{start} to {}", data.len());
-                        return wrong("X_vec.indptr", index, expected, end.to_string());
+                        return wrong(
+                            "features.indptr",
+                            index,
+                            expected,
+                            end.to_string(),
+                        );
                     }
                     start = end;
                 }
-                let out = indices.iter().position(|&j| j < 0 || j >= n_columns as i64);
+                let end = i64::try_from(n_columns).unwrap_or(i64::MAX).min(1 << 32);
+                let out = indices.iter().position(|&j| !(0..end).contains(&j));
                 if let Some(index) = out {
-                    let expected = format!("0 to {}", n_columns as i64 - 1);
+                    let expected = format!("0 to {}", end - 1);
                     let got = indices[index].to_string();
-                    return wrong("X_vec.indices", index, expected, got);
+                    return wrong("features.indices", index, expected, got);
                 }
                 data
             }
         };
-        super::check_finite("X_vec", values)
+        super::check_finite("features", values)
     }
 
     /// The entries of a row that are not zero.
@@ -151,30 +171,32 @@ enum Column {
 #[derive(Debug, Clone)]
 pub(super) struct Vectors {
     pub(super) kernel: PolynomialKernel,
-    columns: Vec<Column>,
+    /// Those that are not all 0: most of a matrix of texts never occur.
+    columns: HashMap<u32, Column>,
+    n_columns: usize,
     len: usize,
 }
 
 impl Vectors {
     pub(super) fn new(kernel: PolynomialKernel) -> Self {
-        Self { kernel, columns: Vec::new(), len: 0 }
+        Self { kernel, columns: HashMap::new(), n_columns: 0, len: 0 }
     }
 
     /// How many features there are; 0 as long as this is not known.
     pub(super) fn n_columns(&self) -> usize {
-        self.columns.len()
+        self.n_columns
     }
 
     /// Makes sure that there are so many features.
     pub(super) fn set_columns(&mut self, n_columns: usize) -> Result<()> {
-        if self.columns.is_empty() {
-            self.columns.resize_with(n_columns, || Column::Sparse(Vec::new()));
+        if self.n_columns == 0 {
+            self.n_columns = n_columns;
         }
-        if self.columns.len() == n_columns {
+        if self.n_columns == n_columns {
             return Ok(());
         }
-        let expected = format!("{}, as before", self.columns.len());
-        Err(Error::Length { array: "a row of X_vec", expected, got: n_columns })
+        let expected = format!("{}, as before", self.n_columns);
+        Err(Error::Length { array: "a row of features", expected, got: n_columns })
     }
 
     pub(super) fn push(&mut self, entries: &[(u32, f64)]) {
@@ -182,7 +204,8 @@ impl Vectors {
         let row = self.len;
         self.len += 1;
         for &(column, value) in entries {
-            let column = &mut self.columns[column as usize];
+            let new = || Column::Sparse(Vec::new());
+            let column = self.columns.entry(column).or_insert_with(new);
             match column {
                 // A sparse row may name a column twice.
                 Column::Dense(values) => {
@@ -208,7 +231,7 @@ impl Vectors {
         out.clear();
         out.resize(self.len, 0.0);
         for &(column, value) in entries {
-            match self.columns.get(column as usize) {
+            match self.columns.get(&column) {
                 Some(Column::Sparse(items)) => {
                     for &(row, other) in items {
                         out[row as usize] += value * other;
@@ -230,7 +253,9 @@ impl Vectors {
     /// Row by row: entries that are not zero.
     pub(super) fn rows(&self) -> Vec<Vec<(u32, f64)>> {
         let mut rows = vec![Vec::new(); self.len];
-        for (number, column) in (0..).zip(&self.columns) {
+        let mut columns: Vec<(&u32, &Column)> = self.columns.iter().collect();
+        columns.sort_unstable_by_key(|(number, _)| **number);
+        for (&number, column) in columns {
             match column {
                 Column::Sparse(items) => {
                     for &(row, value) in items {
@@ -254,6 +279,7 @@ impl Vectors {
             Column::Sparse(items) => items.capacity() * 16,
             Column::Dense(values) => values.capacity() * 8,
         };
-        self.columns.iter().map(|column| of(column) + size_of::<Column>()).sum()
+        let each = size_of::<(u32, Column)>();
+        self.columns.values().map(|column| of(column) + each).sum()
     }
 }

@@ -31,10 +31,10 @@
 //! kernel of different trees as it is.
 //!
 //! ```
-//! use treekernel_rs::{Forest, Kernel, dtk};
+//! use treekernel_rs::{Forest, dtk, kernel::SubsetTree};
 //!
 //! let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
-//! let kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
+//! let kernel = SubsetTree::new(0.4);
 //! let trees = dtk::DistributedTrees::new(dtk::Settings::new(kernel, 8192))?;
 //! let mut vectors = vec![0.0f32; 2 * 8192];
 //! trees.encode(&forest, dtk::Options::default(), &mut vectors, &mut |_, _| Ok(()))?;
@@ -54,19 +54,20 @@ mod composition;
 pub mod naive;
 mod paths;
 mod plan;
-mod random;
+pub(crate) mod random;
 mod worker;
 
 use std::sync::{Arc, Mutex};
 
-use crate::gram::{self, Watch};
-use crate::team::Team;
-use crate::{Error, Forest, Kernel, Nodes, Result};
+use crate::gram::{self, Distinct, Watch};
+use crate::kernel::{Parameter, Rule, Scaled, Sketch, Value, parameter};
+use crate::threads::{Pause, Threads, Throttle};
+use crate::{Error, Forest, Kernel, Nodes, Result, memory};
 use composition::Composer;
 pub use composition::{Composition, Real};
 pub use paths::Paths;
 use plan::{Plan, Shape};
-use worker::{Job, Weights, Worker};
+use worker::{Job, LARGE, Worker};
 
 /// In which order the children of a node are composed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -86,19 +87,12 @@ pub enum Norm {
     Own,
 }
 
-/// Which kernel's recursion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rule {
-    Subset,
-    Subtree,
-    Partial,
-}
-
 /// All that vectors depend on.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Settings {
     /// The kernel that dot products approximate; not the elastic one.
-    pub kernel: Kernel,
+    pub kernel: Arc<dyn Kernel>,
     /// d, a multiple of 4.
     pub n_components: usize,
     /// How vectors are composed.
@@ -122,7 +116,12 @@ pub struct Settings {
 
 impl Settings {
     /// The defaults: quaternions, left fold, seed 0, nothing left out.
-    pub fn new(kernel: Kernel, n_components: usize) -> Self {
+    pub fn new(kernel: impl Kernel, n_components: usize) -> Self {
+        Self::of(Arc::new(kernel), n_components)
+    }
+
+    /// The same for a kernel that is shared.
+    pub fn of(kernel: Arc<dyn Kernel>, n_components: usize) -> Self {
         Self {
             kernel,
             n_components,
@@ -136,10 +135,19 @@ impl Settings {
             paths: None,
         }
     }
+
+    /// The kernel at the decay that counts.
+    fn kernel(&self) -> Arc<dyn Kernel> {
+        match self.sketch_decay {
+            Some(decay) => with_decay(&self.kernel, decay),
+            None => Arc::clone(&self.kernel),
+        }
+    }
 }
 
 /// How to encode; vectors do not depend on it.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Options {
     /// Threads; None: one for each core that the process may use.
     pub n_jobs: Option<usize>,
@@ -153,8 +161,23 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// These options with a number of threads.
+    #[must_use]
+    pub fn with_n_jobs(self, n_jobs: Option<usize>) -> Self {
+        Self { n_jobs, ..self }
+    }
+
+    /// These options with another limit of memory.
+    #[must_use]
+    pub fn with_cache_bytes(self, cache_bytes: usize) -> Self {
+        Self { cache_bytes, ..self }
+    }
+}
+
 /// What came of encoding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// Trees whose norm is 0 (normalised vectors only): their vectors are 0.
     pub zero_rows: Vec<usize>,
@@ -166,8 +189,11 @@ pub struct Report {
 pub struct DistributedTrees {
     settings: Settings,
     composer: Arc<Composer>,
-    weights: Weights,
+    weights: Sketch,
 }
+
+/// An FFT of so many numbers takes about a second, and nothing can end it sooner.
+const LONGEST_FFT: usize = 1 << 24;
 
 /// Trees to be planned at a time: what bounds the plan's memory.
 const BATCH: usize = 1 << 16;
@@ -178,9 +204,22 @@ impl DistributedTrees {
     /// # Errors
     /// [`Error::Parameter`] that names parameter, range and value.
     pub fn new(settings: Settings) -> Result<Self> {
+        Self::watched(settings, &mut || Ok(()))
+    }
+
+    /// As [`new`](Self::new); `pause` is called now and then, and its error ends the call.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), [`Error::Memory`], and what `pause` returns.
+    pub fn watched(settings: Settings, pause: &mut Pause<'_>) -> Result<Self> {
         let (d, fold) = (settings.n_components, settings.fold);
         if d == 0 || d % 4 != 0 || u32::try_from(d).is_err() {
             let expected = "a multiple of 4, at least 4 and below 2^32";
+            return Err(parameter("n_components", expected, &d));
+        }
+        if settings.composition == Composition::Convolution && d > LONGEST_FFT {
+            let expected =
+                "at most 16777216 for convolutions, as no FFT can be stopped";
             return Err(parameter("n_components", expected, &d));
         }
         if settings.max_height == Some(0) {
@@ -188,25 +227,22 @@ impl DistributedTrees {
             return Err(parameter("max_height", expected, &0));
         }
         if let Some(decay) = settings.sketch_decay {
-            settings.kernel.validated()?;
-            if with_decay(settings.kernel, decay).validated().is_err() {
+            settings.kernel.check()?;
+            if settings.kernel().check().is_err() {
                 let expected = "above 0 and at most 1, or None for the kernel's decay";
                 return Err(parameter("sketch_decay", expected, &decay));
             }
         }
-        let partial = matches!(settings.kernel, Kernel::PartialTree { .. });
-        if partial && fold == Fold::Right {
+        let weights = weights(&settings)?;
+        if weights.rule == Rule::Partial && fold == Fold::Right {
             let expected = "\"left\" for partial trees, whose children may be left out";
             return Err(parameter("fold", expected, &"\"right\""));
         }
-        let subset = matches!(settings.kernel, Kernel::SubsetTree { .. });
-        if settings.paths.is_some() && !subset {
-            let expected = "left out unless the kernel is a SubsetTreeKernel";
-            return Err(parameter("paths", expected, &"a dictionary"));
+        if settings.paths.is_some() {
+            prunable(&*settings.kernel)?;
         }
-        let weights = weights(&settings)?;
-        let composer =
-            Composer::new(settings.composition, d, settings.seed, settings.zero_mean);
+        let Settings { composition, seed, zero_mean, .. } = settings;
+        let composer = Composer::new(composition, d, seed, zero_mean, pause)?;
         Ok(Self { settings, composer: Arc::new(composer), weights })
     }
 
@@ -227,17 +263,15 @@ impl DistributedTrees {
     /// are left out whose paths are not in two of these.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for kernels other than the subset tree kernel, and what
+    /// [`Error::Unsupported`] for kernels other than the subset tree kernel, and what
     /// `watch` returns.
     pub fn prune(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<Self> {
         let longest = self.settings.max_height.unwrap_or(usize::MAX);
-        if !matches!(self.settings.kernel, Kernel::SubsetTree { .. }) {
-            let expected = "a SubsetTreeKernel, to be pruned";
-            return Err(parameter("kernel", expected, &"another one"));
-        }
-        let mut pulse = Pulse::default();
+        prunable(&*self.settings.kernel)?;
+        let mut throttle = Throttle::default();
         let n = forest.len();
-        let paths = Paths::learn(forest, longest, &mut || pulse.beat(|| watch(0, n)))?;
+        let paths =
+            Paths::learn(forest, longest, &mut || throttle.ask_now(|| watch(0, n)))?;
         let mut settings = self.settings.clone();
         settings.paths = Some(Arc::new(paths));
         self.with(settings)
@@ -254,7 +288,7 @@ impl DistributedTrees {
         let n = forest.len();
         let step = n.div_ceil(SAMPLE).max(1);
         let sample = forest.select((0..n).step_by(step));
-        let own = decay_of(self.settings.kernel);
+        let own = decay_of(&*self.settings.kernel);
         let limit = 0.75 * (self.settings.n_components as f64).sqrt();
         let encoder = |thousandths: u32| {
             let mut settings = self.settings.clone();
@@ -266,8 +300,9 @@ impl DistributedTrees {
         let (mut fits, mut fails) = (1, top + 1);
         while fails - fits > 1 && !sample.is_empty() {
             let middle = fits.midpoint(fails);
-            let squares = encoder(middle)?.squares(&sample, watch)?;
-            if median(squares) <= limit * self.smallest(middle) {
+            let encoder = encoder(middle)?;
+            let squares = encoder.squares(&sample, watch)?;
+            if median(squares) <= limit * encoder.weights.smallest {
                 fits = middle;
             } else {
                 fails = middle;
@@ -276,35 +311,19 @@ impl DistributedTrees {
         encoder(if sample.is_empty() { top } else { fits })
     }
 
-    /// What the smallest fragments weigh, at a decay in thousandths.
-    fn smallest(&self, thousandths: u32) -> f64 {
-        let decay = f64::from(thousandths) / 1000.0;
-        match self.settings.kernel {
-            Kernel::PartialTree { mu, .. } => mu * decay * decay,
-            _ => decay,
-        }
-    }
-
     /// ‖T‖² of trees, exact where nothing but the decay differs from the kernel.
     fn squares(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<Vec<f64>> {
         let Settings { max_height, ref paths, n_components: d, .. } = self.settings;
         if max_height.is_none() && paths.is_none() {
-            let decay = self.settings.sketch_decay;
-            let kernel = self.settings.kernel;
-            let kernel = decay.map_or(kernel, |decay| with_decay(kernel, decay));
-            return match gram::diagonal(
-                &kernel,
-                forest,
-                gram::Options::default(),
-                watch,
-            ) {
+            let (kernel, options) = (self.settings.kernel(), gram::Options::default());
+            return match gram::diagonal(&*kernel, forest, options, watch) {
                 Err(Error::Overflow { .. }) => Ok(vec![f64::INFINITY; forest.len()]),
                 result => Ok(result?.0),
             };
         }
         let mut settings = self.settings.clone();
         settings.normalize = None;
-        let mut vectors = vec![0.0f64; forest.len() * d];
+        let mut vectors = memory::filled(0.0f64, forest.len().saturating_mul(d))?;
         match self.with(settings)?.encode(
             forest,
             Options::default(),
@@ -321,8 +340,7 @@ impl DistributedTrees {
     ///
     /// # Errors
     /// [`Error::Length`] for an `out` of the wrong size, [`Error::VectorOverflow`],
-    /// [`Error::Overflow`] for a self-kernel (normalised vectors), [`Error::Capacity`],
-    /// and what `watch` returns.
+    /// [`Error::Memory`], [`Error::Capacity`], and what `watch` returns.
     pub fn encode<T: Real>(
         &self,
         forest: &Forest,
@@ -361,7 +379,7 @@ impl DistributedTrees {
         let d = self.settings.n_components;
         let (nodes, roots) = (&**trees.nodes(), trees.roots());
         let factors = self.factors(trees, start, n, options, watch, report)?;
-        let mut pulse = Pulse::default();
+        let mut throttle = Throttle::default();
         let shape = Shape {
             rule: self.weights.rule,
             fold: self.settings.fold,
@@ -369,8 +387,9 @@ impl DistributedTrees {
             paths: self.settings.paths.as_deref(),
             leaves_count: self.weights.leaf_sum > 0.0,
         };
-        let plan =
-            Plan::new(nodes, roots, shape, &mut || pulse.beat(|| watch(start, n)))?;
+        let plan = Plan::new(nodes, roots, shape, &mut || {
+            throttle.ask_now(|| watch(start, n))
+        })?;
         let mut weights = self.weights;
         // Longer subsequences than there are children need no room.
         weights.longest = weights.longest.map(|l| l.min(plan.widest).max(1));
@@ -378,11 +397,13 @@ impl DistributedTrees {
         // Small enough to share the work out, and to stop soon.
         let per_task = (roots.len() / 64).clamp(1, 64);
         let parts: Vec<_> = out.chunks_mut(per_task * d).map(Mutex::new).collect();
-        let team = Team::new(options.n_jobs, parts.len());
+        let team = Threads::new(options.n_jobs, parts.len());
         let share = options.cache_bytes / team.size();
+        memory::room(team.size(), Worker::<T>::most_bytes(&job, share))?;
         let mut workers: Vec<Worker<'_, T>> =
             (0..team.size()).map(|_| Worker::new(&job, share)).collect();
-        let own_norm = self.settings.normalize == Some(Norm::Own);
+        let normalize = self.settings.normalize;
+        let own_norm = normalize == Some(Norm::Own);
         let zeros = Mutex::new(Vec::new());
         team.run(
             parts.len(),
@@ -392,7 +413,19 @@ impl DistributedTrees {
                 for (offset, row) in rows.chunks_mut(d).enumerate() {
                     let tree = part * per_task + offset;
                     worker.tree(roots[tree], factors[tree], row, pause)?;
-                    if !row.iter().all(|x| x.get().is_finite()) {
+                    let is_finite = |row: &[T]| row.iter().all(|x| x.get().is_finite());
+                    if !is_finite(row) && normalize.is_some() && size_of::<T>() < 8 {
+                        // Too large for this type only until it is divided.
+                        memory::room(1, Worker::<f64>::most_bytes(&job, share))?;
+                        let mut wide = memory::filled(0.0f64, d)?;
+                        let mut worker = Worker::new(&job, share);
+                        worker.tree(roots[tree], factors[tree], &mut wide, pause)?;
+                        let norm = if own_norm { square(&wide).sqrt() } else { 1.0 };
+                        for (x, wide) in row.iter_mut().zip(wide) {
+                            *x = T::of(wide / norm);
+                        }
+                    }
+                    if !is_finite(row) {
                         return Err(Error::VectorOverflow { tree: start + tree });
                     }
                     if own_norm {
@@ -405,7 +438,9 @@ impl DistributedTrees {
                             zeros.push(start + tree);
                         }
                     }
-                    pause_if_large(row.len(), pause)?;
+                    if d >= LARGE {
+                        pause()?;
+                    }
                 }
                 Ok(())
             },
@@ -433,24 +468,24 @@ impl DistributedTrees {
         if self.settings.normalize != Some(Norm::Exact) {
             return Ok(vec![unit; trees.len()]);
         }
-        let gram_options = gram::Options { normalize: false, n_jobs: options.n_jobs };
+        let distinct = Distinct::new(trees.roots());
+        let kernel = &*self.settings.kernel;
+        let pause = &mut || watch(start, n);
+        let singles = gram::prepare(kernel, trees.nodes(), &distinct.roots, pause)?;
+        let n_jobs = options.n_jobs;
         let mut told = |_, _| watch(start, n);
-        let diagonal =
-            gram::diagonal(&self.settings.kernel, trees, gram_options, &mut told);
-        let values = match diagonal {
-            Err(Error::Overflow { row, .. }) => {
-                return Err(Error::Overflow { row: start + row, column: start + row });
-            }
-            result => result?.0,
-        };
-        let mut factors = Vec::with_capacity(values.len());
-        for (tree, value) in values.into_iter().enumerate() {
-            if value > 0.0 {
-                factors.push(unit / value.sqrt());
-            } else {
+        let selfs = gram::self_kernels(&*singles, distinct.len(), n_jobs, &mut told)?;
+        let mut factors = memory::filled(0.0, trees.len())?;
+        for (tree, factor) in factors.iter_mut().enumerate() {
+            let own = selfs[distinct.of[tree] as usize];
+            if own.is_zero() {
                 report.zero_rows.push(start + tree);
-                factors.push(0.0);
+                continue;
             }
+            *factor = match own.value() {
+                float if float.is_normal() => unit / float.sqrt(),
+                _ => Scaled::of(unit).cosine(own, Scaled::of(1.0)),
+            };
         }
         Ok(factors)
     }
@@ -459,8 +494,13 @@ impl DistributedTrees {
     ///
     /// # Errors
     /// [`Error::Length`] for an `out` that is not d long, [`Error::Parameter`] for a
-    /// forest that is not one tree, [`Error::VectorOverflow`].
-    pub fn fragment<T: Real>(&self, tree: &Forest, out: &mut [T]) -> Result<()> {
+    /// forest that is not one tree, [`Error::VectorOverflow`], and what `pause` returns.
+    pub fn fragment<T: Real>(
+        &self,
+        tree: &Forest,
+        out: &mut [T],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
         self.check_length("out", out)?;
         let &[root] = tree.roots() else {
             return Err(parameter(
@@ -472,10 +512,12 @@ impl DistributedTrees {
         let mut nodes = Nodes::default();
         let root = nodes.absorb(tree.nodes(), &[root])?[0];
         if nodes.is_leaf(root) {
-            return self.label_vector(nodes.name(root), out);
+            return self.label_vector(nodes.name(root), out, pause);
         }
-        let plan = Plan::of_fragment(&nodes, root, self.settings.fold)?;
-        let weights = Weights {
+        let mut throttle = Throttle::default();
+        let mut pause = || throttle.ask_now(&mut *pause);
+        let plan = Plan::of_fragment(&nodes, root, self.settings.fold, &mut pause)?;
+        let weights = Sketch {
             rule: Rule::Subtree,
             value: 1.0,
             leaf: 1.0,
@@ -483,11 +525,14 @@ impl DistributedTrees {
             leaf_sum: 0.0,
             decay: 1.0,
             longest: None,
+            smallest: 1.0,
         };
         let job = Job { nodes: &nodes, plan: &plan, composer: &self.composer, weights };
-        let mut worker = Worker::new(&job, Options::default().cache_bytes);
+        let share = Options::default().cache_bytes;
+        memory::room(1, Worker::<T>::most_bytes(&job, share))?;
+        let mut worker = Worker::new(&job, share);
         let pair = plan.pair_of[root.index()];
-        worker.fragment(pair, 1.0 / self.composer.unit, out)?;
+        worker.fragment(pair, 1.0 / self.composer.unit, out, &mut pause)?;
         if out.iter().all(|x| x.get().is_finite()) {
             Ok(())
         } else {
@@ -498,27 +543,33 @@ impl DistributedTrees {
     /// A label's vector.
     ///
     /// # Errors
-    /// [`Error::Length`] for an `out` that is not d long.
-    pub fn label_vector<T: Real>(&self, label: &str, out: &mut [T]) -> Result<()> {
+    /// [`Error::Length`] for an `out` that is not d long, and what `pause` returns.
+    pub fn label_vector<T: Real>(
+        &self,
+        label: &str,
+        out: &mut [T],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
         self.check_length("out", out)?;
-        self.composer.label(label, out);
-        let unit = T::of(1.0 / self.composer.unit);
-        for x in out.iter_mut() {
-            *x = *x * unit;
-        }
-        Ok(())
+        self.composer.label(label, out, pause)?;
+        composition::scaled(out, T::of(1.0 / self.composer.unit), pause)
     }
 
     /// a ◇ b.
     ///
     /// # Errors
-    /// [`Error::Length`] for a vector that is not d long.
-    pub fn compose<T: Real>(&self, a: &[T], b: &[T], out: &mut [T]) -> Result<()> {
+    /// [`Error::Length`] for a vector that is not d long, and what `pause` returns.
+    pub fn compose<T: Real>(
+        &self,
+        a: &[T],
+        b: &[T],
+        out: &mut [T],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
         self.check_length("a", a)?;
         self.check_length("b", b)?;
         self.check_length("out", out)?;
-        self.composer.compose(a, b, out);
-        Ok(())
+        self.composer.compose(a, b, out, pause)
     }
 
     fn check_length<T>(&self, array: &'static str, values: &[T]) -> Result<()> {
@@ -531,68 +582,27 @@ impl DistributedTrees {
     }
 }
 
-fn pause_if_large(d: usize, pause: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-    if d >= 1 << 16 { pause() } else { Ok(()) }
+fn weights(settings: &Settings) -> Result<Sketch> {
+    settings.kernel().require("distributed trees", <dyn Kernel>::sketch)
 }
 
-fn weights(settings: &Settings) -> Result<Weights> {
-    let kernel = settings.kernel.validated()?;
-    let kernel = settings.sketch_decay.map_or(kernel, |d| with_decay(kernel, d));
-    Ok(match kernel {
-        Kernel::SubsetTree { decay, leaf_weight }
-        | Kernel::Subtree { decay, leaf_weight } => Weights {
-            rule: if matches!(kernel, Kernel::Subtree { .. }) {
-                Rule::Subtree
-            } else {
-                Rule::Subset
-            },
-            value: decay.sqrt(),
-            leaf: 1.0,
-            cut: 1.0,
-            leaf_sum: leaf_weight.sqrt(),
-            decay: 1.0,
-            longest: None,
-        },
-        Kernel::PartialTree { decay, mu, leaf_factor, max_children } => {
-            let single = mu.sqrt() * decay;
-            Weights {
-                rule: Rule::Partial,
-                value: mu.sqrt(),
-                leaf: single * leaf_factor.sqrt(),
-                cut: single,
-                leaf_sum: single * leaf_factor.sqrt(),
-                decay,
-                longest: max_children,
-            }
-        }
-        Kernel::ElasticTree { .. } => {
-            let expected = "a SubsetTreeKernel, a SubtreeKernel or a PartialTreeKernel";
-            return Err(parameter("kernel", expected, &"an ElasticTreeKernel"));
-        }
+/// Refuses kernels whose paths mean nothing.
+fn prunable(kernel: &dyn Kernel) -> Result<Sketch> {
+    kernel.require("distributed trees that can be pruned", |kernel| {
+        kernel.sketch().filter(|sketch| sketch.rule == Rule::Subset)
     })
 }
 
-fn parameter(name: &'static str, expected: &'static str, got: &impl ToString) -> Error {
-    Error::Parameter { name, expected, got: got.to_string() }
-}
-
-fn decay_of(kernel: Kernel) -> f64 {
-    match kernel {
-        Kernel::Subtree { decay, .. }
-        | Kernel::SubsetTree { decay, .. }
-        | Kernel::PartialTree { decay, .. }
-        | Kernel::ElasticTree { decay } => decay,
+fn decay_of(kernel: &dyn Kernel) -> f64 {
+    let is_decay = |parameter: &Parameter| parameter.name == "decay";
+    match kernel.parameters().into_iter().find(is_decay) {
+        Some(Parameter { value: Value::Number(decay), .. }) => decay,
+        _ => 1.0,
     }
 }
 
-fn with_decay(mut kernel: Kernel, new: f64) -> Kernel {
-    match &mut kernel {
-        Kernel::Subtree { decay, .. }
-        | Kernel::SubsetTree { decay, .. }
-        | Kernel::PartialTree { decay, .. }
-        | Kernel::ElasticTree { decay } => *decay = new,
-    }
-    kernel
+fn with_decay(kernel: &Arc<dyn Kernel>, decay: f64) -> Arc<dyn Kernel> {
+    kernel.with("decay", decay.into()).unwrap_or_else(|| Arc::clone(kernel))
 }
 
 fn square<T: Real>(x: &[T]) -> f64 {
@@ -603,20 +613,4 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let n = values.len();
     f64::midpoint(values[(n - 1) / 2], values[n / 2])
-}
-
-/// Asks the watch at most twenty times a second.
-#[derive(Default)]
-struct Pulse(Option<std::time::Instant>);
-
-impl Pulse {
-    fn beat(&mut self, watch: impl FnOnce() -> Result<()>) -> Result<()> {
-        let now = std::time::Instant::now();
-        if self.0.is_some_and(|last| now - last < std::time::Duration::from_millis(50))
-        {
-            return Ok(());
-        }
-        self.0 = Some(now);
-        watch()
-    }
 }

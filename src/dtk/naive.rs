@@ -8,6 +8,7 @@
 
 use super::composition::{Composition, Real};
 use super::{DistributedTrees, Fold};
+use crate::kernel::{Indexed, PartialTree, SubsetTree, Subtree};
 use crate::{Kernel, NodeId, Nodes, Result};
 
 /// A fragment written out.
@@ -66,7 +67,8 @@ pub fn compose(trees: &DistributedTrees, a: &[f64], b: &[f64]) -> Vec<f64> {
 /// f of a fragment.
 fn value(trees: &DistributedTrees, fragment: &Fragment) -> Vec<f64> {
     let mut label = vec![0.0; trees.settings.n_components];
-    trees.composer.label(&fragment.label, &mut label);
+    let drawn = trees.composer.label(&fragment.label, &mut label, &mut || Ok(()));
+    debug_assert!(drawn.is_ok(), "nothing stops it");
     for x in &mut label {
         *x /= trees.composer.unit;
     }
@@ -84,13 +86,11 @@ fn value(trees: &DistributedTrees, fragment: &Fragment) -> Vec<f64> {
 /// without a dictionary.)
 pub fn tree(trees: &DistributedTrees, nodes: &Nodes, root: NodeId) -> Vec<f64> {
     let settings = &trees.settings;
-    let kernel = settings
-        .sketch_decay
-        .map_or(settings.kernel, |decay| super::with_decay(settings.kernel, decay));
+    let kernel = settings.kernel();
     let height = settings.max_height.unwrap_or(usize::MAX);
     let mut sum = vec![0.0; settings.n_components];
     for node in occurrences(nodes, root) {
-        for (fragment, weight) in fragments(&kernel, nodes, node, height) {
+        for (fragment, weight) in fragments(&*kernel, nodes, node, height) {
             for (s, x) in sum.iter_mut().zip(value(trees, &fragment)) {
                 *s += weight * x;
             }
@@ -110,29 +110,32 @@ fn bare(nodes: &Nodes, node: NodeId) -> Fragment {
 
 /// The fragments whose root is a node, with the roots of the weights of their pairs.
 fn fragments(
-    kernel: &Kernel,
+    kernel: &dyn Kernel,
     nodes: &Nodes,
     node: NodeId,
     height: usize,
 ) -> Vec<(Fragment, f64)> {
     let leaf = nodes.is_leaf(node);
-    match *kernel {
-        Kernel::Subtree { leaf_weight, .. }
-        | Kernel::SubsetTree { leaf_weight, .. }
-            if leaf =>
-        {
-            vec![(bare(nodes, node), leaf_weight.sqrt())]
+    match kernel.indexed() {
+        Some(
+            Indexed::Subtree(Subtree { leaf_weight, .. })
+            | Indexed::SubsetTree(SubsetTree { leaf_weight, .. }),
+        ) if leaf => vec![(bare(nodes, node), leaf_weight.sqrt())],
+        Some(Indexed::Subtree(Subtree { decay, .. })) => {
+            whole(nodes, node, decay.sqrt())
+                .into_iter()
+                .filter(|(fragment, _)| levels(fragment) <= height)
+                .collect()
         }
-        Kernel::Subtree { decay, .. } => whole(nodes, node, decay.sqrt())
-            .into_iter()
-            .filter(|(fragment, _)| levels(fragment) <= height)
-            .collect(),
-        Kernel::SubsetTree { decay, .. } => subset(nodes, node, decay.sqrt(), height),
-        Kernel::PartialTree { decay, mu, leaf_factor, max_children } => {
+        Some(Indexed::SubsetTree(SubsetTree { decay, .. })) => {
+            subset(nodes, node, decay.sqrt(), height)
+        }
+        Some(Indexed::PartialTree(kernel)) => {
+            let PartialTree { decay, mu, leaf_factor, max_children } = kernel;
             let longest = max_children.unwrap_or(usize::MAX);
             partial(nodes, node, (decay, mu, leaf_factor), longest, height)
         }
-        Kernel::ElasticTree { .. } => Vec::new(),
+        _ => Vec::new(),
     }
 }
 
@@ -243,10 +246,10 @@ pub fn straightforward<T: Real>(
     ) -> Result<Vec<T>> {
         let d = sum.len();
         let mut operands = vec![vec![T::zero(); d]];
-        trees.label_vector(nodes.name(node), &mut operands[0])?;
+        trees.label_vector(nodes.name(node), &mut operands[0], &mut || Ok(()))?;
         for &child in nodes.children(node) {
             let mut term = vec![T::zero(); d];
-            trees.label_vector(nodes.name(child), &mut term)?;
+            trees.label_vector(nodes.name(child), &mut term, &mut || Ok(()))?;
             if !nodes.is_leaf(child) {
                 let below = recurse(trees, nodes, child, root, sum)?;
                 term.iter_mut().zip(below).for_each(|(t, s)| *t += s);
@@ -262,7 +265,7 @@ pub fn straightforward<T: Real>(
         for next in operands {
             let mut composed = vec![T::zero(); d];
             let (a, b) = if left { (&acc, &next) } else { (&next, &acc) };
-            trees.compose(a, b, &mut composed)?;
+            trees.compose(a, b, &mut composed, &mut || Ok(()))?;
             acc = composed;
         }
         for (s, x) in sum.iter_mut().zip(&mut acc) {

@@ -17,7 +17,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::random::{fnv, mix};
-use crate::{Forest, NodeId, Nodes, Result};
+use crate::{Forest, NodeId, Nodes, Result, memory};
 
 /// Paths found in at least two trees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,6 +60,9 @@ impl Paths {
         watch: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Self> {
         let nodes = forest.nodes();
+        let (sizes, n_nodes) = (nodes.sizes(), nodes.len() as u64);
+        let of = |root: &NodeId| sizes[root.index()].min(n_nodes) as usize;
+        memory::room(forest.roots().iter().map(of).sum::<usize>() + nodes.len(), 32)?;
         let productions = Productions::new(nodes);
         // Per tree: the paths of the length at hand, as (hash, node they end in).
         let mut alive: Vec<Vec<(u64, NodeId)>> = Vec::new();
@@ -70,6 +73,7 @@ impl Paths {
         }
         let mut known = HashSet::new();
         for _ in 0..longest {
+            memory::room(alive.iter().map(Vec::len).sum(), BYTES_PER_PATH)?;
             // The tree a path was first seen in, and whether there was another.
             let mut seen: HashMap<u64, (usize, bool)> = HashMap::new();
             for (tree, paths) in alive.iter().enumerate() {
@@ -103,6 +107,9 @@ impl Paths {
         Ok(Self { known })
     }
 }
+
+/// Bytes that a path of a tree takes while longer ones are made, in tables that double.
+const BYTES_PER_PATH: usize = 128;
 
 /// What the productions of a store hash to, by their text.
 pub(super) struct Productions(Vec<u64>);

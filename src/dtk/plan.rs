@@ -10,13 +10,16 @@
 //! What is cut off (by height, or since no other tree has the path to it) is a leaf to
 //! the pair above it, so a cut tree is a tree, interned with all others.
 
-use crate::intern::{IdTable, hash_ids, new_id};
-use crate::{NodeId, Nodes, Result};
+use crate::intern::{IdTable, new_id};
+use crate::{NodeId, Nodes, Result, memory};
 
+use super::Fold;
 use super::paths::{Paths, Productions};
-use super::{Fold, Rule};
+use crate::kernel::Rule;
 
 pub(super) const NONE: u32 = u32::MAX;
+/// Bytes that a distinct subtree takes in a plan, in lists that double.
+const BYTES_PER_NODE: usize = 320;
 
 /// One side of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,6 +106,7 @@ impl Plan {
         shape: Shape<'_>,
         watch: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Self> {
+        memory::room(nodes.len(), BYTES_PER_NODE)?;
         let reached = nodes.reachable(roots);
         let mut plan = Self {
             pair_of: vec![NONE; reached.len()],
@@ -138,7 +142,12 @@ impl Plan {
     }
 
     /// The plan of one tree as a fragment, nothing left out.
-    pub(super) fn of_fragment(nodes: &Nodes, root: NodeId, fold: Fold) -> Result<Self> {
+    pub(super) fn of_fragment(
+        nodes: &Nodes,
+        root: NodeId,
+        fold: Fold,
+        watch: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Self> {
         let shape = Shape {
             rule: Rule::Subtree,
             fold,
@@ -146,7 +155,7 @@ impl Plan {
             paths: None,
             leaves_count: false,
         };
-        Self::new(nodes, &[root], shape, &mut || Ok(()))
+        Self::new(nodes, &[root], shape, watch)
     }
 
     /// The pair of a node's whole subtree, for every node.
@@ -314,7 +323,7 @@ impl Plan {
     fn intern(&mut self, left: Operand, right: Operand, head: u32) -> Result<u32> {
         let pair = Pair { left, right, head };
         let words = [left.word(), right.word()];
-        let hash = hash_ids(0, words.as_flattened().iter().copied());
+        let hash = self.table.seed.hash_ids(0, words.as_flattened().iter().copied());
         if let Some(id) = self.table.find(hash, |id| self.pairs[id as usize] == pair) {
             return Ok(id);
         }
@@ -323,7 +332,7 @@ impl Plan {
             [left, right].map(|o| o.pair().map_or(0, |p| self.cost[p as usize]));
         self.pairs.push(pair);
         self.cost.push(below[0].saturating_add(below[1]).saturating_add(1));
-        self.table.insert(hash, id);
+        self.table.insert(hash, id)?;
         Ok(id)
     }
 

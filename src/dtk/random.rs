@@ -12,18 +12,25 @@
 // What is inlined into functions that are compiled for AVX2.
 #![allow(clippy::inline_always)]
 
+use crate::threads::Pause;
+use crate::{Result, memory};
+
+/// Numbers of a long vector that are made between two questions whether to go on. A
+/// multiple of what any loop here takes at a time.
+pub(crate) const PART: usize = 1 << 16;
+
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The finaliser of SplitMix64: a bijection that scatters.
 #[inline(always)]
-pub(super) fn mix(z: u64) -> u64 {
+pub(crate) fn mix(z: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
 }
 
 /// FNV-1a, 64 bits.
-pub(super) fn fnv(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
     })
@@ -31,9 +38,9 @@ pub(super) fn fnv(bytes: &[u8]) -> u64 {
 
 /// A stream of 64-bit numbers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stream(u64);
+pub(crate) struct NonTemporal(u64);
 
-impl Stream {
+impl NonTemporal {
     /// The stream of a label.
     pub(super) fn of_label(seed: u64, label: &[u8]) -> Self {
         Self(mix(mix(seed.wrapping_add(GOLDEN)) ^ fnv(label)))
@@ -41,7 +48,7 @@ impl Stream {
 
     /// A stream for something that is not a label. (FNV of a label could be such a
     /// number, once in 2^64.)
-    pub(super) fn numbered(seed: u64, number: u64) -> Self {
+    pub(crate) fn numbered(seed: u64, number: u64) -> Self {
         Self(mix(mix(seed.wrapping_add(GOLDEN)) ^ mix(number ^ 0x5EED_0FA7_ABE1)))
     }
 
@@ -51,22 +58,37 @@ impl Stream {
         mix(self.0.wrapping_add((i as u64 + 1).wrapping_mul(GOLDEN)))
     }
 
+    /// The stream without its first `n` numbers.
+    pub(super) fn skip(self, n: usize) -> Self {
+        Self(self.0.wrapping_add((n as u64).wrapping_mul(GOLDEN)))
+    }
+
     /// A permutation of 0..n, by Fisher and Yates. (The product picks each index with a
     /// probability right to one part in 2^32 and more.)
-    pub(super) fn permutation(self, n: usize) -> Vec<u32> {
-        let mut items: Vec<u32> = (0..n as u32).collect();
+    pub(crate) fn permutation(
+        self,
+        n: usize,
+        pause: &mut Pause<'_>,
+    ) -> Result<Vec<u32>> {
+        let mut items = memory::filled(0, n)?;
+        for (i, item) in (0..).zip(&mut items) {
+            *item = i;
+        }
         for last in (1..n).rev() {
+            if last.is_multiple_of(PART) {
+                pause()?;
+            }
             let pick = (u128::from(self.at(last)) * (last as u128 + 1)) >> 64;
             items.swap(last, pick as usize);
         }
-        items
+        Ok(items)
     }
 }
 
 /// A point on the unit circle by `turn`, one in 2^32. (What angle 0 stands for does not
 /// matter to a uniform draw: the octants' middle here, which spares a step.)
 #[inline(always)]
-pub(super) fn circle(turn: u32) -> (f64, f64) {
+pub(crate) fn circle(turn: u32) -> (f64, f64) {
     // The angle within its quadrant, from its middle: at most π/4 either way.
     let within = f64::from(((turn << 2) >> 2) as i32) - f64::from(1 << 29) + 0.5;
     let x = within * (std::f64::consts::FRAC_PI_2 / f64::from(1 << 30));
@@ -117,7 +139,7 @@ fn ln(x: f64) -> f64 {
 
 /// Two independent standard normal numbers (Box & Muller).
 #[inline]
-pub(super) fn normal_pair(word: u64) -> (f64, f64) {
+pub(crate) fn normal_pair(word: u64) -> (f64, f64) {
     let unit = (((word >> 32) as f64) + 0.5) * (1.0 / 4_294_967_296.0);
     let radius = (-2.0 * ln(unit)).sqrt();
     let (c, s) = circle(word as u32);
@@ -128,7 +150,7 @@ pub(super) fn normal_pair(word: u64) -> (f64, f64) {
 /// their absolute values. With a point on the [`circle`] for each, these are Hopf's
 /// coordinates; no draw is rejected, and the loop has no branch. 22 bits.
 #[inline(always)]
-pub(super) fn split(word: u64) -> (f64, f64) {
+pub(crate) fn split(word: u64) -> (f64, f64) {
     let split = (f64::from((word >> 42) as i32) + 0.5) * (1.0 / 4_194_304.0);
     ((1.0 - split).sqrt(), split.sqrt())
 }
@@ -139,7 +161,7 @@ mod tests {
 
     #[test]
     fn sine_cosine_and_logarithm_are_right_to_the_last_digits() {
-        let stream = Stream::numbered(1, 2);
+        let stream = NonTemporal::numbered(1, 2);
         for i in 0..20_000 {
             let word = stream.at(i);
             let turn = word as u32;
@@ -158,7 +180,7 @@ mod tests {
 
     #[test]
     fn normal_numbers_have_the_moments_of_the_normal_law() {
-        let stream = Stream::numbered(3, 4);
+        let stream = NonTemporal::numbered(3, 4);
         let n = 200_000;
         let mut moments = [0.0; 4];
         for i in 0..n {
@@ -176,12 +198,15 @@ mod tests {
 
     #[test]
     fn permutations_are_permutations_and_differ_by_stream() {
-        let [a, b] = [0, 1].map(|n| Stream::numbered(7, n).permutation(1000));
+        let drawn = |stream: u64, n| {
+            NonTemporal::numbered(7, stream).permutation(n, &mut || Ok(())).unwrap()
+        };
+        let [a, b] = [0, 1].map(|stream| drawn(stream, 1000));
         let mut sorted = a.clone();
         sorted.sort_unstable();
         assert!(sorted.iter().enumerate().all(|(i, &x)| i as u32 == x));
         assert!(a.iter().zip(&b).filter(|(x, y)| x == y).count() < 10);
-        assert_eq!(Stream::numbered(7, 0).permutation(1), [0]);
+        assert_eq!(drawn(0, 1), [0]);
     }
 
     #[test]
@@ -192,7 +217,7 @@ mod tests {
             3_203_168_211_198_807_973,
             9_817_491_932_198_370_423,
         ];
-        assert_eq!([0, 1, 2].map(|i| Stream(1_234_567).at(i)), expected);
+        assert_eq!([0, 1, 2].map(|i| NonTemporal(1_234_567).at(i)), expected);
         assert_eq!(fnv(b"foobar"), 0x8594_4171_F739_67E8);
     }
 }

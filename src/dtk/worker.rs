@@ -16,33 +16,18 @@
 //! All sums are in an order that follows from the tree alone. So bits do not depend on
 //! what is found in the cache, on threads, or on which trees were encoded together.
 
-use realfft::num_complex::Complex;
+use std::sync::Arc;
 
-use super::Rule;
+use rustfft::num_complex::Complex;
+
 use super::cache::{Cache, Key};
 use super::composition::{Composer, Composition, Fft, Form, Real, Side, convolution};
 use super::plan::{NONE, Operand, Plan, label_of};
+use crate::kernel::{Rule, Sketch};
+use crate::threads::Pause;
 use crate::{NodeId, Nodes, Result};
 
-/// What each part of a vector is multiplied by.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Weights {
-    pub(super) rule: Rule,
-    /// Of a fragment's value in its parent's operand and in the sum.
-    pub(super) value: f64,
-    /// Of a leaf's label as an operand.
-    pub(super) leaf: f64,
-    /// Of an inner node's label as an operand, where it is not expanded.
-    pub(super) cut: f64,
-    /// Of a leaf in the sum.
-    pub(super) leaf_sum: f64,
-    /// Of a child left out, and of a single node's label (partial trees).
-    pub(super) decay: f64,
-    /// The longest child subsequence, where it counts (partial trees).
-    pub(super) longest: Option<usize>,
-}
-
-impl Weights {
+impl Sketch {
     /// Vectors that a pair's value consists of: the value, and for partial trees what
     /// subsequences that go on need, by their length where that is limited.
     pub(super) fn parts(&self) -> usize {
@@ -59,8 +44,11 @@ pub(super) struct Job<'a> {
     pub(super) nodes: &'a Nodes,
     pub(super) plan: &'a Plan,
     pub(super) composer: &'a Composer,
-    pub(super) weights: Weights,
+    pub(super) weights: Sketch,
 }
+
+/// Numbers from which on each single step takes long.
+pub(super) const LARGE: usize = 1 << 16;
 
 enum Frame<T> {
     Pair { pair: u32, held: [Held; 2], ready: u8 },
@@ -75,8 +63,8 @@ enum Held {
     Spectrum(u32),
 }
 
-struct Transform<'a, T> {
-    fft: &'a Fft<T>,
+struct Transform<T> {
+    fft: Arc<Fft<T>>,
     scratch: convolution::Scratch<T>,
     left: Vec<Complex<T>>,
 }
@@ -93,16 +81,37 @@ pub(super) struct Worker<'a, T> {
     label_uses: Vec<u32>,
     operand: Vec<T>,
     composed: Vec<T>,
-    fft: Option<Transform<'a, T>>,
+    fft: Option<Transform<T>>,
     pub(super) n_compositions: u64,
 }
 
 impl<'a, T: Real> Worker<'a, T> {
+    /// Bytes that a worker may take: what its caches keep within their limit, and what waits
+    /// beyond it.
+    pub(super) fn most_bytes(job: &Job<'_>, nbytes: usize) -> usize {
+        let (d, plan) = (job.composer.d, job.plan);
+        let (n_pairs, n_labels) = (plan.pairs.len(), plan.label_uses.len());
+        let n_waiting = 8 + 2 * (n_pairs + 2).ilog2() as usize;
+        let vector = size_of::<T>().saturating_mul(d);
+        let of = |size: usize, n: usize| {
+            size.saturating_mul(n.min((nbytes / 2 / size).max(8) + n_waiting))
+        };
+        let mut bytes = of(vector.saturating_mul(job.weights.parts()), n_pairs)
+            .saturating_add(of(vector, plan.pair_of.len() + n_labels))
+            .saturating_add(vector.saturating_mul(2));
+        if job.composer.composition == Composition::Convolution {
+            let spectra = of(vector + 2 * size_of::<T>(), 2 * (n_pairs + n_labels));
+            bytes = bytes.saturating_add(spectra).saturating_add(16 * vector);
+        }
+        let uses = 4 * (n_pairs + plan.pair_of.len() + n_labels);
+        bytes.saturating_add(uses)
+    }
+
     pub(super) fn new(job: &'a Job<'a>, nbytes: usize) -> Self {
         let d = job.composer.d;
         let fft = (job.composer.composition == Composition::Convolution).then(|| {
             let fft = job.composer.fft::<T>();
-            Transform { fft, scratch: fft.scratch(), left: fft.spectrum() }
+            Transform { scratch: fft.scratch(), left: fft.spectrum(), fft }
         });
         let share = nbytes / if fft.is_some() { 3 } else { 2 };
         Self {
@@ -136,7 +145,7 @@ impl<'a, T: Real> Worker<'a, T> {
                 out.fill(T::zero());
                 return Ok(());
             }
-            let slot = self.label(label);
+            let slot = self.label(label)?;
             scale(out, T::of(weights.leaf_sum * factor), self.singles.get(slot));
             self.release_label(label);
             return Ok(());
@@ -171,8 +180,9 @@ impl<'a, T: Real> Worker<'a, T> {
         pair: u32,
         factor: f64,
         out: &mut [T],
+        pause: &mut Pause<'_>,
     ) -> Result<()> {
-        let slot = self.value(pair, &mut || Ok(()))?;
+        let slot = self.value(pair, pause)?;
         scale(out, T::of(factor), self.values.get(slot));
         Ok(())
     }
@@ -199,9 +209,9 @@ impl<'a, T: Real> Worker<'a, T> {
                 Frame::Sum { node, heavy, next, sum } => {
                     self.step_sum(node, heavy, next, sum)
                 }
-            };
+            }?;
             steps += 1;
-            if steps.is_multiple_of(64) {
+            if steps.is_multiple_of(64) || self.job.composer.d >= LARGE {
                 // On failure the call ends, and the worker with it.
                 pause()?;
             }
@@ -216,7 +226,12 @@ impl<'a, T: Real> Worker<'a, T> {
     }
 
     /// Asks for operands, the heavy one first; composes when both are there.
-    fn step_pair(&mut self, pair: u32, mut held: [Held; 2], mut ready: u8) -> u32 {
+    fn step_pair(
+        &mut self,
+        pair: u32,
+        mut held: [Held; 2],
+        mut ready: u8,
+    ) -> Result<u32> {
         let plan = self.job.plan;
         let operands =
             [plan.pairs[pair as usize].left, plan.pairs[pair as usize].right];
@@ -230,12 +245,12 @@ impl<'a, T: Real> Worker<'a, T> {
                 } else {
                     self.stack.push(Frame::Pair { pair, held, ready });
                     self.push_pair(below);
-                    return 0;
+                    return Ok(0);
                 }
             }
             ready += 1;
         }
-        let slot = self.compose(pair, held);
+        let slot = self.compose(pair, held)?;
         for (held, operand) in held.into_iter().zip(operands) {
             match held {
                 Held::Nothing => {}
@@ -246,7 +261,7 @@ impl<'a, T: Real> Worker<'a, T> {
                 self.release_pair(below);
             }
         }
-        slot
+        Ok(slot)
     }
 
     /// Pins what an operand needs of the pair below it, if it is there.
@@ -264,15 +279,15 @@ impl<'a, T: Real> Worker<'a, T> {
         Some(Held::Value(slot))
     }
 
-    fn compose(&mut self, pair: u32, held: [Held; 2]) -> u32 {
+    fn compose(&mut self, pair: u32, held: [Held; 2]) -> Result<u32> {
         let mut out = self.values.buffer();
         match self.job.weights.rule {
             Rule::Partial => self.compose_partial(pair, held, &mut out),
             _ if self.fft.is_some() => self.compose_spectra(pair, held, &mut out),
             _ => self.compose_vectors(pair, held, &mut out),
-        }
+        }?;
         let cost = self.job.plan.cost[pair as usize];
-        self.values.insert(Key::Value(pair), out, cost)
+        Ok(self.values.insert(Key::Value(pair), out, cost))
     }
 
     /// The weights of an operand's label and of its value.
@@ -286,11 +301,16 @@ impl<'a, T: Real> Worker<'a, T> {
         }
     }
 
-    fn compose_vectors(&mut self, pair: u32, held: [Held; 2], out: &mut [T]) {
+    fn compose_vectors(
+        &mut self,
+        pair: u32,
+        held: [Held; 2],
+        out: &mut [T],
+    ) -> Result<()> {
         let pair = self.job.plan.pairs[pair as usize];
         let operands = [pair.left, pair.right];
         let labels = operands.map(|o| label_of(self.job.weights.rule, o, pair.head));
-        let slots = labels.map(|label| label.map(|l| self.pinned_label(l)));
+        let slots = self.pinned_labels(labels)?;
         let weights = operands.map(|o| self.weights_of(o));
         let form = |side: usize| Form {
             label: slots[side].map(|s| (self.singles.get(s), T::of(weights[side].0))),
@@ -304,16 +324,23 @@ impl<'a, T: Real> Worker<'a, T> {
         self.job.composer.product(left, &right, out);
         self.n_compositions += 1;
         self.release_labels(labels, slots);
+        Ok(())
     }
 
-    fn compose_spectra(&mut self, pair: u32, held: [Held; 2], out: &mut [T]) {
+    fn compose_spectra(
+        &mut self,
+        pair: u32,
+        held: [Held; 2],
+        out: &mut [T],
+    ) -> Result<()> {
         let pair = self.job.plan.pairs[pair as usize];
         let operands = [pair.left, pair.right];
         let mut labels = [None; 2];
         let mut values = [None; 2];
         for (side, operand) in operands.into_iter().enumerate() {
             labels[side] = label_of(self.job.weights.rule, operand, pair.head)
-                .map(|label| self.pinned_label_spectrum(side, label));
+                .map(|label| self.pinned_label_spectrum(side, label))
+                .transpose()?;
             values[side] = operand.pair().map(|p| self.spectrum(side, p, held[side]));
         }
         let weights = operands.map(|o| self.weights_of(o));
@@ -329,23 +356,29 @@ impl<'a, T: Real> Worker<'a, T> {
         for slot in labels.into_iter().chain(values).flatten() {
             self.spectra.unpin(slot);
         }
+        Ok(())
     }
 
     /// out and R of a prefix of a node's children: with P = (n + R) ◇ s(child), R is
     /// λ R + P and out is out + P. With a longest length, one R for each.
-    fn compose_partial(&mut self, pair: u32, held: [Held; 2], out: &mut [T]) {
+    fn compose_partial(
+        &mut self,
+        pair: u32,
+        held: [Held; 2],
+        out: &mut [T],
+    ) -> Result<()> {
         let pair = self.job.plan.pairs[pair as usize];
         let d = self.job.composer.d;
         let right = [None, label_of(Rule::Partial, pair.right, pair.head)];
-        let slots = right.map(|label| label.map(|l| self.pinned_label(l)));
-        let head = self.pinned_label(pair.head);
+        let slots = self.pinned_labels(right)?;
+        let head = self.pinned_label(pair.head)?;
         let weights = self.weights_of(pair.right);
         // The right operand's spectrum serves all lengths.
-        let spectrum =
-            self.fft.is_some().then(|| match (right[1], pair.right.pair()) {
-                (Some(label), _) => self.pinned_label_spectrum(1, label),
-                (None, pair) => self.spectrum(1, pair.unwrap_or(NONE), held[1]),
-            });
+        let spectrum = match (right[1], pair.right.pair()) {
+            _ if self.fft.is_none() => None,
+            (Some(label), _) => Some(self.pinned_label_spectrum(1, label)?),
+            (None, pair) => Some(self.spectrum(1, pair.unwrap_or(NONE), held[1])),
+        };
         let before = match held[0] {
             Held::Value(slot) => Some(self.values.get(slot)),
             _ => None,
@@ -375,7 +408,7 @@ impl<'a, T: Real> Worker<'a, T> {
                 _ => n,
             };
             // No subsequence is that long yet, nor longer.
-            if round > 0 && left.iter().all(realfft::num_traits::Zero::is_zero) {
+            if round > 0 && left.iter().all(rustfft::num_traits::Zero::is_zero) {
                 break;
             }
             if let (Some(Transform { fft, scratch, left: shuffled }), Some(right)) =
@@ -414,6 +447,7 @@ impl<'a, T: Real> Worker<'a, T> {
         self.singles.unpin(head);
         self.release_labels(right, slots);
         self.release_label(pair.head);
+        Ok(())
     }
 
     /// The spectrum of a pair's value as an operand, pinned.
@@ -451,28 +485,33 @@ impl<'a, T: Real> Worker<'a, T> {
 
     // --- labels -----------------------------------------------------------------
 
-    fn label(&mut self, label: u32) -> u32 {
+    fn label(&mut self, label: u32) -> Result<u32> {
         if let Some(slot) = self.singles.find(Key::Label(label)) {
-            return slot;
+            return Ok(slot);
         }
         let mut out = self.singles.buffer();
         let name = self.job.nodes.labels().name(crate::Label(label));
-        self.job.composer.label(name, &mut out);
-        self.singles.insert(Key::Label(label), out, 4)
+        self.job.composer.label(name, &mut out, &mut || Ok(()))?;
+        Ok(self.singles.insert(Key::Label(label), out, 4))
     }
 
-    fn pinned_label(&mut self, label: u32) -> u32 {
-        let slot = self.label(label);
+    fn pinned_label(&mut self, label: u32) -> Result<u32> {
+        let slot = self.label(label)?;
         self.singles.pin(slot);
-        slot
+        Ok(slot)
     }
 
-    fn pinned_label_spectrum(&mut self, side: usize, label: u32) -> u32 {
+    fn pinned_labels(&mut self, labels: [Option<u32>; 2]) -> Result<[Option<u32>; 2]> {
+        let [left, right] = labels.map(|l| l.map(|l| self.pinned_label(l)).transpose());
+        Ok([left?, right?])
+    }
+
+    fn pinned_label_spectrum(&mut self, side: usize, label: u32) -> Result<u32> {
         let key = [Key::LeftLabel(label), Key::RightLabel(label)][side];
         let slot = if let Some(slot) = self.spectra.find(key) {
             slot
         } else {
-            let vector = self.label(label);
+            let vector = self.label(label)?;
             let mut out = self.spectra.buffer();
             if let Some(Transform { scratch, .. }) = &mut self.fft {
                 let vector = self.singles.get(vector);
@@ -481,7 +520,7 @@ impl<'a, T: Real> Worker<'a, T> {
             self.spectra.insert(key, out, 4)
         };
         self.spectra.pin(slot);
-        slot
+        Ok(slot)
     }
 
     fn release_labels(&mut self, labels: [Option<u32>; 2], slots: [Option<u32>; 2]) {
@@ -523,7 +562,7 @@ impl<'a, T: Real> Worker<'a, T> {
         heavy: u32,
         mut next: u32,
         mut sum: Option<Vec<T>>,
-    ) -> u32 {
+    ) -> Result<u32> {
         let plan = self.job.plan;
         let weights = self.job.weights;
         let children = self.job.nodes.children(node);
@@ -539,7 +578,7 @@ impl<'a, T: Real> Worker<'a, T> {
             if self.job.nodes.is_leaf(child) {
                 if weights.leaf_sum > 0.0 {
                     let label = self.job.nodes.label(child).0;
-                    let slot = self.label(label);
+                    let slot = self.label(label)?;
                     self.add_single(&mut sum, T::of(weights.leaf_sum), slot);
                     self.release_label(label);
                 }
@@ -548,7 +587,7 @@ impl<'a, T: Real> Worker<'a, T> {
                     let Some(slot) = self.values.find(Key::Value(pair)) else {
                         self.stack.push(Frame::Sum { node, heavy, next, sum });
                         self.push_pair(pair);
-                        return 0;
+                        return Ok(0);
                     };
                     self.add_value(&mut sum, T::of(weights.value), slot);
                     self.release_pair(pair);
@@ -557,7 +596,7 @@ impl<'a, T: Real> Worker<'a, T> {
                 let Some(slot) = self.singles.find(Key::Sum(child.0)) else {
                     self.stack.push(Frame::Sum { node, heavy, next, sum });
                     self.push_sum(child);
-                    return 0;
+                    return Ok(0);
                 };
                 self.add_single(&mut sum, T::one(), slot);
                 self.release_sum(child);
@@ -570,7 +609,7 @@ impl<'a, T: Real> Worker<'a, T> {
             let Some(slot) = self.values.find(Key::Value(pair)) else {
                 self.stack.push(Frame::Sum { node, heavy, next, sum });
                 self.push_pair(pair);
-                return 0;
+                return Ok(0);
             };
             self.add_value(&mut sum, T::of(weights.value), slot);
             self.release_pair(pair);
@@ -581,7 +620,7 @@ impl<'a, T: Real> Worker<'a, T> {
             zero.fill(T::zero());
             zero
         });
-        self.singles.insert(Key::Sum(node.0), sum, cost)
+        Ok(self.singles.insert(Key::Sum(node.0), sum, cost))
     }
 
     fn add_single(&mut self, sum: &mut Option<Vec<T>>, weight: T, slot: u32) {

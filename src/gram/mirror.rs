@@ -2,7 +2,7 @@
 //!
 //! Row by row a mirrored value would cost a line of the cache each. So some rows are
 //! mirrored together, and every row above gets a strip of as many cells, cut into whole
-//! lines: they go past the caches ([`stream`](crate::stream)), and only what is left at
+//! lines: they go past the caches ([`stream`](crate::nontemporal)), and only what is left at
 //! the two ends of a strip is stored ordinarily.
 //!
 //! # What was tried
@@ -16,9 +16,9 @@
 
 use std::hash::Hash;
 
-use super::store::{Distinct, Element, Stretch};
+use super::matrix::{Distinct, Element, Stretch};
 use crate::NodeId;
-use crate::stream::{LINE_BYTES, fence};
+use crate::nontemporal::{LINE_BYTES, fence};
 
 /// Rows of the result that are written in turns, a line each. (32 cost 5 % more.)
 const LANES: usize = 64;

@@ -2,15 +2,15 @@
 //!
 //! A Gram matrix is not computed pair by pair. The trees are indexed once by their
 //! distinct subtrees, and each row is one pass over what its tree shares with the index
-//! (the four engines, one file per kernel). This module does what all kernels need:
+//! (the engines, one file per kernel; a kernel without one goes pair by pair). This module does what all kernels need:
 //! equal trees are computed once, rows are shared out to threads, values normalised and
 //! stored in blocks, and pairs that overflow are evaluated again in numbers that do not.
 //!
 //! ```
-//! use treekernel_rs::{Forest, Kernel, gram};
+//! use treekernel_rs::{Forest, gram, kernel::SubsetTree};
 //!
 //! let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
-//! let kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
+//! let kernel = SubsetTree::new(0.4);
 //! let matrix = gram::gram(&kernel, &forest, None, gram::Options::default())?;
 //! assert!((matrix[[0, 1]] - 0.96).abs() < 1e-12);
 //! # Ok::<(), treekernel_rs::Error>(())
@@ -20,34 +20,37 @@
 //! Memory besides the result: the index, linear in the distinct subtrees, and for each
 //! thread a block of rows: 16 MB, or 16 rows where these are more.
 
-mod arrivals;
-mod counts;
+mod by_pairs;
 mod elastic;
-mod lower;
+mod kept;
+mod matrix;
 mod mirror;
+mod packed;
 mod pairs;
 mod partial;
 mod rows;
-mod store;
 mod subset;
 mod subtree;
-#[cfg(test)]
-mod trial;
 
 use std::hash::Hash;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use ndarray::Array2;
 
-use crate::kernel::{Bags, Number, Scaled};
-use crate::team::{Crew, Pause, Team};
+use crate::kernel::{
+    ElasticTree, Indexed, PartialTree, Prepared, Scaled, SubsetTree, Subtree,
+    TreeCounts,
+};
+use crate::threads::{Pause, Threads, WatchedThreads};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
-pub use lower::for_each_row;
-pub(crate) use pairs::{LongWorker, Single, Worker, singles};
+pub(crate) use kept::{Kept, Question};
+pub use matrix::Element;
+pub(crate) use matrix::{Distinct, Matrix, scale};
+pub use packed::for_each_row;
+pub(crate) use pairs::prepare;
 pub use pairs::{Pairs, pair};
 pub use rows::Rows;
-pub use store::Element;
-pub(crate) use store::{Distinct, LARGEST, Matrix, scale};
+pub(crate) use rows::{Source, source};
 
 /// An index of some trees, the columns, from which kernels of one row's tree with all
 /// of them are computed at once.
@@ -59,7 +62,7 @@ pub(crate) trait Engine: Sync {
     const GIVES_UP: bool = false;
     /// Rows that a worker takes at a time. Fewer where a value costs so much more than
     /// storing it that it is better for small matrices to be shared out well.
-    const HEIGHT: usize = store::HEIGHT;
+    const HEIGHT: usize = matrix::HEIGHT;
 
     /// The largest normalised value: 1 for a dot product.
     fn most(&self) -> f64 {
@@ -70,25 +73,48 @@ pub(crate) trait Engine: Sync {
     fn scratch(&self) -> Self::Scratch;
 
     /// The kernels of row `x` with the first `row.len()` columns. Faster when a worker
-    /// takes its rows in ascending order; right in any.
-    fn row(&self, x: usize, scratch: &mut Self::Scratch, row: &mut [f64]);
-
-    /// The same, where a row may take long: `pause` is called now and then, and its
-    /// error ends the row.
-    fn long_row(
+    /// takes its rows in ascending order; right in any. `pause` is called now and then;
+    /// its error ends the row, and the scratch stays good for the next.
+    fn row(
         &self,
         x: usize,
         scratch: &mut Self::Scratch,
         row: &mut [f64],
-        _pause: &mut Pause<'_>,
-    ) -> Result<()> {
-        self.row(x, scratch, row);
-        Ok(())
-    }
+        pause: &mut Pause<'_>,
+    ) -> Result<()>;
+}
+
+/// An [`Engine`] that other trees can ask than those it was made with.
+pub(crate) trait Askable: Engine {
+    /// What it needs of them.
+    type Rows: Send + Sync;
+
+    /// Looks up trees of any store; `columns` is that of the columns. None: an engine for
+    /// these trees has to be made anew.
+    fn read(
+        &self,
+        columns: &Nodes,
+        store: &Arc<Nodes>,
+        trees: &TreeCounts,
+    ) -> Result<Option<Self::Rows>>;
+
+    /// As [`Engine::row`], bit for bit.
+    fn row_of(
+        &self,
+        rows: &Self::Rows,
+        x: usize,
+        scratch: &mut Self::Scratch,
+        row: &mut [f64],
+        pause: &mut Pause<'_>,
+    ) -> Result<()>;
+
+    /// About how many bytes it holds.
+    fn nbytes(&self) -> usize;
 }
 
 /// How a matrix is to be computed.
 #[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct Options {
     /// K(a,b) / sqrt(K(a,a) K(b,b)), and 0 where a tree's own kernel is 0.
     pub normalize: bool,
@@ -96,8 +122,23 @@ pub struct Options {
     pub n_jobs: Option<usize>,
 }
 
+impl Options {
+    /// These options with values normalised or not.
+    #[must_use]
+    pub fn with_normalize(self, normalize: bool) -> Self {
+        Self { normalize, ..self }
+    }
+
+    /// These options with a number of threads.
+    #[must_use]
+    pub fn with_n_jobs(self, n_jobs: Option<usize>) -> Self {
+        Self { n_jobs, ..self }
+    }
+}
+
 /// What the caller may want to warn of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// Trees of X whose kernel with themselves is 0 (normalised matrices only).
     pub zero_rows: Vec<usize>,
@@ -113,7 +154,7 @@ pub type Watch<'a> = dyn FnMut(usize, usize) -> Result<()> + 'a;
 /// # Errors
 /// As [`fill`].
 pub fn gram(
-    kernel: &Kernel,
+    kernel: &dyn Kernel,
     x: &Forest,
     y: Option<&Forest>,
     options: Options,
@@ -132,17 +173,17 @@ pub fn gram(
 /// wrong size, [`Error::Overflow`] for a value too large for `out`,
 /// [`Error::Capacity`], and what `watch` returns.
 pub fn fill<T: Element>(
-    kernel: &Kernel,
+    kernel: &dyn Kernel,
     x: &Forest,
     y: Option<&Forest>,
     options: Options,
     out: &mut [T],
     watch: &mut Watch<'_>,
 ) -> Result<Report> {
-    let kernel = kernel.validated()?;
-    let n_columns = y.unwrap_or(x).len();
-    if out.len() != x.len() * n_columns {
-        let expected = format!("{}, rows times columns", x.len() * n_columns);
+    kernel.check()?;
+    let (n_rows, n_columns) = (x.len(), y.unwrap_or(x).len());
+    if out.len() != n_rows * n_columns {
+        let expected = format!("{}, rows times columns", n_rows * n_columns);
         return Err(Error::Length { array: "out", expected, got: out.len() });
     }
     if out.is_empty() {
@@ -157,34 +198,20 @@ pub fn fill<T: Element>(
     let columns = Distinct::new(columns.roots());
     let rows = rows.map(|rows| Distinct::new(rows.roots()));
     let matrix = Matrix { out, columns: &columns, rows: rows.as_ref(), options };
-    let all: Vec<NodeId> = columns
-        .roots
-        .iter()
-        .chain(rows.iter().flat_map(|r| &r.roots))
-        .copied()
-        .collect();
-    let singles =
-        options.normalize.then(|| singles(&kernel, nodes, all)).transpose()?;
     let rows = rows.as_ref().map(|rows| &*rows.roots);
-    let work = Fill { matrix, singles: singles.as_deref() };
-    Index { kernel, nodes, columns: &columns.roots, rows, n_jobs: options.n_jobs }
-        .run(work, watch)
+    Index { kernel, nodes, columns: &columns.roots, rows, options }.run(matrix, watch)
 }
 
-struct Fill<'a, T> {
-    matrix: Matrix<'a, T>,
-    singles: Option<&'a dyn Single>,
-}
-
-impl<T: Element> WithEngine for Fill<'_, T> {
+impl<T: Element> WithEngine for Matrix<'_, T> {
     type Output = Report;
 
-    fn call<E: Engine + Send + 'static>(
+    fn call<E: Askable + Send + 'static>(
         self,
         engine: E,
+        singles: Option<Arc<dyn Prepared>>,
         watch: &mut Watch<'_>,
     ) -> Result<Report> {
-        self.matrix.fill(&engine, self.singles, watch)
+        self.fill(&engine, singles.as_deref(), watch)
     }
 }
 
@@ -192,70 +219,82 @@ impl<T: Element> WithEngine for Fill<'_, T> {
 trait WithEngine {
     type Output;
 
-    fn call<E: Engine + Send + 'static>(
+    /// `singles` has the columns' trees, followed by the rows' where these are others;
+    /// None: nothing is normalised.
+    fn call<E: Askable + Send + 'static>(
         self,
         engine: E,
+        singles: Option<Arc<dyn Prepared>>,
         watch: &mut Watch<'_>,
     ) -> Result<Self::Output>;
 }
 
 /// Trees to be indexed: different ones, of one store.
 struct Index<'a> {
-    kernel: Kernel,
-    nodes: &'a Nodes,
+    kernel: &'a dyn Kernel,
+    nodes: &'a Arc<Nodes>,
     columns: &'a [NodeId],
     /// None: the lower triangle of the columns.
     rows: Option<&'a [NodeId]>,
-    n_jobs: Option<usize>,
+    options: Options,
 }
 
 impl Index<'_> {
     /// Makes the index, and hands it over.
     fn run<W: WithEngine>(self, work: W, watch: &mut Watch<'_>) -> Result<W::Output> {
-        let nodes = self.nodes;
-        let n = self.rows.unwrap_or(self.columns).len();
+        let Self { kernel, nodes, columns, rows, options } = self;
+        let n = rows.unwrap_or(columns).len();
         let mut going = || watch(0, n);
-        let mut crew = Crew::new(self.n_jobs, self.columns.len(), &mut going);
-        let columns = &Bags::by(nodes, self.columns, &mut crew)?;
-        let others;
-        let rows = match self.rows {
-            Some(rows) if rows != self.columns => {
-                others = Bags::by(nodes, rows, &mut crew)?;
-                Some(&others)
-            }
-            rows => rows.map(|_| columns),
+        let others = rows.filter(|&rows| rows != columns);
+        let mut prepared = || -> Result<Arc<dyn Prepared>> {
+            let trees = [columns, others.unwrap_or_default()].concat();
+            Ok(Arc::from(prepare(kernel, nodes, &trees, &mut going)?))
         };
-        match self.kernel {
-            Kernel::SubsetTree { decay, leaf_weight } => {
+        let Some(indexed) = kernel.indexed() else {
+            let pairs = prepared()?;
+            let singles = options.normalize.then(|| Arc::clone(&pairs));
+            let first_row = others.map_or(0, |_| columns.len());
+            return work.call(by_pairs::Engine { pairs, first_row }, singles, watch);
+        };
+        let singles = options.normalize.then(prepared).transpose()?;
+        let mut threads =
+            WatchedThreads::new(options.n_jobs, columns.len(), &mut going);
+        let columns = &TreeCounts::by(nodes, columns, &mut threads)?;
+        let others =
+            others.map(|rows| TreeCounts::by(nodes, rows, &mut threads)).transpose()?;
+        let rows = rows.map(|_| others.as_ref().unwrap_or(columns));
+        match indexed {
+            Indexed::SubsetTree(SubsetTree { decay, leaf_weight }) => {
                 let engine = subset::Engine::new(
                     nodes,
                     decay,
                     leaf_weight,
                     columns,
                     rows,
-                    &mut crew,
+                    &mut threads,
                 )?;
-                work.call(engine, watch)
+                work.call(engine, singles, watch)
             }
-            Kernel::Subtree { decay, leaf_weight } => {
+            Indexed::Subtree(Subtree { decay, leaf_weight }) => {
                 let engine =
                     subtree::Engine::new(nodes, decay, leaf_weight, columns, rows)?;
-                work.call(engine, watch)
+                work.call(engine, singles, watch)
             }
-            Kernel::ElasticTree { decay } => {
+            Indexed::ElasticTree(ElasticTree { decay }) => {
                 let engine =
-                    elastic::Engine::new(nodes, decay, columns, rows, &mut crew)?;
-                work.call(engine, watch)
+                    elastic::Engine::new(nodes, decay, columns, rows, &mut threads)?;
+                work.call(engine, singles, watch)
             }
-            Kernel::PartialTree { decay, mu, leaf_factor, max_children } => {
+            Indexed::PartialTree(kernel) => {
+                let PartialTree { decay, mu, leaf_factor, max_children } = kernel;
                 let engine = partial::Engine::new(
                     nodes,
                     partial::Params { decay, mu, leaf_factor, max_children },
                     columns,
                     rows,
-                    &mut crew,
+                    &mut threads,
                 )?;
-                work.call(engine, watch)
+                work.call(engine, singles, watch)
             }
         }
     }
@@ -266,20 +305,21 @@ impl Index<'_> {
 /// # Errors
 /// As [`fill`].
 pub fn diagonal(
-    kernel: &Kernel,
+    kernel: &dyn Kernel,
     x: &Forest,
     options: Options,
     watch: &mut Watch<'_>,
 ) -> Result<(Vec<f64>, Report)> {
-    let kernel = kernel.validated()?;
+    kernel.check()?;
     let trees = Distinct::new(x.roots());
-    let singles = singles(&kernel, x.nodes(), trees.roots.clone())?;
+    let pause = &mut || watch(0, x.len());
+    let singles = prepare(kernel, x.nodes(), &trees.roots, pause)?;
     diagonal_of(&*singles, &trees, options, watch)
 }
 
 /// The kernel of each tree with itself; NaN where it was given up.
 pub(crate) fn diagonal_of<I: Copy + Eq + Hash>(
-    singles: &dyn Single,
+    singles: &dyn Prepared,
     trees: &Distinct<I>,
     options: Options,
     watch: &mut Watch<'_>,
@@ -304,8 +344,8 @@ pub(crate) fn diagonal_of<I: Copy + Eq + Hash>(
 }
 
 /// K(t,t) of the first `n` trees.
-fn self_kernels(
-    singles: &dyn Single,
+pub(crate) fn self_kernels(
+    singles: &dyn Prepared,
     n: usize,
     n_jobs: Option<usize>,
     watch: &mut Watch<'_>,
@@ -313,8 +353,8 @@ fn self_kernels(
     const PER_TASK: usize = 64;
     let mut values = vec![Scaled::of(0.0); n];
     let parts: Vec<_> = values.chunks_mut(PER_TASK).map(Mutex::new).collect();
-    let team = Team::new(n_jobs, parts.len());
-    let mut workers: Vec<_> = (0..team.size()).map(|_| singles.long_worker()).collect();
+    let team = Threads::new(n_jobs, parts.len());
+    let mut workers: Vec<_> = (0..team.size()).map(|_| singles.worker()).collect();
     team.run(
         parts.len(),
         &mut workers,

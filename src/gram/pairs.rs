@@ -1,11 +1,14 @@
 //! Single pairs of trees that are made ready once.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::store::{Distinct, LARGEST};
-use super::subset;
-use crate::kernel::{self, Bags, Number, Pairs as Prepared, Scaled};
-use crate::team::{Crew, Pause};
+use super::matrix::Distinct;
+use super::{Watch, subset};
+use crate::kernel::{
+    Indexed, Prepared, SubsetTree, TreeCounts, Worker, subset as subset_trees,
+};
+use crate::threads::{Pause, Throttle, WatchedThreads};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 
 /// Trees made ready for the kernels of single pairs.
@@ -15,10 +18,10 @@ use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 /// order, so their values may differ in the last bits.
 ///
 /// ```
-/// use treekernel_rs::{Forest, Kernel, gram};
+/// use treekernel_rs::{Forest, gram, kernel::SubsetTree};
 ///
 /// let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
-/// let kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
+/// let kernel = SubsetTree::new(0.4);
 /// let pairs = gram::Pairs::new(&kernel, &forest)?;
 /// let mut of = pairs.worker();
 /// assert!((of(0, 1)? - 0.96).abs() < 1e-12);
@@ -29,7 +32,7 @@ use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 /// Time and memory to make ready: linear in the distinct subtrees of each tree. A pair:
 /// see the kernels.
 pub struct Pairs {
-    singles: Box<dyn Single>,
+    singles: Box<dyn Prepared>,
     /// Each tree's number among the different ones.
     tree: Vec<u32>,
 }
@@ -39,9 +42,11 @@ impl Pairs {
     ///
     /// # Errors
     /// [`Error::Parameter`] for a kernel out of range, [`Error::Capacity`].
-    pub fn new(kernel: &Kernel, forest: &Forest) -> Result<Self> {
+    pub fn new(kernel: &dyn Kernel, forest: &Forest) -> Result<Self> {
         let trees = Distinct::new(forest.roots());
-        let singles = singles(&kernel.validated()?, forest.nodes(), trees.roots)?;
+        kernel.check()?;
+        let pause = &mut || Ok(());
+        let singles = prepare(kernel, forest.nodes(), &trees.roots, pause)?;
         Ok(Self { singles, tree: trees.of })
     }
 
@@ -64,7 +69,8 @@ impl Pairs {
     pub fn worker(&self) -> impl FnMut(usize, usize) -> Result<f64> + Send + '_ {
         let mut of = self.singles.worker();
         move |a, b| {
-            let value = of(self.tree[a] as usize, self.tree[b] as usize)?.value();
+            let [x, y] = [a, b].map(|tree| self.tree[tree] as usize);
+            let value = of(x, y, &mut || Ok(()))?.value();
             if value.is_finite() {
                 Ok(value)
             } else {
@@ -74,125 +80,124 @@ impl Pairs {
     }
 }
 
-/// The kernel of the first trees of two forests.
+/// The kernel of the first trees of two forests: K(a,b) is K(b,a) bit for bit, and depends
+/// on nothing else in their stores.
 ///
 /// # Errors
-/// [`Error::Parameter`], and [`Error::Overflow`] (which calls the trees 0 and 1).
-pub fn pair(kernel: &Kernel, a: &Forest, b: &Forest, normalize: bool) -> Result<f64> {
+/// [`Error::Parameter`], [`Error::Length`] for a forest without trees, [`Error::Overflow`]
+/// (which calls the trees 0 and 1), and what `watch` returns.
+pub fn pair(
+    kernel: &dyn Kernel,
+    a: &Forest,
+    b: &Forest,
+    normalize: bool,
+    watch: &mut Watch<'_>,
+) -> Result<f64> {
+    kernel.check()?;
+    let mut throttle = Throttle::default();
+    let pause = &mut || throttle.ask_now(|| watch(0, 1));
     // A store of their own: theirs may be large, and what follows is linear in it.
     let mut nodes = Nodes::default();
-    let a = nodes.absorb_one(a.nodes(), a.roots()[0])?;
-    let b = nodes.absorb_one(b.nodes(), b.roots()[0])?;
-    let pairs = Pairs::new(kernel, &Forest::new(Arc::new(nodes), vec![a, b]))?;
+    let mut roots = Vec::new();
+    for (array, forest) in [("a", a), ("b", b)] {
+        let Some(&root) = forest.roots().first() else {
+            let expected = "1 or more: the first tree is compared".to_owned();
+            return Err(Error::Length { array, expected, got: 0 });
+        };
+        roots.push(nodes.absorb_one(forest.nodes(), root)?);
+    }
+    // Different trees come in one order, whichever is called a.
+    if content_order(&nodes, &TreeCounts::read(&nodes, &roots, pause)?).is_gt() {
+        roots.reverse();
+    }
+    roots.dedup();
+    let last = roots.len() - 1;
+    let singles = prepare(kernel, &Arc::new(nodes), &roots, pause)?;
+    let mut of = singles.worker();
     if !normalize {
-        return pairs.worker()(0, 1);
+        let value = of(0, last, pause)?.value();
+        let overflow = Error::Overflow { row: 0, column: 1 };
+        return if value.is_finite() { Ok(value) } else { Err(overflow) };
     }
-    let mut of = pairs.singles.worker();
-    let [a, b] = [pairs.tree[0], pairs.tree[1]].map(|tree| tree as usize);
-    let (x, y) = (of(a, a)?, of(b, b)?);
-    if a == b {
-        return Ok(if x.is_zero() { 0.0 } else { 1.0 });
+    let own = of(0, 0, pause)?;
+    if last == 0 {
+        return Ok(if own.is_zero() { 0.0 } else { 1.0 });
     }
-    Ok(of(a, b)?.normalized(x, y))
+    let other = of(last, last, pause)?;
+    Ok(of(0, last, pause)?.normalized(own, other))
 }
 
-/// Evaluates single pairs for one worker.
-pub(crate) type Worker<'a> = Box<dyn FnMut(usize, usize) -> Result<Scaled> + Send + 'a>;
-
-/// The same where a value may take long: asks now and then whether to go on.
-pub(crate) type LongWorker<'a> =
-    Box<dyn FnMut(usize, usize, &mut Pause<'_>) -> Result<Scaled> + Send + 'a>;
-
-/// Kernels of single pairs of some trees, whatever the trees are like.
-pub(crate) trait Single: Send + Sync {
-    /// What a worker calls, with the numbers of two trees.
-    fn worker(&self) -> Worker<'_>;
-
-    /// What it calls where values may take long.
-    fn long_worker(&self) -> LongWorker<'_> {
-        let mut of = self.worker();
-        Box::new(move |a, b, _| of(a, b))
+/// The order of two trees by their labels and shapes.
+fn content_order(nodes: &Nodes, trees: &TreeCounts) -> Ordering {
+    let mut place = [vec![0; nodes.len()], vec![0; nodes.len()]];
+    for (tree, place) in place.iter_mut().enumerate() {
+        (0..).zip(trees.nodes(tree)).for_each(|(at, node)| place[node.index()] = at);
     }
+    let content = |tree: usize| {
+        let place = &place[tree];
+        trees.nodes(tree).iter().flat_map(move |&node| {
+            let below = nodes.children(node);
+            let below_it = below.iter().map(move |child| ("", place[child.index()]));
+            std::iter::once((nodes.name(node), below.len())).chain(below_it)
+        })
+    };
+    content(0).cmp(content(1))
 }
 
-struct Singles<P, L> {
-    pairs: P,
-    /// How to evaluate a pair of trees in which too many pairs of nodes match; None:
-    /// like all others.
-    large: L,
+/// Makes trees ready for single pairs. Parameters are in their ranges. `pause` is not
+/// called more often than it likes.
+pub(crate) fn prepare(
+    kernel: &dyn Kernel,
+    nodes: &Arc<Nodes>,
+    roots: &[NodeId],
+    pause: &mut Pause<'_>,
+) -> Result<Box<dyn Prepared>> {
+    let threads = &mut WatchedThreads::alone(pause);
+    let pause = &mut || threads.pause();
+    let Some(Indexed::SubsetTree(kernel)) = kernel.indexed() else {
+        return kernel.pairs(nodes, roots, pause);
+    };
+    let SubsetTree { decay, leaf_weight } = kernel;
+    let trees = subset_trees::Trees::new(nodes, decay, leaf_weight, roots, pause)?;
+    let (nodes, roots) = (Arc::clone(nodes), roots.to_vec());
+    Ok(Box::new(SubsetTrees { trees, kernel, nodes, roots }))
 }
 
 /// Matching pairs of nodes from which on the index of a row engine, which avoids most
 /// of them, is worth building for two trees.
 const TOO_MANY: f64 = 1e6;
 
-impl<P, L> Single for Singles<P, L>
-where
-    P: Prepared + Send,
-    L: Fn(usize, usize) -> Result<Option<Scaled>> + Send + Sync,
-{
-    fn worker(&self) -> Worker<'_> {
-        let mut floats = P::Scratch::<f64>::default();
-        let mut scaled = P::Scratch::<Scaled>::default();
-        Box::new(move |a, b| {
-            if self.pairs.exceeds(a, b, TOO_MANY)
-                && let Some(value) = (self.large)(a, b)?
-            {
-                return Ok(value);
-            }
-            let float = self.pairs.pair(a, b, &mut floats);
-            if float < LARGEST {
-                return Ok(Scaled::of(float));
-            }
-            Ok(self.pairs.pair(a, b, &mut scaled))
-        })
-    }
+/// Pairs of the subset tree kernel, with an index for two trees that have too many
+/// matching pairs of nodes.
+struct SubsetTrees {
+    trees: subset_trees::Trees,
+    kernel: SubsetTree,
+    nodes: Arc<Nodes>,
+    roots: Vec<NodeId>,
 }
 
-/// Makes trees ready for single pairs.
-pub(crate) fn singles(
-    kernel: &Kernel,
-    nodes: &Arc<Nodes>,
-    roots: Vec<NodeId>,
-) -> Result<Box<dyn Single>> {
-    match *kernel {
-        Kernel::SubsetTree { decay, leaf_weight } => {
-            let pairs = kernel::subset::Trees::new(nodes, decay, leaf_weight, &roots)?;
-            let nodes = Arc::clone(nodes);
-            let large = move |a: usize, b: usize| {
-                let [a, b] = [a, b].map(|tree| Bags::new(&nodes, &[roots[tree]]));
-                let mut watch = || Ok(());
-                let crew = &mut Crew::alone(&mut watch);
-                let engine = subset::Engine::new(
-                    &nodes,
-                    decay,
-                    leaf_weight,
-                    &b?,
-                    Some(&a?),
-                    crew,
-                )?;
-                Ok(Some(engine.single()))
-            };
-            Ok(Box::new(Singles { pairs, large }))
-        }
-        Kernel::Subtree { decay, leaf_weight } => {
-            let pairs = kernel::subtree::Trees::new(nodes, decay, leaf_weight, &roots)?;
-            Ok(Box::new(Singles { pairs, large: |_, _| Ok(None) }))
-        }
-        Kernel::ElasticTree { decay } => {
-            let pairs = kernel::elastic::Trees::new(nodes, decay, &roots)?;
-            Ok(Box::new(Singles { pairs, large: |_, _| Ok(None) }))
-        }
-        Kernel::PartialTree { decay, mu, leaf_factor, max_children } => {
-            let pairs = kernel::partial::Trees::new(
+impl Prepared for SubsetTrees {
+    fn worker(&self) -> Worker<'_> {
+        let mut small = self.trees.worker();
+        Box::new(move |a, b, pause| {
+            if !self.trees.exceeds(a, b, TOO_MANY) {
+                return small(a, b, pause);
+            }
+            let SubsetTree { decay, leaf_weight } = self.kernel;
+            let mut read =
+                |tree| TreeCounts::read(&self.nodes, &[self.roots[tree]], pause);
+            let (rows, columns) = (read(a)?, read(b)?);
+            let threads = &mut WatchedThreads::alone(pause);
+            let (nodes, rows) = (&self.nodes, Some(&rows));
+            let engine = subset::Engine::new(
                 nodes,
                 decay,
-                mu,
-                leaf_factor,
-                max_children,
-                &roots,
+                leaf_weight,
+                &columns,
+                rows,
+                threads,
             )?;
-            Ok(Box::new(Singles { pairs, large: |_, _| Ok(None) }))
-        }
+            engine.single(pause)
+        })
     }
 }

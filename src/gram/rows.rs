@@ -1,13 +1,12 @@
 //! Rows of a matrix that nobody holds.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use super::pairs::{Single, singles};
-use super::store::{Distinct, Finish, scale};
-use super::{Engine, Index, Options, Report, Watch, WithEngine, self_kernels};
-use crate::kernel::Scaled;
-use crate::team::Team;
-use crate::{Error, Forest, Kernel, Result};
+use super::matrix::{Distinct, Finish, scale};
+use super::{Askable, Index, Options, Report, Watch, WithEngine, self_kernels};
+use crate::kernel::{Prepared, Scaled, TreeCounts};
+use crate::threads::{Pause, Threads, Throttle};
+use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 
 /// The rows of K(X, X), computed when asked for: what a solver or a nearest-neighbour
 /// search needs that does not hold the matrix.
@@ -22,13 +21,13 @@ use crate::{Error, Forest, Kernel, Result};
 /// may differ from it in the last bits.
 ///
 /// ```
-/// use treekernel_rs::{Forest, Kernel, gram};
+/// use treekernel_rs::{Forest, gram, kernel::SubsetTree};
 ///
 /// let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c)) (A a)")?;
-/// let kernel = Kernel::SubsetTree { decay: 0.4, leaf_weight: 0.0 };
+/// let kernel = SubsetTree::new(0.4);
 /// let rows = gram::Rows::new(&kernel, &forest, gram::Options::default())?;
 /// let mut row = [0.0; 3];
-/// rows.row(2, &mut row)?;
+/// rows.row(2, &mut row, &mut |_, _| Ok(()))?;
 /// assert_eq!(row, [0.4, 0.4, 0.4]);
 /// # Ok::<(), treekernel_rs::Error>(())
 /// ```
@@ -44,7 +43,7 @@ pub struct Rows {
     /// Where rows are normalised: for each different tree 1 / sqrt(K(t,t)), and K(t,t).
     scales: Vec<f64>,
     selfs: Vec<Scaled>,
-    singles: Option<Box<dyn Single>>,
+    singles: Option<Arc<dyn Prepared>>,
     report: Report,
     n_jobs: Option<usize>,
 }
@@ -55,7 +54,7 @@ impl Rows {
     ///
     /// # Errors
     /// [`Error::Parameter`] for a kernel out of range, [`Error::Capacity`].
-    pub fn new(kernel: &Kernel, x: &Forest, options: Options) -> Result<Self> {
+    pub fn new(kernel: &dyn Kernel, x: &Forest, options: Options) -> Result<Self> {
         Self::watched(kernel, x, options, &mut |_, _| Ok(()))
     }
 
@@ -64,35 +63,32 @@ impl Rows {
     /// # Errors
     /// As [`new`](Self::new), and what `watch` returns.
     pub fn watched(
-        kernel: &Kernel,
+        kernel: &dyn Kernel,
         x: &Forest,
         options: Options,
         watch: &mut Watch<'_>,
     ) -> Result<Self> {
-        let kernel = kernel.validated()?;
+        kernel.check()?;
         let trees = Distinct::new(x.roots());
         let n = trees.len();
         // Rows that are the columns would be indexed for the lower triangle only.
         let (columns, rows) = (&*trees.roots, Some(&*trees.roots));
-        let n_jobs = options.n_jobs;
-        let index = Index { kernel, nodes: x.nodes(), columns, rows, n_jobs };
-        let source = index.run(MakeSource, watch)?;
+        let index = Index { kernel, nodes: x.nodes(), columns, rows, options };
+        let (source, singles) = index.run(MakeSource, watch)?;
         watch(0, n)?;
         let mut rows = Self {
             source,
             same: (0..n as u32).collect(),
             scales: Vec::new(),
             selfs: Vec::new(),
-            singles: None,
+            singles,
             report: Report::default(),
             trees,
             n_jobs: options.n_jobs,
         };
-        if options.normalize {
-            let singles = singles(&kernel, x.nodes(), rows.trees.roots.clone())?;
-            rows.selfs = self_kernels(&*singles, n, options.n_jobs, watch)?;
+        if let Some(singles) = &rows.singles {
+            rows.selfs = self_kernels(&**singles, n, options.n_jobs, watch)?;
             rows.scales = rows.selfs.iter().map(|&value| scale(value)).collect();
-            rows.singles = Some(singles);
             let zeros = rows.trees.zeros(&rows.scales);
             rows.report = Report { zero_rows: zeros.clone(), zero_columns: zeros };
         }
@@ -119,23 +115,34 @@ impl Rows {
     ///
     /// # Errors
     /// [`Error::Length`] for an `out` of the wrong length, and where rows are not
-    /// normalised [`Error::Overflow`], after which `out` may hold anything.
+    /// normalised [`Error::Overflow`], and what `watch` returns; after these two `out` may
+    /// hold anything.
     ///
     /// # Panics
     /// If `i` is not below [`len`](Self::len).
-    pub fn row(&self, i: usize, out: &mut [f64]) -> Result<()> {
+    pub fn row(&self, i: usize, out: &mut [f64], watch: &mut Watch<'_>) -> Result<()> {
+        let mut throttle = Throttle::default();
+        self.paused_row(i, out, &mut || throttle.ask_now(|| watch(0, 1)))
+    }
+
+    fn paused_row(
+        &self,
+        i: usize,
+        out: &mut [f64],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
         if out.len() != self.len() {
             let expected = format!("{}, one per tree", self.len());
             return Err(Error::Length { array: "out", expected, got: out.len() });
         }
         let tree = self.trees.of[i] as usize;
         if self.trees.len() == out.len() {
-            self.source.row(tree, out);
-            return self.finish(i, out);
+            self.source.row(tree, out, pause)?;
+            return self.finish(i, out, pause);
         }
         let mut values = vec![0.0; self.trees.len()];
-        self.source.row(tree, &mut values);
-        self.finish(i, &mut values)?;
+        self.source.row(tree, &mut values, pause)?;
+        self.finish(i, &mut values, pause)?;
         self.trees.spread(0, &values, out);
         Ok(())
     }
@@ -159,19 +166,24 @@ impl Rows {
             return Err(Error::Length { array: "out", expected, got: out.len() });
         }
         let cells: Vec<_> = out.chunks_mut(self.len().max(1)).map(Mutex::new).collect();
-        let team = Team::new(self.n_jobs, cells.len());
+        let team = Threads::new(self.n_jobs, cells.len());
         team.run(
             cells.len(),
             &mut vec![(); team.size()],
-            |number, (), _| match cells[number].lock() {
-                Ok(mut row) => self.row(which[number], &mut row),
+            |number, (), pause| match cells[number].lock() {
+                Ok(mut row) => self.paused_row(which[number], &mut row, pause),
                 Err(_) => Ok(()),
             },
             &mut |done| watch(done, which.len()),
         )
     }
 
-    fn finish(&self, i: usize, values: &mut [f64]) -> Result<()> {
+    fn finish(
+        &self,
+        i: usize,
+        values: &mut [f64],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
         let finish = Finish {
             row_scale: &self.scales,
             column_scale: &self.scales,
@@ -187,43 +199,114 @@ impl Rows {
         let overflow =
             |t: usize| Error::Overflow { row: i, column: self.trees.first[t] as usize };
         let tree = self.trees.of[i] as usize;
-        finish.row(tree, values, &mut finish.worker(), overflow)
+        finish.row(tree, values, &mut finish.worker(), pause, overflow)
     }
 }
 
+/// An engine for some different trees of one store: see [`Index`].
+pub(crate) fn source(
+    kernel: &dyn Kernel,
+    nodes: &Arc<Nodes>,
+    columns: &[NodeId],
+    rows: Option<&[NodeId]>,
+    n_jobs: Option<usize>,
+    watch: &mut Watch<'_>,
+) -> Result<Box<dyn Source>> {
+    let options = Options { normalize: false, n_jobs };
+    Ok(Index { kernel, nodes, columns, rows, options }.run(MakeSource, watch)?.0)
+}
+
 /// An [`Engine`] without its scratch's type.
-trait Source: Send + Sync {
-    fn row(&self, x: usize, row: &mut [f64]);
+pub(crate) trait Source: Send + Sync {
+    /// See [`Engine::row`].
+    fn row(&self, x: usize, row: &mut [f64], pause: &mut Pause<'_>) -> Result<()>;
+}
+
+/// The same of an engine that other trees may ask: see [`Askable`].
+pub(crate) trait Asked: Source {
+    fn ask<'a>(
+        &'a self,
+        columns: &Nodes,
+        store: &Arc<Nodes>,
+        trees: &TreeCounts,
+    ) -> Result<Option<Box<dyn Source + 'a>>>;
+
+    fn nbytes(&self) -> usize;
+}
+
+impl<S: Source + ?Sized> Source for &S {
+    fn row(&self, x: usize, row: &mut [f64], pause: &mut Pause<'_>) -> Result<()> {
+        (**self).row(x, row, pause)
+    }
 }
 
 /// An engine and the scratches that nobody is using.
-struct Pool<E: Engine> {
+struct Pool<E: Askable> {
     engine: E,
     free: Mutex<Vec<E::Scratch>>,
 }
 
-impl<E: Engine + Send> Source for Pool<E> {
-    fn row(&self, x: usize, row: &mut [f64]) {
-        let free = self.free.lock().ok().and_then(|mut free| free.pop());
+impl<E: Askable + Send> Pool<E> {
+    /// Runs a row with a scratch.
+    fn with(&self, row: impl FnOnce(&mut E::Scratch) -> Result<()>) -> Result<()> {
+        // Without waiting: in a forked child, who holds the lock may be missing.
+        let free = self.free.try_lock().ok().and_then(|mut free| free.pop());
         let mut scratch = free.unwrap_or_else(|| self.engine.scratch());
-        self.engine.row(x, &mut scratch, row);
+        let done = row(&mut scratch);
         // One whose call panicked does not come back: it may be half used.
-        if let Ok(mut free) = self.free.lock() {
+        if let Ok(mut free) = self.free.try_lock() {
             free.push(scratch);
         }
+        done
     }
 }
 
-struct MakeSource;
+impl<E: Askable + Send> Source for Pool<E> {
+    fn row(&self, x: usize, row: &mut [f64], pause: &mut Pause<'_>) -> Result<()> {
+        self.with(|scratch| self.engine.row(x, scratch, row, pause))
+    }
+}
+
+impl<E: Askable + Send> Asked for Pool<E> {
+    fn ask<'a>(
+        &'a self,
+        columns: &Nodes,
+        store: &Arc<Nodes>,
+        trees: &TreeCounts,
+    ) -> Result<Option<Box<dyn Source + 'a>>> {
+        let rows = self.engine.read(columns, store, trees)?;
+        Ok(rows.map(|rows| Box::new(Others { pool: self, rows }) as Box<dyn Source>))
+    }
+
+    fn nbytes(&self) -> usize {
+        self.engine.nbytes()
+    }
+}
+
+/// Rows of trees that ask.
+struct Others<'a, E: Askable> {
+    pool: &'a Pool<E>,
+    rows: E::Rows,
+}
+
+impl<E: Askable + Send> Source for Others<'_, E> {
+    fn row(&self, x: usize, row: &mut [f64], pause: &mut Pause<'_>) -> Result<()> {
+        let engine = &self.pool.engine;
+        self.pool.with(|scratch| engine.row_of(&self.rows, x, scratch, row, pause))
+    }
+}
+
+pub(super) struct MakeSource;
 
 impl WithEngine for MakeSource {
-    type Output = Box<dyn Source>;
+    type Output = (Box<dyn Asked>, Option<Arc<dyn Prepared>>);
 
-    fn call<E: Engine + Send + 'static>(
+    fn call<E: Askable + Send + 'static>(
         self,
         engine: E,
+        singles: Option<Arc<dyn Prepared>>,
         _watch: &mut Watch<'_>,
     ) -> Result<Self::Output> {
-        Ok(Box::new(Pool { engine, free: Mutex::new(Vec::new()) }))
+        Ok((Box::new(Pool { engine, free: Mutex::new(Vec::new()) }), singles))
     }
 }

@@ -26,10 +26,16 @@
 //! A row takes time by the pairs (subtree, column) that match and, for the integers and
 //! the output, by its length. Memory by the distinct subtrees of each tree.
 
-use super::counts::{CountsScratch, Products};
+use std::sync::Arc;
+
+use super::Askable;
+use crate::index::counts::{CountsScratch, Products};
+use crate::index::id_map::{IdMap, Wanted};
 use crate::intern::new_id;
-use crate::kernel::{Bags, subtree};
-use crate::lists::{Filling, Lists};
+use crate::kernel::{TreeCounts, subtree};
+use crate::memory::filled;
+use crate::ragged::{Filler, Ragged};
+use crate::threads::Pause;
 use crate::{NodeId, Nodes, Result};
 
 /// "No number".
@@ -41,11 +47,23 @@ pub(crate) struct Engine {
     /// Per column: what it shares with no other; empty unless symmetric.
     alone: Vec<f64>,
     /// Lists of (tree, count), by number.
-    lists: Lists<(u32, u32)>,
-    /// Per row: lists with count in x times weight.
-    rows: Lists<(u32, f64)>,
+    lists: Ragged<(u32, u32)>,
     /// Preterminals, leaves: subtrees of equal weight, counted in integers.
     levels: [Option<Products>; 2],
+    /// By node: which way it takes, its number there, and its weight.
+    ways: Vec<Way>,
+    number: Vec<u32>,
+    weights: Vec<f64>,
+    rows: Rows,
+}
+
+/// Trees that are multiplied with the columns'.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    /// Lists with count in x times weight.
+    lists: Ragged<(u32, f64)>,
+    /// Preterminals, leaves, with counts.
+    levels: [Ragged<(u32, u32)>; 2],
 }
 
 /// What one worker keeps from row to row.
@@ -60,10 +78,10 @@ impl Engine {
         nodes: &Nodes,
         decay: f64,
         leaf_weight: f64,
-        columns: &Bags,
-        rows: Option<&Bags>,
+        columns: &TreeCounts,
+        rows: Option<&TreeCounts>,
     ) -> Result<Self> {
-        let weights = subtree::weights(nodes, decay, leaf_weight);
+        let weights = subtree::weights(nodes, decay, leaf_weight)?;
         let symmetric = rows.is_none();
         let rows = rows.unwrap_or(columns);
         let mut seen = vec![0u32; nodes.len()];
@@ -97,57 +115,90 @@ impl Engine {
                 alone.push(value.sum());
             }
         }
-        let level = |level: u8, weight| {
-            count_level(&ways, level, weight, columns, rows).map(Some)
-        };
-        let leaves = if leaf_weight > 0.0 { level(1, leaf_weight)? } else { None };
-        let levels = [level(0, decay)?, leaves];
-        let mut engine =
-            Self { alone, lists: Lists::default(), rows: Lists::default(), levels };
-        engine.build_lists(&ways, &weights, columns, rows)?;
-        Ok(engine)
-    }
-
-    fn build_lists(
-        &mut self,
-        ways: &[Way],
-        weights: &[f64],
-        columns: &Bags,
-        rows: &Bags,
-    ) -> Result<()> {
-        let listed = |trees: &Bags, tree: usize| -> Vec<(usize, u32)> {
-            let all = trees.iter(tree).map(|(node, count)| (node.index(), count));
-            all.filter(|&(node, _)| ways[node] == Way::List).collect()
-        };
         // Lists are numbered as they are met, so that a tree's lie close to each other.
-        let mut number = vec![NONE; ways.len()];
+        let mut number = filled(NONE, ways.len())?;
         let mut lens: Vec<u32> = Vec::new();
+        let mut n_symbols = [0; 2];
         let mut total = 0;
         for tree in 0..columns.len() {
-            for (node, _) in listed(columns, tree) {
-                if number[node] == NONE {
-                    number[node] = lens.len() as u32;
-                    lens.push(0);
+            for &node in columns.nodes(tree) {
+                let way = ways[node.index()];
+                let number = &mut number[node.index()];
+                let next = match way {
+                    Way::None => continue,
+                    Way::List => lens.len(),
+                    Way::Level(level) => n_symbols[usize::from(level)],
+                };
+                if *number == NONE {
+                    *number = next as u32;
+                    match way {
+                        Way::Level(level) => n_symbols[usize::from(level)] += 1,
+                        _ => lens.push(0),
+                    }
                 }
-                lens[number[node] as usize] += 1;
-                total += 1;
+                if way == Way::List {
+                    lens[*number as usize] += 1;
+                    total += 1;
+                }
             }
         }
         new_id(total, "pairs of tree and subtree")?;
-        let mut lists = Filling::new(lens, (0, 0));
+        let mut lists = Filler::new(lens, (0, 0));
         for tree in 0..columns.len() {
-            for (node, count) in listed(columns, tree) {
-                lists.put(number[node], (tree as u32, count));
+            for (node, count) in columns.iter(tree) {
+                if ways[node.index()] == Way::List {
+                    lists.put(number[node.index()], (tree as u32, count));
+                }
             }
         }
-        self.lists = lists.done();
-        for tree in 0..rows.len() {
-            for (node, count) in listed(rows, tree) {
-                self.rows.push((number[node], weights[node] * f64::from(count)));
+        let none = || Rows { lists: Ragged::default(), levels: Default::default() };
+        let (lists, levels) = (lists.done(), [None, None]);
+        let mut engine =
+            Self { alone, lists, levels, ways, number, weights, rows: none() };
+        let own = engine.translate(columns, |node| node)?;
+        for (level, weight) in [decay, leaf_weight].into_iter().enumerate() {
+            if weight > 0.0 {
+                let products =
+                    Products::new(weight, n_symbols[level], &own.levels[level])?;
+                engine.levels[level] = Some(products);
             }
-            self.rows.close("subtrees of rows")?;
         }
-        Ok(())
+        engine.rows =
+            if symmetric { own } else { engine.translate(rows, |node| node)? };
+        Ok(engine)
+    }
+
+    /// What trees have in common with any column; `twin` is a node's in the columns'
+    /// store, or one that is not there.
+    fn translate(
+        &self,
+        trees: &TreeCounts,
+        twin: impl Fn(NodeId) -> NodeId,
+    ) -> Result<Rows> {
+        const WHAT: &str = "subtrees of rows";
+        let mut rows = Rows { lists: Ragged::default(), levels: Default::default() };
+        for tree in 0..trees.len() {
+            for (node, count) in trees.iter(tree) {
+                let node = twin(node).index();
+                let Some(&number) = self.number.get(node).filter(|&&n| n != NONE)
+                else {
+                    continue;
+                };
+                match self.ways[node] {
+                    Way::None => {}
+                    Way::List => {
+                        let weight = self.weights[node] * f64::from(count);
+                        rows.lists.push((number, weight));
+                    }
+                    Way::Level(level) => {
+                        rows.levels[usize::from(level)].push((number, count));
+                    }
+                }
+            }
+            rows.lists.close(WHAT)?;
+            rows.levels.iter_mut().try_for_each(|level| level.close(WHAT))?;
+        }
+        Ok(rows)
     }
 }
 
@@ -157,36 +208,6 @@ enum Way {
     None,
     List,
     Level(u8),
-}
-
-/// Counts the subtrees of a level.
-fn count_level(
-    ways: &[Way],
-    level: u8,
-    weight: f64,
-    columns: &Bags,
-    rows: &Bags,
-) -> Result<Products> {
-    let mut number = vec![NONE; ways.len()];
-    let mut n_symbols = 0;
-    for (node, way) in ways.iter().enumerate() {
-        if *way == Way::Level(level) {
-            number[node] = n_symbols;
-            n_symbols += 1;
-        }
-    }
-    let number = &number;
-    let of = |trees: &Bags, tree: usize| -> Vec<(u32, u32)> {
-        let all = trees.iter(tree).map(|(n, count)| (number[n.index()], count));
-        all.filter(|item| item.0 != NONE).collect()
-    };
-    let mut own = Lists::default();
-    for tree in 0..rows.len() {
-        own.extend(of(rows, tree));
-        own.close("subtrees of rows")?;
-    }
-    let of_column = |tree| of(columns, tree).into_iter();
-    Products::new(weight, n_symbols as usize, of_column, columns.len(), own)
 }
 
 impl super::Engine for Engine {
@@ -199,66 +220,63 @@ impl super::Engine for Engine {
         Scratch { levels: [of(&self.levels[0]), of(&self.levels[1])] }
     }
 
-    fn row(&self, x: usize, scratch: &mut Scratch, row: &mut [f64]) {
+    fn row(
+        &self,
+        x: usize,
+        scratch: &mut Scratch,
+        row: &mut [f64],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
+        self.row_of(&self.rows, x, scratch, row, pause)?;
+        if let (Some(value), Some(alone)) = (row.get_mut(x), self.alone.get(x)) {
+            *value += alone;
+        }
+        Ok(())
+    }
+}
+
+impl super::Askable for Engine {
+    type Rows = Rows;
+
+    fn read(
+        &self,
+        columns: &Nodes,
+        store: &Arc<Nodes>,
+        trees: &TreeCounts,
+    ) -> Result<Option<Rows>> {
+        let id_map = IdMap::new(store, columns, Wanted::Nodes, |_| None)?;
+        self.translate(trees, |node| NodeId(id_map.nodes[node.index()])).map(Some)
+    }
+
+    fn row_of(
+        &self,
+        rows: &Rows,
+        x: usize,
+        scratch: &mut Scratch,
+        row: &mut [f64],
+        _: &mut Pause<'_>,
+    ) -> Result<()> {
         row.fill(0.0);
-        for (level, scratch) in self.levels.iter().zip(&mut scratch.levels) {
+        let levels = self.levels.iter().zip(&rows.levels).zip(&mut scratch.levels);
+        for ((level, own), scratch) in levels {
             if let Some(level) = level {
-                level.add_to(x, scratch, row);
+                level.add_to(own.get(x), scratch, row);
             }
         }
-        for &(list, weight) in self.rows.get(x) {
+        for &(list, weight) in rows.lists.get(x) {
             for &(tree, count) in self.lists.get(list as usize) {
                 let Some(value) = row.get_mut(tree as usize) else { break };
                 *value += weight * f64::from(count);
             }
         }
-        if let (Some(value), Some(alone)) = (row.get_mut(x), self.alone.get(x)) {
-            *value += alone;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::{Engine as _, trial};
-    use super::*;
-    use crate::Forest;
-    use crate::kernel::{Kernel, naive, sample};
-
-    #[test]
-    fn rows_are_the_definition_in_any_order() {
-        let mut random = sample::Random(4);
-        let mut n_pairs = 0;
-        for round in 0..45 {
-            let decay = [0.05, 0.4, 1.0][round % 3];
-            let leaf_weight = [0.0, 0.4, 1.0][round / 3 % 3];
-            let kernel = Kernel::Subtree { decay, leaf_weight };
-            let forest = sample::forest(&mut random, 22, 30);
-            let (nodes, roots) = (forest.nodes(), forest.roots());
-            n_pairs += trial::check(
-                &forest,
-                &mut random,
-                |columns, rows| {
-                    Engine::new(nodes, decay, leaf_weight, columns, rows).unwrap()
-                },
-                |x, t| naive::kernel(&kernel, nodes, roots[x], roots[t]),
-            );
-        }
-        assert!(n_pairs >= 10_000, "{n_pairs}");
+        Ok(())
     }
 
-    #[test]
-    fn a_node_of_100_000_children_and_a_chain_as_long_take_linear_time() {
-        let n = 100_000;
-        let chain = "(A ".repeat(n) + "A" + &")".repeat(n);
-        let wide = String::from("(W") + &" (A A)".repeat(n) + ")";
-        let forest = Forest::from_bracket_items([&*chain, &*wide, "(A A)"]).unwrap();
-        let bags = Bags::new(forest.nodes(), forest.roots()).unwrap();
-        let engine = Engine::new(forest.nodes(), 0.4, 1.0, &bags, None).unwrap();
-        let mut row = [0.0; 2];
-        engine.row(1, &mut engine.scratch(), &mut row);
-        let close = |a: f64, b: f64| (a - b).abs() < 1e-9 * b;
-        let n = n as f64;
-        assert!(close(row[0], 1.4 * n) && close(row[1], 1.4 * n * n), "{row:?}");
+    fn nbytes(&self) -> usize {
+        let counts = self.levels.iter().flatten().map(|level| level.counts.nbytes());
+        let rows = self.rows.levels.iter().map(Ragged::nbytes).sum::<usize>();
+        let ways = self.ways.len() * (size_of::<Way>() + 12);
+        let rows = rows + self.rows.lists.nbytes() + self.lists.nbytes();
+        counts.sum::<usize>() + rows + ways + self.alone.len() * 8
     }
 }

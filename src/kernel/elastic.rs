@@ -27,17 +27,62 @@
 //! of the smaller tree (a lane) for each node of the larger. As Ca depends on the two
 //! subtrees only, equal subtrees of a tree are one node from the start.
 //!
+//! Equal bits: both trees are read in the order of a walk, and of two trees the one with
+//! more distinct subtrees (if equal: with the larger hash of its content) comes first. So
+//! no value depends on the numbers of nodes or trees, and K(a,b) is K(b,a).
+//!
 //! # Complexity
 //! Time O(|a| + |b| + |a'| |b'|) and the products of child counts of label-equal pairs,
 //! with a', b' what remains; never above the dense recursion. Memory by the smaller tree
 //! for each node of the larger that is open (some of its children done, not all) or
-//! that stands below several parents and is not yet done with.
+//! that stands below several parents and is not yet done with. The heaviest child is done
+//! first, so at most log2 of the larger tree's nodes are open; if values of shared nodes
+//! take more than [`MOST_CELLS`], the call ends in an error before it asks for the memory.
 
-use super::{Number, Pairs};
+use std::sync::Arc;
+
+use super::{
+    Indexed, Kernel, Number, Pairs, Prepared, described, kernel_struct, naive,
+};
 use crate::intern::new_id;
-use crate::{NodeId, Nodes, Result};
+use crate::threads::Pause;
+use crate::{Error, Label, NodeId, Nodes, Result};
 
-const NONE: u32 = u32::MAX;
+kernel_struct! {
+    /// Fragments keep order and ancestry but may skip nodes (Kashima & Koyanagi 2002).
+    ElasticTree new(decay) {
+        /// λ: per node of a fragment.
+        decay: f64 = 0.4, Share, with_decay;
+    }
+}
+
+impl Kernel for ElasticTree {
+    described!();
+
+    fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
+        let of_pair = |u, v| naive::elastic_tree(nodes, self.decay, u, v);
+        naive::sum(nodes, a, b, of_pair)
+    }
+
+    fn pairs(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        _: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        Ok(Box::new(Trees::new(nodes, self.decay, roots)?))
+    }
+
+    fn indexed(&self) -> Option<Indexed> {
+        Some(Indexed::ElasticTree(self.clone()))
+    }
+}
+
+pub(crate) const NONE: u32 = u32::MAX;
+/// Numbers held at once, 8 or 16 bytes each: 2 GB of floats.
+const MOST_CELLS: usize = if cfg!(test) { 1 << 20 } else { 1 << 28 };
+/// Steps between two questions whether to go on.
+const BETWEEN_PAUSES: usize = 1 << 20;
 
 /// A node of a tree.
 #[derive(Debug, Clone, Copy)]
@@ -48,13 +93,15 @@ struct Head {
     end: u32,
 }
 
-/// Trees as distinct subtrees in postorder.
+/// Trees as distinct subtrees, children first.
 #[derive(Debug)]
 pub(crate) struct Trees {
     decay: f64,
     n_labels: usize,
     /// Per tree: where its nodes, and its labels, end.
     ends: Vec<(u32, u32)>,
+    /// Per tree: a hash of its content.
+    hashes: Vec<u64>,
     heads: Vec<Head>,
     /// Children, as numbers within the tree.
     children: Vec<u32>,
@@ -72,58 +119,44 @@ impl Trees {
             decay,
             n_labels,
             ends: Vec::with_capacity(roots.len()),
+            hashes: Vec::with_capacity(roots.len()),
             heads: Vec::new(),
             children: Vec::new(),
             labels: Vec::new(),
         };
-        // Both are as they were after each tree.
-        let known = roots.iter().map(|root| root.index() + 1).max().unwrap_or(0);
-        let mut number = vec![NONE; known];
+        // As it was after each tree.
         let mut label_number = vec![NONE; n_labels];
-        // In the order of a walk, not of ids: only that lets a pair finish one child
-        // after another and forget it.
-        let mut done: Vec<NodeId> = Vec::new();
-        let mut open: Vec<(NodeId, usize)> = Vec::new();
+        let mut below = Below::default();
+        let sizes = nodes.sizes();
         for &root in roots {
             let first_label = trees.labels.len();
-            open.push((root, 0));
-            while let Some((node, next)) = open.last_mut() {
-                if let Some(&child) = nodes.children(*node).get(*next) {
-                    *next += 1;
-                    if number[child.index()] == NONE {
-                        open.push((child, 0));
-                    }
-                    continue;
-                }
-                let node = *node;
-                open.pop();
+            below.clear();
+            below.extend(nodes, root, None, &sizes);
+            for &node in &below.order {
                 let label = &mut label_number[nodes.label(node).index()];
                 if *label == NONE {
                     *label = (trees.labels.len() - first_label) as u32;
                     trees.labels.push(nodes.label(node).0);
                 }
-                number[node.index()] = done.len() as u32;
-                done.push(node);
-                let below = nodes.children(node).iter().map(|c| number[c.index()]);
-                trees.children.extend(below);
+                trees
+                    .children
+                    .extend(nodes.children(node).iter().map(|&c| below.at(c)));
                 let end = new_id(trees.children.len(), "edges, tree by tree")?;
                 trees.heads.push(Head { label: *label, end });
-            }
-            for node in done.drain(..) {
-                number[node.index()] = NONE;
             }
             for &label in &trees.labels[first_label..] {
                 label_number[label as usize] = NONE;
             }
             let end = new_id(trees.heads.len(), "distinct subtrees, tree by tree")?;
             trees.ends.push((end, trees.labels.len() as u32));
+            trees.hashes.push(nodes.content_hash(root));
         }
         Ok(trees)
     }
 
-    /// How many distinct subtrees a tree has.
-    pub(crate) fn n_nodes(&self, tree: usize) -> usize {
-        self.ends[tree].0 as usize - self.starts(tree).0
+    /// How many distinct subtrees a tree has, and a hash: the order of trees.
+    fn rank(&self, tree: usize) -> (usize, u64) {
+        (self.ends[tree].0 as usize - self.starts(tree).0, self.hashes[tree])
     }
 
     fn starts(&self, tree: usize) -> (usize, usize) {
@@ -135,146 +168,18 @@ impl Trees {
         &self.labels[self.starts(tree).1..self.ends[tree].1 as usize]
     }
 
-    /// What is left of a tree when only some labels count.
-    fn shrink(
-        &self,
-        tree: usize,
-        keep: &[u32],
-        places: &mut Vec<u32>,
-        to: &mut Shrunk,
-    ) {
-        places.clear();
-        to.clear();
+    /// Reads what is left of a tree when only some labels count.
+    fn shrink(&self, tree: usize, keep: &[u32], to: &mut Shrunk) {
         let start = self.starts(tree).0;
         let mut edge = start.checked_sub(1).map_or(0, |n| self.heads[n].end as usize);
+        to.clear();
         for head in &self.heads[start..self.ends[tree].0 as usize] {
-            let first = to.children.len();
             let below = &self.children[edge..head.end as usize];
             edge = head.end as usize;
-            let places_below = below.iter().map(|&c| places[c as usize]);
-            to.children.extend(places_below.filter(|&place| place != NONE));
-            let label = keep[head.label as usize];
-            if label == NONE && to.children.len() - first <= 1 {
-                places.push(to.children.get(first).copied().unwrap_or(NONE));
-                to.children.truncate(first);
-            } else {
-                places.push(to.labels.len() as u32);
-                to.labels.push(label);
-                to.ends.push(to.children.len() as u32);
-            }
+            to.push(keep[head.label as usize], below.iter().copied());
         }
     }
-}
 
-/// A tree reduced to what another one can match: children before parents, root last.
-#[derive(Debug, Default)]
-struct Shrunk {
-    /// A number of the label, the same in both trees; NONE for one that only one has.
-    labels: Vec<u32>,
-    ends: Vec<u32>,
-    children: Vec<u32>,
-}
-
-impl Shrunk {
-    fn clear(&mut self) {
-        self.labels.clear();
-        self.ends.clear();
-        self.children.clear();
-    }
-
-    fn len(&self) -> usize {
-        self.labels.len()
-    }
-
-    #[inline]
-    fn edges(&self, node: usize) -> std::ops::Range<usize> {
-        let start = node.checked_sub(1).map_or(0, |n| self.ends[n]);
-        start as usize..self.ends[node] as usize
-    }
-}
-
-/// The values of one node of the larger tree.
-#[derive(Debug)]
-struct Slot<N> {
-    /// B(lane, node); while the node is open, without the node's own C.
-    b: Vec<N>,
-    /// Ca(lane, node), once the node is done.
-    ca: Vec<N>,
-    /// Per edge of the lanes, Σ_{j so far} s(i,j): kept for lanes with the node's label.
-    sums: Vec<N>,
-}
-
-impl<N> Default for Slot<N> {
-    fn default() -> Self {
-        Self { b: Vec::new(), ca: Vec::new(), sums: Vec::new() }
-    }
-}
-
-/// What is kept from pair to pair.
-#[derive(Debug)]
-pub(crate) struct Scratch<N> {
-    /// By label: its number in tree a. NONE between pairs.
-    mark: Vec<u32>,
-    keep: [Vec<u32>; 2],
-    places: Vec<u32>,
-    lanes: Shrunk,
-    tree: Shrunk,
-    /// Lanes by label, and where each label's end.
-    by_label: Vec<u32>,
-    by_label_ends: Vec<u32>,
-    /// Per node of the larger tree: a parent, edges that still ask for it, its next
-    /// child to absorb (counted from the first of the tree), its slot.
-    parent: Vec<u32>,
-    asked: Vec<u32>,
-    next: Vec<u32>,
-    slot: Vec<u32>,
-    slots: Vec<Slot<N>>,
-    free: Vec<u32>,
-}
-
-impl<N> Default for Scratch<N> {
-    fn default() -> Self {
-        Self {
-            mark: Vec::new(),
-            keep: [Vec::new(), Vec::new()],
-            places: Vec::new(),
-            lanes: Shrunk::default(),
-            tree: Shrunk::default(),
-            by_label: Vec::new(),
-            by_label_ends: Vec::new(),
-            parent: Vec::new(),
-            asked: Vec::new(),
-            next: Vec::new(),
-            slot: Vec::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
-    }
-}
-
-impl Pairs for Trees {
-    type Scratch<N: Number> = Scratch<N>;
-
-    fn pair<N: Number>(&self, a: usize, b: usize, scratch: &mut Scratch<N>) -> N {
-        // The same pair in the same order whoever asks: K(a,b) is K(b,a) bit for bit.
-        let (a, b) = (a.min(b), a.max(b));
-        let n_common = self.common_labels(a, b, scratch);
-        if n_common == 0 {
-            return N::of(0.0);
-        }
-        let Scratch { keep, places, lanes, tree, .. } = scratch;
-        self.shrink(a, &keep[0], places, lanes);
-        self.shrink(b, &keep[1], places, tree);
-        if lanes.len() + lanes.children.len() > tree.len() + tree.children.len() {
-            std::mem::swap(lanes, tree);
-        }
-        scratch.group_lanes(n_common);
-        scratch.link();
-        scratch.run(self.decay)
-    }
-}
-
-impl Trees {
     /// Numbers the labels that both trees have (others: NONE), and counts them.
     fn common_labels<N>(&self, a: usize, b: usize, scratch: &mut Scratch<N>) -> usize {
         let Scratch { mark, keep: [keep_a, keep_b], .. } = scratch;
@@ -303,7 +208,246 @@ impl Trees {
     }
 }
 
-impl<N> Scratch<N> {
+/// What is kept from pair to pair.
+#[derive(Debug)]
+pub(crate) struct Scratch<N> {
+    /// By label: its number in tree a. NONE between pairs.
+    mark: Vec<u32>,
+    keep: [Vec<u32>; 2],
+    dense: Dense<N>,
+}
+
+impl<N> Default for Scratch<N> {
+    fn default() -> Self {
+        Self { mark: Vec::new(), keep: Default::default(), dense: Dense::default() }
+    }
+}
+
+impl Pairs for Trees {
+    type Scratch<N: Number> = Scratch<N>;
+
+    fn pair<N: Number>(
+        &self,
+        a: usize,
+        b: usize,
+        scratch: &mut Scratch<N>,
+        pause: &mut Pause<'_>,
+    ) -> Result<N> {
+        let (a, b) = if self.rank(a) < self.rank(b) { (b, a) } else { (a, b) };
+        let n_common = self.common_labels(a, b, scratch);
+        if n_common == 0 {
+            return Ok(N::of(0.0));
+        }
+        let Scratch { keep, dense, .. } = scratch;
+        self.shrink(a, &keep[0], &mut dense.lanes);
+        self.shrink(b, &keep[1], &mut dense.tree);
+        let Dense { lanes, tree, .. } = dense;
+        if lanes.len() + lanes.children.len() > tree.len() + tree.children.len() {
+            std::mem::swap(lanes, tree);
+        }
+        dense.run(self.decay, n_common, |_, _, _| {}, pause)
+    }
+}
+
+/// The distinct subtrees at or below some nodes, children first, in the order of a walk:
+/// the same whatever their ids.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Below {
+    pub(crate) order: Vec<NodeId>,
+    /// By node: its place in `order`, or [`NONE`].
+    place: Vec<u32>,
+    open: Vec<(NodeId, u32)>,
+    counts: Vec<f64>,
+}
+
+impl Below {
+    pub(crate) fn clear(&mut self) {
+        for node in self.order.drain(..) {
+            self.place[node.index()] = NONE;
+        }
+    }
+
+    /// The place of a node; [`NONE`] for one that is not there.
+    #[inline]
+    pub(crate) fn at(&self, node: NodeId) -> u32 {
+        self.place.get(node.index()).copied().unwrap_or(NONE)
+    }
+
+    /// Adds what is at or below a node; not what is below nodes labelled `end`. With
+    /// `sizes` of all nodes the heaviest child comes first, else the first one.
+    pub(crate) fn extend(
+        &mut self,
+        nodes: &Nodes,
+        root: NodeId,
+        end: Option<Label>,
+        sizes: &[u64],
+    ) {
+        if self.place.len() < nodes.len() {
+            self.place.resize(nodes.len(), NONE);
+        }
+        let Self { order, place, open, .. } = self;
+        let children = |node| match end {
+            Some(end) if nodes.label(node) == end => &[],
+            _ => nodes.children(node),
+        };
+        let mut next = Some(root).filter(|&node| place[node.index()] == NONE);
+        loop {
+            // Down: to the heaviest child first, and to the others from its parent later.
+            while let Some(node) = next {
+                open.push((node, 0));
+                next = None;
+                if !sizes.is_empty() {
+                    let below = children(node).iter().copied();
+                    let heaviest = below.rev().max_by_key(|child| sizes[child.index()]);
+                    next = heaviest.filter(|child| place[child.index()] == NONE);
+                }
+            }
+            let Some((node, child)) = open.last_mut() else { return };
+            if let Some(&below) = children(*node).get(*child as usize) {
+                *child += 1;
+                next = Some(below).filter(|below| place[below.index()] == NONE);
+                continue;
+            }
+            place[node.index()] = order.len() as u32;
+            order.push(*node);
+            open.pop();
+        }
+    }
+
+    /// Reads what is at or below one node, with the number of times that it stands there,
+    /// parents first; of nodes labelled `end` nothing below.
+    pub(crate) fn read(
+        &mut self,
+        nodes: &Nodes,
+        root: NodeId,
+        end: Option<Label>,
+    ) -> impl Iterator<Item = (NodeId, f64)> {
+        self.clear();
+        self.extend(nodes, root, end, &[]);
+        let Self { order, place, counts, .. } = self;
+        counts.clear();
+        counts.resize(order.len(), 0.0);
+        let mut first = 1.0;
+        // A count is complete when it is passed on: parents stand behind their children.
+        for at in (0..order.len()).rev() {
+            let node = order[at];
+            counts[at] += std::mem::take(&mut first);
+            if end != Some(nodes.label(node)) {
+                for child in nodes.children(node) {
+                    counts[place[child.index()] as usize] += counts[at];
+                }
+            }
+        }
+        order.iter().copied().zip(counts.iter().copied()).rev()
+    }
+}
+
+/// A tree reduced to what another one can match: children before parents, root last.
+#[derive(Debug, Default)]
+pub(crate) struct Shrunk {
+    /// A number of the label, the same in both trees; NONE for one that only one has.
+    labels: Vec<u32>,
+    ends: Vec<u32>,
+    children: Vec<u32>,
+    /// By node: which of those read it is; and by node read: what stands for it, or NONE.
+    read: Vec<u32>,
+    stands_for: Vec<u32>,
+}
+
+impl Shrunk {
+    pub(crate) fn clear(&mut self) {
+        self.labels.clear();
+        self.ends.clear();
+        self.children.clear();
+        self.read.clear();
+        self.stands_for.clear();
+    }
+
+    /// Reads the next node: its label, and which of those read before are its children.
+    #[inline]
+    pub(crate) fn push(&mut self, label: u32, below: impl Iterator<Item = u32>) {
+        let first = self.children.len();
+        let below = below.map(|child| self.stands_for[child as usize]);
+        self.children.extend(below.filter(|&child| child != NONE));
+        if label == NONE && self.children.len() <= first + 1 {
+            // Nothing below, or what is below stands for it.
+            self.stands_for.push(self.children.get(first).copied().unwrap_or(NONE));
+            self.children.truncate(first);
+            return;
+        }
+        self.read.push(self.stands_for.len() as u32);
+        self.stands_for.push(self.labels.len() as u32);
+        self.labels.push(label);
+        self.ends.push(self.children.len() as u32);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    #[inline]
+    fn edges(&self, node: usize) -> std::ops::Range<usize> {
+        let start = node.checked_sub(1).map_or(0, |n| self.ends[n]);
+        start as usize..self.ends[node] as usize
+    }
+}
+
+/// The values of one node of the larger tree.
+#[derive(Debug)]
+struct Slot<N> {
+    /// B(lane, node); while the node is open, without the node's own C.
+    b: Vec<N>,
+    /// Ca(lane, node), once the node is done.
+    ca: Vec<N>,
+    /// Per edge of the lanes, Σ_{j so far} s(i,j): kept for lanes with the node's label.
+    sums: Vec<N>,
+}
+
+impl<N> Default for Slot<N> {
+    fn default() -> Self {
+        Self { b: Vec::new(), ca: Vec::new(), sums: Vec::new() }
+    }
+}
+
+/// The dense recursion over the nodes of a tree, or of several trees that share subtrees,
+/// with all nodes (lanes) of another.
+#[derive(Debug)]
+pub(crate) struct Dense<N> {
+    pub(crate) lanes: Shrunk,
+    pub(crate) tree: Shrunk,
+    /// Lanes by label, and where each label's end.
+    by_label: Vec<u32>,
+    by_label_ends: Vec<u32>,
+    /// Per node of the larger tree: a parent, edges that still ask for it, its next
+    /// child to absorb (counted from the first of the tree), its slot.
+    parent: Vec<u32>,
+    asked: Vec<u32>,
+    next: Vec<u32>,
+    slot: Vec<u32>,
+    slots: Vec<Slot<N>>,
+    free: Vec<u32>,
+    steps: usize,
+}
+
+impl<N> Default for Dense<N> {
+    fn default() -> Self {
+        Self {
+            lanes: Shrunk::default(),
+            tree: Shrunk::default(),
+            by_label: Vec::new(),
+            by_label_ends: Vec::new(),
+            parent: Vec::new(),
+            asked: Vec::new(),
+            next: Vec::new(),
+            slot: Vec::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            steps: 0,
+        }
+    }
+}
+
+impl<N> Dense<N> {
     fn group_lanes(&mut self, n_labels: usize) {
         let Self { by_label, by_label_ends: ends, lanes, .. } = self;
         ends.clear();
@@ -328,7 +472,7 @@ impl<N> Scratch<N> {
 
     /// Finds a parent of each node of the larger tree, and how often it is asked for.
     fn link(&mut self) {
-        let Self { parent, asked, next, slot, tree, .. } = self;
+        let Self { parent, asked, next, slot, tree, slots, free, .. } = self;
         parent.clear();
         parent.resize(tree.len(), NONE);
         asked.clear();
@@ -336,6 +480,8 @@ impl<N> Scratch<N> {
         next.clear();
         slot.clear();
         slot.resize(tree.len(), NONE);
+        free.clear();
+        free.extend((0..slots.len() as u32).rev());
         for node in 0..tree.len() {
             let edges = tree.edges(node);
             next.push(edges.start as u32);
@@ -349,51 +495,76 @@ impl<N> Scratch<N> {
     }
 }
 
-impl<N: Number> Scratch<N> {
-    /// The recursion: nodes of the larger tree, children first.
-    fn run(&mut self, decay: f64) -> N {
-        let root = self.tree.len() - 1;
-        for node in 0..=root {
-            self.absorb(node, node);
-            self.finish(node, N::of(decay));
+impl<N: Number> Dense<N> {
+    /// The recursion: nodes of the larger tree, children first. Tells λ(S-1) of each pair
+    /// of inner nodes with equal labels, called by their places in what was read, first
+    /// that of the larger tree; returns Ca of both roots.
+    pub(crate) fn run(
+        &mut self,
+        decay: f64,
+        n_labels: usize,
+        mut tell: impl FnMut(usize, usize, N),
+        pause: &mut Pause<'_>,
+    ) -> Result<N> {
+        // Slots of larger trees before would hold on to their memory.
+        let room = self.lanes.len() * 2 + self.lanes.children.len();
+        self.slots.truncate(MOST_CELLS / room.max(1));
+        self.group_lanes(n_labels);
+        self.link();
+        let mut last = N::of(0.0);
+        for node in 0..self.tree.len() {
+            self.absorb(node, node, pause)?;
+            last = self.finish(node, N::of(decay), &mut tell)?;
             // The parent takes in what is done, and what nobody else asks for goes: wide
             // nodes never hold the values of all their children.
-            if self.parent[node] != NONE {
-                self.absorb(self.parent[node] as usize, node);
+            if self.parent[node] == NONE {
+                self.free.push(self.slot[node]);
+            } else {
+                self.absorb(self.parent[node] as usize, node, pause)?;
             }
         }
-        let slot = self.slot[root];
-        self.free.push(slot);
-        self.slots[slot as usize].ca[self.lanes.len() - 1]
+        Ok(last)
     }
 
-    fn open(&mut self, node: usize) -> usize {
+    fn open(&mut self, node: usize) -> Result<usize> {
         if self.slot[node] == NONE {
-            let slot = self.free.pop().unwrap_or_else(|| {
+            let (n_lanes, n_edges) = (self.lanes.len(), self.lanes.children.len());
+            let slot = if let Some(slot) = self.free.pop() {
+                slot
+            } else {
+                if (self.slots.len() + 1) * (2 * n_lanes + n_edges) > MOST_CELLS {
+                    let what = "values of two trees' nodes held at once";
+                    return Err(Error::Capacity { what, limit: MOST_CELLS as u64 });
+                }
                 self.slots.push(Slot::default());
                 self.slots.len() as u32 - 1
-            });
+            };
             self.slot[node] = slot;
             let slot = &mut self.slots[slot as usize];
             let zero = N::of(0.0);
             slot.b.clear();
-            slot.b.resize(self.lanes.len(), zero);
+            slot.b.resize(n_lanes, zero);
             slot.sums.clear();
-            slot.sums.resize(self.lanes.children.len(), zero);
+            slot.sums.resize(n_edges, zero);
         }
-        self.slot[node] as usize
+        Ok(self.slot[node] as usize)
     }
 
     /// Takes the next children of `node` in, as far as they are done (up to `done`).
-    fn absorb(&mut self, node: usize, done: usize) {
+    fn absorb(
+        &mut self,
+        node: usize,
+        done: usize,
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
         let end = self.tree.ends[node];
         while self.next[node] < end {
             let child = self.tree.children[self.next[node] as usize] as usize;
             if child > done {
-                return;
+                break;
             }
             self.next[node] += 1;
-            let to = self.open(node);
+            let to = self.open(node)?;
             let from = self.slot[child] as usize;
             // Out of the way while the other is written.
             let below = std::mem::take(&mut self.slots[from]);
@@ -404,6 +575,7 @@ impl<N: Number> Scratch<N> {
             let label = self.tree.labels[node];
             for &lane in lanes_of(&self.by_label, &self.by_label_ends, label) {
                 let edges = self.lanes.edges(lane as usize);
+                self.steps += edges.len();
                 let mut before = N::of(1.0);
                 let lane_children = &self.lanes.children[edges.clone()];
                 for (sum, &x) in slot.sums[edges].iter_mut().zip(lane_children) {
@@ -412,23 +584,42 @@ impl<N: Number> Scratch<N> {
                     *sum = *sum + s;
                 }
             }
+            self.steps += below.b.len();
             self.slots[from] = below;
             self.asked[child] -= 1;
             if self.asked[child] == 0 {
                 self.free.push(from as u32);
             }
+            if self.steps > BETWEEN_PAUSES {
+                self.steps = 0;
+                pause()?;
+            }
         }
+        Ok(())
     }
 
     /// All children are in: C, B and Ca of all lanes with `node`.
-    fn finish(&mut self, node: usize, decay: N) {
-        let slot = self.open(node);
+    fn finish(
+        &mut self,
+        node: usize,
+        decay: N,
+        tell: &mut impl FnMut(usize, usize, N),
+    ) -> Result<N> {
+        let slot = self.open(node)?;
         let slot = &mut self.slots[slot];
         let label = self.tree.labels[node];
+        let is_leaf = self.tree.edges(node).is_empty();
         for &lane in lanes_of(&self.by_label, &self.by_label_ends, label) {
             let edges = self.lanes.edges(lane as usize);
-            let ways = slot.sums[edges].iter().fold(N::of(1.0), |sum, &s| sum + s);
-            slot.b[lane as usize] = slot.b[lane as usize] + decay * ways;
+            let zero = N::of(0.0);
+            let more = slot.sums[edges.clone()].iter().fold(zero, |sum, &s| sum + s);
+            let b = &mut slot.b[lane as usize];
+            *b = *b + decay * (N::of(1.0) + more);
+            if !is_leaf && !edges.is_empty() {
+                let [node, lane] =
+                    [self.tree.read[node], self.lanes.read[lane as usize]];
+                tell(node as usize, lane as usize, decay * more);
+            }
         }
         slot.ca.clear();
         let mut edge = 0;
@@ -440,6 +631,8 @@ impl<N: Number> Scratch<N> {
             edge = end as usize;
             slot.ca.push(sum);
         }
+        self.steps += slot.ca.len();
+        Ok(slot.ca.last().copied().unwrap_or(N::of(0.0)))
     }
 }
 
@@ -458,7 +651,7 @@ mod tests {
     use std::fmt::Write;
 
     use super::*;
-    use crate::kernel::{Kernel, Scaled, naive, sample};
+    use crate::kernel::{Scaled, sample};
     use crate::{Forest, Label};
 
     fn close(a: f64, b: f64) -> bool {
@@ -471,18 +664,25 @@ mod tests {
         let mut n_pairs = 0;
         for round in 0..45 {
             let decay = [0.05, 0.4, 1.0][round % 3];
-            let kernel = Kernel::ElasticTree { decay };
+            let kernel = ElasticTree { decay };
             let forest = sample::forest(&mut random, 22, 11);
             let trees = Trees::new(forest.nodes(), decay, forest.roots()).unwrap();
             let (mut floats, mut scaled) = (Scratch::default(), Scratch::default());
             for (i, &a) in forest.roots().iter().enumerate() {
                 for (j, &b) in forest.roots().iter().enumerate().take(i + 1) {
                     let expected = naive::kernel(&kernel, forest.nodes(), a, b);
-                    let value = trees.pair::<f64>(i, j, &mut floats);
+                    let value =
+                        trees.pair::<f64>(i, j, &mut floats, &mut || Ok(())).unwrap();
                     assert!(close(value, expected), "{value} {expected} {i} {j}");
-                    let large = trees.pair::<Scaled>(i, j, &mut scaled).value();
+                    let large = trees
+                        .pair::<Scaled>(i, j, &mut scaled, &mut || Ok(()))
+                        .unwrap()
+                        .value();
                     assert!(close(large, value), "{large} {value}");
-                    assert_eq!(trees.pair::<f64>(j, i, &mut floats), value);
+                    assert_eq!(
+                        trees.pair::<f64>(j, i, &mut floats, &mut || Ok(())).unwrap(),
+                        value
+                    );
                     n_pairs += 1;
                 }
             }
@@ -497,7 +697,11 @@ mod tests {
         let trees = Trees::new(forest.nodes(), 1.0, forest.roots()).unwrap();
         let mut scratch = Scratch::default();
         for (a, b, expected) in [(0, 1, 3.0), (0, 2, 1.0), (2, 2, 1.0), (0, 3, 0.0)] {
-            assert_eq!(trees.pair::<f64>(a, b, &mut scratch), expected, "{a} {b}");
+            assert_eq!(
+                trees.pair::<f64>(a, b, &mut scratch, &mut || Ok(())).unwrap(),
+                expected,
+                "{a} {b}"
+            );
         }
         // Two chains A over A over ...: C of depths m, n is the number of ways to choose
         // equally many below the roots.
@@ -507,7 +711,10 @@ mod tests {
         let forest = forest.unwrap();
         let trees = Trees::new(forest.nodes(), 1.0, forest.roots()).unwrap();
         // Σ_k (3 choose k)(4 choose k), k >= 1: 12 + 18 + 4.
-        assert_eq!(trees.pair::<f64>(0, 1, &mut scratch), 34.0);
+        assert_eq!(
+            trees.pair::<f64>(0, 1, &mut scratch, &mut || Ok(())).unwrap(),
+            34.0
+        );
     }
 
     /// A chain of a, b, a, b, ... of this many nodes, and a small tree.
@@ -534,9 +741,9 @@ mod tests {
         let h = 50_000.0;
         let below = h * (h + 1.0) / 2.0;
         let expected = 0.4 * (h + 3.0 * h + 3.0 * 0.4 * (below - h));
-        let value = trees.pair::<f64>(0, 1, &mut scratch);
+        let value = trees.pair::<f64>(0, 1, &mut scratch, &mut || Ok(())).unwrap();
         assert!(close(value, expected), "{value} {expected}");
-        assert!(scratch.slots.len() <= 3, "{}", scratch.slots.len());
+        assert!(scratch.dense.slots.len() <= 3, "{}", scratch.dense.slots.len());
     }
 
     #[test]
@@ -549,8 +756,27 @@ mod tests {
         let forest = Forest::from_bracket_items([&*text, "(r (a (b x1)) b)"]).unwrap();
         let trees = Trees::new(forest.nodes(), 1.0, forest.roots()).unwrap();
         let mut scratch = Scratch::default();
-        assert!(trees.pair::<f64>(0, 1, &mut scratch) > 0.0);
-        assert!(scratch.slots.len() < 110, "{}", scratch.slots.len());
+        assert!(trees.pair::<f64>(0, 1, &mut scratch, &mut || Ok(())).unwrap() > 0.0);
+        assert!(scratch.dense.slots.len() < 110, "{}", scratch.dense.slots.len());
+    }
+
+    #[test]
+    fn too_many_values_at_once_are_refused_beforehand() {
+        // What is below s waits for t.
+        let tree = |n: usize| {
+            let mut below = String::new();
+            (0..n).for_each(|i| write!(below, " (x (y w{i}))").unwrap());
+            format!("(r (s{below}) (t{below}))")
+        };
+        let [small, large, larger] = [10, 400, 401].map(tree);
+        let forest = Forest::from_bracket_items([&*small, &large, &larger]).unwrap();
+        let trees = Trees::new(forest.nodes(), 0.4, forest.roots()).unwrap();
+        let mut scratch = Scratch::default();
+        let mut of = |a, b| trees.pair::<f64>(a, b, &mut scratch, &mut || Ok(()));
+        let before = of(0, 0).unwrap();
+        let refused = of(1, 2).unwrap_err();
+        assert!(matches!(refused, Error::Capacity { .. }), "{refused}");
+        assert_eq!(of(0, 0), Ok(before));
     }
 
     #[test]
@@ -558,8 +784,13 @@ mod tests {
         let chain = "(A ".repeat(1_000) + "A" + &")".repeat(1_000);
         let forest = Forest::from_bracket_items([&*chain]).unwrap();
         let trees = Trees::new(forest.nodes(), 1.0, forest.roots()).unwrap();
-        assert_eq!(trees.pair::<f64>(0, 0, &mut Scratch::default()), f64::INFINITY);
-        let k = trees.pair::<Scaled>(0, 0, &mut Scratch::default());
+        assert_eq!(
+            trees.pair::<f64>(0, 0, &mut Scratch::default(), &mut || Ok(())).unwrap(),
+            f64::INFINITY
+        );
+        let k = trees
+            .pair::<Scaled>(0, 0, &mut Scratch::default(), &mut || Ok(()))
+            .unwrap();
         assert_eq!(k.normalized(k, k), 1.0);
     }
 }

@@ -5,122 +5,316 @@
 //!
 //! | kernel | a fragment is | weight of a pair |
 //! |---|---|---|
-//! | [`Kernel::Subtree`] | a node with all below it | λ per inner node |
-//! | [`Kernel::SubsetTree`] | a connected part; each node with all its children or none | λ per production |
-//! | [`Kernel::PartialTree`] | any connected part; children may be left out | μ per node, λ per gap |
-//! | [`Kernel::ElasticTree`] | nodes in the tree's order; nodes may be left out | λ per node |
+//! | [`Subtree`] | a node with all below it | λ per inner node |
+//! | [`SubsetTree`] | a connected part; each node with all its children or none | λ per production |
+//! | [`PartialTree`] | any connected part; children may be left out | μ per node, λ per gap |
+//! | [`ElasticTree`] | nodes in the tree's order; nodes may be left out | λ per node |
 //!
 //! [`naive`] transcribes the definitions; [`crate::gram`] computes whole matrices.
+//!
+//! # A kernel of one's own
+//!
+//! A kernel is a struct with its parameters that implements [`Kernel`], in this crate or
+//! another. Its name, parameters, definition and single pairs are all that matrices, rows
+//! and diagonals need, with threads, normalisation and all other options.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use treekernel_rs::kernel::{self, Kernel, Number, Parameter, Pause, Prepared, Range};
+//! use treekernel_rs::{Forest, NodeId, Nodes, Result, gram};
+//!
+//! /// `weight` for two trees whose roots have equal labels.
+//! #[derive(Debug)]
+//! struct RootLabel {
+//!     weight: f64,
+//! }
+//!
+//! impl Kernel for RootLabel {
+//!     fn name(&self) -> &'static str {
+//!         "RootLabel"
+//!     }
+//!
+//!     fn parameters(&self) -> Vec<Parameter> {
+//!         vec![Parameter::new("weight", self.weight, Range::NotNegative)]
+//!     }
+//!
+//!     fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
+//!         if nodes.name(a) == nodes.name(b) { self.weight } else { 0.0 }
+//!     }
+//!
+//!     fn pairs(
+//!         &self,
+//!         nodes: &Arc<Nodes>,
+//!         roots: &[NodeId],
+//!         _: &mut Pause<'_>,
+//!     ) -> Result<Box<dyn Prepared>> {
+//!         let labels = roots.iter().map(|&root| nodes.label(root)).collect();
+//!         Ok(Box::new(Labels { labels, weight: self.weight }))
+//!     }
+//! }
+//!
+//! struct Labels {
+//!     labels: Vec<treekernel_rs::Label>,
+//!     weight: f64,
+//! }
+//!
+//! impl kernel::Pairs for Labels {
+//!     type Scratch<N: Number> = ();
+//!
+//!     fn pair<N: Number>(
+//!         &self,
+//!         a: usize,
+//!         b: usize,
+//!         (): &mut (),
+//!         _: &mut Pause<'_>,
+//!     ) -> Result<N> {
+//!         let equal = self.labels[a] == self.labels[b];
+//!         Ok(N::of(if equal { self.weight } else { 0.0 }))
+//!     }
+//! }
+//!
+//! let forest = Forest::from_brackets("(S (A a)) (S b) (A a)")?;
+//! let matrix = gram::gram(&RootLabel { weight: 2.0 }, &forest, None, gram::Options::default())?;
+//! assert_eq!(matrix.row(0).to_vec(), [2.0, 2.0, 0.0]);
+//! # Ok::<(), treekernel_rs::Error>(())
+//! ```
 
-mod bags;
 pub(crate) mod elastic;
 pub mod naive;
 mod number;
+mod parameter;
 pub(crate) mod partial;
-#[cfg(test)]
-pub(crate) mod sample;
 pub(crate) mod subset;
 pub(crate) mod subtree;
+mod tree_counts;
 
-pub(crate) use bags::Bags;
-pub(crate) use number::{Number, Scaled};
+use std::fmt::Debug;
+use std::sync::Arc;
 
-use crate::{Error, Result};
+#[cfg(test)]
+pub(crate) use crate::corpus as sample;
+pub use crate::threads::Pause;
+use crate::{Error, NodeId, Nodes, Result};
+pub use elastic::ElasticTree;
+pub use number::{Number, Scaled};
+pub use parameter::{Parameter, Range, Value};
+pub(crate) use parameter::{described, kernel_struct};
+pub use partial::PartialTree;
+pub use subset::SubsetTree;
+pub use subtree::Subtree;
+pub(crate) use tree_counts::TreeCounts;
 
-/// Trees made ready for single pairs: each evaluation is one call, allocates nothing
-/// once its scratch has grown, and may be done in any [`Number`].
-pub(crate) trait Pairs: Sync {
-    /// What is kept from call to call, of one and the same value of this type.
-    type Scratch<N: Number>: Default + Send;
+/// Every kernel of this crate, at its defaults: the one list of them.
+pub fn all() -> Vec<Arc<dyn Kernel>> {
+    vec![
+        Arc::new(Subtree::default()),
+        Arc::new(SubsetTree::default()),
+        Arc::new(PartialTree::default()),
+        Arc::new(ElasticTree::default()),
+    ]
+}
 
-    /// Whether [`pair`](Self::pair) would look at more than so many pairs of nodes,
-    /// where a row engine could do with fewer.
-    fn exceeds(&self, _a: usize, _b: usize, _limit: f64) -> bool {
-        false
+/// The kernel of this crate with a [name](Kernel::name), at its defaults.
+///
+/// # Errors
+/// [`Error::Parameter`] for any other name.
+pub fn named(name: &str) -> Result<Arc<dyn Kernel>> {
+    let known = |kernel: &Arc<dyn Kernel>| kernel.name() == name;
+    let expected = "the name of one of the kernels";
+    all().into_iter().find(known).ok_or_else(|| parameter("kernel", expected, &name))
+}
+
+/// A tree kernel with its parameters. See the [module](self) for one of your own.
+///
+/// Parameters are checked when a kernel is used, not when it is made. Normalisation is
+/// the caller's: see [`crate::gram::Options`].
+pub trait Kernel: Debug + Send + Sync + 'static {
+    /// What the kernel is called: the name of its struct.
+    fn name(&self) -> &'static str;
+
+    /// The parameters with their ranges, in order.
+    fn parameters(&self) -> Vec<Parameter>;
+
+    /// The same kernel with another value of one parameter, in its range or not; None
+    /// where it has no parameter of this name and type.
+    fn with(&self, _name: &str, _value: Value) -> Option<Arc<dyn Kernel>> {
+        None
     }
 
-    /// K of the trees with these numbers.
-    fn pair<N: Number>(&self, a: usize, b: usize, scratch: &mut Self::Scratch<N>) -> N;
+    /// K(a, b) as the definition has it: slow, obvious, and what all else is held to. Trees
+    /// are small and not deep.
+    fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64;
+
+    /// Makes trees ready for the kernels of single pairs. Parameters are in their ranges.
+    /// `pause` is called now and then where that takes long.
+    ///
+    /// # Errors
+    /// [`Error::Capacity`], and what `pause` returns.
+    fn pairs(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>>;
+
+    /// Which index makes rows fast, and models possible.
+    #[doc(hidden)]
+    fn indexed(&self) -> Option<Indexed> {
+        None
+    }
+
+    /// The recursion of its distributed trees.
+    #[doc(hidden)]
+    fn sketch(&self) -> Option<Sketch> {
+        None
+    }
 }
 
-/// A tree kernel with its parameters. Normalisation is the caller's: see
-/// [`crate::gram::Options`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub enum Kernel {
-    /// Fragments are complete subtrees (Vishwanathan & Smola 2002).
-    Subtree {
-        /// λ: weight of a fragment per inner node.
-        decay: f64,
-        /// What each pair of leaves with equal labels adds.
-        leaf_weight: f64,
-    },
-    /// Fragments expand a node completely or not at all (Collins & Duffy 2002).
-    SubsetTree {
-        /// λ: weight of a fragment per production.
-        decay: f64,
-        /// What each pair of leaves with equal labels adds.
-        leaf_weight: f64,
-    },
-    /// Fragments are any connected parts (Moschitti, ECML 2006).
-    PartialTree {
-        /// λ: per child left out between two of a fragment's.
-        decay: f64,
-        /// μ: per node of a fragment.
-        mu: f64,
-        /// How much more a leaf's single-node fragment weighs.
-        leaf_factor: f64,
-        /// The longest child subsequence that counts.
-        max_children: Option<usize>,
-    },
-    /// Fragments keep order and ancestry but may skip nodes (Kashima & Koyanagi 2002).
-    ElasticTree {
-        /// λ: per node of a fragment.
-        decay: f64,
-    },
-}
-
-impl Kernel {
-    /// The same kernel, its parameters found to be in range.
+impl dyn Kernel {
+    /// Finds the parameters to be in range.
     ///
     /// # Errors
     /// [`Error::Parameter`] that names parameter, range and value.
-    pub fn validated(self) -> Result<Self> {
+    pub fn check(&self) -> Result<()> {
+        self.parameters().iter().try_for_each(Parameter::check)
+    }
+
+    /// What `of` says of a kernel that is in range.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], and where there is nothing [`Error::Unsupported`] with the
+    /// kernels that have it.
+    pub(crate) fn require<T>(
+        &self,
+        what: &'static str,
+        of: impl Fn(&Self) -> Option<T>,
+    ) -> Result<T> {
+        self.check()?;
+        of(self).ok_or_else(|| {
+            let can = all().into_iter().filter(|kernel| of(&**kernel).is_some());
+            let can = can.map(|kernel| kernel.name()).collect();
+            Error::Unsupported { kernel: self.name(), what, can }
+        })
+    }
+}
+
+/// Kernels are equal if name and parameters are.
+impl PartialEq for dyn Kernel {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name() && self.parameters() == other.parameters()
+    }
+}
+
+/// The kernels that have an index, with their parameters.
+#[doc(hidden)]
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Indexed {
+    Subtree(Subtree),
+    SubsetTree(SubsetTree),
+    PartialTree(PartialTree),
+    ElasticTree(ElasticTree),
+}
+
+impl Indexed {
+    /// The kernel itself.
+    pub(crate) fn kernel(&self) -> &dyn Kernel {
         match self {
-            Self::Subtree { decay, leaf_weight }
-            | Self::SubsetTree { decay, leaf_weight } => {
-                unit("decay", decay)?;
-                not_negative("leaf_weight", leaf_weight)?;
-            }
-            Self::PartialTree { decay, mu, leaf_factor, max_children } => {
-                unit("decay", decay)?;
-                unit("mu", mu)?;
-                not_negative("leaf_factor", leaf_factor)?;
-                if max_children == Some(0) {
-                    let expected = "at least 1, or None for no limit";
-                    return Err(parameter("max_children", expected, &0));
-                }
-            }
-            Self::ElasticTree { decay } => unit("decay", decay)?,
+            Self::Subtree(kernel) => kernel,
+            Self::SubsetTree(kernel) => kernel,
+            Self::PartialTree(kernel) => kernel,
+            Self::ElasticTree(kernel) => kernel,
         }
-        Ok(self)
     }
 }
 
-fn parameter(name: &'static str, expected: &'static str, got: &impl ToString) -> Error {
+/// Whose recursion distributed trees follow.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    Subset,
+    Subtree,
+    Partial,
+}
+
+/// The recursion of distributed trees: factors of their vectors.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct Sketch {
+    pub rule: Rule,
+    /// Of a fragment's value in its parent's operand and in the sum.
+    pub value: f64,
+    /// Of a leaf's label as an operand.
+    pub leaf: f64,
+    /// Of an inner node's label as an operand, where it is not expanded.
+    pub cut: f64,
+    /// Of a leaf in the sum.
+    pub leaf_sum: f64,
+    /// Of a child left out, and of a single node's label (partial trees).
+    pub decay: f64,
+    /// The longest child subsequence, where it counts (partial trees).
+    pub longest: Option<usize>,
+    /// What the smallest fragments weigh in the kernel.
+    pub smallest: f64,
+}
+
+/// Evaluates single pairs for one worker: takes the numbers of two trees, and asks now and
+/// then whether to go on.
+pub type Worker<'a> =
+    Box<dyn FnMut(usize, usize, &mut Pause<'_>) -> Result<Scaled> + Send + 'a>;
+
+/// Trees made ready for the kernels of single pairs.
+///
+/// Whatever implements [`Pairs`] is one. Without it, `worker` returns a closure that gives
+/// `Scaled::of(value)`, or an error of the pause, which it calls now and then where a pair
+/// takes long.
+pub trait Prepared: Send + Sync {
+    /// What one worker calls for many pairs; it may keep what it needs from call to call.
+    fn worker(&self) -> Worker<'_>;
+}
+
+/// Self-kernels from here on (and below its inverse) are handled as [`Scaled`].
+pub(crate) const LARGEST: f64 = 1e300;
+
+impl<P: Pairs + Send> Prepared for P {
+    fn worker(&self) -> Worker<'_> {
+        let mut floats = P::Scratch::<f64>::default();
+        let mut scaled = P::Scratch::<Scaled>::default();
+        Box::new(move |a, b, pause| {
+            let float = self.pair(a, b, &mut floats, pause)?;
+            if float < LARGEST {
+                return Ok(Scaled::of(float));
+            }
+            self.pair(a, b, &mut scaled, pause)
+        })
+    }
+}
+
+/// Trees made ready for single pairs in any [`Number`]: each evaluation is one call, and
+/// allocates nothing once its scratch has grown. Values beyond floats then come by
+/// themselves.
+pub trait Pairs: Sync {
+    /// What is kept from call to call, of one and the same value of this type.
+    type Scratch<N: Number>: Default + Send;
+
+    /// K of the trees with these numbers. `pause` is called now and then; its error ends
+    /// the call, and the scratch stays good for the next.
+    ///
+    /// # Errors
+    /// What `pause` returns.
+    fn pair<N: Number>(
+        &self,
+        a: usize,
+        b: usize,
+        scratch: &mut Self::Scratch<N>,
+        pause: &mut Pause<'_>,
+    ) -> Result<N>;
+}
+
+pub(crate) fn parameter(
+    name: &'static str,
+    expected: &'static str,
+    got: &impl ToString,
+) -> Error {
     Error::Parameter { name, expected, got: got.to_string() }
-}
-
-pub(crate) fn unit(name: &'static str, value: f64) -> Result<()> {
-    if value > 0.0 && value <= 1.0 {
-        return Ok(());
-    }
-    Err(parameter(name, "above 0 and at most 1", &value))
-}
-
-fn not_negative(name: &'static str, value: f64) -> Result<()> {
-    if value >= 0.0 && value.is_finite() {
-        return Ok(());
-    }
-    Err(parameter(name, "finite and not negative", &value))
 }

@@ -6,46 +6,44 @@
 //! must not be deep. For tests and for reading.
 //!
 //! ```
-//! use treekernel_rs::{Forest, Kernel, kernel::naive};
+//! use treekernel_rs::Forest;
+//! use treekernel_rs::kernel::{SubsetTree, naive};
 //!
 //! let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
-//! let kernel = Kernel::SubsetTree { decay: 1.0, leaf_weight: 0.0 };
+//! let kernel = SubsetTree::new(1.0);
 //! let [a, b] = [forest.roots()[0], forest.roots()[1]];
 //! assert_eq!(naive::kernel(&kernel, forest.nodes(), a, b), 3.0);
 //! # Ok::<(), treekernel_rs::Error>(())
 //! ```
 
-use super::Kernel;
+use super::{Kernel, PartialTree};
 use crate::{NodeId, Nodes};
 
 /// K(a, b) by the definition.
-pub fn kernel(kernel: &Kernel, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
-    let of_pair = |u, v| match *kernel {
-        Kernel::Subtree { decay, leaf_weight } => {
-            subtree(nodes, decay, u, v) + leaf_weight * leaves(nodes, u, v)
-        }
-        Kernel::SubsetTree { decay, leaf_weight } => {
-            subset_tree(nodes, decay, u, v) + leaf_weight * leaves(nodes, u, v)
-        }
-        Kernel::PartialTree { decay, mu, leaf_factor, max_children } => {
-            let longest = max_children.unwrap_or(usize::MAX);
-            partial_tree(nodes, decay, mu, leaf_factor, longest, u, v)
-        }
-        Kernel::ElasticTree { decay } => elastic_tree(nodes, decay, u, v),
-    };
+pub fn kernel(kernel: &dyn Kernel, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
+    kernel.definition(nodes, a, b)
+}
+
+/// The sum over all pairs of nodes of two trees, for definitions that are one.
+pub fn sum(
+    nodes: &Nodes,
+    a: NodeId,
+    b: NodeId,
+    of_pair: impl Fn(NodeId, NodeId) -> f64,
+) -> f64 {
     let (all_a, all_b) = (occurrences(nodes, a), occurrences(nodes, b));
     let pairs = all_a.iter().flat_map(|&u| all_b.iter().map(move |&v| (u, v)));
     pairs.map(|(u, v)| of_pair(u, v)).sum()
 }
 
 /// All nodes of a tree, each as often as it stands there.
-fn occurrences(nodes: &Nodes, root: NodeId) -> Vec<NodeId> {
+pub(super) fn occurrences(nodes: &Nodes, root: NodeId) -> Vec<NodeId> {
     let below = nodes.children(root).iter().flat_map(|&c| occurrences(nodes, c));
     std::iter::once(root).chain(below).collect()
 }
 
 /// 1 for two leaves with equal labels.
-fn leaves(nodes: &Nodes, u: NodeId, v: NodeId) -> f64 {
+pub(super) fn leaves(nodes: &Nodes, u: NodeId, v: NodeId) -> f64 {
     let equal =
         nodes.is_leaf(u) && nodes.is_leaf(v) && nodes.label(u) == nodes.label(v);
     if equal { 1.0 } else { 0.0 }
@@ -60,7 +58,7 @@ fn same_production(nodes: &Nodes, u: NodeId, v: NodeId) -> bool {
 }
 
 /// λ^(inner nodes) if u and v are the same subtree and no leaf, else 0.
-fn subtree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f64 {
+pub(super) fn subtree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f64 {
     fn identical(nodes: &Nodes, u: NodeId, v: NodeId) -> bool {
         let (below_u, below_v) = (nodes.children(u), nodes.children(v));
         nodes.label(u) == nodes.label(v)
@@ -75,7 +73,7 @@ fn subtree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f64 {
 }
 
 /// C(u,v) = λ · Π (1 + C(u_j, v_j)) for equal productions, else 0.
-fn subset_tree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f64 {
+pub(super) fn subset_tree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f64 {
     if !same_production(nodes, u, v) {
         return 0.0;
     }
@@ -87,15 +85,14 @@ fn subset_tree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f64 {
 
 /// D(u,v) = μ · (λ² · leafness + Σ_{I,J} λ^gaps Π D(u_i, v_j)) for equal labels, else 0,
 /// over all subsequences I, J of the children with 1 <= |I| = |J| <= longest.
-fn partial_tree(
+pub(super) fn partial_tree(
     nodes: &Nodes,
-    decay: f64,
-    mu: f64,
-    leaf_factor: f64,
-    longest: usize,
+    kernel: &PartialTree,
     u: NodeId,
     v: NodeId,
 ) -> f64 {
+    let PartialTree { decay, mu, leaf_factor, max_children } = *kernel;
+    let longest = max_children.unwrap_or(usize::MAX);
     if nodes.label(u) != nodes.label(v) {
         return 0.0;
     }
@@ -109,7 +106,7 @@ fn partial_tree(
     // hand as (last i, last j, weight).
     let d = |i: usize, j: usize| {
         let (x, y) = (below_u[i], below_v[j]);
-        partial_tree(nodes, decay, mu, leaf_factor, longest, x, y)
+        partial_tree(nodes, kernel, x, y)
     };
     let mut sum = decay * decay * leafness;
     let mut chains: Vec<(usize, usize, f64)> = Vec::new();
@@ -138,7 +135,7 @@ fn partial_tree(
 
 /// C(u,v) = λ · Σ over all ways to map some children of u, in order, to children of v:
 /// product of Ca, the sum of C over all pairs below or at the two; 0 for other labels.
-fn elastic_tree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f64 {
+pub(super) fn elastic_tree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f64 {
     fn ways(nodes: &Nodes, decay: f64, us: &[NodeId], vs: &[NodeId]) -> f64 {
         // The first mapped child of u, the child of v it goes to, then the rest.
         let mut sum = 1.0;
@@ -165,37 +162,34 @@ fn elastic_tree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{ElasticTree, SubsetTree, Subtree};
     use super::*;
     use crate::Forest;
 
     /// The hand-checked values of the definitions.
     #[test]
     fn hand_values_hold() {
-        let subtree = |decay, leaf_weight| Kernel::Subtree { decay, leaf_weight };
-        let subset = |decay, leaf_weight| Kernel::SubsetTree { decay, leaf_weight };
-        let partial = Kernel::PartialTree {
-            decay: 0.4,
-            mu: 0.4,
-            leaf_factor: 1.0,
-            max_children: None,
-        };
-        let elastic = Kernel::ElasticTree { decay: 1.0 };
-        let cases = [
-            (subset(1.0, 0.0), "(S (A a) (B b))", "(S (A a) (B c))", 3.0),
-            (subset(0.4, 0.0), "(S (A a) (B b))", "(S (A a) (B c))", 0.96),
-            (subset(1.0, 0.0), "(S (A a) (B b))", "(S (A a) (B b))", 6.0),
-            (subtree(0.5, 0.0), "(S (A a) (B b))", "(S (A a) (B b))", 1.125),
-            (subtree(1.0, 0.0), "(A (B c))", "(A B)", 0.0),
-            (subset(1.0, 0.0), "(A (B c))", "(A B)", 1.0),
-            (subtree(1.0, 0.0), "(S (A a) (B b))", "(S (A z) (B b))", 1.0),
-            (subtree(1.0, 1.0), "(S (A a) (B b))", "(S (A z) (B b))", 2.0),
-            (partial, "(A b)", "(A b)", 0.1536),
-            (elastic, "(A b)", "(A (X b))", 3.0),
+        let cases: [(&dyn Kernel, _, _, _); 10] = [
+            (&SubsetTree::new(1.0), "(S (A a) (B b))", "(S (A a) (B c))", 3.0),
+            (&SubsetTree::new(0.4), "(S (A a) (B b))", "(S (A a) (B c))", 0.96),
+            (&SubsetTree::new(1.0), "(S (A a) (B b))", "(S (A a) (B b))", 6.0),
+            (&Subtree::new(0.5), "(S (A a) (B b))", "(S (A a) (B b))", 1.125),
+            (&Subtree::new(1.0), "(A (B c))", "(A B)", 0.0),
+            (&SubsetTree::new(1.0), "(A (B c))", "(A B)", 1.0),
+            (&Subtree::new(1.0), "(S (A a) (B b))", "(S (A z) (B b))", 1.0),
+            (
+                &Subtree::new(1.0).with_leaf_weight(1.0),
+                "(S (A a) (B b))",
+                "(S (A z) (B b))",
+                2.0,
+            ),
+            (&PartialTree::default(), "(A b)", "(A b)", 0.1536),
+            (&ElasticTree::new(1.0), "(A b)", "(A (X b))", 3.0),
         ];
         for (kernel, a, b, expected) in cases {
             let forest = Forest::from_bracket_items([a, b]).unwrap();
             let [x, y] = [forest.roots()[0], forest.roots()[1]];
-            let value = super::kernel(&kernel, forest.nodes(), x, y);
+            let value = kernel.definition(forest.nodes(), x, y);
             assert!((value - expected).abs() < 1e-12, "{kernel:?} {a} {b}: {value}");
         }
     }

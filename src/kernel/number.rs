@@ -7,7 +7,7 @@
 use std::ops::{Add, Mul};
 
 /// What a kernel is computed in: not negative, added and multiplied, never subtracted.
-pub(crate) trait Number:
+pub trait Number:
     Copy + PartialEq + Send + Sync + Add<Output = Self> + Mul<Output = Self>
 {
     /// The number of this value.
@@ -31,7 +31,7 @@ impl Number for f64 {
 
 /// A float with an exponent of 64 bits: `mantissa * 2^exponent`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Scaled {
+pub struct Scaled {
     /// Zero, or of absolute value in [1, 2^256).
     mantissa: f64,
     /// A multiple of 256, so that most additions need no shift.
@@ -43,6 +43,11 @@ const UP: f64 = 1.157_920_892_373_162e77; // 2^256
 const DOWN: f64 = 1.0 / UP;
 
 impl Scaled {
+    /// The number of a float.
+    pub fn of(value: f64) -> Self {
+        Self::normal(value, 0)
+    }
+
     fn normal(mut mantissa: f64, mut exponent: i64) -> Self {
         if mantissa == 0.0 {
             return Self { mantissa, exponent: 0 };
@@ -59,24 +64,24 @@ impl Scaled {
     }
 
     /// The value as a float; infinite where it is too large.
-    pub(crate) fn value(self) -> f64 {
+    pub fn value(self) -> f64 {
         let step = self.exponent.clamp(-8 * STEP, 8 * STEP) / STEP;
         let factor = if step < 0 { DOWN } else { UP };
         (0..step.abs()).fold(self.mantissa, |value, _| value * factor)
     }
 
     /// Whether the value is zero.
-    pub(crate) fn is_zero(self) -> bool {
+    pub fn is_zero(self) -> bool {
         self.mantissa == 0.0
     }
 
     /// `self / sqrt(a * b)`, at most 1: a normalised kernel value; 0 where a or b is.
-    pub(crate) fn normalized(self, a: Self, b: Self) -> f64 {
+    pub fn normalized(self, a: Self, b: Self) -> f64 {
         self.cosine(a, b).min(1.0)
     }
 
     /// The same without the limit, for values that are no dot products.
-    pub(crate) fn cosine(self, a: Self, b: Self) -> f64 {
+    pub fn cosine(self, a: Self, b: Self) -> f64 {
         if a.is_zero() || b.is_zero() {
             return 0.0;
         }
@@ -94,7 +99,7 @@ impl Scaled {
 
 impl Number for Scaled {
     fn of(value: f64) -> Self {
-        Self::normal(value, 0)
+        Self::of(value)
     }
 
     fn is_below(self, other: Self) -> bool {

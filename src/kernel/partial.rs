@@ -26,12 +26,75 @@
 //!
 //! # Complexity
 //! A pair takes time by its pairs of distinct nodes with equal labels, each by its
-//! matches M of r and c children: the least of M², r c and M log c. Memory is the matched
-//! pairs of nodes.
+//! matches M of r and c children: the least of M², r c and M log c. Memory: the values of
+//! nodes that a parent will still ask for, so a chain takes no more than two nodes' at a
+//! time; beyond 2^28 of them a pair is refused.
+//!
+//! Sums follow the order in which a walk leaves the nodes, and the two trees change places
+//! by a hash of what they hold. So K(a,b) is K(b,a) bit for bit, and neither depends on
+//! what else is in the store.
 
-use super::{Bags, Number, Pairs};
-use crate::intern::new_id;
-use crate::{NodeId, Nodes, Result};
+use std::sync::Arc;
+
+use super::{
+    Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, TreeCounts, described,
+    kernel_struct, naive,
+};
+use crate::intern::{Seed, new_id};
+use crate::threads::Pause;
+use crate::{Error, NodeId, Nodes, Result};
+
+kernel_struct! {
+    /// Fragments are any connected parts (Moschitti, ECML 2006).
+    PartialTree new(decay, mu) {
+        /// λ: per child left out between two of a fragment's.
+        decay: f64 = 0.4, Share, with_decay;
+        /// μ: per node of a fragment.
+        mu: f64 = 0.4, Share, with_mu;
+        /// How much more a leaf's single-node fragment weighs.
+        leaf_factor: f64 = 1.0, NotNegative, with_leaf_factor;
+        /// The longest child subsequence that counts.
+        max_children: Option<usize> = None, Limit, with_max_children;
+    }
+}
+
+impl Kernel for PartialTree {
+    described!();
+
+    fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
+        naive::sum(nodes, a, b, |u, v| naive::partial_tree(nodes, self, u, v))
+    }
+
+    fn pairs(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        let Self { decay, mu, leaf_factor, max_children } = *self;
+        let trees =
+            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, pause)?;
+        Ok(Box::new(trees))
+    }
+
+    fn indexed(&self) -> Option<Indexed> {
+        Some(Indexed::PartialTree(self.clone()))
+    }
+
+    fn sketch(&self) -> Option<Sketch> {
+        let single = self.mu.sqrt() * self.decay;
+        Some(Sketch {
+            rule: Rule::Partial,
+            value: self.mu.sqrt(),
+            leaf: single * self.leaf_factor.sqrt(),
+            cut: single,
+            leaf_sum: single * self.leaf_factor.sqrt(),
+            decay: self.decay,
+            longest: self.max_children,
+            smallest: self.mu * self.decay * self.decay,
+        })
+    }
+}
 
 /// "No number": a label without nodes, the end of a chain of positions.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -64,11 +127,11 @@ impl Weights {
     }
 }
 
-/// λ^0 .. λ^n, for gaps between up to n children.
-pub(crate) fn powers(decay: f64, n: usize) -> Vec<f64> {
-    (0..=n)
-        .scan(1.0, |power, _| Some(std::mem::replace(power, *power * decay)))
-        .collect()
+/// Makes λ^0 .. λ^n of what there is, for gaps between up to n children.
+pub(crate) fn grow_powers(powers: &mut Vec<f64>, decay: f64, n: usize) {
+    while powers.len() <= n {
+        powers.push(powers.last().map_or(1.0, |last| last * decay));
+    }
 }
 
 /// The positions of one node's children by label: what other nodes' children are
@@ -152,7 +215,12 @@ pub(crate) struct Chains<N> {
     /// Tree: the row up to which each sum is decayed.
     stamps: Vec<u32>,
     matches: Vec<(u32, N)>,
+    /// Since the last question whether to go on.
+    steps: usize,
 }
+
+/// Steps between two questions whether to go on: some milliseconds.
+const BETWEEN_PAUSES: usize = 1 << 20;
 
 // By hand, as a derived Default asks for one of N.
 impl<N> Default for Chains<N> {
@@ -165,14 +233,28 @@ impl<N> Default for Chains<N> {
             sums: Vec::new(),
             stamps: Vec::new(),
             matches: Vec::new(),
+            steps: 0,
         }
+    }
+}
+
+impl<N> Chains<N> {
+    /// Takes note of so much work, and asks now and then whether to go on.
+    #[inline]
+    pub(crate) fn step(&mut self, steps: usize, pause: &mut Pause<'_>) -> Result<()> {
+        self.steps = self.steps.saturating_add(steps);
+        if self.steps < BETWEEN_PAUSES {
+            return Ok(());
+        }
+        self.steps = 0;
+        pause()
     }
 }
 
 impl<N: Number> Chains<N> {
     /// Σ over all chains of at most `longest` matches between children with equal labels:
     /// `rows` are the labels of one node's (NONE: matches nothing), `table` holds the
-    /// other's, and `d(row, column)` is D of two of them.
+    /// other's, and `d(row, column)` is D of two of them. `pause` is asked on the way.
     pub(crate) fn sum(
         &mut self,
         rows: impl Iterator<Item = u32> + Clone,
@@ -180,7 +262,8 @@ impl<N: Number> Chains<N> {
         powers: &[f64],
         longest: usize,
         mut d: impl FnMut(u32, u32) -> N,
-    ) -> N {
+        pause: &mut Pause<'_>,
+    ) -> Result<N> {
         let zero = N::of(0.0);
         let (mut n_rows, mut n_matches) = (0, 0);
         for label in rows.clone() {
@@ -189,7 +272,7 @@ impl<N: Number> Chains<N> {
             n_matches += count;
         }
         if n_matches == 0 {
-            return zero;
+            return Ok(zero);
         }
         self.start(n_rows, table.next.len(), n_matches, longest);
         let mut total = zero;
@@ -201,10 +284,17 @@ impl<N: Number> Chains<N> {
                 .extend(table.positions(label).map(|column| (column, d(row, column))));
             if !matches.is_empty() {
                 total = total + self.row(row, &matches, powers);
+                let per_row = match self.method {
+                    Method::List => self.found.len() * matches.len(),
+                    Method::Grid => self.columns,
+                    Method::Tree => 64 * matches.len(),
+                    Method::Lengths(longest) => longest * self.columns,
+                };
+                self.step(per_row, pause)?;
             }
         }
         self.matches = matches;
-        total
+        Ok(total)
     }
 
     /// The same for a list of few matches (row, column, D) in ascending order.
@@ -426,6 +516,8 @@ struct Node {
     count: u32,
     /// Where its children end, all trees' in one array.
     end: u32,
+    /// The number of its last parent in the tree; [`NONE`] for the root.
+    last_use: u32,
 }
 
 /// Trees made ready for single pairs.
@@ -439,7 +531,9 @@ pub(crate) struct Trees {
     powers: Vec<f64>,
     /// Per tree: where its nodes end, and where its labels end.
     ends: Vec<(u32, u32)>,
-    /// Tree by tree, children first.
+    /// Per tree: a hash of its labels and shape, whatever the store calls them.
+    content: Vec<u64>,
+    /// Tree by tree, in the order in which a walk leaves them: children first.
     nodes: Vec<Node>,
     /// Children by their numbers in the tree.
     children: Vec<u32>,
@@ -458,9 +552,13 @@ pub(crate) struct Scratch<N> {
     /// Per node of a: where its D with the nodes of b of the same label start.
     starts: Vec<u32>,
     values: Vec<N>,
+    /// Per label of b: starts of values that nobody asks for any more.
+    free: Vec<Vec<u32>>,
     matches: Vec<(u32, u32, N)>,
     table: Table,
     chains: Chains<N>,
+    /// Values beyond which places are used again: set low by tests.
+    few_values: usize,
 }
 
 /// One prepared tree.
@@ -493,6 +591,11 @@ impl<'a> Tree<'a> {
 /// Up to so many pairs of children are compared one by one: about where a table of
 /// labels begins to pay.
 const FEW: usize = 64;
+/// Values of a pair beyond which the places of those that nobody asks for any more are
+/// used again (64 kB); below, appending is cheaper.
+const FEW_VALUES: usize = 1 << 13;
+/// Values that a pair may need at a time (2 GB).
+const MAX_VALUES: usize = 1 << 28;
 
 impl Trees {
     /// Reads trees in time by their distinct nodes, n log n for the labels.
@@ -506,8 +609,9 @@ impl Trees {
         leaf_factor: f64,
         max_children: Option<usize>,
         roots: &[NodeId],
+        pause: &mut Pause<'_>,
     ) -> Result<Self> {
-        let bags = Bags::new(nodes, roots)?;
+        let counts = TreeCounts::read(nodes, roots, pause)?;
         let mut trees = Self {
             mu,
             weights: Weights::new(decay, mu, leaf_factor),
@@ -515,27 +619,46 @@ impl Trees {
             n_labels: nodes.labels().len(),
             powers: Vec::new(),
             ends: Vec::with_capacity(roots.len()),
+            content: Vec::with_capacity(roots.len()),
             nodes: Vec::new(),
             children: Vec::new(),
             labels: Vec::new(),
             by_label: Vec::new(),
         };
+        let hash = |name: &str| Seed::FIXED.hash_bytes(name.as_bytes());
+        let hashes: Vec<u64> = nodes.labels().names().map(hash).collect();
         let mut widest = 0;
-        let mut number =
-            vec![0; roots.iter().map(|r| r.index() + 1).max().unwrap_or(0)];
-        let mut order = Vec::new();
-        for tree in 0..bags.len() {
-            let first = trees.nodes.len();
+        let known = roots.iter().map(|r| r.index() + 1).max().unwrap_or(0);
+        let (mut number, mut order) = (vec![NONE; known], Vec::new());
+        for tree in 0..counts.len() {
+            pause()?;
+            let (first, mut content) = (trees.nodes.len(), 0);
             order.clear();
-            for (local, (node, count)) in bags.iter(tree).enumerate() {
+            // 1. Nodes in the order in which a walk leaves them.
+            for (node, count) in counts.iter(tree) {
                 let below = nodes.children(node);
+                let (label, local) = (nodes.label(node), order.len() as u32);
+                for child in below {
+                    let child = number[child.index()];
+                    trees.children.push(child);
+                    trees.nodes[first + child as usize].last_use = local;
+                    content = Seed::FIXED.mix(content, u64::from(child));
+                }
+                content = Seed::FIXED
+                    .mix(content, hashes[label.index()] ^ below.len() as u64);
                 widest = widest.max(below.len());
-                number[node.index()] = local as u32;
-                trees.children.extend(below.iter().map(|c| number[c.index()]));
+                number[node.index()] = local;
                 let end = new_id(trees.children.len(), "edges, tree by tree")?;
-                trees.nodes.push(Node { label: 0, rank: 0, count, end });
-                order.push((nodes.label(node).0, local as u32));
+                trees.nodes.push(Node {
+                    label: 0,
+                    rank: 0,
+                    count,
+                    end,
+                    last_use: NONE,
+                });
+                order.push((label.0, local));
             }
+            // 2. Nodes by label.
             order.sort_unstable();
             let first_label = trees.labels.len();
             for same in order.chunk_by(|a, b| a.0 == b.0) {
@@ -549,8 +672,9 @@ impl Trees {
             }
             let end = new_id(trees.nodes.len(), "distinct subtrees, tree by tree")?;
             trees.ends.push((end, trees.labels.len() as u32));
+            trees.content.push(content);
         }
-        trees.powers = powers(decay, widest);
+        grow_powers(&mut trees.powers, decay, widest);
         Ok(trees)
     }
 
@@ -570,10 +694,19 @@ impl Trees {
 impl Pairs for Trees {
     type Scratch<N: Number> = Scratch<N>;
 
-    fn pair<N: Number>(&self, a: usize, b: usize, scratch: &mut Scratch<N>) -> N {
+    fn pair<N: Number>(
+        &self,
+        a: usize,
+        b: usize,
+        scratch: &mut Scratch<N>,
+        pause: &mut Pause<'_>,
+    ) -> Result<N> {
+        let is_ordered = self.content[a] <= self.content[b];
+        let (a, b) = if is_ordered { (a, b) } else { (b, a) };
         let (a, b) = (self.tree(a), self.tree(b));
         scratch.match_labels(self.n_labels, a.labels, b.labels);
         scratch.values.clear();
+        scratch.free.clear();
         if scratch.starts.len() < a.nodes.len() {
             scratch.starts.resize(a.nodes.len(), 0);
         }
@@ -584,23 +717,33 @@ impl Pairs for Trees {
             if label == NONE {
                 continue;
             }
-            scratch.starts[v] = scratch.values.len() as u32;
-            let below = a.children(v);
+            let start = scratch.values.len();
+            scratch.starts[v] = start as u32;
+            let (below, group) = (a.children(v), b.group(label));
             let mut own = zero;
-            for &u in b.group(label) {
+            for &u in group {
                 let other = b.children(u as usize);
                 let single = self.weights.of(below.is_empty(), other.is_empty());
                 let mut value = N::of(single);
                 if !below.is_empty() && !other.is_empty() {
-                    value =
-                        value + mu * self.children_sum((a, below), (b, other), scratch);
+                    let sum =
+                        self.children_sum((a, below), (b, other), scratch, pause)?;
+                    value = value + mu * sum;
                 }
                 scratch.values.push(value);
                 own = own + value * N::of(f64::from(b.nodes[u as usize].count));
             }
             total = total + own * N::of(f64::from(node.count));
+            if scratch.values.len() > scratch.few_values {
+                scratch.chains.step(group.len(), pause)?;
+                scratch.recycle(a, v, (label, start));
+                if scratch.values.len() > MAX_VALUES {
+                    let what = "values of D that one pair of trees needs at a time";
+                    return Err(Error::Capacity { what, limit: MAX_VALUES as u64 });
+                }
+            }
         }
-        total
+        Ok(total)
     }
 }
 
@@ -612,7 +755,8 @@ impl Trees {
         (a, below): (Tree, &[u32]),
         (b, other): (Tree, &[u32]),
         scratch: &mut Scratch<N>,
-    ) -> N {
+        pause: &mut Pause<'_>,
+    ) -> Result<N> {
         let Scratch { labels, starts, values, matches, table, chains, .. } = scratch;
         // The label of a child of a by its number in b.
         let label = |&child: &u32| labels[a.nodes[child as usize].label as usize];
@@ -633,7 +777,7 @@ impl Trees {
                 }
             }
             let shape = (below.len(), other.len());
-            return chains.sum_list(matches, shape, &self.powers, self.longest);
+            return Ok(chains.sum_list(matches, shape, &self.powers, self.longest));
         }
         let labels = other.iter().map(|&y| b.nodes[y as usize].label);
         table.fill(b.labels.len(), labels.clone());
@@ -643,8 +787,10 @@ impl Trees {
             &self.powers,
             self.longest,
             |i, j| d(below[i as usize], other[j as usize]),
+            pause,
         );
         table.clear(labels);
+        chains.step(below.len() + other.len(), pause)?;
         sum
     }
 }
@@ -656,9 +802,11 @@ impl<N> Default for Scratch<N> {
             in_b: Vec::new(),
             starts: Vec::new(),
             values: Vec::new(),
+            free: Vec::new(),
             matches: Vec::new(),
             table: Table::default(),
             chains: Chains::default(),
+            few_values: FEW_VALUES,
         }
     }
 }
@@ -681,25 +829,55 @@ impl<N> Scratch<N> {
             self.in_b[label as usize] = NONE;
         }
     }
+
+    /// Gives places of values that node `v` was the last to ask for back, and moves its
+    /// own (of a label, the last ones) to such a place.
+    fn recycle(&mut self, a: Tree<'_>, v: usize, (label, start): (u32, usize))
+    where
+        N: Copy,
+    {
+        let Self { labels, starts, values, free, .. } = self;
+        let len = values.len() - start;
+        let place = free.get_mut(label as usize).and_then(Vec::pop);
+        if let Some(place) = place {
+            values.copy_within(start.., place as usize);
+            values.truncate(values.len() - len);
+            starts[v] = place;
+        }
+        for &child in a.children(v) {
+            let node = a.nodes[child as usize];
+            let label = labels[node.label as usize];
+            // Once only, should a child stand here twice.
+            if node.last_use == v as u32 && label != NONE {
+                let start = std::mem::replace(&mut starts[child as usize], NONE);
+                if start != NONE {
+                    if free.len() <= label as usize {
+                        free.resize_with(label as usize + 1, Vec::new);
+                    }
+                    free[label as usize].push(start);
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::super::{Kernel, Scaled, naive};
+mod tests {
+    use super::super::{Scaled, naive};
     use super::*;
     use crate::Forest;
     use crate::corpus::{self, Random};
 
     /// Parameters that the tests run through.
     #[derive(Debug, Clone, Copy)]
-    pub(crate) struct Parameters {
-        pub(crate) decay: f64,
-        pub(crate) mu: f64,
-        pub(crate) leaf_factor: f64,
-        pub(crate) max_children: Option<usize>,
+    struct Parameters {
+        decay: f64,
+        mu: f64,
+        leaf_factor: f64,
+        max_children: Option<usize>,
     }
 
-    pub(crate) fn all_parameters() -> Vec<Parameters> {
+    fn all_parameters() -> Vec<Parameters> {
         let mut all = Vec::new();
         for decay in [0.05, 0.4, 1.0] {
             for mu in [0.05, 0.4, 1.0] {
@@ -714,104 +892,35 @@ pub(crate) mod tests {
     }
 
     impl Parameters {
-        pub(crate) fn naive(&self, forest: &Forest, a: usize, b: usize) -> f64 {
-            let kernel = Kernel::PartialTree {
-                decay: self.decay,
-                mu: self.mu,
-                leaf_factor: self.leaf_factor,
-                max_children: self.max_children,
-            };
+        fn naive(&self, forest: &Forest, a: usize, b: usize) -> f64 {
+            let Self { decay, mu, leaf_factor, max_children } = *self;
+            let kernel = PartialTree { decay, mu, leaf_factor, max_children };
             let roots = forest.roots();
             naive::kernel(&kernel, forest.nodes(), roots[a], roots[b])
         }
 
-        pub(crate) fn trees(&self, forest: &Forest) -> Trees {
+        fn trees(&self, forest: &Forest) -> Trees {
             let Self { decay, mu, leaf_factor, max_children } = *self;
             let roots = forest.roots();
-            Trees::new(forest.nodes(), decay, mu, leaf_factor, max_children, roots)
-                .unwrap()
+            Trees::new(
+                forest.nodes(),
+                decay,
+                mu,
+                leaf_factor,
+                max_children,
+                roots,
+                &mut || Ok(()),
+            )
+            .unwrap()
         }
     }
 
-    /// Random trees of up to about `size` nodes: shapes and alphabets take turns (mixed,
-    /// one label everywhere, wide, deep, repeated subtrees, single nodes, sentences).
-    pub(crate) fn random_trees(n: usize, size: usize, seed: u64) -> Vec<String> {
-        let mut random = Random(seed);
-        (0..n)
-            .map(|number| {
-                let n_labels = [3, 1, 2, 6, 40][random.below(5)];
-                let n_nodes = 1 + random.below(size);
-                let label =
-                    |random: &mut Random| format!("l{}", random.below(n_labels));
-                match number % 6 {
-                    // A root with leaves, or with a few inner nodes among them.
-                    0 => {
-                        let mut tree = format!("({}", label(&mut random));
-                        for _ in 1..n_nodes {
-                            let (a, b) = (label(&mut random), label(&mut random));
-                            match random.below(4) {
-                                0 => tree.extend([" (", &a, " ", &b, ")"]),
-                                _ => tree.extend([" ", &a]),
-                            }
-                        }
-                        tree + ")"
-                    }
-                    // A chain with leaves beside it.
-                    1 => (1..n_nodes).fold("(l0)".into(), |below, _| {
-                        let (a, b) = (label(&mut random), label(&mut random));
-                        match random.below(3) {
-                            0 => format!("({a} {below} {b})"),
-                            _ => format!("({a} {below})"),
-                        }
-                    }),
-                    // The same subtree again and again.
-                    2 => (1..=n_nodes.ilog2()).fold("(l0 l1)".into(), |below, _| {
-                        let a = label(&mut random);
-                        match random.below(3) {
-                            0 => format!("({a} {below})"),
-                            _ => format!("({a} {below} {below})"),
-                        }
-                    }),
-                    3 if number % 12 == 3 => format!("({})", label(&mut random)),
-                    // Phrases over preterminals with a word each.
-                    3 => {
-                        let mut tree = format!("(P{}", random.below(2));
-                        for _ in 0..=n_nodes / 3 {
-                            let word = random.below(4);
-                            let label = format!("t{}", random.below(3));
-                            let (open, close) = match random.below(3) {
-                                0 => (" (P0 (", "))"),
-                                _ => (" (", ")"),
-                            };
-                            let word = ["w0", "w1", "w2", "w3"][word];
-                            tree.extend([open, &label, " ", word, close]);
-                        }
-                        tree + ")"
-                    }
-                    // Each next node below a random earlier one.
-                    _ => {
-                        let mut below: Vec<Vec<usize>> = vec![Vec::new()];
-                        for node in 1..n_nodes {
-                            let parent = random.below(node);
-                            below[parent].push(node);
-                            below.push(Vec::new());
-                        }
-                        let mut text = vec![String::new(); n_nodes];
-                        for node in (0..n_nodes).rev() {
-                            let parts: Vec<_> =
-                                below[node].iter().map(|&c| text[c].as_str()).collect();
-                            let label = label(&mut random);
-                            text[node] = format!("({label} {})", parts.join(" "));
-                        }
-                        text.swap_remove(0)
-                    }
-                }
-            })
-            .collect()
+    fn random_trees(n: usize, size: usize, seed: u64) -> Vec<String> {
+        corpus::trees(&mut Random(seed), n, size)
     }
 
     #[track_caller]
-    pub(crate) fn assert_close(value: f64, expected: f64, what: &dyn Fn() -> String) {
+    fn assert_close(value: f64, expected: f64, what: &dyn Fn() -> String) {
         let close = (value - expected).abs() <= 1e-10 * expected.abs();
         assert!(close, "{value}, not {expected}: {}", what());
     }
@@ -829,8 +938,13 @@ pub(crate) mod tests {
                 for b in 0..texts.len() {
                     let expected = parameters.naive(&forest, a, b);
                     let what = || format!("{parameters:?}\n{}\n{}", texts[a], texts[b]);
-                    assert_close(trees.pair(a, b, &mut floats), expected, &what);
-                    let value: Scaled = trees.pair(a, b, &mut scaled);
+                    assert_close(
+                        trees.pair(a, b, &mut floats, &mut || Ok(())).unwrap(),
+                        expected,
+                        &what,
+                    );
+                    let value: Scaled =
+                        trees.pair(a, b, &mut scaled, &mut || Ok(())).unwrap();
                     assert_close(value.value(), expected, &what);
                     n_pairs += 1;
                 }
@@ -845,7 +959,8 @@ pub(crate) mod tests {
         for round in 0..300 {
             let (rows, columns) = (1 + random.below(40), 1 + random.below(40));
             let decay = [0.05, 0.4, 1.0][round % 3];
-            let powers = powers(decay, rows.max(columns));
+            let mut powers = Vec::new();
+            grow_powers(&mut powers, decay, rows.max(columns));
             let density = [0.02, 0.3, 1.0][round % 5 % 3];
             let matches: Vec<(u32, u32, f64)> = (0..rows * columns)
                 .filter_map(|at| {
@@ -886,8 +1001,12 @@ pub(crate) mod tests {
         let all =
             Parameters { decay: 1.0, mu: 1.0, leaf_factor: 1.0, max_children: None };
         let trees = all.trees(&forest);
-        assert_eq!(trees.pair(0, 0, &mut Scratch::<f64>::default()), f64::INFINITY);
-        let value: Scaled = trees.pair(0, 0, &mut Scratch::default());
+        assert_eq!(
+            trees.pair(0, 0, &mut Scratch::<f64>::default(), &mut || Ok(())).unwrap(),
+            f64::INFINITY
+        );
+        let value: Scaled =
+            trees.pair(0, 0, &mut Scratch::default(), &mut || Ok(())).unwrap();
         assert!((value.normalized(value, value) - 1.0).abs() < 1e-12);
     }
 
@@ -907,10 +1026,10 @@ pub(crate) mod tests {
             Parameters { decay: 0.4, mu: 0.4, leaf_factor: 1.0, max_children: None };
         let trees = parameters.trees(&forest);
         let mut scratch = Scratch::<f64>::default();
-        assert!(trees.pair(0, 1, &mut scratch) > 0.0);
+        assert!(trees.pair(0, 1, &mut scratch, &mut || Ok(())).unwrap() > 0.0);
         // 40,000 words in the same order: chains of single steps, T -> d (1 + T).
         let d = 0.4 * 0.16;
-        let value = trees.pair(2, 3, &mut scratch);
+        let value = trees.pair(2, 3, &mut scratch, &mut || Ok(())).unwrap();
         let chain = d / (1.0 - d);
         let expected = 40_000.0 * d + d + 0.4 * 40_000.0 * chain;
         // Longer gaps add to it (λ^2 per word left out), the ends take a little away.
@@ -919,7 +1038,7 @@ pub(crate) mod tests {
 
     /// Parameters, trees, and what KeLP has for each two that follow each other,
     /// normalised.
-    pub(crate) fn kelp() -> Option<(Parameters, Forest, Vec<f64>)> {
+    fn kelp() -> Option<(Parameters, Forest, Vec<f64>)> {
         let texts = corpus::real("qc/dep_test.tsv.gz", 2)?;
         let scores = corpus::plain("qc/kelp_ptk_scores.txt")?;
         let forest =
@@ -936,11 +1055,96 @@ pub(crate) mod tests {
         let Some((kelp, forest, scores)) = kelp() else { return };
         let trees = kelp.trees(&forest);
         let mut scratch = Scratch::<f64>::default();
-        let mut kernel = |a, b| trees.pair(a, b, &mut scratch);
+        let mut kernel = |a, b| trees.pair(a, b, &mut scratch, &mut || Ok(())).unwrap();
         for (i, score) in scores.into_iter().enumerate() {
             let norm: f64 = kernel(i, i) * kernel(i + 1, i + 1);
             let value = kernel(i, i + 1) / norm.sqrt();
             assert!((value - score).abs() < 2e-7, "line {}: {value} {score}", i + 1);
+        }
+    }
+
+    /// Places of values are used again where a pair needs many.
+    #[test]
+    fn recycled_values_change_no_bit_and_pairs_in_both_orders_are_one() {
+        let texts = random_trees(60, 60, 7);
+        let forest =
+            Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
+        let parameters =
+            Parameters { decay: 0.4, mu: 0.4, leaf_factor: 2.0, max_children: None };
+        let trees = parameters.trees(&forest);
+        let mut usual = Scratch::<f64>::default();
+        let mut thrifty = Scratch::<f64> { few_values: 0, ..Scratch::default() };
+        let go_on = &mut || Ok(());
+        for a in 0..texts.len() {
+            for b in 0..texts.len() {
+                let value = trees.pair(a, b, &mut usual, go_on).unwrap();
+                let other = trees.pair(b, a, &mut thrifty, go_on).unwrap();
+                assert_eq!(value.to_bits(), other.to_bits(), "{a} {b}");
+            }
+        }
+        let chain = format!("{}x{}", "(A ".repeat(3000), ")".repeat(3000));
+        let forest = Forest::from_bracket_items([chain.as_str()]).unwrap();
+        let trees = parameters.trees(&forest);
+        assert!(trees.pair(0, 0, &mut thrifty, go_on).unwrap() > 0.0);
+        // Of nine million values, those of some nodes at a time.
+        assert!(thrifty.values.len() < 5 * 3001, "{}", thrifty.values.len());
+    }
+
+    /// Other trees before them give the nodes other ids, and labels other numbers.
+    #[test]
+    fn what_else_is_in_the_store_changes_no_bit() {
+        let texts = random_trees(40, 60, 8);
+        let before = ["(l9 (l2 l1) l0)", "(l7 (l1 l3 l2) (l0 l1) l5)", "(l3 (l0 l1))"];
+        let all = before.into_iter().chain(texts.iter().map(String::as_str));
+        let forests = [
+            Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap(),
+            Forest::from_bracket_items(all).unwrap().select(3..43),
+        ];
+        let parameters =
+            Parameters { decay: 0.3, mu: 0.4, leaf_factor: 2.0, max_children: None };
+        let [own, other] = forests.map(|forest| {
+            let trees = parameters.trees(&forest);
+            let mut scratch = Scratch::<f64>::default();
+            let pairs = (0..1600).map(|at| (at / 40, at % 40));
+            pairs
+                .map(|(a, b)| trees.pair(a, b, &mut scratch, &mut || Ok(())).unwrap())
+                .map(f64::to_bits)
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(own, other);
+    }
+
+    #[test]
+    fn long_pairs_ask_whether_to_go_on_and_leave_their_scratch_good() {
+        let bush = |n: usize| format!("(S {})", "a ".repeat(n));
+        let chain = |n: usize| format!("{}x{}", "(A ".repeat(n), ")".repeat(n));
+        let texts = [bush(3000), bush(2999), chain(2000), chain(1999), bush(5)];
+        let forest =
+            Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
+        for max_children in [None, Some(30)] {
+            let parameters =
+                Parameters { decay: 0.4, mu: 0.4, leaf_factor: 1.0, max_children };
+            let trees = parameters.trees(&forest);
+            let mut scratch = Scratch::<f64>::default();
+            for (a, b) in [(0, 1), (2, 3)] {
+                let mut n_calls = 0;
+                let count = &mut || {
+                    n_calls += 1;
+                    Ok(())
+                };
+                trees.pair(a, b, &mut scratch, count).unwrap();
+                assert!(n_calls >= 3, "{max_children:?} {a} {b}: {n_calls}");
+                let mut left = n_calls / 2;
+                let stop = &mut || {
+                    left -= 1;
+                    if left > 0 { Ok(()) } else { Err(Error::Interrupted) }
+                };
+                let stopped = trees.pair(a, b, &mut scratch, stop);
+                assert_eq!(stopped, Err(Error::Interrupted));
+                let after = trees.pair(0, 4, &mut scratch, &mut || Ok(())).unwrap();
+                let fresh = trees.pair(0, 4, &mut Scratch::default(), &mut || Ok(()));
+                assert_eq!(Ok(after), fresh);
+            }
         }
     }
 }

@@ -14,15 +14,74 @@
 //!
 //! # Complexity
 //! Linear in the trees' distinct subtrees, plus the pairs of distinct subtrees with
-//! equal productions and inner children, which real trees have few of.
+//! equal productions and inner children, which real trees have few of. Memory: a C for
+//! each of these; beyond 2^25 of them a pair is refused,
+//! but [`crate::gram`] takes an index from 10^6 on.
 
-use super::{Bags, Number, Pairs};
+use std::sync::Arc;
+
+use super::{
+    Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, TreeCounts, described,
+    kernel_struct, naive,
+};
 use crate::intern::new_id;
-use crate::lists::Lists;
-use crate::{NodeId, Nodes, Result};
+use crate::ragged::Ragged;
+use crate::threads::Pause;
+use crate::{Error, NodeId, Nodes, Result, memory};
+
+kernel_struct! {
+    /// Fragments expand a node completely or not at all (Collins & Duffy 2002).
+    SubsetTree new(decay) {
+        /// λ: weight of a fragment per production.
+        decay: f64 = 0.4, Share, with_decay;
+        /// What each pair of leaves with equal labels adds.
+        leaf_weight: f64 = 0.0, NotNegative, with_leaf_weight;
+    }
+}
+
+impl Kernel for SubsetTree {
+    described!();
+
+    fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
+        naive::sum(nodes, a, b, |u, v| {
+            naive::subset_tree(nodes, self.decay, u, v)
+                + self.leaf_weight * naive::leaves(nodes, u, v)
+        })
+    }
+
+    fn pairs(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        Ok(Box::new(Trees::new(nodes, self.decay, self.leaf_weight, roots, pause)?))
+    }
+
+    fn indexed(&self) -> Option<Indexed> {
+        Some(Indexed::SubsetTree(self.clone()))
+    }
+
+    fn sketch(&self) -> Option<Sketch> {
+        Some(Sketch {
+            rule: Rule::Subset,
+            value: self.decay.sqrt(),
+            leaf: 1.0,
+            cut: 1.0,
+            leaf_sum: self.leaf_weight.sqrt(),
+            decay: 1.0,
+            longest: None,
+            smallest: self.decay,
+        })
+    }
+}
 
 const NONE: u32 = u32::MAX;
 const SUBTREES: &str = "subtrees, tree by tree";
+/// Pairs of branching nodes with equal productions that a pair of trees may have (256 MB).
+const MAX_VALUES: usize = 1 << 25;
+/// Steps between two questions whether to go on: some milliseconds.
+const BETWEEN_PAUSES: usize = 1 << 20;
 
 /// A child as its parent sees it.
 #[derive(Debug, Clone, Copy)]
@@ -55,12 +114,12 @@ pub(crate) struct Trees {
     /// Per tree: how many inner nodes it has.
     sizes: Vec<f64>,
     /// Per tree: productions with the number of nodes that have them.
-    groups: Lists<(u32, u32)>,
+    groups: Ragged<(u32, u32)>,
     /// Per tree: distinct subtrees with inner children, children first.
-    branching: Lists<Branching>,
+    branching: Ragged<Branching>,
     children: Vec<Child>,
     /// Per tree: labels of leaves with counts.
-    leaves: Lists<(u32, u32)>,
+    leaves: Ragged<(u32, u32)>,
 }
 
 /// What is kept from pair to pair: the first tree hangs until another is first, as
@@ -106,8 +165,17 @@ impl Trees {
         decay: f64,
         leaf_weight: f64,
         roots: &[NodeId],
+        pause: &mut Pause<'_>,
     ) -> Result<Self> {
-        let bags = Bags::new(nodes, roots)?;
+        let bags = TreeCounts::read(nodes, roots, pause)?;
+        let edges: usize = (0..bags.len())
+            .flat_map(|tree| bags.nodes(tree))
+            .map(|&node| nodes.children(node).len())
+            .sum();
+        // Lists that grow are in memory twice for a moment.
+        memory::room(edges, 2 * size_of::<Child>())?;
+        memory::room(bags.n_entries(), 2 * (size_of::<Branching>() + 16))?;
+        memory::room(nodes.len(), 16)?;
         let mut trees = Self {
             decay,
             leaf_weight,
@@ -115,14 +183,15 @@ impl Trees {
             n_branching_groups: 0,
             n_labels: nodes.labels().len(),
             sizes: Vec::with_capacity(roots.len()),
-            groups: Lists::default(),
-            branching: Lists::default(),
+            groups: Ragged::default(),
+            branching: Ragged::default(),
             children: Vec::new(),
-            leaves: Lists::default(),
+            leaves: Ragged::default(),
         };
         let mut number = vec![NONE; nodes.len()];
         let mut branching_group = vec![NONE; nodes.n_productions()];
         for tree in 0..bags.len() {
+            pause()?;
             let start = trees.branching.items.len();
             let mut size = 0.0;
             for (node, count) in bags.iter(tree) {
@@ -191,7 +260,7 @@ impl Trees {
     }
 
     /// Hangs up a tree in place of the one that hangs there.
-    fn hang<N>(&self, tree: usize, s: &mut Scratch<N>) {
+    fn hang<N>(&self, tree: usize, s: &mut Scratch<N>) -> Result<()> {
         if s.stamp == 0 || s.stamp == u32::MAX {
             let tables = [
                 (&mut s.counts, self.n_groups),
@@ -199,17 +268,17 @@ impl Trees {
                 (&mut s.leaves, self.n_labels),
             ];
             for (table, len) in tables {
-                table.clear();
-                table.resize(len, (0, 0));
+                *table = memory::filled((0, 0), len)?;
             }
             s.stamp = 0;
         }
+        s.before.clear();
+        memory::reserve(&mut s.before, self.branching.get(tree).len())?;
         s.stamp += 1;
         s.tree = Some(tree);
         for &(group, count) in self.groups.get(tree) {
             s.counts[group as usize] = (s.stamp, count);
         }
-        s.before.clear();
         for (u, node) in self.branching.get(tree).iter().enumerate() {
             let last = &mut s.last[node.group as usize];
             s.before.push(if last.0 == s.stamp {
@@ -222,20 +291,29 @@ impl Trees {
         for &(label, count) in self.leaves.get(tree) {
             s.leaves[label as usize] = (s.stamp, count);
         }
+        Ok(())
     }
 
     /// Σ over pairs of branching nodes of count · count · (C - λ): what the counts of
     /// productions do not have yet.
     #[inline]
-    fn branching_pairs<N: Number>(&self, a: usize, b: usize, s: &mut Scratch<N>) -> N {
+    fn branching_pairs<N: Number>(
+        &self,
+        a: usize,
+        b: usize,
+        s: &mut Scratch<N>,
+        pause: &mut Pause<'_>,
+    ) -> Result<N> {
         let (all_a, all_b) = (self.branching.get(a), self.branching.get(b));
         let (before, last, c) = (&s.before[..all_a.len()], &s.last, &mut s.c);
         let stamp = s.stamp;
-        s.starts.resize(s.starts.len().max(all_b.len()), 0);
+        if s.starts.len() < all_b.len() {
+            s.starts = memory::filled(0, all_b.len().next_power_of_two())?;
+        }
         let starts = &mut s.starts[..all_b.len()];
         c.clear();
         let (decay, one) = (N::of(self.decay), N::of(1.0));
-        let mut sum = N::of(0.0);
+        let (mut sum, mut steps) = (N::of(0.0), 0);
         for (v, node) in all_b.iter().enumerate() {
             let (known, mut u) = last[node.group as usize];
             if known != stamp {
@@ -244,7 +322,20 @@ impl Trees {
             let below_v = self.children(*node);
             let start = c.len();
             starts[v] = start as u32;
-            c.resize(start + before[u as usize].1 as usize + 1, one);
+            let n_pairs = before[u as usize].1 as usize + 1;
+            steps += n_pairs * below_v.len();
+            if steps > BETWEEN_PAUSES {
+                steps = 0;
+                pause()?;
+                // Asked here only: so many more are no matter.
+                if start + n_pairs > MAX_VALUES {
+                    let what = "pairs of nodes with equal productions of two trees";
+                    return Err(Error::Capacity { what, limit: MAX_VALUES as u64 });
+                }
+            }
+            memory::reserve(c, n_pairs)?;
+            c.resize(start + n_pairs, one);
+            let mut own = N::of(0.0);
             while u != NONE {
                 let other = all_a[u as usize];
                 // Σ f_j Π_{i<j} (1 + f_i) = Π (1 + f_j) - 1, without the subtraction.
@@ -265,38 +356,33 @@ impl Trees {
                 }
                 let (next, place) = before[u as usize];
                 c[start + place as usize] = decay * product;
-                let times = N::of(f64::from(other.count) * f64::from(node.count));
-                sum = sum + times * (decay * more);
+                own = own + N::of(f64::from(other.count)) * (decay * more);
                 u = next;
             }
+            // Of each node first: long sums of small terms lose digits.
+            sum = sum + N::of(f64::from(node.count)) * own;
         }
-        sum
+        Ok(sum)
     }
 }
 
-/// Σ of products of counts: integers as long as they fit, as chains of float additions
-/// keep a pair waiting.
+/// Σ of products of counts, in integers: a tree's are less than 2^32 together.
 #[inline]
 fn dot(counts: &[(u32, u32)], stamp: u32, items: &[(u32, u32)]) -> f64 {
-    let mut sum = 0u64;
-    for (index, &(symbol, count)) in items.iter().enumerate() {
+    let mut sum = 0;
+    for &(symbol, count) in items {
         let (known, other) = counts[symbol as usize];
+        // No branch: whether both have it is not to be guessed.
         let other = if known == stamp { other } else { 0 };
-        let product = u64::from(other) * u64::from(count);
-        let Some(more) = sum.checked_add(product) else {
-            return sum as f64
-                + product as f64
-                + dot(counts, stamp, &items[index + 1..]);
-        };
-        sum = more;
+        sum += u64::from(other) * u64::from(count);
     }
     sum as f64
 }
 
-impl Pairs for Trees {
-    type Scratch<N: Number> = Scratch<N>;
-
-    fn exceeds(&self, a: usize, b: usize, limit: f64) -> bool {
+impl Trees {
+    /// Whether a pair has more than so many matching pairs of nodes, where a row engine
+    /// could do with fewer.
+    pub(crate) fn exceeds(&self, a: usize, b: usize, limit: f64) -> bool {
         // Counting takes half as long as evaluating: not for trees that cannot exceed.
         if self.sizes[a] * self.sizes[b] <= limit {
             return false;
@@ -311,18 +397,28 @@ impl Pairs for Trees {
         }
         pairs > limit
     }
+}
 
-    fn pair<N: Number>(&self, a: usize, b: usize, s: &mut Scratch<N>) -> N {
+impl Pairs for Trees {
+    type Scratch<N: Number> = Scratch<N>;
+
+    fn pair<N: Number>(
+        &self,
+        a: usize,
+        b: usize,
+        s: &mut Scratch<N>,
+        pause: &mut Pause<'_>,
+    ) -> Result<N> {
         if s.tree != Some(a) {
-            self.hang(a, s);
+            self.hang(a, s)?;
         }
         let equal = dot(&s.counts, s.stamp, self.groups.get(b));
-        let mut value =
-            N::of(self.decay) * N::of(equal) + self.branching_pairs(a, b, s);
+        let more = self.branching_pairs(a, b, s, pause)?;
+        let mut value = N::of(self.decay) * N::of(equal) + more;
         if self.leaf_weight > 0.0 {
             let equal = dot(&s.leaves, s.stamp, self.leaves.get(b));
             value = value + N::of(self.leaf_weight) * N::of(equal);
         }
-        value
+        Ok(value)
     }
 }

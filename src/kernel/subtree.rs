@@ -12,16 +12,74 @@
 //! 1.125.
 //!
 //! # Complexity
-//! A pair takes a merge of two sorted lists: time by the distinct subtrees of the two.
+//! A pair: time by the distinct subtrees of the second tree, and by those of the first
+//! where another was first in the call before.
 
-use super::{Bags, Number, Pairs};
-use crate::lists::Lists;
-use crate::{NodeId, Nodes, Result};
+use std::sync::Arc;
+
+use super::{
+    Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, TreeCounts, described,
+    kernel_struct, naive,
+};
+use crate::ragged::Ragged;
+use crate::threads::Pause;
+use crate::{NodeId, Nodes, Result, memory};
+
+kernel_struct! {
+    /// Fragments are complete subtrees (Vishwanathan & Smola 2002).
+    Subtree new(decay) {
+        /// λ: weight of a fragment per inner node.
+        decay: f64 = 0.4, Share, with_decay;
+        /// What each pair of leaves with equal labels adds.
+        leaf_weight: f64 = 0.0, NotNegative, with_leaf_weight;
+    }
+}
+
+impl Kernel for Subtree {
+    described!();
+
+    fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
+        naive::sum(nodes, a, b, |u, v| {
+            naive::subtree(nodes, self.decay, u, v)
+                + self.leaf_weight * naive::leaves(nodes, u, v)
+        })
+    }
+
+    fn pairs(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        Ok(Box::new(Trees::new(nodes, self.decay, self.leaf_weight, roots, pause)?))
+    }
+
+    fn indexed(&self) -> Option<Indexed> {
+        Some(Indexed::Subtree(self.clone()))
+    }
+
+    fn sketch(&self) -> Option<Sketch> {
+        Some(Sketch {
+            rule: Rule::Subtree,
+            value: self.decay.sqrt(),
+            leaf: 1.0,
+            cut: 1.0,
+            leaf_sum: self.leaf_weight.sqrt(),
+            decay: 1.0,
+            longest: None,
+            smallest: self.decay,
+        })
+    }
+}
 
 /// w of every node of the store. What is too small for a float is 0: next to the
 /// subtree's own inner nodes, which count too, it is below the last bit.
-pub(crate) fn weights(nodes: &Nodes, decay: f64, leaf_weight: f64) -> Vec<f64> {
-    let mut weights = Vec::with_capacity(nodes.len());
+///
+/// # Errors
+/// [`crate::Error::Memory`].
+pub(crate) fn weights(nodes: &Nodes, decay: f64, leaf_weight: f64) -> Result<Vec<f64>> {
+    let mut weights = Vec::new();
+    memory::reserve(&mut weights, nodes.len())?;
     for node in (0..nodes.len()).map(|n| NodeId(n as u32)) {
         let inner = nodes.children(node).iter().filter(|&&c| !nodes.is_leaf(c));
         weights.push(if nodes.is_leaf(node) {
@@ -30,13 +88,14 @@ pub(crate) fn weights(nodes: &Nodes, decay: f64, leaf_weight: f64) -> Vec<f64> {
             inner.fold(decay, |product, c| product * weights[c.index()])
         });
     }
-    weights
+    Ok(weights)
 }
 
-/// Trees as sorted lists of weighted subtrees.
+/// Trees as lists of weighted subtrees, in the order of [`TreeCounts`].
 #[derive(Debug)]
 pub(crate) struct Trees {
-    items: Lists<Item>,
+    n_nodes: usize,
+    items: Ragged<Item>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -50,113 +109,80 @@ impl Trees {
     /// Reads trees in time by their distinct subtrees, and the store once.
     ///
     /// # Errors
-    /// [`crate::Error::Capacity`] if a subtree stands 2^32 times in one tree.
+    /// [`crate::Error::Capacity`] if a subtree stands 2^32 times in one tree,
+    /// [`crate::Error::Memory`], and what `pause` returns.
     pub(crate) fn new(
         nodes: &Nodes,
         decay: f64,
         leaf_weight: f64,
         roots: &[NodeId],
+        pause: &mut Pause<'_>,
     ) -> Result<Self> {
-        let bags = Bags::new(nodes, roots)?;
-        let weights = weights(nodes, decay, leaf_weight);
-        let mut items = Lists::default();
+        let bags = TreeCounts::read(nodes, roots, pause)?;
+        let weights = weights(nodes, decay, leaf_weight)?;
+        memory::room(bags.n_entries(), 2 * size_of::<Item>())?;
+        let mut items = Ragged::default();
         for tree in 0..bags.len() {
+            pause()?;
             let all = bags.iter(tree).map(|(node, count)| Item {
                 node,
                 count,
                 weight: weights[node.index()],
             });
-            // Leaves out where they have no weight: half of the merge.
+            // Leaves out where they have no weight: half of the subtrees.
             items.extend(all.filter(|item| item.weight > 0.0));
             items.close("subtrees, tree by tree")?;
         }
-        Ok(Self { items })
+        Ok(Self { n_nodes: nodes.len(), items })
+    }
+}
+
+/// What is kept from pair to pair: how often the first tree has each subtree. What other
+/// trees left there has another stamp.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    tree: Option<usize>,
+    stamp: u32,
+    /// By node: stamp and count.
+    counts: Vec<(u32, u32)>,
+}
+
+impl Scratch {
+    fn hang(&mut self, tree: usize, trees: &Trees) -> Result<()> {
+        if self.stamp == 0 || self.stamp == u32::MAX {
+            self.counts = memory::filled((0, 0), trees.n_nodes)?;
+            self.stamp = 0;
+        }
+        self.stamp += 1;
+        self.tree = Some(tree);
+        for item in trees.items.get(tree) {
+            self.counts[item.node.index()] = (self.stamp, item.count);
+        }
+        Ok(())
     }
 }
 
 impl Pairs for Trees {
-    type Scratch<N: Number> = ();
+    type Scratch<N: Number> = Scratch;
 
-    fn pair<N: Number>(&self, a: usize, b: usize, (): &mut ()) -> N {
-        let (a, b) = (self.items.get(a), self.items.get(b));
-        let (mut i, mut j) = (0, 0);
+    fn pair<N: Number>(
+        &self,
+        a: usize,
+        b: usize,
+        scratch: &mut Scratch,
+        _: &mut Pause<'_>,
+    ) -> Result<N> {
+        if scratch.tree != Some(a) {
+            scratch.hang(a, self)?;
+        }
         let mut sum = N::of(0.0);
-        // Steps without branches: which list is behind is not to be guessed.
-        while i < a.len() && j < b.len() {
-            let (x, y) = (a[i], b[j]);
-            if x.node == y.node {
-                let count = f64::from(x.count) * f64::from(y.count);
-                sum = sum + N::of(count) * N::of(x.weight);
-            }
-            i += usize::from(x.node <= y.node);
-            j += usize::from(y.node <= x.node);
-        }
-        sum
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Forest;
-    use crate::kernel::{Kernel, Scaled, naive, sample};
-
-    #[test]
-    fn pairs_are_the_definition_in_both_kinds_of_number() {
-        let mut random = sample::Random(2);
-        let mut n_pairs = 0;
-        for round in 0..45 {
-            let decay = [0.05, 0.4, 1.0][round % 3];
-            let leaf_weight = [0.0, 0.4, 1.0][round / 3 % 3];
-            let kernel = Kernel::Subtree { decay, leaf_weight };
-            let forest = sample::forest(&mut random, 22, 30);
-            let (nodes, roots) = (forest.nodes(), forest.roots());
-            let trees = Trees::new(nodes, decay, leaf_weight, roots).unwrap();
-            for (i, &a) in roots.iter().enumerate() {
-                for (j, &b) in roots.iter().enumerate().take(i + 1) {
-                    let expected = naive::kernel(&kernel, nodes, a, b);
-                    let value = trees.pair::<f64>(i, j, &mut ());
-                    let gap = (value - expected).abs();
-                    assert!(gap <= 1e-10 * expected, "{value} {expected}");
-                    let large = trees.pair::<Scaled>(i, j, &mut ()).value();
-                    assert!((large - value).abs() <= 1e-14 * value);
-                    assert_eq!(trees.pair::<f64>(j, i, &mut ()), value);
-                    n_pairs += 1;
-                }
+        for item in self.items.get(b) {
+            let (stamp, count) = scratch.counts[item.node.index()];
+            if stamp == scratch.stamp {
+                let count = f64::from(count) * f64::from(item.count);
+                sum = sum + N::of(count) * N::of(item.weight);
             }
         }
-        assert!(n_pairs >= 10_000, "{n_pairs}");
-    }
-
-    #[test]
-    fn hand_values_hold() {
-        let texts = ["(S (A a) (B b))", "(S (A z) (B b))", "(A (B c))", "(A B)"];
-        let forest = Forest::from_bracket_items(texts).unwrap();
-        let cases = [
-            (0, 0, 0.5, 0.0, 1.125),
-            (2, 3, 1.0, 0.0, 0.0),
-            (0, 1, 1.0, 0.0, 1.0),
-            (0, 1, 1.0, 1.0, 2.0),
-        ];
-        for (a, b, decay, leaf_weight, expected) in cases {
-            let nodes = forest.nodes();
-            let trees = Trees::new(nodes, decay, leaf_weight, forest.roots()).unwrap();
-            assert_eq!(trees.pair::<f64>(a, b, &mut ()), expected);
-        }
-    }
-
-    #[test]
-    fn deep_and_wide_trees_take_linear_time_and_underflow_to_nothing() {
-        let n = 100_000;
-        let chain = "(A ".repeat(n) + "A" + &")".repeat(n);
-        let wide = String::from("(W") + &" (A A)".repeat(n) + ")";
-        let forest = Forest::from_bracket_items([&*chain, &*wide]).unwrap();
-        let trees = Trees::new(forest.nodes(), 0.4, 1.0, forest.roots()).unwrap();
-        // Σ 0.4^k, and the one leaf.
-        let own = trees.pair::<f64>(0, 0, &mut ());
-        assert!((own - 0.4 / 0.6 - 1.0).abs() < 1e-12, "{own}");
-        assert_eq!(trees.pair::<f64>(0, 1, &mut ()), 1.4 * n as f64);
-        let square = n as f64 * n as f64;
-        assert_eq!(trees.pair::<f64>(1, 1, &mut ()), 1.4 * square);
+        Ok(sum)
     }
 }

@@ -20,7 +20,9 @@ use super::constraints::{Bits, Bounded, Budget, Stop, Universe, code};
 use super::forest::{PairForest, Side, renumbered};
 use crate::intern::new_id;
 use crate::kernel::Number;
-use crate::lists::Lists;
+use crate::memory;
+use crate::ragged::Ragged;
+use crate::threads::WatchedThreads;
 use crate::{Error, NodeId, ProductionId, Result};
 
 pub(crate) const NONE: u32 = u32::MAX;
@@ -44,18 +46,18 @@ struct Inner {
 pub(crate) struct Trees {
     n_productions: usize,
     /// Per tree (two for each pair): its inner nodes, children before parents.
-    nodes: Lists<Inner>,
+    nodes: Ragged<Inner>,
     /// By node: its children among the tree's inner nodes; NONE for a leaf.
     children: Vec<u32>,
     /// By node: placeholders of the node and its children that carry one, in order.
     marks: Vec<u32>,
     /// Per tree: its nodes by production.
-    members: Lists<u32>,
+    members: Ragged<u32>,
     /// Per tree: its productions: (production, where its nodes start among `members`,
     /// how many).
-    groups: Lists<(u32, u32, u32)>,
+    groups: Ragged<(u32, u32, u32)>,
     /// Per pair: what its placeholders, numbered from 0, are called.
-    names: Lists<u32>,
+    names: Ragged<u32>,
 }
 
 impl Trees {
@@ -63,15 +65,16 @@ impl Trees {
     pub(crate) fn new(
         pairs: impl IntoIterator<Item = (usize, usize)>,
         lists: [&PairForest; 2],
+        watch: &mut WatchedThreads<'_>,
     ) -> Result<Self> {
         let mut trees = Self {
             n_productions: lists[0].trees().nodes().n_productions(),
-            nodes: Lists::default(),
+            nodes: Ragged::default(),
             children: Vec::new(),
             marks: Vec::new(),
-            members: Lists::default(),
-            groups: Lists::default(),
-            names: Lists::default(),
+            members: Ragged::default(),
+            groups: Ragged::default(),
+            names: Ragged::default(),
         };
         let mut reader = Reader::default();
         for (list, pair) in pairs {
@@ -79,7 +82,13 @@ impl Trees {
             let (ids, names) = renumbered(list.placeholders(pair));
             let mut ids = ids.into_iter();
             for side in Side::BOTH {
-                trees.push(list, list.root(pair, side), &mut ids, &mut reader)?;
+                trees.push(
+                    list,
+                    list.root(pair, side),
+                    &mut ids,
+                    &mut reader,
+                    watch,
+                )?;
             }
             trees.names.extend(names);
             trees.names.close("placeholders")?;
@@ -93,12 +102,19 @@ impl Trees {
         root: NodeId,
         ids: &mut impl Iterator<Item = u32>,
         reader: &mut Reader,
+        watch: &mut WatchedThreads<'_>,
     ) -> Result<()> {
         let store = list.trees().nodes();
+        let n_nodes = usize::try_from(store.size(root)).unwrap_or(usize::MAX);
+        if n_nodes > self.nodes.items.capacity() - self.nodes.items.len() {
+            let all = self.nodes.items.len().saturating_add(n_nodes);
+            memory::room(all, BYTES_PER_NODE)?;
+        }
         let order = &mut reader.order;
         order.clear();
         reader.todo.push((root, NONE));
         while let Some((node, parent)) = reader.todo.pop() {
+            watch.pause()?;
             let carries = super::forest::unmarked(store.name(node)).1;
             let mark = if carries { ids.next().unwrap_or(NONE) } else { NONE };
             let place = new_id(order.len(), "nodes in one tree")?;
@@ -112,6 +128,7 @@ impl Trees {
         reader.below.clear();
         reader.below.resize(order.len(), Vec::new());
         for place in (0..order.len()).rev() {
+            watch.pause()?;
             let Visit { node, parent, mark, .. } = order[place];
             if let Some(ProductionId(production)) = store.production(node) {
                 order[place].inner = (self.nodes.items.len() - start) as u32;
@@ -202,23 +219,35 @@ impl Trees {
         let of_a = self.nodes.get(a);
         let of_b = self.nodes.get(b);
         let members = self.members.get(a);
-        let mut since_check = 0;
+        let mut since_sort = 0;
+        // As many as can fit together, and those in conflict that sets may have.
+        let room = (self.names.get(a / 2).len() + self.names.get(b / 2).len())
+            .saturating_add(budget.most_bytes().saturating_mul(8).isqrt() as usize);
+        if of_a.len().saturating_mul(of_b.len()) > MOST_UNCHECKED {
+            // Lists double as they grow.
+            let aligned = self.aligned(hanger, b)?;
+            memory::room(aligned, 2 * size_of::<N>())?;
+        }
         for node in of_b {
             let (stamp, start, len) = hanger.table[node.production as usize];
             if stamp != hanger.stamp {
                 found.starts.push(NONE);
                 continue;
             }
-            since_check += len as usize;
-            if since_check > PAIRS_BETWEEN_CHECKS {
-                since_check = 0;
-                budget.check()?;
+            found.starts.push(new_id(found.delta.len(), "aligned nodes")?);
+            let (marks, below) = (self.marks(node), self.children(node));
+            let work = len as usize * (1 + marks.len() + below.len());
+            budget.work(4 * work)?;
+            since_sort += len as usize * marks.len();
+            if since_sort > CODES_BETWEEN_SORTS {
+                since_sort = 0;
                 // Most repeat: so they take no more room than the placeholders' pairs.
                 codes.sort_unstable();
                 codes.dedup();
+                if codes.len() > room {
+                    return Err(Stop::Limit);
+                }
             }
-            found.starts.push(new_id(found.delta.len(), "aligned nodes")?);
-            let (marks, below) = (self.marks(node), self.children(node));
             for &u in &members[start as usize..][..len as usize] {
                 let other = &of_a[u as usize];
                 if !marks.is_empty() {
@@ -247,6 +276,21 @@ impl Trees {
         Ok(())
     }
 
+    /// How many pairs of nodes with equal productions two trees have: the tree that hangs,
+    /// and `b`. More than fit into memory are refused.
+    fn aligned(&self, hanger: &Hanger, b: usize) -> Result<usize> {
+        let aligned = self.groups.get(b).iter().map(|&(production, _, n)| {
+            let (stamp, _, len) = hanger.table[production as usize];
+            if stamp == hanger.stamp { u64::from(n) * u64::from(len) } else { 0 }
+        });
+        let (needed, limit) = (aligned.fold(0, u64::saturating_add), MOST_ALIGNED);
+        if needed > limit {
+            let (what, unit) = ("the comparison of two trees", "pairs of nodes");
+            return Err(Error::Expansion { what, unit, needed, limit });
+        }
+        Ok(needed as usize)
+    }
+
     /// The forest behind what was just found by [`align`](Self::align), with each node's
     /// constraint as far as the universe has its members.
     pub(crate) fn forest<B: Bits, N: Number>(
@@ -265,7 +309,7 @@ impl Trees {
             below: Vec::new(),
             delta: Vec::new(),
             sum: Vec::new(),
-            children: Lists::default(),
+            children: Ragged::default(),
             roots: Vec::new(),
         };
         let zero = N::of(0.0);
@@ -327,8 +371,15 @@ impl Trees {
 }
 
 const PLACEHOLDERS: &str = "placeholders of productions, tree by tree";
-/// Aligned nodes between two questions whether to go on: some milliseconds.
-const PAIRS_BETWEEN_CHECKS: usize = 1 << 18;
+/// Pairs of placeholders between two sorts.
+const CODES_BETWEEN_SORTS: usize = 1 << 18;
+/// The most pairs of nodes with equal productions that two trees may have: 2^25 take 256
+/// MB, and as much again where values overflow floats.
+const MOST_ALIGNED: u64 = 1 << 25;
+/// Trees with fewer pairs of nodes are not asked for them.
+const MOST_UNCHECKED: usize = 1 << 20;
+/// Bytes that a node takes while it is made ready, in lists that double.
+const BYTES_PER_NODE: usize = 256;
 
 #[derive(Debug, Clone, Copy)]
 struct Visit {
@@ -461,7 +512,7 @@ pub(crate) struct Aligned<B, N> {
     pub(crate) delta: Vec<N>,
     /// Σ Δ of the pair and all below it.
     pub(crate) sum: Vec<N>,
-    pub(crate) children: Lists<u32>,
+    pub(crate) children: Ragged<u32>,
     pub(crate) roots: Vec<u32>,
 }
 

@@ -16,7 +16,7 @@ use std::hash::Hash;
 
 use crate::Error;
 use crate::kernel::Number;
-use crate::team::Pause;
+use crate::threads::Pause;
 
 /// A set of small numbers. Sets that meet have room for equally many.
 pub(crate) trait Bits: Clone + Ord + Hash + Send {
@@ -203,12 +203,17 @@ impl<B: Bits> Universe<B> {
 
     /// All that some member of a set is in conflict with.
     #[inline]
-    pub(crate) fn conflicts_of(&self, set: &B) -> B {
+    pub(crate) fn conflicts_of(
+        &self,
+        set: &B,
+        budget: &mut Budget<'_, '_>,
+    ) -> Bounded<B> {
         let mut all = self.none();
         for bit in set.members() {
             all.add(&self.conflicts[bit]);
+            budget.work(all.words().len())?;
         }
-        all
+        Ok(all)
     }
 }
 
@@ -250,8 +255,12 @@ impl From<Error> for Stop {
     }
 }
 
-/// Steps between two questions whether to go on: some milliseconds.
+/// Memory that one set may take where limits are set to the number of sets.
+const BYTES_PER_SET: u64 = 1 << 10;
+/// Steps between two looks at their limit.
 const STEPS_BETWEEN_CHECKS: u64 = 1 << 18;
+/// Words of sets between two questions whether to go on: about a millisecond.
+const WORDS_BETWEEN_CHECKS: usize = 1 << 20;
 /// How many steps may be taken for each set that may be held. (100 were too few for two
 /// chains of 80 nodes, all of whose 3,240 parts are in conflict with most of the other's.)
 const STEPS_PER_SET: u64 = 500;
@@ -263,13 +272,22 @@ pub(crate) struct Budget<'p, 'q> {
     held: u64,
     steps: u64,
     next_check: u64,
+    /// Words of a set, and those that were gone through since the last question.
+    pub(crate) width: usize,
+    worked: usize,
     pause: &'p mut Pause<'q>,
 }
 
 impl<'p, 'q> Budget<'p, 'q> {
     pub(crate) fn new(max_constraints: u64, pause: &'p mut Pause<'q>) -> Self {
         let next_check = STEPS_BETWEEN_CHECKS;
-        Self { sets: max_constraints, held: 0, steps: 0, next_check, pause }
+        let sets = max_constraints;
+        Self { sets, held: 0, steps: 0, next_check, width: 1, worked: 0, pause }
+    }
+
+    /// What sets may take in memory before any of them was counted.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        self.sets.saturating_mul(BYTES_PER_SET).max(1 << 20)
     }
 
     /// How many more sets may be held.
@@ -292,9 +310,9 @@ impl<'p, 'q> Budget<'p, 'q> {
     #[inline]
     pub(crate) fn step(&mut self, steps: usize) -> Bounded<()> {
         self.steps += steps as u64;
+        self.work((steps + 1) * self.width)?;
         if self.steps >= self.next_check {
             self.next_check = self.steps + STEPS_BETWEEN_CHECKS;
-            (self.pause)()?;
             if self.steps > self.sets.saturating_mul(STEPS_PER_SET) {
                 return Err(Stop::Limit);
             }
@@ -302,10 +320,15 @@ impl<'p, 'q> Budget<'p, 'q> {
         Ok(())
     }
 
-    /// Asks whether to go on, of work that no limit is set to.
+    /// Asks now and then whether to go on, of work that no limit is set to.
     #[inline]
-    pub(crate) fn check(&mut self) -> Bounded<()> {
-        Ok((self.pause)()?)
+    pub(crate) fn work(&mut self, words: usize) -> Bounded<()> {
+        self.worked += words;
+        if self.worked >= WORDS_BETWEEN_CHECKS {
+            self.worked = 0;
+            (self.pause)()?;
+        }
+        Ok(())
     }
 }
 
@@ -416,7 +439,9 @@ mod tests {
         assert_eq!(conflicting, codes[..4]);
         let universe = Universe::<u64>::new(codes);
         assert_eq!(universe.conflicts, [0b00110, 0b01001, 0b01001, 0b00110, 0]);
-        assert_eq!(universe.conflicts_of(&0b00001), 0b00110);
+        let mut pause = || Ok(());
+        let mut budget = Budget::new(1, &mut pause);
+        assert_eq!(universe.conflicts_of(&0b00001, &mut budget).unwrap(), 0b00110);
     }
 
     #[test]

@@ -44,7 +44,8 @@ pub(super) fn kernel<B: Bits, N: Number>(
     decay: f64,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<N> {
-    let mut sides = [Groups::new(universe, left), Groups::new(universe, right)];
+    let mut sides =
+        [Groups::new(universe, left, budget)?, Groups::new(universe, right, budget)?];
     let mut total = N::of(0.0);
     let zero = N::of(0.0);
     for i in 0..sides[0].all.len() {
@@ -65,7 +66,7 @@ pub(super) fn kernel<B: Bits, N: Number>(
             let [a, b] = [&sides[0].maps[a].2, &sides[1].maps[b].2];
             for (key, weight) in a {
                 budget.step(b.len())?;
-                let forbidden = universe.conflicts_of(key);
+                let forbidden = universe.conflicts_of(key, budget)?;
                 let allowed = b.iter().filter(|(other, _)| !other.meets(&forbidden));
                 let sum = allowed.fold(zero, |sum, &(_, weight)| sum + weight);
                 total = total + *weight * sum;
@@ -94,7 +95,11 @@ struct Groups<'a, B, N> {
 }
 
 impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
-    fn new(universe: &'a Universe<B>, forest: &'a Aligned<B, N>) -> Self {
+    fn new(
+        universe: &'a Universe<B>,
+        forest: &'a Aligned<B, N>,
+        budget: &mut Budget<'_, '_>,
+    ) -> Bounded<Self> {
         let mut roots = forest.roots.clone();
         roots.sort_by(|&a, &b| {
             forest.below[a as usize].cmp(&forest.below[b as usize]).then(a.cmp(&b))
@@ -103,11 +108,11 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
             .chunk_by(|&a, &b| forest.below[a as usize] == forest.below[b as usize])
             .map(|roots| {
                 let members = forest.below[roots[0] as usize].clone();
-                let conflicts = universe.conflicts_of(&members);
-                Group { members, conflicts, roots: roots.to_vec(), total: None }
+                let conflicts = universe.conflicts_of(&members, budget)?;
+                Ok(Group { members, conflicts, roots: roots.to_vec(), total: None })
             })
-            .collect();
-        Self { universe, forest, all, maps: Vec::new() }
+            .collect::<Bounded<_>>()?;
+        Ok(Self { universe, forest, all, maps: Vec::new() })
     }
 
     /// The weight of all fragments of a group.
@@ -207,13 +212,13 @@ fn fragments<B: Bits, N: Number>(
         let node = *node as usize;
         // What a key must still tell: of pairs that are wanted, and of those in conflict
         // with what may join.
-        let kept = wanted.or(&universe.conflicts_of(outside));
+        let kept = wanted.or(&universe.conflicts_of(outside, budget)?);
         let children = forest.children.get(node);
         let first = first_child[place];
         // The same while children from each one on are still to join.
         let mut later = vec![kept.clone(); children.len() + 1];
         for (index, &child) in children.iter().enumerate().rev() {
-            let below = universe.conflicts_of(&forest.below[child as usize]);
+            let below = universe.conflicts_of(&forest.below[child as usize], budget)?;
             later[index] = later[index + 1].or(&below);
         }
         let mut map: Map<B, N> = vec![(forest.own[node].and(&later[0]), decay)];
@@ -258,7 +263,7 @@ fn product<B: Bits, N: Number>(
     for (key, weight) in map {
         budget.step(below.len())?;
         more.push((key.and(kept), *weight));
-        let forbidden = universe.conflicts_of(key);
+        let forbidden = universe.conflicts_of(key, budget)?;
         for (other, factor) in below {
             if !other.meets(&forbidden) {
                 let mut both = key.or(other);

@@ -16,9 +16,12 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use crate::lists::Lists;
-use crate::{Error, Forest, Label, NodeId, Nodes, ParseError, Result};
+use crate::ragged::Ragged;
+use crate::threads::WatchedThreads;
+use crate::{Error, Forest, Label, NodeId, Nodes, ParseError, Result, memory};
 
+/// Bytes that a byte of text takes while pairs are made of it: five make a node at least.
+const BYTES_PER_BYTE: usize = 32;
 /// The numbers of one pair's placeholders, in all pairs together.
 const PLACEHOLDERS: &str = "nodes with placeholders";
 /// The largest placeholder: one number is kept free.
@@ -89,7 +92,7 @@ pub struct PairForest {
     trees: Forest,
     /// Per pair: the placeholders of the left tree's nodes that carry one, in preorder,
     /// then those of the right tree's.
-    placeholders: Lists<u32>,
+    placeholders: Ragged<u32>,
 }
 
 impl PairForest {
@@ -127,6 +130,8 @@ impl PairForest {
         mut check: impl FnMut() -> Result<()>,
     ) -> Result<Self> {
         check_separator(separator)?;
+        let n_bytes = items.iter().flatten().map(|item| item.len()).sum();
+        memory::room(n_bytes, BYTES_PER_BYTE)?;
         let mut raw = Forest::default();
         for (side, items) in Side::BOTH.into_iter().zip(items) {
             let read = raw.push_bracket_items(items.iter().copied(), &mut check);
@@ -161,22 +166,26 @@ impl PairForest {
     pub(crate) fn build(
         n: usize,
         mut check: impl FnMut() -> Result<()>,
-        mut tree: impl FnMut(usize, Side, &mut Builder<'_>) -> Result<NodeId>,
+        mut tree: impl FnMut(usize, Side, &mut Builder<'_, '_>) -> Result<NodeId>,
     ) -> Result<Self> {
         let mut pairs = Self::default();
         let placeholders = &mut pairs.placeholders;
+        let mut watch = WatchedThreads::alone(&mut check);
+        let watch = &mut watch;
         pairs.trees.extend_with(|nodes, roots| {
-            let mut builder =
-                Builder { nodes, placeholders, known: HashMap::new(), below: vec![] };
+            let mut builder = Builder {
+                nodes,
+                placeholders,
+                known: HashMap::new(),
+                below: vec![],
+                watch,
+            };
             for pair in 0..n {
                 for side in Side::BOTH {
                     let root = tree(pair, side, &mut builder)?;
                     roots.push(root);
                 }
                 builder.placeholders.close(PLACEHOLDERS)?;
-                if pair % 256 == 255 {
-                    check()?;
-                }
             }
             Ok(())
         })?;
@@ -229,7 +238,7 @@ impl PairForest {
     /// When an index is out of range, as slices do.
     pub fn select(&self, indices: &[usize]) -> Result<Self> {
         let trees = self.trees.select(indices.iter().flat_map(|&i| [2 * i, 2 * i + 1]));
-        let mut placeholders = Lists::default();
+        let mut placeholders = Ragged::default();
         for &index in indices {
             placeholders.extend(self.placeholders(index).iter().copied());
             placeholders.close(PLACEHOLDERS)?;
@@ -266,6 +275,16 @@ impl PairForest {
     /// # Errors
     /// [`Error::Capacity`], though there are no more trees than here.
     pub fn plain(&self, side: Side) -> Result<Forest> {
+        self.watched_plain(side, || Ok(()))
+    }
+
+    /// As [`plain`](Self::plain), but ends with the error of `check`.
+    pub(crate) fn watched_plain(
+        &self,
+        side: Side,
+        mut check: impl FnMut() -> Result<()>,
+    ) -> Result<Forest> {
+        let mut watch = WatchedThreads::alone(&mut check);
         let nodes = self.trees.nodes();
         let mut forest = Forest::default();
         forest.extend_with(|into, roots| {
@@ -273,16 +292,23 @@ impl PairForest {
             let mut below = Vec::new();
             for pair in 0..self.len() {
                 let root = self.root(pair, side);
-                roots.push(copy(nodes, root, into, &mut below, |node, into| {
-                    let label = nodes.label(node);
-                    if let Some(&known) = known.get(&label) {
-                        return Ok(known);
-                    }
-                    let plain =
-                        into.labels_mut().intern(unmarked(nodes.name(node)).0)?;
-                    known.insert(label, plain);
-                    Ok(plain)
-                })?);
+                roots.push(copy(
+                    nodes,
+                    root,
+                    into,
+                    &mut below,
+                    &mut watch,
+                    |node, into| {
+                        let label = nodes.label(node);
+                        if let Some(&known) = known.get(&label) {
+                            return Ok(known);
+                        }
+                        let plain =
+                            into.labels_mut().intern(unmarked(nodes.name(node)).0)?;
+                        known.insert(label, plain);
+                        Ok(plain)
+                    },
+                )?);
             }
             Ok(())
         })?;
@@ -292,26 +318,29 @@ impl PairForest {
     /// The two trees of a pair as text that [`from_brackets`](Self::from_brackets) reads
     /// back with the same separator, whatever the labels contain.
     pub fn to_brackets(&self, pair: usize, separator: &str) -> [String; 2] {
+        let mut on = || Ok(());
+        let watch = &mut WatchedThreads::alone(&mut on);
         let nodes = self.trees.nodes();
         let mut ids = self.placeholders(pair).iter();
         let mut below = Vec::new();
         Side::BOTH.map(|side| {
             let mut scratch = Nodes::default();
             let root = self.root(pair, side);
-            let root = copy(nodes, root, &mut scratch, &mut below, |node, into| {
-                let (name, carries) = unmarked(nodes.name(node));
-                let mut text = name.to_owned();
-                if carries {
-                    if let Some(id) = ids.next() {
-                        // Writing to a string cannot fail.
-                        let _ = write!(text, "{separator}{id}");
+            let root =
+                copy(nodes, root, &mut scratch, &mut below, watch, |node, into| {
+                    let (name, carries) = unmarked(nodes.name(node));
+                    let mut text = name.to_owned();
+                    if carries {
+                        if let Some(id) = ids.next() {
+                            // Writing to a string cannot fail.
+                            let _ = write!(text, "{separator}{id}");
+                        }
+                    } else if split(name, separator) != Split::Plain {
+                        text.push_str(separator);
+                        text.push_str(NO_PLACEHOLDER);
                     }
-                } else if split(name, separator) != Split::Plain {
-                    text.push_str(separator);
-                    text.push_str(NO_PLACEHOLDER);
-                }
-                into.labels_mut().intern(&text)
-            });
+                    into.labels_mut().intern(&text)
+                });
             let mut text = String::new();
             // A store of its own for a tree that is there already: it has room.
             if let Ok(root) = root {
@@ -324,7 +353,11 @@ impl PairForest {
     /// For each pair of both lists, in order, a number: the same for pairs that are equal
     /// up to the names of their placeholders, which no kernel tells apart. And for each
     /// number a pair that has it (of `self`, counted on into `other`).
-    pub(crate) fn instances(&self, other: Option<&Self>) -> (Vec<u32>, Vec<usize>) {
+    pub(crate) fn instances(
+        &self,
+        other: Option<&Self>,
+        watch: &mut WatchedThreads<'_>,
+    ) -> Result<(Vec<u32>, Vec<usize>)> {
         let mut known: HashMap<(NodeId, NodeId, Vec<u32>), u32> = HashMap::new();
         let mut numbers = Vec::new();
         let mut examples = Vec::new();
@@ -334,6 +367,7 @@ impl PairForest {
             .flatten()
             .flat_map(|pairs| (0..pairs.len()).map(move |pair| (pairs, pair)));
         for (place, (pairs, pair)) in all.enumerate() {
+            watch.pause()?;
             let roots = Side::BOTH.map(|side| pairs.root(pair, side));
             let ids = renumbered(pairs.placeholders(pair)).0;
             let next = examples.len() as u32;
@@ -343,7 +377,7 @@ impl PairForest {
             }
             numbers.push(number);
         }
-        (numbers, examples)
+        Ok((numbers, examples))
     }
 }
 
@@ -375,11 +409,13 @@ fn copy(
     root: NodeId,
     into: &mut Nodes,
     below: &mut Vec<NodeId>,
+    watch: &mut WatchedThreads<'_>,
     mut label: impl FnMut(NodeId, &mut Nodes) -> Result<Label>,
 ) -> Result<NodeId> {
     let mut order = Vec::new();
     let mut todo = vec![root];
     while let Some(node) = todo.pop() {
+        watch.pause()?;
         order.push((node, label(node, into)?));
         todo.extend(from.children(node).iter().rev());
     }
@@ -387,6 +423,7 @@ fn copy(
     // first one uppermost.
     below.clear();
     for (node, label) in order.into_iter().rev() {
+        watch.pause()?;
         let first = below.len() - from.children(node).len();
         below[first..].reverse();
         let here = into.intern(label, &below[first..])?;
@@ -397,15 +434,16 @@ fn copy(
 }
 
 /// What pairs are built into.
-pub(crate) struct Builder<'a> {
+pub(crate) struct Builder<'a, 'w> {
     nodes: &'a mut Nodes,
-    placeholders: &'a mut Lists<u32>,
+    placeholders: &'a mut Ragged<u32>,
     /// Interned forms, by label and whether it carries a placeholder.
     known: HashMap<(String, bool), Label>,
     below: Vec<NodeId>,
+    pub(crate) watch: &'a mut WatchedThreads<'w>,
 }
 
-impl Builder<'_> {
+impl Builder<'_, '_> {
     /// Copies a tree, asking in preorder for each node's label and placeholder.
     pub(crate) fn tree<'n>(
         &mut self,
@@ -413,8 +451,8 @@ impl Builder<'_> {
         root: NodeId,
         mut read: impl FnMut(NodeId) -> Result<(&'n str, Option<u32>)>,
     ) -> Result<NodeId> {
-        let Self { nodes, placeholders, known, below } = self;
-        copy(from, root, nodes, below, |node, into| {
+        let Self { nodes, placeholders, known, below, watch } = self;
+        copy(from, root, nodes, below, watch, |node, into| {
             let (name, placeholder) = read(node)?;
             placeholders.extend(placeholder);
             let carries = placeholder.is_some();

@@ -87,6 +87,7 @@ pub(super) fn enumerated<B: Bits, N: Number>(
     let mut is_taken = vec![false; large];
     let mut next = 0;
     loop {
+        budget.work(1 + large / 16)?;
         if choice.len() == small {
             let mut set = universe.none();
             let pairs = choice.iter().enumerate();

@@ -20,7 +20,7 @@
 //! | `Max` | `max.rs` | the best correspondence of placeholders: at most K | no |
 //!
 //! `forest.rs` holds pairs, `alignment.rs` finds what two trees have in common,
-//! `constraints.rs` has sets of placeholder pairs, `anchor.rs` gives placeholders to pairs
+//! `constraints.rs` has sets of placeholder pairs, `linking.rs` gives placeholders to pairs
 //! of plain trees, and [`naive`] transcribes the definitions.
 //!
 //! ```
@@ -36,22 +36,23 @@
 //! ```
 
 mod alignment;
-pub mod anchor;
 mod constraints;
 mod exact;
 mod forest;
+pub mod linking;
 mod max;
 pub mod naive;
 mod paper;
+mod stemmer;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ndarray::Array2;
 
-use crate::gram::{self, Distinct, Element, Engine, LARGEST, Matrix, Options, Watch};
-use crate::kernel::{Number, Scaled};
-use crate::team::Pause;
-use crate::{Error, Result};
+use crate::gram::{self, Distinct, Element, Engine, Matrix, Options, Watch};
+use crate::kernel::{LARGEST, Number, Prepared, Range, Scaled, Worker};
+use crate::threads::{Pause, WatchedThreads};
+use crate::{Error, Result, memory};
 use alignment::{Found, Trees};
 use constraints::{Bits, Bounded, Budget, Stop, Universe, retain_conflicting};
 pub use forest::{PairForest, Side, check_separator};
@@ -71,6 +72,7 @@ pub enum Method {
 
 /// A kernel of pairs with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct PairKernel {
     /// λ: weight of a pair of fragments per production.
     pub decay: f64,
@@ -87,12 +89,24 @@ impl PairKernel {
         Self { decay, method: Method::Exact, max_constraints: 100_000 }
     }
 
+    /// This kernel computed in another way.
+    #[must_use]
+    pub fn with_method(self, method: Method) -> Self {
+        Self { method, ..self }
+    }
+
+    /// This kernel with another limit.
+    #[must_use]
+    pub fn with_max_constraints(self, max_constraints: u64) -> Self {
+        Self { max_constraints, ..self }
+    }
+
     /// The same kernel, its parameters found to be in range.
     ///
     /// # Errors
     /// [`Error::Parameter`] that names parameter, range and value.
     pub fn validated(self) -> Result<Self> {
-        crate::kernel::unit("decay", self.decay)?;
+        crate::kernel::Parameter::new("decay", self.decay, Range::Share).check()?;
         if self.max_constraints == 0 {
             let (name, expected, got) =
                 ("max_constraints", "at least 1", "0".to_owned());
@@ -123,7 +137,7 @@ pub fn gram(
     options: Options,
 ) -> Result<Array2<f64>> {
     let shape = (x.len(), y.unwrap_or(x).len());
-    let mut values = vec![0.0; shape.0 * shape.1];
+    let mut values = memory::filled(0.0, shape.0.saturating_mul(shape.1))?;
     let report = fill(kernel, x, y, options, &mut values, &mut |_, _| Ok(()))?;
     complete(kernel, report.given_up)?;
     Ok(Array2::from_shape_vec(shape, values).unwrap_or_default())
@@ -166,7 +180,9 @@ pub fn fill<T: Element>(
         Some((y, x)) => (y, Some(x)),
         None => (x, None),
     };
-    let (numbers, examples) = first.instances(second);
+    let mut going = || watch(0, x.len());
+    let mut going = WatchedThreads::alone(&mut going);
+    let (numbers, examples) = first.instances(second, &mut going)?;
     let columns = Distinct::new(&numbers[..first.len()]);
     let rows = second.map(|_| Distinct::new(&numbers[first.len()..]));
     let instance: Vec<u32> = columns
@@ -177,7 +193,7 @@ pub fn fill<T: Element>(
         .collect();
     let work = Work {
         kernel,
-        trees: prepared(first, second, &examples)?,
+        trees: prepared(first, second, &examples, &mut going)?,
         first_row: if rows.is_some() { columns.len() } else { 0 },
         instance,
         gave_up: AtomicBool::new(false),
@@ -185,7 +201,7 @@ pub fn fill<T: Element>(
     let symmetric = rows.is_none();
     let matrix =
         Matrix { out: &mut *out, columns: &columns, rows: rows.as_ref(), options };
-    let singles: Option<&dyn gram::Single> =
+    let singles: Option<&dyn Prepared> =
         if options.normalize { Some(&work) } else { None };
     let zeros = matrix.fill(&work, singles, watch)?;
     let mut given_up = Vec::new();
@@ -203,12 +219,14 @@ fn prepared(
     first: &PairForest,
     second: Option<&PairForest>,
     examples: &[usize],
+    watch: &mut WatchedThreads<'_>,
 ) -> Result<Trees> {
     let place = |&at: &usize| match at.checked_sub(first.len()) {
         None => (0, at),
         Some(at) => (1, at),
     };
-    Trees::new(examples.iter().map(place), [first, second.unwrap_or(first)])
+    let lists = [first, second.unwrap_or(first)];
+    Trees::new(examples.iter().map(place), lists, watch)
 }
 
 /// The kernel of each pair with itself, NaN where it is given up.
@@ -221,11 +239,13 @@ pub fn diagonal(
     options: Options,
     watch: &mut Watch<'_>,
 ) -> Result<(Vec<f64>, Report)> {
-    let (numbers, examples) = x.instances(None);
+    let mut going = || watch(0, x.len());
+    let mut going = WatchedThreads::alone(&mut going);
+    let (numbers, examples) = x.instances(None, &mut going)?;
     let distinct = Distinct::new(&numbers);
     let work = Work {
         kernel: kernel.validated()?,
-        trees: prepared(x, None, &examples)?,
+        trees: prepared(x, None, &examples, &mut going)?,
         first_row: 0,
         instance: distinct.roots.clone(),
         gave_up: AtomicBool::new(false),
@@ -253,19 +273,25 @@ pub fn pair(
 ) -> Result<f64> {
     let kernel = kernel.validated()?;
     let (x, y) = x.select(&[i])?.union_store(&y.select(&[j])?)?;
-    let (numbers, examples) = x.instances(Some(&y));
-    let trees = prepared(&x, Some(&y), &examples)?;
+    let mut going = || watch(0, 1);
+    let mut going = WatchedThreads::alone(&mut going);
+    let (numbers, examples) = x.instances(Some(&y), &mut going)?;
+    let trees = prepared(&x, Some(&y), &examples, &mut going)?;
     let mut scratch = Both::default();
     let mut of = |a: u32, b: u32| {
         let pair = [a as usize, b as usize];
         let value = scaled(&kernel, &trees, pair, &mut scratch, &mut || watch(0, 1));
-        value.map_err(|stop| {
-            let pairs = vec![(i, j)];
-            let limit = kernel.max_constraints;
-            stop.into_error(|| Error::ConstraintLimit { pairs, limit })
-        })
+        value.map_err(|stop| refused(&kernel, (i, j), stop))
     };
     let [a, b] = [numbers[0], numbers[1]];
+    if normalize && a == b {
+        // As in a matrix: what takes too many sets is not 0.
+        return match of(a, b) {
+            Ok(own) if own.is_zero() => Ok(0.0),
+            Ok(_) | Err(Error::ConstraintLimit { .. }) => Ok(1.0),
+            Err(error) => Err(error),
+        };
+    }
     let both = of(a, b)?;
     if !normalize {
         let value = both.value();
@@ -275,10 +301,13 @@ pub fn pair(
             Err(Error::Overflow { row: i, column: j })
         };
     }
-    if a == b {
-        return Ok(if both.is_zero() { 0.0 } else { 1.0 });
-    }
     Ok(both.cosine(of(a, a)?, of(b, b)?).min(most(kernel.method)))
+}
+
+/// Why there is no value for two pairs.
+fn refused(kernel: &PairKernel, pair: (usize, usize), stop: Stop) -> Error {
+    let (pairs, limit) = (vec![pair], kernel.max_constraints);
+    stop.into_error(|| Error::ConstraintLimit { pairs, limit })
 }
 
 /// Pairs made ready for single kernels of many of them.
@@ -306,8 +335,10 @@ impl Pairs {
     /// [`Error::Parameter`] for a kernel out of range, [`Error::Capacity`].
     pub fn new(kernel: &PairKernel, pairs: &PairForest) -> Result<Self> {
         let kernel = kernel.validated()?;
-        let (instance, examples) = pairs.instances(None);
-        Ok(Self { kernel, trees: prepared(pairs, None, &examples)?, instance })
+        let mut on = || Ok(());
+        let mut on = WatchedThreads::alone(&mut on);
+        let (instance, examples) = pairs.instances(None, &mut on)?;
+        Ok(Self { kernel, trees: prepared(pairs, None, &examples, &mut on)?, instance })
     }
 
     /// A function from the numbers of two pairs to their kernel, not normalised. It
@@ -323,10 +354,7 @@ impl Pairs {
             let mut pause = || Ok(());
             let mut budget = Budget::new(self.kernel.max_constraints, &mut pause);
             let value = scratch.value(&self.kernel, &self.trees, pair, &mut budget);
-            let value = value.map_err(|stop| {
-                let (pairs, limit) = (vec![(i, j)], self.kernel.max_constraints);
-                stop.into_error(|| Error::ConstraintLimit { pairs, limit })
-            })?;
+            let value = value.map_err(|stop| refused(&self.kernel, (i, j), stop))?;
             if value.is_finite() {
                 Ok(value)
             } else {
@@ -354,8 +382,9 @@ pub fn constraints(
     let kernel = kernel.validated()?;
     let (x, y) = x.select(&[i])?.union_store(&y.select(&[j])?)?;
     // Not by instances: these pairs' own placeholders are shown.
-    let trees = Trees::new([(0, 0), (1, 0)], [&x, &y])?;
     let mut pause = || watch(0, 1);
+    let mut going = WatchedThreads::alone(&mut pause);
+    let trees = Trees::new([(0, 0), (1, 0)], [&x, &y], &mut going)?;
     let mut budget = Budget::new(kernel.max_constraints, &mut pause);
     let mut scratch = Scratch::<f64>::default();
     let found = scratch.align(&kernel, &trees, [0, 1], true, &mut budget);
@@ -366,10 +395,7 @@ pub fn constraints(
         }
         show::<Vec<u64>>(&kernel, &trees, &scratch, &mut budget)
     });
-    let mut sets = found.map_err(|stop| {
-        let (pairs, limit) = (vec![(i, j)], kernel.max_constraints);
-        stop.into_error(|| Error::ConstraintLimit { pairs, limit })
-    })?;
+    let mut sets = found.map_err(|stop| refused(&kernel, (i, j), stop))?;
     for set in &mut sets {
         set.sort_unstable();
     }
@@ -383,8 +409,9 @@ fn show<B: Bits>(
     scratch: &Scratch<f64>,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<Vec<Vec<(u32, u32)>>> {
-    scratch.check_size(kernel)?;
+    scratch.check_size(budget)?;
     let universe = Universe::<B>::new(scratch.codes.clone());
+    budget.width = universe.none().words().len();
     let forest = |side: Side| {
         trees.forest([0, 1], side, &scratch.found[side as usize], &universe)
     };
@@ -402,9 +429,6 @@ fn show<B: Bits>(
     };
     Ok(sets.iter().map(named).collect())
 }
-
-/// Memory that one set may take where limits are set to the number of sets.
-const BYTES_PER_SET: u64 = 1 << 10;
 
 /// What a worker keeps from value to value.
 struct Scratch<N> {
@@ -480,7 +504,7 @@ impl<N: Number> Scratch<N> {
         if is_free {
             return Ok(unconstrained);
         }
-        self.check_size(kernel)?;
+        self.check_size(budget)?;
         match self.codes.len() {
             n if n <= u64::MOST => self.constrained::<u64>(kernel, trees, pair, budget),
             n if n <= <[u64; 4]>::MOST => {
@@ -492,12 +516,16 @@ impl<N: Number> Scratch<N> {
 
     /// Refuses what would not fit into memory before any set was counted: as many sets as
     /// there are pairs of placeholders and aligned nodes, each with a bit per pair.
-    fn check_size(&self, kernel: &PairKernel) -> Bounded<()> {
-        let sets =
-            self.codes.len() + 2 * self.found.iter().map(Found::len).sum::<usize>();
+    fn check_size(&self, budget: &Budget<'_, '_>) -> Bounded<()> {
+        let aligned = self.found.iter().map(Found::len).sum::<usize>();
+        let sets = self.codes.len() + 2 * aligned;
         let bytes = sets as u64 * self.codes.len().div_ceil(8) as u64;
-        let most = kernel.max_constraints.saturating_mul(BYTES_PER_SET).max(1 << 20);
-        if bytes > most { Err(Stop::Limit) } else { Ok(()) }
+        if bytes > budget.most_bytes() {
+            return Err(Stop::Limit);
+        }
+        let per_node = 8 * size_of::<N>() + self.codes.len() / 4;
+        memory::room(aligned, per_node)?;
+        Ok(())
     }
 
     fn constrained<B: Bits>(
@@ -508,6 +536,7 @@ impl<N: Number> Scratch<N> {
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<N> {
         let universe = Universe::<B>::new(self.codes.clone());
+        budget.width = universe.none().words().len();
         let forest = |side: Side| {
             trees.forest(pair, side, &self.found[side as usize], &universe)
         };
@@ -580,12 +609,7 @@ impl Engine for Work {
         Scratch::default()
     }
 
-    fn row(&self, x: usize, scratch: &mut Self::Scratch, row: &mut [f64]) {
-        // Only whoever is asked whether to go on fails.
-        let _ = self.long_row(x, scratch, row, &mut || Ok(()));
-    }
-
-    fn long_row(
+    fn row(
         &self,
         x: usize,
         scratch: &mut Self::Scratch,
@@ -612,13 +636,8 @@ impl Engine for Work {
     }
 }
 
-impl gram::Single for Work {
-    fn worker(&self) -> gram::Worker<'_> {
-        let mut of = self.long_worker();
-        Box::new(move |a, b| of(a, b, &mut || Ok(())))
-    }
-
-    fn long_worker(&self) -> gram::LongWorker<'_> {
+impl Prepared for Work {
+    fn worker(&self) -> Worker<'_> {
         let mut scratch = Both::default();
         Box::new(move |a, b, pause| {
             let pair = [a, b].map(|tree| self.instance[tree] as usize);
@@ -658,8 +677,10 @@ mod tests {
         for method in [Method::Exact, Method::Paper, Method::Max] {
             let kernel = PairKernel { method, ..PairKernel::new(0.5) };
             let pairs = stars(5);
-            let (_, examples) = pairs.instances(None);
-            let trees = prepared(&pairs, None, &examples).unwrap();
+            let mut on = || Ok(());
+            let mut on = WatchedThreads::alone(&mut on);
+            let (_, examples) = pairs.instances(None, &mut on).unwrap();
+            let trees = prepared(&pairs, None, &examples, &mut on).unwrap();
             let mut constrained = 0;
             for a in 0..examples.len() {
                 for b in 0..examples.len() {

@@ -128,7 +128,7 @@ pub(super) fn exact_constraints<B: Bits, N: Number>(
     let mut sets = Vec::new();
     for (key, free) in &a {
         budget.step(b.len())?;
-        let forbidden = universe.conflicts_of(key);
+        let forbidden = universe.conflicts_of(key, budget)?;
         for (other, more) in b.iter().filter(|(other, _)| !other.meets(&forbidden)) {
             budget.hold(1)?;
             let mut set = key.or(other);
@@ -155,7 +155,7 @@ fn of_forest<B: Bits, N: Number>(
     members: &B,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<Vec<Parts<B>>> {
-    let contested = universe.conflicts_of(members);
+    let contested = universe.conflicts_of(members, budget)?;
     let mut all: Vec<Parts<B>> = Vec::new();
     // By node, until its parent takes it.
     let mut maps: Vec<Vec<Parts<B>>> = Vec::with_capacity(forest.own.len());
@@ -173,7 +173,7 @@ fn of_forest<B: Bits, N: Number>(
             let mut unite_at = 1024;
             for (key, free) in &map {
                 budget.step(below.len())?;
-                let forbidden = universe.conflicts_of(key);
+                let forbidden = universe.conflicts_of(key, budget)?;
                 for (other, extra) in &below {
                     if !other.meets(&forbidden) {
                         more.push((key.or(other), free.or(extra)));

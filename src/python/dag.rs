@@ -3,70 +3,29 @@
 // Arrays that are borrowed from numpy come by value.
 #![allow(clippy::needless_pass_by_value)]
 
-use std::sync::RwLock;
-
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::forest::Forest;
+use super::forest::{Forest, joined};
 use super::kernel::Kernel;
-use super::objects::{forest_of, integers, split_names, tree_of};
-use super::{Progress, interruptible};
+use super::objects::{forest_of, integers, split_names, tree_of, unsigned};
+use super::shared::Shared;
+use super::{Progress, detached};
 use crate::dag::{
     Arrays, Features, Model, Options, Perceptron, PolynomialKernel, Query, Rank,
     Stored, Vote,
 };
+use crate::memory;
 
-/// A model behind a lock: scoring may go on in several threads at once, and what changes
-/// it wants it alone. Nobody waits, as a progress callback would wait for itself.
+/// A model.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Dag")]
-pub(super) struct Dag(RwLock<Model>);
+pub(super) struct Dag(Shared<Model>);
 
-/// A perceptron, likewise.
+/// A perceptron.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Learner")]
-pub(super) struct Learner(RwLock<Perceptron>);
-
-fn busy() -> PyErr {
-    PyRuntimeError::new_err("the model is in use by another call that changes it")
-}
-
-/// Runs what changes a model.
-fn change<T: Send, M: Send + Sync>(
-    py: Python<'_>,
-    lock: &RwLock<M>,
-    progress: &Progress,
-    work: impl Send
-    + FnOnce(
-        &mut M,
-        &mut dyn FnMut(usize, usize) -> crate::Result<()>,
-    ) -> crate::Result<T>,
-) -> PyResult<T> {
-    let done = interruptible(py, progress, |watch| match lock.try_write() {
-        Ok(mut model) => work(&mut model, watch).map(Some),
-        Err(_) => Ok(None),
-    })?;
-    done.ok_or_else(busy)
-}
-
-/// Runs what only reads it.
-fn read<T: Send, M: Send + Sync>(
-    py: Python<'_>,
-    lock: &RwLock<M>,
-    progress: &Progress,
-    work: impl Send
-    + FnOnce(
-        &M,
-        &mut dyn FnMut(usize, usize) -> crate::Result<()>,
-    ) -> crate::Result<T>,
-) -> PyResult<T> {
-    let done = interruptible(py, progress, |watch| match lock.try_read() {
-        Ok(model) => work(&model, watch).map(Some),
-        Err(_) => Ok(None),
-    })?;
-    done.ok_or_else(busy)
-}
+pub(super) struct Learner(Shared<Perceptron>);
 
 type Floats<'py> = PyReadonlyArray1<'py, f64>;
 type Scores<'py> = (Bound<'py, PyArray1<f64>>, Vec<usize>);
@@ -76,7 +35,7 @@ impl Dag {
     #[new]
     fn new(kernel: &Kernel, normalize: bool, n_outputs: i128) -> PyResult<Self> {
         let options = options(normalize, n_outputs)?;
-        Ok(Self(RwLock::new(Model::new(kernel.core(), options)?)))
+        Ok(Self(Shared::new(Model::new(kernel.core(), options)?)))
     }
 
     /// Adds trees; returns those whose self-kernel is zero.
@@ -88,8 +47,9 @@ impl Dag {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<usize>> {
         let (py, x, alphas) = (x.py(), forest_of(x)?, alphas.as_slice()?);
-        change(py, &self.0, &Progress::new(progress), |model, watch| {
-            model.add(&x, alphas, watch)
+        let mut done = 0;
+        self.0.change(py, &Progress::new(progress), |model, watch| {
+            model.add_from(&mut done, &x, alphas, watch)
         })
     }
 
@@ -103,7 +63,7 @@ impl Dag {
     ) -> PyResult<Scores<'py>> {
         let (py, x) = (x.py(), forest_of(x)?);
         let (scores, zeros) =
-            read(py, &self.0, &Progress::new(progress), |model, watch| {
+            self.0.read(py, &Progress::new(progress), |model, watch| {
                 model.score(&x, n_jobs, watch)
             })?;
         Ok((scores.into_pyarray(py), zeros))
@@ -115,9 +75,9 @@ impl Dag {
         tree: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let (py, tree) = (tree.py(), tree_of(tree)?);
-        let shares = read(py, &self.0, &Progress::none(), |model, _| {
-            model.contributions(&tree)
-        })?;
+        let shares = self
+            .0
+            .read(py, &Progress::none(), |m, watch| m.contributions(&tree, watch))?;
         Ok(shares.into_pyarray(py))
     }
 
@@ -136,7 +96,7 @@ impl Dag {
     ) -> PyResult<(Forest, Bound<'py, PyArray1<f64>>, Vec<u64>)> {
         let (rank, max_size) = (rank_of(by)?, max_size.unwrap_or(u64::MAX));
         let query = Query { k, rank, output, min_size, max_size, max_states };
-        let found = read(py, &self.0, &Progress::none(), |model, watch| {
+        let found = self.0.read(py, &Progress::none(), |model, watch| {
             model.top_fragments(&query, watch)
         })?;
         Ok((Forest(found.forest), found.weights.into_pyarray(py), found.sizes))
@@ -145,24 +105,27 @@ impl Dag {
     #[getter]
     fn intercept<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let of = |model: &Model| model.intercept().to_vec();
-        Ok(read(py, &self.0, &Progress::none(), |m, _| Ok(of(m)))?.into_pyarray(py))
+        Ok(self.0.read(py, &Progress::none(), |m, _| Ok(of(m)))?.into_pyarray(py))
     }
 
     fn set_intercept(&self, py: Python<'_>, intercept: Floats<'_>) -> PyResult<()> {
         let intercept = intercept.as_slice()?;
         let set = |model: &mut Model| model.set_intercept(intercept);
-        change(py, &self.0, &Progress::none(), |model, _| set(model))
+        self.0.change(py, &Progress::none(), |model, _| set(model))
     }
 
     /// Trees, distinct subtrees, nodes of the trees, bytes.
     fn figures(&self, py: Python<'_>) -> PyResult<(u64, usize, u64, usize)> {
-        read(py, &self.0, &Progress::none(), |m, _| {
+        self.0.read(py, &Progress::none(), |m, _| {
             Ok((m.n_trees(), m.n_nodes(), m.n_tree_nodes(), m.nbytes()))
         })
     }
 
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let arrays = read(py, &self.0, &Progress::none(), |m, _| Ok(m.to_arrays()))?;
+        let arrays = self.0.read(py, &Progress::none(), |model, _| {
+            memory::room(1, model.arrays_nbytes())?;
+            Ok(model.to_arrays())
+        })?;
         let dict = PyDict::new(py);
         put_model(&dict, arrays)?;
         Ok(dict)
@@ -177,8 +140,8 @@ impl Dag {
     ) -> PyResult<Self> {
         let (py, kernel) = (arrays.py(), kernel.core());
         let (options, arrays) = (options(normalize, n_outputs)?, model_arrays(arrays)?);
-        let model = py.detach(|| Model::from_arrays(kernel, options, &arrays))?;
-        Ok(Self(RwLock::new(model)))
+        let model = detached(py, || Model::from_arrays(kernel, options, &arrays))?;
+        Ok(Self(Shared::new(model)))
     }
 }
 
@@ -201,7 +164,7 @@ impl Learner {
         let vectors = vectors.map(polynomial);
         let learner =
             Perceptron::new(kernel.core(), options, vote_of(vote)?, vectors, mix)?;
-        Ok(Self(RwLock::new(learner)))
+        Ok(Self(Shared::new(learner)))
     }
 
     /// Goes through trees once; returns the number of mistakes.
@@ -215,8 +178,11 @@ impl Learner {
     ) -> PyResult<usize> {
         let (py, x, y) = (x.py(), forest_of(x)?, y.as_slice()?);
         let features = features.as_ref().map(Given::features).transpose()?;
-        change(py, &self.0, &Progress::new(progress), |learner, watch| {
-            learner.learn(&x, y, features, watch)
+        let (mut done, mut before) = (0, None);
+        self.0.change(py, &Progress::new(progress), |learner, watch| {
+            let before = *before.get_or_insert(learner.n_mistakes());
+            learner.learn_from(&mut done, &x, y, features, watch)?;
+            Ok((learner.n_mistakes() - before) as usize)
         })
     }
 
@@ -232,7 +198,7 @@ impl Learner {
         let (py, x) = (x.py(), forest_of(x)?);
         let features = features.as_ref().map(Given::features).transpose()?;
         let (scores, zeros) =
-            read(py, &self.0, &Progress::new(progress), |learner, watch| {
+            self.0.read(py, &Progress::new(progress), |learner, watch| {
                 learner.score(&x, features, n_jobs, watch)
             })?;
         Ok((scores.into_pyarray(py), zeros))
@@ -240,19 +206,25 @@ impl Learner {
 
     /// Examples seen, mistakes, bytes.
     fn figures(&self, py: Python<'_>) -> PyResult<(u64, u64, usize)> {
-        read(py, &self.0, &Progress::none(), |p, _| {
+        self.0.read(py, &Progress::none(), |p, _| {
             Ok((p.n_examples(), p.n_mistakes(), p.nbytes()))
         })
     }
 
     /// The model that scores like it.
     fn model(&self, py: Python<'_>) -> PyResult<Dag> {
-        let model = read(py, &self.0, &Progress::none(), |p, _| Ok(p.model()))?;
-        Ok(Dag(RwLock::new(model)))
+        let model = self.0.read(py, &Progress::none(), |p, _| {
+            memory::room(1, 2 * p.last().nbytes())?;
+            Ok(p.model())
+        })?;
+        Ok(Dag(Shared::new(model)))
     }
 
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stored = read(py, &self.0, &Progress::none(), |p, _| Ok(p.to_arrays()))?;
+        let stored = self.0.read(py, &Progress::none(), |learner, _| {
+            memory::room(1, learner.arrays_nbytes())?;
+            Ok(learner.to_arrays())
+        })?;
         let dict = PyDict::new(py);
         put_model(&dict, stored.model)?;
         dict.set_item("roots", stored.roots.into_pyarray(py))?;
@@ -280,12 +252,12 @@ impl Learner {
     ) -> PyResult<Self> {
         let (py, kernel, vote) = (arrays.py(), kernel.core(), vote_of(vote)?);
         let options = options(normalize, n_outputs)?;
-        let seen = numbers::<u64, 3>(arrays, "seen")?;
+        let seen = numbers::<3>(arrays, "seen")?;
         let stored = Stored {
             model: model_arrays(arrays)?,
             roots: integers("roots", &item(arrays, "roots")?)?,
             scales: floats(arrays, "scales")?,
-            before: unsigned(arrays, "before")?,
+            before: unsigned("before", &item(arrays, "before")?)?,
             alphas: floats(arrays, "alphas")?,
             indptr: integers("indptr", &item(arrays, "indptr")?)?,
             indices: integers("indices", &item(arrays, "indices")?)?,
@@ -295,10 +267,10 @@ impl Learner {
             n_mistakes: seen[2],
         };
         let vectors = vectors.map(polynomial);
-        let learner = py.detach(|| {
+        let learner = detached(py, || {
             Perceptron::from_arrays(kernel, options, vote, vectors, mix, &stored)
         })?;
-        Ok(Self(RwLock::new(learner)))
+        Ok(Self(Shared::new(learner)))
     }
 }
 
@@ -329,13 +301,14 @@ impl Given<'_> {
     }
 }
 
-fn options(normalize: bool, n_outputs: i128) -> PyResult<Options> {
-    match usize::try_from(n_outputs) {
-        Ok(n_outputs) if n_outputs >= 1 => Ok(Options { normalize, n_outputs }),
-        _ => Err(PyValueError::new_err(format!(
-            "n_outputs must be at least 1, got {n_outputs}"
-        ))),
-    }
+pub(super) fn options(normalize: bool, n_outputs: i128) -> PyResult<Options> {
+    // A number out of range, whatever its sign or size, is the core's to refuse.
+    let Ok(n_outputs) = usize::try_from(n_outputs) else {
+        return Err(PyValueError::new_err(format!(
+            "n_outputs must be from 1 to 1048576, got {n_outputs}"
+        )));
+    };
+    Ok(Options { normalize, n_outputs })
 }
 
 fn vote_of(vote: &str) -> PyResult<Vote> {
@@ -372,33 +345,49 @@ fn signed(values: &[u64]) -> Vec<i64> {
 
 fn put_model(dict: &Bound<'_, PyDict>, arrays: Arrays) -> PyResult<()> {
     let py = dict.py();
-    let mut ends = vec![0i64];
-    ends.extend(arrays.names.iter().scan(0, |end, name| {
-        *end += name.len() as i64;
-        Some(*end)
-    }));
+    let (names, ends) = joined(py, &arrays.names);
     let wide =
         |values: Vec<u32>| -> Vec<i64> { values.into_iter().map(i64::from).collect() };
-    dict.set_item("names", arrays.names.concat().into_bytes().into_pyarray(py))?;
-    dict.set_item("name_offsets", ends.into_pyarray(py))?;
+    dict.set_item("names", names)?;
+    dict.set_item("name_offsets", ends)?;
     dict.set_item("labels", wide(arrays.labels).into_pyarray(py))?;
     dict.set_item("ends", wide(arrays.ends).into_pyarray(py))?;
     dict.set_item("children", wide(arrays.children).into_pyarray(py))?;
     dict.set_item("weights", arrays.weights.into_pyarray(py))?;
     dict.set_item("sums", arrays.sums.into_pyarray(py))?;
     dict.set_item("intercept", arrays.intercept.into_pyarray(py))?;
+    if !arrays.large_trees.is_empty() {
+        let text = arrays.large_trees.into_bytes();
+        dict.set_item("large_trees", text.into_pyarray(py))?;
+        dict.set_item("large_alphas", arrays.large_alphas.into_pyarray(py))?;
+    }
     let counts = signed(&[arrays.n_trees, arrays.n_tree_nodes]);
     dict.set_item("counts", counts.into_pyarray(py))
 }
 
 fn model_arrays(arrays: &Bound<'_, PyDict>) -> PyResult<Arrays> {
+    let nbytes = |array: &Bound<'_, PyAny>| array.getattr("nbytes")?.extract::<usize>();
+    // What is no array is found further on. Each is copied, and becomes part of an object.
+    let given: usize = arrays.values().iter().flat_map(|array| nbytes(&array)).sum();
+    memory::room(6, given)?;
     let ends = integers("name_offsets", &item(arrays, "name_offsets")?)?;
-    let counts = numbers::<u64, 2>(arrays, "counts")?;
+    let counts = numbers::<2>(arrays, "counts")?;
+    let (mut large_trees, mut large_alphas) = (String::new(), Vec::new());
+    if let Some(text) = arrays.get_item("large_trees")? {
+        let text: Vec<i64> = integers("large_trees", &text)?;
+        let bytes: Vec<u8> = text.into_iter().map(|byte| byte as u8).collect();
+        large_trees = String::from_utf8(bytes).map_err(|error| {
+            PyValueError::new_err(format!("large_trees: expected UTF-8, got {error}"))
+        })?;
+        large_alphas = floats(arrays, "large_alphas")?;
+    }
     Ok(Arrays {
+        large_trees,
+        large_alphas,
         names: split_names(&item(arrays, "names")?, &ends)?,
-        labels: unsigned(arrays, "labels")?,
-        ends: unsigned(arrays, "ends")?,
-        children: unsigned(arrays, "children")?,
+        labels: unsigned("labels", &item(arrays, "labels")?)?,
+        ends: unsigned("ends", &item(arrays, "ends")?)?,
+        children: unsigned("children", &item(arrays, "children")?)?,
         weights: floats(arrays, "weights")?,
         sums: floats(arrays, "sums")?,
         intercept: floats(arrays, "intercept")?,
@@ -407,13 +396,16 @@ fn model_arrays(arrays: &Bound<'_, PyDict>) -> PyResult<Arrays> {
     })
 }
 
-fn item<'py>(arrays: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+pub(super) fn item<'py>(
+    arrays: &Bound<'py, PyDict>,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
     arrays.get_item(name)?.ok_or_else(|| {
         PyValueError::new_err(format!("{name}: expected an array, got none"))
     })
 }
 
-fn floats(arrays: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<f64>> {
+pub(super) fn floats(arrays: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<f64>> {
     let item = item(arrays, name)?;
     match item.cast::<PyArray1<f64>>() {
         Ok(array) => Ok(array.to_vec()?),
@@ -423,26 +415,11 @@ fn floats(arrays: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<f64>> {
     }
 }
 
-fn unsigned<T: TryFrom<i64>>(
+fn numbers<const N: usize>(
     arrays: &Bound<'_, PyDict>,
     name: &str,
-) -> PyResult<Vec<T>> {
-    let values = integers(name, &item(arrays, name)?)?;
-    let narrow = |(index, value): (usize, i64)| {
-        T::try_from(value).map_err(|_| {
-            PyValueError::new_err(format!(
-                "{name}[{index}]: expected a number that is not negative, got {value}"
-            ))
-        })
-    };
-    values.into_iter().enumerate().map(narrow).collect()
-}
-
-fn numbers<T: TryFrom<i64>, const N: usize>(
-    arrays: &Bound<'_, PyDict>,
-    name: &str,
-) -> PyResult<[T; N]> {
-    let values: Vec<T> = unsigned(arrays, name)?;
+) -> PyResult<[u64; N]> {
+    let values = unsigned(name, &item(arrays, name)?)?;
     let n = values.len();
     values.try_into().map_err(|_| {
         PyValueError::new_err(format!("{name} has {n} entries, expected {N}"))

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use numpy::{Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use super::kernel::Kernel;
 use super::objects::{forest_of, tree_of};
-use super::{Progress, interruptible};
-use crate::dtk::{
-    Composition, DistributedTrees, Fold, Norm, Options, Paths, Real, Settings,
-};
-use crate::gram;
+use super::{Matrix, Progress, interruptible, throttled, written};
+use crate::dtk::{Composition, DistributedTrees, Fold, Norm, Options, Paths, Settings};
+use crate::gram::Watch;
+
+type Values<'py, T> = PyReadonlyArray1<'py, T>;
 
 /// An encoder with its parameters, in range.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Encoder")]
@@ -27,7 +27,7 @@ impl Encoder {
         normalize, paths
     ))]
     fn new(
-        kernel: &Kernel,
+        kernel: &Bound<'_, Kernel>,
         n_components: i128,
         composition: &str,
         fold: &str,
@@ -78,8 +78,8 @@ impl Encoder {
             Some(hashes) => Some(Arc::new(Paths::from_hashes(hashes.to_vec()?))),
             None => None,
         };
-        Ok(Self(DistributedTrees::new(Settings {
-            kernel: kernel.core(),
+        let settings = Settings {
+            kernel: kernel.get().shared(),
             n_components: n_components as usize,
             composition,
             fold,
@@ -89,7 +89,9 @@ impl Encoder {
             zero_mean,
             normalize,
             paths,
-        })?))
+        };
+        throttled(kernel.py(), |check| DistributedTrees::watched(settings, check))
+            .map(Self)
     }
 
     /// Fills `out` and returns the trees whose norm is zero.
@@ -101,14 +103,17 @@ impl Encoder {
         n_jobs: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<usize>> {
-        let x = forest_of(x)?;
-        if let Ok(out) = out.cast::<PyArray2<f32>>() {
-            return self.fill(&x, n_jobs, out, progress);
-        }
-        if let Ok(out) = out.cast::<PyArray2<f64>>() {
-            return self.fill(&x, n_jobs, out, progress);
-        }
-        Err(PyTypeError::new_err("out must be a matrix of float32 or float64"))
+        let (x, told) = (forest_of(x)?, Progress::new(progress));
+        let (encoder, options) = (&self.0, Options { n_jobs, ..Options::default() });
+        let report = match Matrix::of(out)? {
+            Matrix::Single(out) => written(out, &told, |out, watch| {
+                encoder.encode(&x, options, out, watch)
+            }),
+            Matrix::Double(out) => written(out, &told, |out, watch| {
+                encoder.encode(&x, options, out, watch)
+            }),
+        }?;
+        Ok(report.zero_rows)
     }
 
     /// Fills `out` with the vector of one fragment.
@@ -118,7 +123,12 @@ impl Encoder {
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let tree = tree_of(tree)?;
-        into(out, |out| self.0.fragment(&tree, out), |out| self.0.fragment(&tree, out))
+        let encoder = &self.0;
+        into(
+            out,
+            |out, watch| encoder.fragment(&tree, out, &mut || watch(0, 0)),
+            |out, watch| encoder.fragment(&tree, out, &mut || watch(0, 0)),
+        )
     }
 
     /// Fills `out` with the vector of a label.
@@ -126,8 +136,8 @@ impl Encoder {
         let encoder = &self.0;
         into(
             out,
-            |out| encoder.label_vector(label, out),
-            |out| encoder.label_vector(label, out),
+            |out, watch| encoder.label_vector(label, out, &mut || watch(0, 0)),
+            |out, watch| encoder.label_vector(label, out, &mut || watch(0, 0)),
         )
     }
 
@@ -139,12 +149,20 @@ impl Encoder {
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let encoder = &self.0;
-        if let (Ok(a), Ok(b)) = (a.extract(), b.extract()) {
-            let (a, b) = (values::<f32>(&a)?, values::<f32>(&b)?);
-            return into(out, |out| encoder.compose(&a, &b, out), |_| Ok(()));
+        if let (Ok(a), Ok(b)) = (a.extract::<Values<'_, f32>>(), b.extract()) {
+            let b: Values<'_, f32> = b;
+            let (a, b) = (a.as_slice()?, b.as_slice()?);
+            let composed = |out: &mut [f32], watch: &mut Watch<'_>| {
+                encoder.compose(a, b, out, &mut || watch(0, 0))
+            };
+            return into(out, composed, |_, _| Ok(()));
         }
-        let (a, b) = (values::<f64>(&a.extract()?)?, values::<f64>(&b.extract()?)?);
-        into(out, |_| Ok(()), |out| encoder.compose(&a, &b, out))
+        let (a, b): (Values<'_, f64>, Values<'_, f64>) = (a.extract()?, b.extract()?);
+        let (a, b) = (a.as_slice()?, b.as_slice()?);
+        let composed = |out: &mut [f64], watch: &mut Watch<'_>| {
+            encoder.compose(a, b, out, &mut || watch(0, 0))
+        };
+        into(out, |_, _| Ok(()), composed)
     }
 
     /// The hashes of the paths that two trees share.
@@ -168,46 +186,22 @@ impl Encoder {
     }
 }
 
-impl Encoder {
-    fn fill<T: Real + gram::Element + Element>(
-        &self,
-        x: &crate::Forest,
-        n_jobs: Option<usize>,
-        out: &Bound<'_, PyArray2<T>>,
-        progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Vec<usize>> {
-        let py = out.py();
-        let mut out = out.try_readwrite().map_err(|error| {
-            PyValueError::new_err(format!("out cannot be written: {error}"))
-        })?;
-        let values = out.as_slice_mut()?;
-        let options = Options { n_jobs, ..Options::default() };
-        let report = interruptible(py, &Progress::new(progress), |watch| {
-            self.0.encode(x, options, values, watch)
-        })?;
-        Ok(report.zero_rows)
-    }
-}
-
 fn wrong(name: &str, expected: &str, got: &str) -> PyErr {
     PyValueError::new_err(format!("{name} must be {expected}, got {got:?}"))
-}
-
-fn values<T: Element + Copy>(array: &Bound<'_, PyArray1<T>>) -> PyResult<Vec<T>> {
-    Ok(array.to_vec()?)
 }
 
 /// Runs what fits the type of a vector to be filled.
 fn into(
     out: &Bound<'_, PyAny>,
-    single: impl FnOnce(&mut [f32]) -> crate::Result<()>,
-    double: impl FnOnce(&mut [f64]) -> crate::Result<()>,
+    single: impl FnOnce(&mut [f32], &mut Watch<'_>) -> crate::Result<()> + Send,
+    double: impl FnOnce(&mut [f64], &mut Watch<'_>) -> crate::Result<()> + Send,
 ) -> PyResult<()> {
+    let progress = Progress::none();
     if let Ok(out) = out.cast::<PyArray1<f32>>() {
-        return Ok(single(out.try_readwrite()?.as_slice_mut()?)?);
+        return written(out, &progress, single);
     }
-    if let Ok(out) = out.cast::<PyArray1<f64>>() {
-        return Ok(double(out.try_readwrite()?.as_slice_mut()?)?);
-    }
-    Err(PyTypeError::new_err("out must be a vector of float32 or float64"))
+    let Ok(out) = out.cast::<PyArray1<f64>>() else {
+        return Err(PyTypeError::new_err("out must be a vector of float32 or float64"));
+    };
+    written(out, &progress, double)
 }

@@ -109,16 +109,52 @@ impl From<Error> for PyErr {
                 });
                 set.err().unwrap_or(raised)
             }
-            Error::Array { .. } | Error::Length { .. } | Error::Parameter { .. } => {
-                PyValueError::new_err(error.to_string())
+            Error::Array { .. }
+            | Error::Length { .. }
+            | Error::Expansion { .. }
+            | Error::TooManyFeatures { .. }
+            | Error::Parameter { .. } => PyValueError::new_err(in_python(&error)),
+            Error::Unsupported { kernel, what, ref can } => {
+                let can: Vec<_> =
+                    can.iter().map(|name| format!("{name}Kernel")).collect();
+                PyValueError::new_err(format!(
+                    "kernel must be a {}, which have {what}, got {kernel}Kernel",
+                    can.join(" or ")
+                ))
             }
             Error::Overflow { .. }
             | Error::VectorOverflow { .. }
-            | Error::ScoreOverflow { .. }
-            | Error::SelfOverflow { .. } => PyOverflowError::new_err(error.to_string()),
-            Error::Capacity { .. } => PyMemoryError::new_err(error.to_string()),
+            | Error::ScoreOverflow { .. } => {
+                PyOverflowError::new_err(in_python(&error))
+            }
+            Error::Capacity { .. } | Error::Memory { .. } => {
+                PyMemoryError::new_err(error.to_string())
+            }
             Error::Search { .. } => PyRuntimeError::new_err(error.to_string()),
             Error::Interrupted => PyKeyboardInterrupt::new_err(()),
         }
+    }
+}
+
+/// The message with the names that things have in Python.
+fn in_python(error: &Error) -> String {
+    let text = error.to_string();
+    match error {
+        Error::Array { array: name, .. }
+        | Error::Length { array: name, .. }
+        | Error::Parameter { name, .. } => {
+            let is_other = *name == "n_features";
+            let other = if is_other {
+                name.to_string()
+            } else {
+                name.replace("features", "X_vec")
+            };
+            text.replacen(name, &other, 1)
+        }
+        Error::Overflow { .. } | Error::ScoreOverflow { .. } => {
+            text.replace("or normalise", "or use normalize=True")
+        }
+        Error::VectorOverflow { .. } => text.replace("a wider type", "float64"),
+        _ => text,
     }
 }

@@ -1,15 +1,21 @@
 //! `Forest` and `Tree`.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray1};
+use pyo3::PyClass;
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
+use pyo3::pyclass::boolean_struct::True;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PySlice, PyString, PyTuple};
 
-use super::{Progress, interruptible};
+use super::objects::{Access, integers, split_names, unsigned};
+use super::{Progress, detached, interruptible, throttled};
 use crate::forest as core;
+use crate::memory::reserve;
+use crate::threads::Throttle;
 use crate::{NodeId, parse};
 
 /// A list of trees over a shared store of distinct subtrees.
@@ -18,7 +24,14 @@ use crate::{NodeId, parse};
 /// memory by what is different, and comparing two subtrees is comparing two integers.
 /// Forests are immutable; what is cut out of one shares its store.
 ///
-/// Build one with `from_brackets`, `from_trees` or `from_arrays`.
+/// Build one from what `from_brackets` or `from_trees` reads, or with these or
+/// `from_arrays`, which have options.
+///
+/// Parameters
+/// ----------
+/// trees : Forest, str, bytes or iterable, optional
+///     Bracketed text, a list or column of bracketed strings, or an iterable of trees
+///     that are objects. By default none.
 ///
 /// Examples
 /// --------
@@ -55,23 +68,34 @@ pub(super) struct TreeIterator {
 
 #[pymethods]
 impl Forest {
+    #[new]
+    #[pyo3(signature = (trees=None))]
+    fn new(trees: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        trees.map_or(Ok(crate::Forest::default()), super::objects::forest_of).map(Self)
+    }
+
     /// Read trees from bracketed text.
     ///
     /// Parameters
     /// ----------
     /// lines : str, bytes or iterable of str or bytes
     ///     One text holding one or more trees, or an iterable whose items hold exactly
-    ///     one tree each (a list, an open file, a generator). Bytes are UTF-8.
+    ///     one tree each (a list, an open file, a generator, a column of pandas, Polars
+    ///     or Arrow). Bytes are UTF-8.
+    /// errors : {"raise", "skip"}, default "raise"
+    ///     "skip" leaves out the items that are no tree, and tells which.
     ///
     /// Both notations are read, mixed at will: ``(NN dog)`` and ``(NN (dog))``. Blanks
-    /// between brackets are optional and an empty bracket around a tree, as in the
-    /// Penn Treebank's files, is dropped. In a label, ``\(``, ``\)``, ``\\`` and a
+    /// between brackets are optional and an empty bracket around one tree of more than a
+    /// node, as in the Penn Treebank's files, is dropped. In a label, ``\(``, ``\)``, ``\\`` and a
     /// backslash before a blank stand for that character; ``\e`` is the empty label;
     /// any other backslash is an ordinary character.
     ///
     /// Returns
     /// -------
-    /// Forest
+    /// Forest, or tuple of Forest and list of ParseError
+    ///     With ``errors="skip"``, the list has an error for each item left out; its
+    ///     `tree` is the item's number.
     ///
     /// Raises
     /// ------
@@ -88,21 +112,30 @@ impl Forest {
     /// Traceback (most recent call last):
     ///     ...
     /// treekernel_rs.ParseError: tree 1, line 1, column 9 (byte 8): expected ')', got the end of the text; the bracket opened at line 1, column 1 is open
+    /// >>> forest, skipped = tk.Forest.from_brackets(["(S a)", "()"], errors="skip")
+    /// >>> len(forest), [(e.tree, e.expected) for e in skipped]
+    /// (1, [(1, 'a label')])
     #[staticmethod]
-    pub(super) fn from_brackets(lines: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let mut forest = crate::Forest::default();
-        if let Some(text) = Text::of(lines, None)? {
-            let text = text.as_str(None)?;
-            interruptible(lines.py(), &Progress::none(), |watch| {
-                forest.push_brackets(text, || watch(0, 0))?;
-                forest.shrink_to_fit();
-                Ok(())
-            })?;
-            return Ok(Self(forest));
+    #[pyo3(signature = (lines, *, errors="raise"))]
+    fn from_brackets<'py>(
+        lines: &Bound<'py, PyAny>,
+        errors: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = lines.py();
+        let mut skipped = Vec::new();
+        match errors {
+            "raise" => {
+                Ok(Bound::new(py, Self(read_brackets(lines, None)?))?.into_any())
+            }
+            "skip" => {
+                let forest = Self(read_brackets(lines, Some(&mut skipped))?);
+                let skipped: Vec<_> = skipped.iter().map(|e| e.value(py)).collect();
+                Ok((forest, skipped).into_pyobject(py)?.into_any())
+            }
+            other => Err(PyValueError::new_err(format!(
+                "errors must be 'raise' or 'skip', got {other:?}"
+            ))),
         }
-        push_items(&mut forest, lines)?;
-        forest.shrink_to_fit();
-        Ok(Self(forest))
     }
 
     /// Convert trees that are Python objects.
@@ -112,7 +145,16 @@ impl Forest {
     /// objects : iterable
     ///     Trees: ``(label, [children])`` tuples; ``nltk.Tree``; anything with
     ///     ``label`` and ``children``, attributes or methods, such as `Tree` itself; a
-    ///     ``str`` is a leaf. Labels are ``str``.
+    ///     ``str`` is a leaf. Also the trees of these packages, none of which is
+    ///     imported: ast, tree-sitter, libcst; xml.etree, lxml; lists and dicts (JSON);
+    ///     conllu, spaCy, stanza; DendroPy, Biopython, scikit-bio, ete; networkx;
+    ///     anytree, bigtree; scikit-learn's decision trees.
+    /// label, children : callable or str, optional
+    ///     What gives an object's label, a ``str``, and an iterable of its children; or
+    ///     the name of an attribute or method that does. With either, all objects are
+    ///     read so, and the other is the attribute ``label`` or ``children``.
+    /// order : {"as_is", "sorted"}, default "as_is"
+    ///     "sorted": as `Forest.sorted`, for trees whose children have no order.
     ///
     /// Returns
     /// -------
@@ -124,9 +166,36 @@ impl Forest {
     /// >>> forest = tk.Forest.from_trees([("NP", [("DT", ["the"]), ("NN", ["dog"])])])
     /// >>> str(forest[0])
     /// '(NP (DT the) (NN dog))'
+    /// >>> below = {"app": ["core", "face"], "core": [], "face": ["core"]}
+    /// >>> forest = tk.Forest.from_trees(
+    /// ...     [["app"]], label=lambda path: path[-1],
+    /// ...     children=lambda path: [[*path, name] for name in below[path[-1]]],
+    /// ... )
+    /// >>> str(forest[0])
+    /// '(app core (face core))'
     #[staticmethod]
-    fn from_trees(objects: &Bound<'_, PyAny>) -> PyResult<Self> {
-        super::objects::from_trees(objects).map(Self)
+    #[pyo3(signature = (objects, *, label=None, children=None, order="as_is"))]
+    fn from_trees<'py>(
+        objects: &Bound<'py, PyAny>,
+        label: Option<Bound<'py, PyAny>>,
+        children: Option<Bound<'py, PyAny>>,
+        order: &str,
+    ) -> PyResult<Self> {
+        let py = objects.py();
+        if !matches!(order, "as_is" | "sorted") {
+            return Err(PyValueError::new_err(format!(
+                "order must be 'as_is' or 'sorted', got {order:?}"
+            )));
+        }
+        let access = match (label, children) {
+            (None, None) => None,
+            (label, children) => Some([
+                Access::new("label", label, py)?,
+                Access::new("children", children, py)?,
+            ]),
+        };
+        let forest = Self(super::objects::from_trees(objects, access)?);
+        if order == "sorted" { forest.sorted(py) } else { Ok(forest) }
     }
 
     /// Build trees from flat arrays.
@@ -139,15 +208,33 @@ impl Forest {
     /// parents : array of int
     ///     Per node: the index of its parent in these arrays, -1 for a root.
     /// offsets : array of int
-    ///     Per tree: the index of its root.
+    ///     Where each tree starts, and the end, which may be left out: as `name_offsets`,
+    ///     and as ``indptr`` of `subtree_ids`.
     /// names : sequence of str or array of uint8, optional
     ///     The alphabet; as bytes: all names' UTF-8, one after another.
     /// name_offsets : array of int, optional
     ///     With `names` as bytes: where each starts, and the end.
     ///
+    /// Notes
+    /// -----
+    /// ``(S (A x) x) (A x)`` as arrays::
+    ///
+    ///     node          0  1  2  3   4  5
+    ///     labels        0  1  2  2   1  2     index into the names S, A, x
+    ///     parents      -1  0  1  0  -1  4     index of a node, -1 above a root
+    ///     offsets       0            4     6  first node of each tree, and the end
+    ///
+    ///     names         S  A  x               bytes
+    ///     name_offsets  0  1  2  3            first byte of each name, and the end
+    ///
     /// Returns
     /// -------
     /// Forest
+    ///
+    /// Raises
+    /// ------
+    /// ValueError
+    ///     If the arrays do not describe trees. Equal names are one label.
     ///
     /// Examples
     /// --------
@@ -176,8 +263,14 @@ impl Forest {
     /// -------
     /// dict
     ///     ``labels`` (per node, preorder: index into the names), ``parents`` (per
-    ///     node, -1 for a root), ``offsets`` (per tree), ``names`` (UTF-8 bytes) and
-    ///     ``name_offsets``.
+    ///     node, -1 for a root), ``offsets`` (where each tree starts, and the end),
+    ///     ``names`` (UTF-8 bytes) and ``name_offsets``. `from_arrays` has a picture.
+    ///
+    /// Raises
+    /// ------
+    /// ValueError
+    ///     If the trees have more than 2^28 nodes, all together and written out. `pickle`
+    ///     keeps what trees share, and has no such limit.
     ///
     /// Examples
     /// --------
@@ -186,18 +279,15 @@ impl Forest {
     /// >>> arrays["parents"].tolist()
     /// [-1, 0, 1, 0, 3]
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let arrays = py.detach(|| self.0.to_arrays());
-        let mut ends = vec![0i64];
-        ends.extend(arrays.names.iter().scan(0, |end, name| {
-            *end += name.len() as i64;
-            Some(*end)
-        }));
+        let mut arrays = throttled(py, |check| self.0.try_to_arrays(check))?;
+        arrays.offsets.push(arrays.labels.len() as i64);
         let dict = PyDict::new(py);
         dict.set_item("labels", arrays.labels.into_pyarray(py))?;
         dict.set_item("parents", arrays.parents.into_pyarray(py))?;
         dict.set_item("offsets", arrays.offsets.into_pyarray(py))?;
-        dict.set_item("names", arrays.names.concat().into_bytes().into_pyarray(py))?;
-        dict.set_item("name_offsets", ends.into_pyarray(py))?;
+        let (names, ends) = joined(py, &arrays.names);
+        dict.set_item("names", names)?;
+        dict.set_item("name_offsets", ends)?;
         Ok(dict)
     }
 
@@ -208,13 +298,25 @@ impl Forest {
     /// list of str
     ///     What `from_brackets` reads back as the same forest, whatever the labels.
     ///
+    /// Raises
+    /// ------
+    /// ValueError
+    ///     If the text has more than 2^31 bytes in all, as that of trees that share
+    ///     subtrees can have.
+    ///
     /// Examples
     /// --------
     /// >>> import treekernel_rs as tk
     /// >>> tk.Forest.from_trees([("NN", ["a b"]), ("NN", ["(c)"])]).to_brackets()
     /// ['(NN a\\ b)', '(NN \\(c\\))']
-    fn to_brackets(&self, py: Python<'_>) -> Vec<String> {
-        py.detach(|| self.0.to_brackets())
+    fn to_brackets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let texts = throttled(py, |check| self.0.try_to_brackets(check))?;
+        let (list, mut throttle) = (PyList::empty(py), Throttle::default());
+        for text in texts {
+            list.append(text)?;
+            throttle.ask(|| py.check_signals())?;
+        }
+        Ok(list)
     }
 
     /// The distinct labels of the trees.
@@ -230,7 +332,8 @@ impl Forest {
         self.0.used_labels().into_iter().map(|l| labels.name(l)).collect()
     }
 
-    /// The number of nodes of each tree, as an int64 array.
+    /// The number of nodes of each tree, as an int64 array. A tree that shares subtrees
+    /// can have more than that holds: 2^63 - 1 stands for all larger numbers.
     ///
     /// Examples
     /// --------
@@ -239,7 +342,9 @@ impl Forest {
     /// [5, 1]
     #[getter]
     fn n_nodes<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
-        let sizes: Vec<i64> = self.0.n_nodes().into_iter().map(|n| n as i64).collect();
+        let sizes = self.0.n_nodes().into_iter();
+        let sizes: Vec<i64> =
+            sizes.map(|n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
         sizes.into_pyarray(py)
     }
 
@@ -269,6 +374,208 @@ impl Forest {
         self.0.nodes().nbytes()
     }
 
+    /// What ``sys.getsizeof`` and schedulers ask for: the store and the list of trees.
+    fn __sizeof__(&self) -> usize {
+        self.0.nodes().nbytes() + size_of_val(self.0.roots())
+    }
+
+    /// The trees of several forests in one, one forest after another.
+    ///
+    /// Parameters
+    /// ----------
+    /// forests : iterable of Forest
+    ///     The shards; other than with ``+``, each is copied once.
+    ///
+    /// Returns
+    /// -------
+    /// Forest
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> tk.Forest.concat([tk.Forest("(a b)"), tk.Forest("(a c) (a b)")])
+    /// <Forest: 3 trees, 6 nodes, 4 distinct subtrees>
+    #[staticmethod]
+    fn concat(py: Python<'_>, forests: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let forests: Vec<Py<Self>> = forests
+            .try_iter()?
+            .map(|forest| Ok(forest?.cast_into::<Self>()?.unbind()))
+            .collect::<PyResult<_>>()?;
+        let all = forests.iter().map(|forest| &forest.get().0);
+        detached(py, || crate::Forest::concat_all(all)).map(Self)
+    }
+
+    /// Write the trees to a file that `load` reads.
+    ///
+    /// Parameters
+    /// ----------
+    /// path : str or path
+    ///     The file. It is replaced when all is written, not before.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import pathlib, tempfile, treekernel_rs as tk
+    /// >>> path = pathlib.Path(tempfile.mkdtemp(), "trees.forest")
+    /// >>> forest = tk.Forest("(S (A a) (B b))")
+    /// >>> forest.save(path)
+    /// >>> tk.Forest.load(path) == forest
+    /// True
+    fn save(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<()> {
+        let files = slf.py().import("treekernel_rs._forest_file")?;
+        files.call_method1("save", (slf, path)).map(drop)
+    }
+
+    /// Read what `save` wrote.
+    ///
+    /// Parameters
+    /// ----------
+    /// path : str or path
+    ///     The file.
+    ///
+    /// Returns
+    /// -------
+    /// Forest
+    ///
+    /// Raises
+    /// ------
+    /// ValueError
+    ///     If it is no such file, of a later version, cut off or changed.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import pathlib, tempfile, treekernel_rs as tk
+    /// >>> path = pathlib.Path(tempfile.mkdtemp(), "trees.forest")
+    /// >>> tk.Forest("(S (A a)) (x)").save(path)
+    /// >>> tk.Forest.load(path).to_brackets()
+    /// ['(S (A a))', '(x)']
+    #[staticmethod]
+    fn load<'py>(path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        path.py().import("treekernel_rs._forest_file")?.call_method1("load", (path,))
+    }
+
+    /// The trees with children in an order that depends on nothing but what they are.
+    ///
+    /// Trees that are equal but for the order of children become equal, in this forest
+    /// and in others: kernels then compare unordered trees, ST exactly.
+    ///
+    /// Returns
+    /// -------
+    /// Forest
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> forest = tk.Forest("(S (B b) (A a)) (S (A a) (B b))").sorted()
+    /// >>> forest[0] == forest[1], str(forest[0])
+    /// (True, '(S (A a) (B b))')
+    fn sorted(&self, py: Python<'_>) -> PyResult<Self> {
+        throttled(py, |check| self.0.sorted(check)).map(Self)
+    }
+
+    /// The trees with one of each run of equal siblings.
+    ///
+    /// Parameters
+    /// ----------
+    /// count : bool, default False
+    ///     Put a node ``*3`` above what stands for a run of three.
+    ///
+    /// Returns
+    /// -------
+    /// Forest
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> forest = tk.Forest("(ul (li a) (li a) (li b) (li a))")
+    /// >>> str(forest.collapse_repeats()[0])
+    /// '(ul (li a) (li b) (li a))'
+    /// >>> str(forest.collapse_repeats(count=True)[0])
+    /// '(ul (*2 (li a)) (li b) (li a))'
+    #[pyo3(signature = (*, count=false))]
+    fn collapse_repeats(&self, py: Python<'_>, count: bool) -> PyResult<Self> {
+        throttled(py, |check| self.0.collapse_repeats(count, check)).map(Self)
+    }
+
+    /// The trees with other labels.
+    ///
+    /// Parameters
+    /// ----------
+    /// labels : mapping of str to str, or callable
+    ///     The new label of each; a callable is called once for each distinct label.
+    ///     What a mapping does not have stays.
+    ///
+    /// Returns
+    /// -------
+    /// Forest
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> forest = tk.Forest("(S (NP-SBJ dogs) (VP bark))")
+    /// >>> str(forest.relabel({"dogs": "cats"})[0])
+    /// '(S (NP-SBJ cats) (VP bark))'
+    /// >>> str(forest.relabel(lambda label: label.split("-")[0])[0])
+    /// '(S (NP dogs) (VP bark))'
+    fn relabel(&self, labels: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut names = Vec::new();
+        for old in self.labels() {
+            let new = if labels.is_callable() {
+                labels.call1((old,))?
+            } else {
+                labels.call_method1("get", (old, old))?
+            };
+            names.push(new.extract::<String>().map_err(|_| {
+                let got = type_name(&new);
+                PyTypeError::new_err(format!(
+                    "label {old:?}: expected a str for it, got {got}"
+                ))
+            })?);
+        }
+        throttled(labels.py(), |check| self.0.relabel(&names, check)).map(Self)
+    }
+
+    /// The trees without some nodes.
+    ///
+    /// Parameters
+    /// ----------
+    /// labels : container of str, or callable
+    ///     Which nodes go, by their label; a callable is called once for each label.
+    /// keep_children : bool, default False
+    ///     Put the children in the place of a node that goes. By default all that is
+    ///     below goes with it.
+    ///
+    /// Returns
+    /// -------
+    /// Forest
+    ///     With as many trees. Of a tree whose root goes, the null tree stays, a leaf
+    ///     with an empty label; with `keep_children` the one child, or the root above
+    ///     several.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> forest = tk.Forest("(S (NP dogs) (VP (V bark) (. !)))")
+    /// >>> str(forest.prune({"."})[0])
+    /// '(S (NP dogs) (VP (V bark)))'
+    /// >>> str(forest.prune(str.isupper, keep_children=True)[0])
+    /// '(S dogs bark (. !))'
+    #[pyo3(signature = (labels, *, keep_children=false))]
+    fn prune(&self, labels: &Bound<'_, PyAny>, keep_children: bool) -> PyResult<Self> {
+        let mut goes = vec![false; self.0.nodes().labels().len()];
+        for label in self.0.used_labels() {
+            let name = self.0.nodes().labels().name(label);
+            goes[label.index()] = if labels.is_callable() {
+                labels.call1((name,))?.is_truthy()?
+            } else {
+                labels.contains(name)?
+            };
+        }
+        throttled(labels.py(), |check| {
+            self.0.prune(|label| goes[label.index()], keep_children, check)
+        })
+        .map(Self)
+    }
+
     /// The subtrees of every tree as integers: equal subtrees, equal integers.
     ///
     /// Returns
@@ -278,6 +585,11 @@ impl Forest {
     /// ids : ndarray of uint32
     ///     One id per node, in preorder. Ids compare within a forest and what was cut
     ///     out of it.
+    ///
+    /// Raises
+    /// ------
+    /// ValueError
+    ///     If the trees have more than 2^28 nodes, all together and written out.
     ///
     /// Examples
     /// --------
@@ -290,14 +602,11 @@ impl Forest {
     fn subtree_ids<'py>(
         &self,
         py: Python<'py>,
-    ) -> (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u32>>) {
-        let (starts, ids) = py.detach(|| {
-            let (starts, order) = self.0.preorder();
-            let starts: Vec<i64> = starts.into_iter().map(|s| s as i64).collect();
-            let ids: Vec<u32> = order.into_iter().map(|node| node.0).collect();
-            (starts, ids)
-        });
-        (starts.into_pyarray(py), ids.into_pyarray(py))
+    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u32>>)> {
+        let (starts, order) = throttled(py, |check| self.0.try_preorder(check))?;
+        let starts: Vec<i64> = starts.into_iter().map(|s| s as i64).collect();
+        let ids: Vec<u32> = order.into_iter().map(|node| node.0).collect();
+        Ok((starts.into_pyarray(py), ids.into_pyarray(py)))
     }
 
     /// The number of trees, as a tuple of one, as arrays have it: whoever asks an object
@@ -329,7 +638,7 @@ impl Forest {
                 Ok(Bound::new(py, tree)?.into_any())
             }
             Index::Several(indices) => {
-                Ok(Bound::new(py, Self(self.0.select(indices)))?.into_any())
+                Ok(Bound::new(py, Self(self.0.try_select(&indices)?))?.into_any())
             }
         }
     }
@@ -339,46 +648,58 @@ impl Forest {
     }
 
     fn __add__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let Ok(other) = other.cast::<Self>() else {
-            return Ok(py.NotImplemented());
-        };
+        let Ok(other) = other.cast::<Self>() else { return Ok(py.NotImplemented()) };
         let other = other.get();
-        let all = py.detach(|| self.0.concat(&other.0))?;
+        let all = detached(py, || self.0.concat(&other.0))?;
         Ok(Bound::new(py, Self(all))?.into_any().unbind())
     }
 
-    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> Py<PyAny> {
-        match other.cast::<Self>() {
-            Ok(other) => {
-                let other = other.get();
-                let equal = py.detach(|| self.0 == other.0);
-                PyBool::new(py, equal).to_owned().into_any().unbind()
-            }
-            Err(_) => py.NotImplemented(),
-        }
+    fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        equal(other, |other: &Self| self.0 == other.0)
     }
 
-    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
         slf // immutable
     }
 
-    fn __deepcopy__<'py>(
-        slf: Bound<'py, Self>,
-        _memo: &Bound<'py, PyAny>,
-    ) -> Bound<'py, Self> {
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
         slf
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
         let py = slf.py();
-        let arrays = slf.get().to_arrays(py)?;
-        let keys = ["labels", "parents", "offsets", "names", "name_offsets"];
-        let mut values = Vec::new();
-        for key in keys {
-            values.push(arrays.get_item(key)?);
-        }
-        let make = slf.get_type().getattr("from_arrays")?;
-        PyTuple::new(py, [make, PyTuple::new(py, values)?.into_any()])
+        let forest = &slf.get().0;
+        let arrays = detached(py, || forest.to_shared())?;
+        let numbers = [arrays.labels, arrays.ends, arrays.children, arrays.roots];
+        let (names, ends) = joined(py, &arrays.names);
+        let values = numbers.map(|array| array.into_pyarray(py).into_any());
+        let values = values.into_iter().chain([names.into_any(), ends.into_any()]);
+        let values = PyTuple::new(py, values.collect::<Vec<_>>())?;
+        let make = slf.get_type().getattr("_from_shared")?;
+        PyTuple::new(py, [make, values.into_any()])
+    }
+
+    /// What a pickle calls: arrays in which each distinct subtree stands once.
+    #[staticmethod]
+    fn _from_shared(
+        labels: &Bound<'_, PyAny>,
+        ends: &Bound<'_, PyAny>,
+        children: &Bound<'_, PyAny>,
+        roots: &Bound<'_, PyAny>,
+        names: &Bound<'_, PyAny>,
+        name_offsets: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let arrays = core::Shared {
+            names: split_names(names, &integers("name_offsets", name_offsets)?)?,
+            labels: unsigned("labels", labels)?,
+            ends: unsigned("ends", ends)?,
+            children: unsigned("children", children)?,
+            roots: unsigned("roots", roots)?,
+        };
+        let build = |check: &mut dyn FnMut() -> crate::Result<()>| {
+            crate::Forest::from_shared(&arrays, check)
+        };
+        throttled(labels.py(), build).map(Self)
     }
 
     fn __repr__(&self) -> String {
@@ -394,8 +715,9 @@ impl Forest {
         };
         let nodes = self.0.n_nodes().into_iter().fold(0, u64::saturating_add);
         format!(
-            "<Forest: {}, {}, {}>",
+            "<Forest: {}, {}{}, {}>",
             plural(self.0.len() as u64, "tree"),
+            if nodes == u64::MAX { "at least " } else { "" },
             plural(nodes, "node"),
             plural(self.0.n_distinct() as u64, "distinct subtree"),
         )
@@ -420,25 +742,27 @@ impl Tree {
         )
     }
 
-    /// The number of nodes, leaves included.
+    /// The number of nodes, leaves included; 2^64 - 1 stands for all larger numbers.
     #[getter]
-    fn n_nodes(&self, py: Python<'_>) -> u64 {
-        py.detach(|| self.nodes.size(self.root))
+    fn n_nodes(&self, py: Python<'_>) -> PyResult<u64> {
+        detached(py, || Ok(self.nodes.size(self.root)))
     }
 
     /// The number of nodes on the longest path from the root to a leaf.
     #[getter]
-    fn depth(&self, py: Python<'_>) -> u64 {
-        py.detach(|| self.nodes.depth(self.root))
+    fn depth(&self, py: Python<'_>) -> PyResult<u64> {
+        detached(py, || Ok(self.nodes.depth(self.root)))
     }
 
-    fn __str__(&self, py: Python<'_>) -> String {
-        py.detach(|| self.text(usize::MAX).0)
+    fn __str__(&self, py: Python<'_>) -> PyResult<String> {
+        let forest = self.forest();
+        let texts = throttled(py, |check| forest.try_to_brackets(check))?;
+        Ok(texts.into_iter().next().unwrap_or_default())
     }
 
     fn __repr__(&self) -> String {
-        let (mut text, complete) = self.text(200);
-        if !complete {
+        let mut text = String::new();
+        if !self.nodes.print(self.root, 200, &mut text) {
             text.truncate(
                 text.char_indices().nth(200).map_or(text.len(), |(at, _)| at),
             );
@@ -459,38 +783,24 @@ impl Tree {
         }
     }
 
-    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> Py<PyAny> {
-        match other.cast::<Self>() {
-            Ok(other) => {
-                let other = other.get();
-                let equal = py.detach(|| self.equals(other));
-                PyBool::new(py, equal).to_owned().into_any().unbind()
-            }
-            Err(_) => py.NotImplemented(),
-        }
+    fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        equal(other, |other: &Self| self.equals(other))
     }
 
-    fn __hash__(&self, py: Python<'_>) -> u64 {
-        py.detach(|| self.nodes.content_hash(self.root))
+    fn __hash__(&self, py: Python<'_>) -> PyResult<u64> {
+        detached(py, || Ok(self.nodes.content_hash(self.root)))
     }
 
-    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
         slf // immutable
     }
 
-    fn __deepcopy__<'py>(
-        slf: Bound<'py, Self>,
-        _memo: &Bound<'py, PyAny>,
-    ) -> Bound<'py, Self> {
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
         slf
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let forest = Bound::new(py, Forest(self.forest()))?;
-        let getitem = py.import("operator")?.getattr("getitem")?;
-        let arguments =
-            PyTuple::new(py, [forest.into_any(), 0i32.into_pyobject(py)?.into_any()])?;
-        PyTuple::new(py, [getitem, arguments.into_any()])
+        first_of(Bound::new(py, Forest(self.forest()))?.as_any())
     }
 }
 
@@ -510,12 +820,6 @@ impl Tree {
         }
         self.nodes.find_in(self.root, &other.nodes) == Some(other.root)
     }
-
-    fn text(&self, limit: usize) -> (String, bool) {
-        let mut text = String::new();
-        let complete = self.nodes.print(self.root, limit, &mut text);
-        (text, complete)
-    }
 }
 
 #[pymethods]
@@ -532,34 +836,96 @@ impl TreeIterator {
     }
 }
 
-/// Appends one tree per item; a failed call leaves the forest as it was.
-fn push_items(forest: &mut crate::Forest, items: &Bound<'_, PyAny>) -> PyResult<()> {
-    let mut texts = Vec::with_capacity(items.len().unwrap_or(0));
+/// See `Forest.from_brackets`; with a list for the errors, wrong items are left out.
+pub(super) fn read_brackets(
+    lines: &Bound<'_, PyAny>,
+    skipped: Option<&mut Vec<PyErr>>,
+) -> PyResult<crate::Forest> {
+    let mut forest = crate::Forest::default();
+    if let Some(text) = Text::of(lines, None)? {
+        if skipped.is_some() {
+            return Err(PyValueError::new_err(
+                "errors='skip' needs an iterable of one text per tree: where one text \
+                 goes on after an error is not known",
+            ));
+        }
+        interruptible(lines.py(), &Progress::none(), |watch| {
+            let text = text.as_str(None, || watch(0, 0))?;
+            forest.push_brackets(text, || watch(0, 0))
+        })?;
+    } else if is_column(lines)? {
+        let adapters = lines.py().import("treekernel_rs._adapters")?;
+        push_items(&mut forest, &adapters.call_method1("column", (lines,))?, skipped)?;
+    } else {
+        push_items(&mut forest, lines, skipped)?;
+    }
+    forest.shrink_to_fit();
+    Ok(forest)
+}
+
+/// Whether an object gives its strings by Arrow's interface.
+pub(super) fn is_column(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(object.hasattr("__arrow_c_stream__")? || object.hasattr("__arrow_c_array__")?)
+}
+
+/// Appends one tree per item. A failed call leaves the forest as it was; with a list for
+/// the errors, wrong items are left out.
+fn push_items(
+    forest: &mut crate::Forest,
+    items: &Bound<'_, PyAny>,
+    skipped: Option<&mut Vec<PyErr>>,
+) -> PyResult<()> {
+    // What the iterable says of its length is not believed.
+    let (mut texts, mut throttle) = (Vec::new(), Throttle::default());
     for (tree, item) in items.try_iter()?.enumerate() {
         let item = item?;
-        texts.push(Text::of(&item, Some(tree))?.ok_or_else(|| {
-            let got = type_name(&item);
-            PyTypeError::new_err(format!(
-                "tree {tree}: expected str or bytes, got {got}; for trees that are \
-                 objects use Forest.from_trees"
-            ))
-        })?);
-    }
-    interruptible(items.py(), &Progress::none(), |watch| {
-        let mut items = Vec::with_capacity(texts.len());
-        for (tree, text) in texts.iter().enumerate() {
-            match text.as_str(Some(tree)) {
-                Ok(text) => items.push(text),
-                Err(error) => {
-                    // An item before it may be wrong as well, and comes first. What is
-                    // right of them must not stay.
-                    forest.clone().push_bracket_items(items, || watch(0, 0))?;
-                    return Err(error);
-                }
+        throttle.ask(|| items.py().check_signals())?;
+        reserve(&mut texts, 1)?;
+        let got = || type_name(&item);
+        texts.push(match Text::of(&item, Some(tree)) {
+            Ok(Some(text)) => Ok(text),
+            Err(error) if skipped.is_none() => return Err(error),
+            Ok(None) if skipped.is_none() => {
+                return Err(PyTypeError::new_err(format!(
+                    "tree {tree}: expected str or bytes, got {}; for trees that are \
+                     objects use Forest.from_trees",
+                    got()
+                )));
             }
-        }
-        forest.push_bracket_items(items, || watch(0, 0))
-    })
+            Err(_) => Err(not_text(tree, "text that can be UTF-8", got())),
+            Ok(None) => Err(not_text(tree, "str or bytes", got())),
+        });
+    }
+    let mut errors = Vec::new();
+    interruptible(items.py(), &Progress::none(), |watch| {
+        let watch = RefCell::new(watch);
+        let check = || watch.borrow_mut()(0, 0);
+        let items = texts.iter().enumerate().map(|(tree, text)| match text {
+            Ok(text) => text.as_str(Some(tree), check),
+            Err(error) => Err(error.clone()),
+        });
+        forest.push_some_items(items, check, |error| {
+            if skipped.is_none() {
+                return Err(error);
+            }
+            errors.push(error);
+            Ok(())
+        })
+    })?;
+    if let Some(skipped) = skipped
+        && !errors.is_empty()
+    {
+        skipped.extend(errors.into_iter().map(PyErr::from));
+        // What was read of them must not stay.
+        *forest = crate::Forest::default().concat(forest)?;
+    }
+    Ok(())
+}
+
+fn not_text(tree: usize, expected: &'static str, got: String) -> crate::Error {
+    let (line, column, offset, open) = (1, 1, 0, None);
+    Box::new(crate::ParseError { tree, line, column, offset, expected, got, open })
+        .into()
 }
 
 /// A forest that grows by pieces, for readers that do not hold a file's whole text.
@@ -575,7 +941,7 @@ impl ForestBuilder {
 
     /// Append one tree per item. A failed call leaves the forest as it was.
     fn extend(&mut self, items: &Bound<'_, PyAny>) -> PyResult<()> {
-        push_items(&mut self.0, items)
+        push_items(&mut self.0, items, None)
     }
 
     /// Hand over the forest; the builder is empty again.
@@ -609,7 +975,10 @@ impl Text {
             // A lone surrogate has no UTF-8. Its place is found like that of any other
             // byte that is not UTF-8.
             let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
-            parse::utf8(bytes.cast::<PyBytes>()?.as_bytes(), item)?;
+            let bytes = bytes.cast::<PyBytes>()?.as_bytes();
+            throttled(object.py(), |check| {
+                parse::watched_utf8(bytes, item, check).map(drop)
+            })?;
         }
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Some(Self::Bytes(PyBackedBytes::from(bytes.clone()))));
@@ -617,12 +986,49 @@ impl Text {
         Ok(None)
     }
 
-    pub(super) fn as_str(&self, item: Option<usize>) -> crate::Result<&str> {
+    pub(super) fn as_str(
+        &self,
+        item: Option<usize>,
+        check: impl FnMut() -> crate::Result<()>,
+    ) -> crate::Result<&str> {
         match self {
             Self::Str(text) => Ok(text),
-            Self::Bytes(bytes) => parse::utf8(bytes, item),
+            Self::Bytes(bytes) => parse::watched_utf8(bytes, item, check),
         }
     }
+}
+
+/// An alphabet as arrays: the text of all names, and where each starts, and the end.
+pub(super) fn joined<'py>(
+    py: Python<'py>,
+    names: &[String],
+) -> (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>) {
+    let mut ends = vec![0i64];
+    ends.extend(names.iter().scan(0, |end, name| {
+        *end += name.len() as i64;
+        Some(*end)
+    }));
+    (names.concat().into_bytes().into_pyarray(py), ends.into_pyarray(py))
+}
+
+/// Whether the objects of a class are equal; another object may know better than they.
+pub(super) fn equal<'py, T: PyClass<Frozen = True> + Sync>(
+    other: &Bound<'py, PyAny>,
+    equals: impl Fn(&T) -> bool + Send + Sync,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = other.py();
+    let Ok(other) = other.cast::<T>() else {
+        return Ok(py.NotImplemented().into_bound(py));
+    };
+    let other = other.get();
+    let equal = detached(py, || Ok(equals(other)))?;
+    Ok(PyBool::new(py, equal).to_owned().into_any())
+}
+
+/// How a pickle makes the first item of a list.
+pub(super) fn first_of<'py>(list: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
+    let getitem = list.py().import("operator")?.getattr("getitem")?;
+    (getitem, (list, 0)).into_pyobject(list.py())
 }
 
 /// The qualified name of an object's class, for messages.

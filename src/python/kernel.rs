@@ -1,54 +1,49 @@
 //! Kernels and their matrices.
 
-use numpy::{Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use std::sync::Arc;
+
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use super::forest::Index;
-use super::objects::{forest_of, tree_of};
-use super::{Progress, interruptible};
+use super::objects::{forest_of, integers, tree_of};
+use super::shared::Shared;
+use super::{Matrix, Progress, detached, interruptible, with_slice, written, zeros};
 use crate::gram::{self, Options};
+use crate::kernel::{self, Range, Value};
+use crate::memory;
+use crate::neighbours;
 
 /// A kernel with its parameters, in range.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Kernel")]
-pub(super) struct Kernel(crate::Kernel);
+pub(super) struct Kernel(Arc<dyn crate::Kernel>);
 
 #[pymethods]
 impl Kernel {
-    #[staticmethod]
-    fn subtree(decay: f64, leaf_weight: f64) -> PyResult<Self> {
-        Ok(Self(crate::Kernel::Subtree { decay, leaf_weight }.validated()?))
-    }
-
-    #[staticmethod]
-    fn subset_tree(decay: f64, leaf_weight: f64) -> PyResult<Self> {
-        Ok(Self(crate::Kernel::SubsetTree { decay, leaf_weight }.validated()?))
-    }
-
-    #[staticmethod]
-    fn partial_tree(
-        decay: f64,
-        mu: f64,
-        leaf_factor: f64,
-        max_children: Option<i128>,
-    ) -> PyResult<Self> {
-        // Less than one is one error, whether it is zero or negative.
-        let max_children = match max_children {
-            Some(n) if n < 0 => {
-                return Err(PyValueError::new_err(format!(
-                    "max_children must be at least 1, or None for no limit, got {n}"
-                )));
-            }
-            limit => limit.map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
-        };
-        let kernel =
-            crate::Kernel::PartialTree { decay, mu, leaf_factor, max_children };
-        Ok(Self(kernel.validated()?))
-    }
-
-    #[staticmethod]
-    fn elastic_tree(decay: f64) -> PyResult<Self> {
-        Ok(Self(crate::Kernel::ElasticTree { decay }.validated()?))
+    /// The kernel of a name, with some parameters in place of their defaults.
+    #[new]
+    fn new(name: &str, parameters: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let mut kernel = kernel::named(name)?;
+        for (name, given) in parameters {
+            let name: String = name.extract()?;
+            let known = kernel.parameters().into_iter().find(|p| p.name == name);
+            let (value, expected) = match known.map(|known| known.value) {
+                Some(Value::Number(_)) => {
+                    (given.extract().ok().map(Value::Number), "a number")
+                }
+                Some(Value::Limit(_)) => (limit(&name, &given)?, "an int or None"),
+                _ => (None, "left out, as the kernel has no such parameter"),
+            };
+            let changed = value.and_then(|value| kernel.with(&name, value));
+            kernel = changed.ok_or_else(|| {
+                let got = given.repr().map_or_else(|_| "it".into(), |r| r.to_string());
+                PyTypeError::new_err(format!("{name} must be {expected}, got {got}"))
+            })?;
+        }
+        kernel.check()?;
+        Ok(Self(kernel))
     }
 
     /// Fills `out` and returns the trees of X and of Y whose self-kernel is zero.
@@ -62,17 +57,18 @@ impl Kernel {
         n_jobs: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<(Vec<usize>, Vec<usize>)> {
-        let options = Options { normalize, n_jobs };
-        let x = forest_of(x)?;
-        let y = y.map(forest_of).transpose()?;
-        let y = y.as_ref();
-        if let Ok(out) = out.cast::<PyArray2<f64>>() {
-            return self.fill(&x, y, options, out, progress);
-        }
-        if let Ok(out) = out.cast::<PyArray2<f32>>() {
-            return self.fill(&x, y, options, out, progress);
-        }
-        Err(PyTypeError::new_err("out must be a matrix of float32 or float64"))
+        let (x, y) = (forest_of(x)?, y.map(forest_of).transpose()?);
+        let (y, options) = (y.as_ref(), Options { normalize, n_jobs });
+        let (kernel, told) = (&*self.0, Progress::new(progress));
+        let report = match Matrix::of(out)? {
+            Matrix::Single(out) => written(out, &told, |out, watch| {
+                gram::fill(kernel, &x, y, options, out, watch)
+            }),
+            Matrix::Double(out) => written(out, &told, |out, watch| {
+                gram::fill(kernel, &x, y, options, out, watch)
+            }),
+        }?;
+        Ok(zero_trees(report))
     }
 
     /// K(t,t) of every tree, and the trees where it is zero.
@@ -87,7 +83,7 @@ impl Kernel {
         let options = Options { normalize, n_jobs };
         let x = forest_of(x)?;
         let (values, report) = interruptible(py, &Progress::none(), |watch| {
-            gram::diagonal(&self.0, &x, options, watch)
+            gram::diagonal(&*self.0, &x, options, watch)
         })?;
         Ok((values.into_pyarray(py), report.zero_rows))
     }
@@ -103,10 +99,75 @@ impl Kernel {
         let py = x.py();
         let x = forest_of(x)?;
         let rows = interruptible(py, &Progress::none(), |watch| {
-            gram::Rows::watched(&self.0, &x, options, watch)
+            gram::Rows::watched(&*self.0, &x, options, watch)
         })?;
         let zeros = rows.report().zero_rows.clone();
         Ok((KernelRows(rows), zeros))
+    }
+
+    /// All pairs of at least so much, in order: rows, columns and values, and the trees whose
+    /// self-kernel is zero. With `out` these are handed on some at a time, and not returned.
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (x, y, min_similarity, normalize, n_jobs, progress, out))]
+    fn join<'py>(
+        &self,
+        x: &Bound<'py, PyAny>,
+        y: Option<&Bound<'py, PyAny>>,
+        min_similarity: f64,
+        normalize: bool,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Triples<'py>, Zeros)> {
+        let options = Options { normalize, n_jobs };
+        let (py, x, y) = (x.py(), forest_of(x)?, y.map(forest_of).transpose()?);
+        joined(py, out, |sink| {
+            interruptible(py, &Progress::new(progress), |watch| {
+                let (x, y) = (&x, y.as_ref());
+                neighbours::join(&*self.0, x, y, min_similarity, options, sink, watch)
+            })
+        })
+    }
+
+    /// The nearest trees: indices and values, and the trees whose self-kernel is zero.
+    fn top_k<'py>(
+        &self,
+        x: &Bound<'py, PyAny>,
+        y: Option<&Bound<'py, PyAny>>,
+        k: usize,
+        normalize: bool,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Nearest<'py>, Zeros)> {
+        let options = Options { normalize, n_jobs };
+        let (py, x, y) = (x.py(), forest_of(x)?, y.map(forest_of).transpose()?);
+        let (found, report) = interruptible(py, &Progress::new(progress), |watch| {
+            neighbours::top_k(&*self.0, &x, y.as_ref(), k, options, watch)
+        })?;
+        Ok((nearest(py, x.len(), found)?, zero_trees(report)))
+    }
+
+    /// The kernels of some pairs, and the trees whose self-kernel is zero.
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (x, y, i, j, normalize, n_jobs, progress))]
+    fn pairs<'py>(
+        &self,
+        x: &Bound<'py, PyAny>,
+        y: Option<&Bound<'py, PyAny>>,
+        i: &Bound<'py, PyAny>,
+        j: &Bound<'py, PyAny>,
+        normalize: bool,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Zeros)> {
+        let options = Options { normalize, n_jobs };
+        let (py, x, y) = (x.py(), forest_of(x)?, y.map(forest_of).transpose()?);
+        let i = trees("i", i, x.len())?;
+        let j = trees("j", j, y.as_ref().unwrap_or(&x).len())?;
+        let (values, report) = interruptible(py, &Progress::new(progress), |watch| {
+            neighbours::pairs(&*self.0, &x, y.as_ref(), (&i, &j), options, watch)
+        })?;
+        Ok((values.into_pyarray(py), zero_trees(report)))
     }
 
     /// One value.
@@ -118,7 +179,9 @@ impl Kernel {
     ) -> PyResult<f64> {
         let py = a.py();
         let (a, b) = (tree_of(a)?, tree_of(b)?);
-        Ok(py.detach(|| gram::pair(&self.0, &a, &b, normalize))?)
+        interruptible(py, &Progress::none(), |watch| {
+            gram::pair(&*self.0, &a, &b, normalize, watch)
+        })
     }
 }
 
@@ -158,20 +221,16 @@ impl KernelRows {
         let (py, n) = (index.py(), self.0.len());
         let which = match Index::of(index, n)? {
             Index::One(i) => {
-                let mut row = vec![0.0; n];
-                py.detach(|| self.0.row(i, &mut row))?;
+                let mut row = memory::filled(0.0, n)?;
+                interruptible(py, &Progress::none(), |watch| {
+                    self.0.row(i, &mut row, watch)
+                })?;
                 return Ok(row.into_pyarray(py).into_any());
             }
             Index::Several(which) => which,
         };
-        let out = PyArray2::<f64>::zeros(py, [which.len(), n], false);
-        {
-            let mut out = out.try_readwrite()?;
-            let values = out.as_slice_mut()?;
-            interruptible(py, &Progress::none(), |watch| {
-                self.0.fill(&which, values, watch)
-            })?;
-        }
+        let out = zeros(py, (which.len(), n))?;
+        written(&out, &Progress::none(), |out, watch| self.0.fill(&which, out, watch))?;
         Ok(out.into_any())
     }
 
@@ -181,29 +240,191 @@ impl KernelRows {
     }
 }
 
-impl Kernel {
-    pub(super) fn core(&self) -> crate::Kernel {
-        self.0
+/// What a kernel's `index` keeps.
+#[pyclass(frozen, module = "treekernel_rs._core", name = "Index")]
+pub(super) struct TreeIndex(Shared<neighbours::Index>);
+
+#[pymethods]
+impl TreeIndex {
+    #[new]
+    fn new(
+        kernel: &Kernel,
+        forest: &Bound<'_, PyAny>,
+        normalize: bool,
+    ) -> PyResult<Self> {
+        let forest = forest_of(forest)?;
+        let index = neighbours::Index::new(kernel.shared(), forest, normalize)?;
+        Ok(Self(Shared::new(index)))
     }
 
-    fn fill<T: gram::Element + Element>(
-        &self,
-        x: &crate::Forest,
-        y: Option<&crate::Forest>,
-        options: Options,
-        out: &Bound<'_, PyArray2<T>>,
-        progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<(Vec<usize>, Vec<usize>)> {
-        let py = out.py();
-        let mut out = out.try_readwrite().map_err(|error| {
-            PyValueError::new_err(format!("out cannot be written: {error}"))
-        })?;
-        let values = out.as_slice_mut()?;
-        let report = interruptible(py, &Progress::new(progress), |watch| {
-            gram::fill(&self.0, x, y, options, values, watch)
-        })?;
-        Ok((report.zero_rows, report.zero_columns))
+    /// Adds trees, and returns all.
+    fn add(&self, forest: &Bound<'_, PyAny>) -> PyResult<super::forest::Forest> {
+        let (py, forest) = (forest.py(), forest_of(forest)?);
+        self.0.change(py, &Progress::none(), |index, _| {
+            index.add(&forest)?;
+            Ok(super::forest::Forest(index.forest().clone()))
+        })
     }
+
+    /// Builds what is not there yet.
+    fn build(&self, py: Python<'_>, n_jobs: Option<usize>) -> PyResult<()> {
+        self.0.read(py, &Progress::none(), |index, watch| index.build(n_jobs, watch))
+    }
+
+    fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
+        self.0.read(py, &Progress::none(), |index, _| Ok(index.nbytes()))
+    }
+
+    /// Fills `out` and returns the trees of X and of Y whose self-kernel is zero.
+    #[pyo3(signature = (x, out, n_jobs, progress))]
+    fn gram(
+        &self,
+        x: &Bound<'_, PyAny>,
+        out: &Bound<'_, PyAny>,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Zeros> {
+        let (py, x, told) = (x.py(), forest_of(x)?, Progress::new(progress));
+        // Held until all is written, whatever becomes of the array meanwhile.
+        let report = match Matrix::of(out)? {
+            Matrix::Single(out) => with_slice(out, |out| {
+                self.0
+                    .read(py, &told, |index, watch| index.fill(&x, n_jobs, out, watch))
+            }),
+            Matrix::Double(out) => with_slice(out, |out| {
+                self.0
+                    .read(py, &told, |index, watch| index.fill(&x, n_jobs, out, watch))
+            }),
+        }?;
+        Ok(zero_trees(report))
+    }
+
+    /// As the kernel's.
+    #[pyo3(signature = (x, k, n_jobs, progress))]
+    fn top_k<'py>(
+        &self,
+        py: Python<'py>,
+        x: Option<&Bound<'py, PyAny>>,
+        k: usize,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Nearest<'py>, Zeros)> {
+        let x = x.map(forest_of).transpose()?;
+        let (n, found, report) =
+            self.0.read(py, &Progress::new(progress), |index, watch| {
+                let (found, report) = index.top_k(x.as_ref(), k, n_jobs, watch)?;
+                Ok((x.as_ref().unwrap_or(index.forest()).len(), found, report))
+            })?;
+        Ok((nearest(py, n, found)?, zero_trees(report)))
+    }
+
+    /// As the kernel's.
+    #[pyo3(signature = (x, min_similarity, n_jobs, progress, out))]
+    fn join<'py>(
+        &self,
+        py: Python<'py>,
+        x: Option<&Bound<'py, PyAny>>,
+        min_similarity: f64,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Triples<'py>, Zeros)> {
+        let x = x.map(forest_of).transpose()?;
+        joined(py, out, |sink| {
+            self.0.read(py, &Progress::new(progress), |index, watch| {
+                index.join(x.as_ref(), min_similarity, n_jobs, sink, watch)
+            })
+        })
+    }
+}
+
+impl Kernel {
+    pub(super) fn core(&self) -> &dyn crate::Kernel {
+        &*self.0
+    }
+
+    pub(super) fn shared(&self) -> Arc<dyn crate::Kernel> {
+        Arc::clone(&self.0)
+    }
+}
+
+type Zeros = (Vec<usize>, Vec<usize>);
+type Places<'py> = Bound<'py, PyArray1<i64>>;
+type Triples<'py> = (Places<'py>, Places<'py>, Bound<'py, PyArray1<f64>>);
+type Nearest<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyArray2<f64>>);
+
+fn places(py: Python<'_>, trees: Vec<usize>) -> Places<'_> {
+    trees.into_iter().map(|tree| tree as i64).collect::<Vec<_>>().into_pyarray(py)
+}
+
+fn triples(py: Python<'_>, pairs: neighbours::Pairs) -> Triples<'_> {
+    let values = pairs.values.into_pyarray(py);
+    (places(py, pairs.rows), places(py, pairs.columns), values)
+}
+
+fn nearest(
+    py: Python<'_>,
+    n: usize,
+    found: neighbours::Nearest,
+) -> PyResult<Nearest<'_>> {
+    let shape = (n, found.k);
+    let indices = places(py, found.indices).reshape(shape)?;
+    Ok((indices, found.values.into_pyarray(py).reshape(shape)?))
+}
+
+fn zero_trees(report: gram::Report) -> Zeros {
+    (report.zero_rows, report.zero_columns)
+}
+
+/// The pairs that `run` gives its sink, in order; none where `out` takes them.
+fn joined<'py>(
+    py: Python<'py>,
+    out: Option<&Bound<'py, PyAny>>,
+    run: impl FnOnce(&mut PairSink<'_>) -> PyResult<gram::Report>,
+) -> PyResult<(Triples<'py>, Zeros)> {
+    let out = out.map(|out| out.clone().unbind());
+    let (mut all, mut failed) = (neighbours::Pairs::default(), None);
+    let done = run(&mut |pairs: neighbours::Pairs| {
+        let Some(out) = &out else { return all.append(pairs) };
+        let told = Python::attach(|py| out.call1(py, triples(py, pairs)).map(drop));
+        told.map_err(|error| {
+            failed = Some(error);
+            crate::Error::Interrupted
+        })
+    });
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let report = done?;
+    detached(py, || all.sort())?;
+    Ok((triples(py, all), zero_trees(report)))
+}
+
+type PairSink<'a> = dyn FnMut(neighbours::Pairs) -> crate::Result<()> + Send + 'a;
+
+/// Numbers of trees.
+fn trees(name: &str, given: &Bound<'_, PyAny>, n: usize) -> PyResult<Vec<usize>> {
+    let wrong = |(index, tree): (usize, i64)| {
+        let message =
+            format!("{name}[{index}]: expected from 0 to below {n}, got {tree}");
+        PyValueError::new_err(message)
+    };
+    let trees = integers(name, given)?.into_iter().enumerate();
+    trees.map(|(at, t)| usize::try_from(t).map_err(|_| wrong((at, t)))).collect()
+}
+
+/// An int or Python's None as a limit.
+fn limit(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
+    if given.is_none() {
+        return Ok(Some(Value::Limit(None)));
+    }
+    let Ok(limit) = given.extract::<i128>() else { return Ok(None) };
+    if limit < 0 {
+        let expected = Range::Limit.words();
+        let message = format!("{name} must be {expected}, got {limit}");
+        return Err(PyValueError::new_err(message));
+    }
+    Ok(Some(Value::Limit(Some(usize::try_from(limit).unwrap_or(usize::MAX)))))
 }
 
 /// How many trees `k(x)` would have rows for; what reads them is shared with `gram`.

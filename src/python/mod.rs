@@ -4,19 +4,34 @@
 //! Doc comments below are Python's docstrings: numpydoc, not Markdown.
 #![allow(clippy::doc_link_with_quotes)]
 
+mod code;
 mod dag;
 mod dtk;
 mod error;
+mod features;
 mod forest;
 mod kernel;
 mod objects;
 mod pair;
+mod shared;
+mod solve;
 
+use numpy::ndarray::Dimension;
+use numpy::{Element, PyArray, PyArray2, PyArrayMethods};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+
+use crate::gram::Watch;
+use crate::threads::Throttle;
 
 /// The compiled part of `treekernel_rs`; import from there, not from here.
 #[pymodule]
 mod _core {
+    use numpy::{PyArray1, PyArrayMethods};
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use super::code::CodeBuilder;
     #[pymodule_export]
     use super::dag::{Dag, Learner};
     #[pymodule_export]
@@ -24,11 +39,23 @@ mod _core {
     #[pymodule_export]
     use super::error::{ConstraintLimitError, ParseError};
     #[pymodule_export]
+    use super::features::{Vocabulary, hashed_features};
+    #[pymodule_export]
     use super::forest::{Forest, ForestBuilder, Tree, TreeIterator};
     #[pymodule_export]
-    use super::kernel::{Kernel, KernelRows, as_forest};
+    use super::kernel::{Kernel, KernelRows, TreeIndex, as_forest};
     #[pymodule_export]
     use super::pair::{Pair, PairCore, PairForest, PairIterator, as_pairs};
+    #[pymodule_export]
+    use super::solve::Solver;
+
+    /// Loads what is otherwise loaded by the first call that needs it: where a Ctrl-C
+    /// comes just then, that call panics.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        PyArray1::<f64>::zeros(module.py(), 1, false).try_readwrite()?;
+        super::shared::register(module)
+    }
 
     #[allow(non_upper_case_globals)] // Python's name for it
     #[pymodule_export]
@@ -48,34 +75,118 @@ impl Progress {
     }
 }
 
+/// As [`interruptible`], for a computation that calls its function all the time.
+fn throttled<T: Send>(
+    py: Python<'_>,
+    work: impl Send + FnOnce(&mut dyn FnMut() -> crate::Result<()>) -> crate::Result<T>,
+) -> PyResult<T> {
+    interruptible(py, &Progress::none(), |watch| {
+        let mut throttle = Throttle::default();
+        work(&mut || throttle.ask(|| watch(0, 0)))
+    })
+}
+
 /// Runs a long computation without the interpreter. The computation calls the function
 /// it is given now and then, with what is done of how much; a pending Ctrl-C, or an
 /// exception of the callable, becomes its error, and the caller's.
 fn interruptible<T: Send>(
     py: Python<'_>,
     progress: &Progress,
-    work: impl Send
-    + FnOnce(&mut dyn FnMut(usize, usize) -> crate::Result<()>) -> crate::Result<T>,
+    work: impl Send + FnOnce(&mut Watch<'_>) -> crate::Result<T>,
 ) -> PyResult<T> {
-    let (result, raised) = py.detach(|| {
-        let mut raised = None;
-        let mut watch = |done, total| {
-            let told = Python::attach(|py| {
+    caught(py, progress, work)?
+}
+
+/// As [`interruptible`]; the outer error is a defect in the computation.
+fn caught<T: Send>(
+    py: Python<'_>,
+    progress: &Progress,
+    work: impl Send + FnOnce(&mut Watch<'_>) -> crate::Result<T>,
+) -> PyResult<PyResult<T>> {
+    let mut raised = None;
+    let mut watch = |done, total| {
+        let ask = || {
+            Python::attach(|py| {
                 py.check_signals()?;
                 match &progress.0 {
                     Some(callable) => callable.call1(py, (done, total)).map(drop),
                     None => Ok(()),
                 }
-            });
-            told.map_err(|error| {
-                raised = Some(error);
-                crate::Error::Interrupted
             })
         };
-        (work(&mut watch), raised)
-    });
-    match raised {
-        Some(error) => Err(error),
-        None => Ok(result?),
+        without_panic(ask).and_then(|told| told).map_err(|error| {
+            raised = Some(error);
+            crate::Error::Interrupted
+        })
+    };
+    let done = py.detach(|| without_panic(|| work(&mut watch)))?;
+    Ok(raised.map_or_else(|| done.map_err(PyErr::from), Err))
+}
+
+/// Runs a computation that is too short to be interrupted without the interpreter.
+fn detached<T: Send>(
+    py: Python<'_>,
+    work: impl Send + FnOnce() -> crate::Result<T>,
+) -> PyResult<T> {
+    interruptible(py, &Progress::none(), |_| work())
+}
+
+/// Runs what may panic, which only a defect does. PyO3 makes of a panic a `BaseException`,
+/// which `except Exception` lets pass; this makes a `RuntimeError`.
+fn without_panic<T>(work: impl FnOnce() -> T) -> PyResult<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).map_err(|payload| {
+        let text = payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        PyRuntimeError::new_err(format!(
+            "internal error, please report it: {}",
+            text.unwrap_or("a panic")
+        ))
+    })
+}
+
+/// A matrix to be filled.
+enum Matrix<'a, 'py> {
+    Single(&'a Bound<'py, PyArray2<f32>>),
+    Double(&'a Bound<'py, PyArray2<f64>>),
+}
+
+impl<'a, 'py> Matrix<'a, 'py> {
+    fn of(out: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+        match (out.cast(), out.cast()) {
+            (Ok(single), _) => Ok(Self::Single(single)),
+            (_, Ok(double)) => Ok(Self::Double(double)),
+            _ => {
+                let expected = "out must be a matrix of float32 or float64";
+                Err(PyTypeError::new_err(expected))
+            }
+        }
     }
+}
+
+/// As [`interruptible`], for what writes into an array.
+fn written<T: Send, N: Element, D: Dimension>(
+    out: &Bound<'_, PyArray<N, D>>,
+    progress: &Progress,
+    work: impl Send + FnOnce(&mut [N], &mut Watch<'_>) -> crate::Result<T>,
+) -> PyResult<T> {
+    let py = out.py();
+    with_slice(out, |values| interruptible(py, progress, |watch| work(values, watch)))
+}
+
+/// Calls what writes into an array.
+fn with_slice<T, N: Element, D: Dimension>(
+    out: &Bound<'_, PyArray<N, D>>,
+    work: impl FnOnce(&mut [N]) -> PyResult<T>,
+) -> PyResult<T> {
+    let mut out = out.try_readwrite().map_err(|error| {
+        PyValueError::new_err(format!("out cannot be written: {error}"))
+    })?;
+    work(out.as_slice_mut()?)
+}
+
+/// A matrix of zeros; numpy's error where there is no memory for it.
+fn zeros(py: Python<'_>, shape: (usize, usize)) -> PyResult<Bound<'_, PyArray2<f64>>> {
+    Ok(py.import("numpy")?.call_method1("zeros", (shape,))?.cast_into()?)
 }

@@ -1,37 +1,49 @@
 //! Trees, forests and arrays that come as Python objects.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::rc::Rc;
 
-use numpy::{PyArray1, PyArrayMethods};
-use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use numpy::{Element, PyArray1, PyArrayMethods};
+use pyo3::exceptions::{PyAttributeError, PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple, PyType};
 
 use super::forest::{self, Tree, in_range, type_name};
+use super::throttled;
+use crate::forest::MOST_NODES;
+use crate::intern::IdTable;
+use crate::memory::reserve;
+use crate::threads::Throttle;
 use crate::{Error, Forest, Label, NodeId, Nodes};
 
 /// What is taken for a forest wherever one is expected: a `Forest`, bracketed text, or a
-/// list of either bracketed strings or objects.
+/// list or column of either bracketed strings or objects.
 pub(super) fn forest_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
     if let Ok(known) = object.cast::<forest::Forest>() {
         return Ok(known.get().0.clone());
     }
-    if is_text(object) {
-        return Ok(forest::Forest::from_brackets(object)?.0);
+    if is_text(object) || forest::is_column(object)? {
+        return forest::read_brackets(object, None);
     }
-    if object.hasattr("label")? || object.try_iter().is_err() {
+    let is_one = || PyResult::Ok(object.hasattr("label")? || is_known(object)?);
+    if object.try_iter().is_err() || is_one()? {
         return Err(PyTypeError::new_err(format!(
             "expected a Forest or a list of bracketed strings, got {}",
             type_name(object)
         )));
     }
-    let items: Vec<Bound<'_, PyAny>> = object.try_iter()?.collect::<PyResult<_>>()?;
+    let (mut items, mut throttle) = (Vec::new(), Throttle::default());
+    for item in object.try_iter()? {
+        throttle.ask(|| object.py().check_signals())?;
+        reserve(&mut items, 1)?;
+        items.push(item?);
+    }
     let all_text = items.iter().all(is_text);
     let items = PyList::new(object.py(), items)?.into_any();
     if all_text {
-        Ok(forest::Forest::from_brackets(&items)?.0)
+        forest::read_brackets(&items, None)
     } else {
-        from_trees(&items)
+        from_trees(&items, None)
     }
 }
 
@@ -42,9 +54,9 @@ pub(super) fn tree_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
     }
     let one = PyList::new(object.py(), [object])?.into_any();
     if is_text(object) {
-        Ok(forest::Forest::from_brackets(&one)?.0)
+        forest::read_brackets(&one, None)
     } else {
-        from_trees(&one)
+        from_trees(&one, None)
     }
 }
 
@@ -57,7 +69,8 @@ struct Open<'py> {
     label: Label,
     first_child: usize,
     children: Bound<'py, PyIterator>,
-    address: usize,
+    /// Its number among those met.
+    object: usize,
 }
 
 /// What a Python object says of itself.
@@ -66,45 +79,115 @@ enum Node<'py> {
     Inner(Bound<'py, PyAny>, Bound<'py, PyIterator>),
 }
 
-/// See `Forest.from_trees`.
-pub(super) fn from_trees(objects: &Bound<'_, PyAny>) -> PyResult<Forest> {
-    if objects.is_instance_of::<PyString>() || objects.hasattr("label")? {
+/// How to ask an object for something: a callable, or the name of what it has.
+pub(super) struct Access<'py>(Bound<'py, PyAny>);
+
+impl<'py> Access<'py> {
+    /// What `label=` or `children=` says, or else the attribute of that name.
+    pub(super) fn new(
+        name: &str,
+        given: Option<Bound<'py, PyAny>>,
+        py: Python<'py>,
+    ) -> PyResult<Self> {
+        let access = given.unwrap_or_else(|| PyString::intern(py, name).into_any());
+        if access.is_callable() || access.is_instance_of::<PyString>() {
+            return Ok(Self(access));
+        }
+        Err(PyTypeError::new_err(format!(
+            "{name} must be a callable or the name of an attribute, got {}",
+            type_name(&access)
+        )))
+    }
+
+    fn of(&self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let Ok(name) = self.0.cast::<PyString>() else {
+            return self.0.call1((object,));
+        };
+        let value = object.getattr(name)?;
+        if value.is_callable() { value.call0() } else { Ok(value) }
+    }
+}
+
+/// How the objects of a class are read.
+enum Kind<'py> {
+    /// By the attributes `label` and `children`, or as a list of children.
+    Plain,
+    /// By what says the label and the children.
+    Known([Access<'py>; 2]),
+    /// By way of another object.
+    Converted(Bound<'py, PyAny>),
+}
+
+/// What `_adapters` knows of a class: nothing, two accesses, or a conversion.
+fn known<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
+    class.py().import("treekernel_rs._adapters")?.call_method1("known", (class,))
+}
+
+/// Whether an object is a tree of a known class that can also be iterated.
+fn is_known(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(!object.is_instance_of::<PyList>() && !known(&object.get_type())?.is_none())
+}
+
+/// See `Forest.from_trees`. `access` says how to read every object, if given.
+pub(super) fn from_trees<'py>(
+    objects: &Bound<'py, PyAny>,
+    access: Option<[Access<'py>; 2]>,
+) -> PyResult<Forest> {
+    let is_one = || PyResult::Ok(objects.hasattr("label")? || is_known(objects)?);
+    if objects.is_instance_of::<PyString>() || (access.is_none() && is_one()?) {
         return Err(PyTypeError::new_err(format!(
             "expected an iterable of trees, got one {}; put it in a list",
             type_name(objects)
         )));
     }
     let mut forest = Forest::default();
-    let mut failure = None;
-    // The core's error is a stand-in: what matters is that it rolls back.
-    let built = forest.extend_with(|nodes, roots| {
-        let mut reader = Reader::default();
-        let mut read = || -> PyResult<()> {
-            for (tree, object) in objects.try_iter()?.enumerate() {
-                roots.push(reader.tree(&object?, nodes, tree)?);
-                objects.py().check_signals()?;
-            }
-            Ok(())
-        };
-        read().map_err(|error| {
-            failure = Some(error);
-            Error::Interrupted
-        })
-    });
-    if let Some(error) = failure {
-        return Err(error);
-    }
-    built?;
+    extended(&mut forest, |nodes, roots| {
+        let every = access.map(|access| Rc::new(Kind::Known(access)));
+        let mut reader = Reader { every, ..Reader::default() };
+        for (tree, object) in objects.try_iter()?.enumerate() {
+            let root = reader.tree(&object?, nodes, tree)?;
+            reserve(roots, 1)?;
+            roots.push(root);
+        }
+        Ok(())
+    })?;
     forest.shrink_to_fit();
     Ok(forest)
 }
 
+/// Appends trees that Python objects make; a failed call leaves the forest as it was.
+pub(super) fn extended<T>(
+    forest: &mut Forest,
+    build: impl FnOnce(&mut Nodes, &mut Vec<NodeId>) -> PyResult<T>,
+) -> PyResult<T> {
+    let mut result = None;
+    // The core's error is a stand-in: what matters is that it rolls back.
+    let built = forest.extend_with(|nodes, roots| {
+        let built = result.insert(build(nodes, roots));
+        if built.is_ok() { Ok(()) } else { Err(Error::Interrupted) }
+    });
+    match result {
+        Some(Err(error)) => Err(error),
+        Some(Ok(result)) => Ok(built.map(|()| result)?),
+        None => Err(Error::Interrupted.into()),
+    }
+}
+
 #[derive(Default)]
 struct Reader<'py> {
+    /// How all objects are read, or else those of each class by its address; the class
+    /// is kept alive.
+    every: Option<Rc<Kind<'py>>>,
+    kinds: HashMap<usize, (Bound<'py, PyType>, Rc<Kind<'py>>)>,
     open: Vec<Open<'py>>,
     children: Vec<NodeId>,
-    /// Objects that are being read: one met again below itself would never end.
-    path: HashSet<usize>,
+    /// The objects of this tree, kept alive, and what has become of each. One met again
+    /// is not read again; one met again below itself would never end.
+    met: Vec<(Bound<'py, PyAny>, Option<NodeId>)>,
+    /// Their numbers by their addresses.
+    places: IdTable,
+    n_nodes: u64,
+    throttle: Throttle,
 }
 
 impl<'py> Reader<'py> {
@@ -116,18 +199,20 @@ impl<'py> Reader<'py> {
     ) -> PyResult<NodeId> {
         self.open.clear();
         self.children.clear();
-        self.path.clear();
+        self.met.clear();
+        self.places = IdTable::default();
+        self.n_nodes = 0;
         self.enter(object, nodes, tree)?;
         while let Some(top) = self.open.last_mut() {
             match top.children.next() {
                 Some(child) => self.enter(&child?, nodes, tree)?,
                 None => {
                     if let Some(done) = self.open.pop() {
-                        self.path.remove(&done.address);
                         let below = &self.children[done.first_child..];
                         let node = nodes.intern(done.label, below)?;
                         self.children.truncate(done.first_child);
                         self.children.push(node);
+                        self.met[done.object].1 = Some(node);
                     }
                 }
             }
@@ -141,34 +226,97 @@ impl<'py> Reader<'py> {
         nodes: &mut Nodes,
         tree: usize,
     ) -> PyResult<()> {
+        self.throttle.ask(|| object.py().check_signals())?;
+        self.n_nodes += 1;
+        if self.n_nodes > MOST_NODES {
+            return Err(PyValueError::new_err(format!(
+                "tree {tree}: expected at most {MOST_NODES} nodes, got more"
+            )));
+        }
+        reserve(&mut self.children, 1)?;
+        let hash = self.places.seed.hash_word(object.as_ptr() as u64);
+        let place = self.places.find(hash, |id| self.met[id as usize].0.is(object));
+        match place.map(|id| self.met[id as usize].1) {
+            Some(Some(node)) => {
+                self.children.push(node);
+                return Ok(());
+            }
+            Some(None) => {
+                return Err(PyValueError::new_err(format!(
+                    "tree {tree}: expected a tree, got a {} that contains itself",
+                    type_name(object)
+                )));
+            }
+            None => {}
+        }
         if let Ok(known) = object.cast::<Tree>() {
             let (there, root) = known.get().parts();
             self.children.push(nodes.absorb_one(there, root)?);
             return Ok(());
         }
-        match read(object, tree)? {
+        let kind = self.kind(object)?;
+        if let Kind::Converted(convert) = &*kind {
+            let converted = convert.call1((object,)).map_err(|error| {
+                let py = object.py();
+                let is_refused = error.is_instance_of::<PyValueError>(py);
+                if !is_refused {
+                    return error;
+                }
+                PyValueError::new_err(format!("tree {tree}: {}", error.value(py)))
+            })?;
+            return self.enter(&converted, nodes, tree);
+        }
+        match read(object, &kind, tree)? {
             Node::Leaf(label) => {
                 let label = intern(nodes, label.as_any(), tree)?;
                 self.children.push(nodes.intern_leaf(label)?);
             }
             Node::Inner(label, children) => {
-                let address = object.as_ptr() as usize;
-                if !self.path.insert(address) {
-                    return Err(PyValueError::new_err(format!(
-                        "tree {tree}: expected a tree, got a {} that contains itself",
-                        type_name(object)
-                    )));
-                }
+                reserve(&mut self.open, 1)?;
+                reserve(&mut self.met, 1)?;
+                let place = self.met.len();
+                self.places.insert(hash, place as u32)?;
+                self.met.push((object.clone(), None));
                 let label = intern(nodes, &label, tree)?;
                 let first_child = self.children.len();
-                self.open.push(Open { label, first_child, children, address });
+                self.open.push(Open { label, first_child, children, object: place });
             }
         }
         Ok(())
     }
+
+    fn kind(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Rc<Kind<'py>>> {
+        let is_plain =
+            object.is_instance_of::<PyString>() || object.is_instance_of::<PyTuple>();
+        match &self.every {
+            Some(kind) => return Ok(Rc::clone(kind)),
+            None if is_plain => return Ok(Rc::new(Kind::Plain)),
+            None => {}
+        }
+        let class = object.get_type();
+        let address = class.as_ptr() as usize;
+        if let Some((_, kind)) = self.kinds.get(&address) {
+            return Ok(Rc::clone(kind));
+        }
+        let found = known(&class)?;
+        let kind = Rc::new(if found.is_none() {
+            Kind::Plain
+        } else if let Ok((label, children)) = found.extract() {
+            let access = |name, given| Access::new(name, Some(given), class.py());
+            Kind::Known([access("label", label)?, access("children", children)?])
+        } else {
+            Kind::Converted(found)
+        });
+        self.kinds.insert(address, (class, Rc::clone(&kind)));
+        Ok(kind)
+    }
 }
 
-fn intern(nodes: &mut Nodes, label: &Bound<'_, PyAny>, tree: usize) -> PyResult<Label> {
+pub(super) fn intern(
+    nodes: &mut Nodes,
+    label: &Bound<'_, PyAny>,
+    tree: usize,
+) -> PyResult<Label> {
     let Ok(label) = label.cast::<PyString>() else {
         return Err(PyTypeError::new_err(format!(
             "tree {tree}: expected a label that is a str, got {}",
@@ -188,9 +336,16 @@ fn intern(nodes: &mut Nodes, label: &Bound<'_, PyAny>, tree: usize) -> PyResult<
 /// Tells what kind of tree an object is. A tuple comes first, as it has neither
 /// attribute; `label` decides between an `nltk.Tree`, which is the list of its children,
 /// and objects that have `children`.
-fn read<'py>(object: &Bound<'py, PyAny>, tree: usize) -> PyResult<Node<'py>> {
+fn read<'py>(
+    object: &Bound<'py, PyAny>,
+    kind: &Kind<'py>,
+    tree: usize,
+) -> PyResult<Node<'py>> {
     if let Ok(leaf) = object.cast::<PyString>() {
         return Ok(Node::Leaf(leaf.clone()));
+    }
+    if let Kind::Known([label, below]) = kind {
+        return Ok(Node::Inner(label.of(object)?, children(&below.of(object)?, tree)?));
     }
     if let Ok(tuple) = object.cast::<PyTuple>() {
         let expected = "(label, children)";
@@ -209,9 +364,17 @@ fn read<'py>(object: &Bound<'py, PyAny>, tree: usize) -> PyResult<Node<'py>> {
         };
     }
     let value = |name: &str| -> PyResult<Option<Bound<'py, PyAny>>> {
-        match object.getattr_opt(name)? {
-            Some(method) if method.is_callable() => method.call0().map(Some),
-            other => Ok(other),
+        match object.getattr(name) {
+            Ok(method) if method.is_callable() => method.call0().map(Some),
+            Ok(value) => Ok(Some(value)),
+            // Where the class has the attribute, the error is that of the user's code.
+            Err(error)
+                if error.is_instance_of::<PyAttributeError>(object.py())
+                    && !object.get_type().hasattr(name)? =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
         }
     };
     match (value("label")?, value("children")?) {
@@ -251,7 +414,10 @@ pub(super) fn from_arrays(
 ) -> PyResult<Forest> {
     let py = labels.py();
     let parents = integers("parents", parents)?;
-    let offsets = integers("offsets", offsets)?;
+    let mut offsets = integers("offsets", offsets)?;
+    if offsets.last() == Some(&(parents.len() as i64)) {
+        offsets.pop(); // the end of the last tree, which the core does not ask for
+    }
     let (names, labels) = match (names, name_offsets) {
         (Some(names), Some(ends)) => (
             split_names(names, &integers("name_offsets", ends)?)?,
@@ -261,24 +427,43 @@ pub(super) fn from_arrays(
         (None, Some(_)) => {
             return Err(PyValueError::new_err("name_offsets needs names, got None"));
         }
-        (None, None) => {
-            if let Ok(labels) = integers("labels", labels) {
-                // Sorted, not indexed by value: a label of 10^15 is no reason to fail.
-                let mut values = labels.clone();
-                values.sort_unstable();
-                values.dedup();
-                let number = |l| values.binary_search(l).unwrap_or(0) as i64;
-                let numbers = labels.iter().map(number).collect();
-                (values.iter().map(i64::to_string).collect(), numbers)
-            } else {
+        (None, None) => match (integers("labels", labels), labels.get_item(0)) {
+            (Ok(labels), _) => throttled(py, |check| numbered(labels, check))?,
+            (Err(error), Ok(first)) if first.extract::<u64>().is_ok() => {
+                return Err(error);
+            }
+            _ => {
                 let names = strings("labels", labels)?;
                 let numbers = (0..names.len() as i64).collect();
                 (names, numbers)
             }
-        }
+        },
     };
-    let build = || Forest::from_arrays(&names, &labels, &parents, &offsets);
-    Ok(py.detach(build)?)
+    let mut forest = Forest::default();
+    throttled(py, |check| {
+        forest.push_arrays(&names, &labels, &parents, &offsets, check)?;
+        forest.shrink_to_fit();
+        Ok(())
+    })?;
+    Ok(forest)
+}
+
+/// Integers as names; and for each which of them it is. Not indexed by value: a label of
+/// 10^15 is no reason to fail.
+fn numbered(
+    mut labels: Vec<i64>,
+    check: &mut dyn FnMut() -> crate::Result<()>,
+) -> crate::Result<(Vec<String>, Vec<i64>)> {
+    let (mut names, mut known) = (Vec::new(), HashMap::new());
+    for label in &mut labels {
+        check()?;
+        let number = *known.entry(*label).or_insert_with(|| {
+            names.push(label.to_string());
+            names.len() as i64 - 1
+        });
+        *label = number;
+    }
+    Ok((names, labels))
 }
 
 /// A one-dimensional array of integers, copied: nobody can change it under our feet.
@@ -301,7 +486,43 @@ pub(super) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i6
         return Err(wrong(format!("dtype {dtype}")));
     }
     let array = array.call_method1("astype", ("int64",))?;
-    Ok(array.cast::<PyArray1<i64>>()?.to_vec()?)
+    let values = copied(array.cast::<PyArray1<i64>>()?)?;
+    let wrapped = values.iter().position(|&value| kind == "u" && value < 0);
+    if let Some(index) = wrapped {
+        return Err(PyValueError::new_err(format!(
+            "{name}[{index}]: expected at most {}, got {}",
+            i64::MAX,
+            values[index].cast_unsigned()
+        )));
+    }
+    Ok(values)
+}
+
+/// As [`integers`], as numbers of a type that has none below 0.
+pub(super) fn unsigned<T: TryFrom<i64>>(
+    name: &str,
+    object: &Bound<'_, PyAny>,
+) -> PyResult<Vec<T>> {
+    let values = integers(name, object)?;
+    let mut narrow = Vec::new();
+    reserve(&mut narrow, values.len())?;
+    for (index, value) in values.into_iter().enumerate() {
+        narrow.push(T::try_from(value).map_err(|_| {
+            let most = if size_of::<T>() == 4 { u32::MAX.into() } else { i64::MAX };
+            PyValueError::new_err(format!(
+                "{name}[{index}]: expected a number from 0 to {most}, got {value}"
+            ))
+        })?);
+    }
+    Ok(narrow)
+}
+
+fn copied<T: Element + Copy>(array: &Bound<'_, PyArray1<T>>) -> PyResult<Vec<T>> {
+    let array = array.try_readonly()?;
+    let mut values = Vec::new();
+    reserve(&mut values, array.len()?)?;
+    values.extend(array.as_array());
+    Ok(values)
 }
 
 fn strings(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
@@ -312,9 +533,11 @@ fn strings(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
         return Err(wrong("one str".to_owned()));
     }
     let items = object.try_iter().map_err(|_| wrong(type_name(object)))?;
-    let mut names = Vec::new();
+    let (mut names, mut throttle) = (Vec::new(), Throttle::default());
     for (index, item) in items.enumerate() {
         let item = item?;
+        throttle.ask(|| object.py().check_signals())?;
+        reserve(&mut names, 1)?;
         let Ok(item) = item.cast::<PyString>() else {
             return Err(wrong(format!("{} at {index}", type_name(&item))));
         };
@@ -337,7 +560,7 @@ pub(super) fn split_names(
             type_name(names)
         )));
     };
-    let bytes = bytes.to_vec()?;
+    let bytes = copied(bytes)?;
     let wrong = |index: usize, expected: &str, got: String| {
         PyValueError::new_err(format!(
             "name_offsets[{index}]: expected {expected}, got {got}"
@@ -347,7 +570,8 @@ pub(super) fn split_names(
         let got = ends.first().map_or("nothing".to_owned(), i64::to_string);
         return Err(wrong(0, "0", got));
     }
-    let mut split = Vec::with_capacity(ends.len() - 1);
+    let mut split = Vec::new();
+    reserve(&mut split, ends.len() - 1)?;
     for (index, pair) in ends.windows(2).enumerate() {
         let range = usize::try_from(pair[0]).ok().zip(usize::try_from(pair[1]).ok());
         let name =
@@ -393,6 +617,14 @@ pub(super) fn indices(index: &Bound<'_, PyAny>, len: usize) -> PyResult<Vec<usiz
         }
         return Ok((0..len).filter(|&i| mask[i]).collect());
     }
-    let indices = integers("index", &array).map_err(|_| wrong(type_name(index)))?;
-    indices.into_iter().map(|i| in_range(i as isize, len)).collect()
+    let indices = integers("index", &array).map_err(|error| {
+        let is_wrong = error.is_instance_of::<PyValueError>(index.py());
+        if is_wrong { wrong(type_name(index)) } else { error }
+    })?;
+    let mut chosen = Vec::new();
+    reserve(&mut chosen, indices.len())?;
+    for index in indices {
+        chosen.push(in_range(index as isize, len)?);
+    }
+    Ok(chosen)
 }

@@ -2,17 +2,18 @@
 
 use std::cell::RefCell;
 
-use numpy::{Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 
-use super::forest::{Forest, Index, Text, type_name};
+use super::forest::{Forest, Index, Text, equal, first_of, type_name};
 use super::objects::forest_of;
-use super::{Progress, interruptible};
+use super::{Matrix, Progress, detached, interruptible, written};
 use crate::Error;
-use crate::gram::{self, Options};
-use crate::pair::anchor::{self, HeadRules, Search};
+use crate::gram::Options;
+use crate::intern::Seed;
+use crate::pair::linking::{self, HeadRules, Search};
 use crate::pair::{self as core, Method, Side};
 
 /// A list of pairs of trees with common placeholders.
@@ -99,7 +100,7 @@ impl PairForest {
                 Side::BOTH.into_iter().zip(texts.iter().zip(&mut items))
             {
                 for (tree, text) in texts.iter().enumerate() {
-                    items.push(text.as_str(Some(tree)).map_err(
+                    items.push(text.as_str(Some(tree), || watch(0, 0)).map_err(
                         |error| match error {
                             Error::Parse(error) => {
                                 Error::PairParse { side: side.name(), error }
@@ -185,10 +186,10 @@ impl PairForest {
         }
         if head_of.is_none() && r#match.is_none() {
             return interruptible(py, &Progress::none(), |watch| {
-                anchor::anchored(
+                linking::anchored(
                     forests,
                     &mut |label, children| Ok(rules.head(label, children)),
-                    &mut |word, tag| Ok(anchor::key(word, tag)),
+                    &mut |word, tag| Ok(linking::key(word, tag)),
                     || watch(0, 0),
                 )
             })
@@ -200,14 +201,14 @@ impl PairForest {
             *raised.borrow_mut() = Some(error);
             Error::Interrupted
         };
-        let pairs = anchor::anchored(
+        let pairs = linking::anchored(
             forests,
             &mut |label, children| match head_of {
                 None => Ok(rules.head(label, children)),
                 Some(of) => ask_head(of, label, children).map_err(stop),
             },
             &mut |word, tag| match r#match {
-                None => Ok(anchor::key(word, tag)),
+                None => Ok(linking::key(word, tag)),
                 Some(of) => ask_key(of, word, tag).map_err(stop),
             },
             || py.check_signals().map_err(stop),
@@ -241,12 +242,19 @@ impl PairForest {
         py: Python<'_>,
         separator: &str,
     ) -> PyResult<(Vec<String>, Vec<String>)> {
-        Ok(py.detach(|| {
+        interruptible(py, &Progress::none(), |watch| {
             core::check_separator(separator)?;
-            let texts =
-                (0..self.0.len()).map(|pair| self.0.to_brackets(pair, separator));
-            crate::Result::Ok(texts.map(|[left, right]| (left, right)).unzip())
-        })?)
+            let (mut left, mut right) = (Vec::new(), Vec::new());
+            for pair in 0..self.0.len() {
+                if pair % PAIRS_BETWEEN_CHECKS == 0 {
+                    watch(pair, self.0.len())?;
+                }
+                let [a, b] = self.0.to_brackets(pair, separator);
+                left.push(a);
+                right.push(b);
+            }
+            Ok((left, right))
+        })
     }
 
     /// The left trees without placeholders.
@@ -258,7 +266,7 @@ impl PairForest {
     /// ['(A a)']
     #[getter]
     fn left(&self, py: Python<'_>) -> PyResult<Forest> {
-        Ok(Forest(py.detach(|| self.0.plain(Side::Left))?))
+        self.side(py, Side::Left)
     }
 
     /// The right trees without placeholders.
@@ -270,7 +278,7 @@ impl PairForest {
     /// ['(B b)']
     #[getter]
     fn right(&self, py: Python<'_>) -> PyResult<Forest> {
-        Ok(Forest(py.detach(|| self.0.plain(Side::Right))?))
+        self.side(py, Side::Right)
     }
 
     /// The number of different placeholders of each pair, as an int64 array.
@@ -314,29 +322,19 @@ impl PairForest {
             return Ok(py.NotImplemented());
         };
         let other = other.get();
-        let all = py.detach(|| self.0.concat(&other.0))?;
+        let all = detached(py, || self.0.concat(&other.0))?;
         Ok(Bound::new(py, Self(all))?.into_any().unbind())
     }
 
-    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> Py<PyAny> {
-        match other.cast::<Self>() {
-            Ok(other) => {
-                let other = other.get();
-                let equal = py.detach(|| self.0 == other.0);
-                PyBool::new(py, equal).to_owned().into_any().unbind()
-            }
-            Err(_) => py.NotImplemented(),
-        }
+    fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        equal(other, |other: &Self| self.0 == other.0)
     }
 
-    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
         slf // immutable
     }
 
-    fn __deepcopy__<'py>(
-        slf: Bound<'py, Self>,
-        _memo: &Bound<'py, PyAny>,
-    ) -> Bound<'py, Self> {
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
         slf
     }
 
@@ -360,7 +358,18 @@ impl PairForest {
     }
 }
 
+impl PairForest {
+    fn side(&self, py: Python<'_>, side: Side) -> PyResult<Forest> {
+        interruptible(py, &Progress::none(), |watch| {
+            self.0.watched_plain(side, || watch(0, 0))
+        })
+        .map(Forest)
+    }
+}
+
 const SEPARATOR: &str = ":";
+/// Pairs, or items that are read, between two questions whether to go on.
+const PAIRS_BETWEEN_CHECKS: usize = 64;
 
 #[pymethods]
 impl Pair {
@@ -399,38 +408,26 @@ impl Pair {
         }
     }
 
-    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> Py<PyAny> {
-        match other.cast::<Self>() {
-            Ok(other) => {
-                let equal = self.0 == other.get().0;
-                PyBool::new(py, equal).to_owned().into_any().unbind()
-            }
-            Err(_) => py.NotImplemented(),
-        }
+    fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        equal(other, |other: &Self| self.0 == other.0)
     }
 
     fn __hash__(&self) -> u64 {
-        u64::from(crate::intern::hash_ids(0, self.0.placeholders(0).iter().copied()))
-            ^ crate::intern::hash_bytes(self.__str__().as_bytes())
+        let ids = self.0.placeholders(0).iter().copied();
+        u64::from(Seed::FIXED.hash_ids(0, ids))
+            ^ Seed::FIXED.hash_bytes(self.__str__().as_bytes())
     }
 
-    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
         slf // immutable
     }
 
-    fn __deepcopy__<'py>(
-        slf: Bound<'py, Self>,
-        _memo: &Bound<'py, PyAny>,
-    ) -> Bound<'py, Self> {
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
         slf
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let forest = Bound::new(py, PairForest(self.0.clone()))?;
-        let getitem = py.import("operator")?.getattr("getitem")?;
-        let arguments =
-            PyTuple::new(py, [forest.into_any(), 0i32.into_pyobject(py)?.into_any()])?;
-        PyTuple::new(py, [getitem, arguments.into_any()])
+        first_of(Bound::new(py, PairForest(self.0.clone()))?.as_any())
     }
 }
 
@@ -457,6 +454,9 @@ fn texts(side: &str, lines: &Bound<'_, PyAny>) -> PyResult<Vec<Text>> {
         return Ok(vec![text]);
     }
     let items = lines.try_iter()?.enumerate().map(|(tree, item)| {
+        if tree % PAIRS_BETWEEN_CHECKS == 0 {
+            lines.py().check_signals()?;
+        }
         let item = item?;
         Text::of(&item, Some(tree))?.ok_or_else(|| {
             let got = type_name(&item);
@@ -484,13 +484,18 @@ fn pairs_of(object: &Bound<'_, PyAny>) -> PyResult<core::PairForest> {
     }
     // As text, so that a store is built once, whatever the items are.
     let [mut left, mut right] = [Vec::new(), Vec::new()];
-    for item in object.try_iter().map_err(|_| wrong(object))? {
+    for (place, item) in object.try_iter().map_err(|_| wrong(object))?.enumerate() {
+        if place % PAIRS_BETWEEN_CHECKS == 0 {
+            object.py().check_signals()?;
+        }
         let [a, b] = pair_of(&item?)?.to_brackets(0, SEPARATOR);
         left.push(a);
         right.push(b);
     }
     let texts = [&left, &right].map(|side| side.iter().map(String::as_str).collect());
-    Ok(core::PairForest::from_items(&texts, SEPARATOR, || Ok(()))?)
+    interruptible(object.py(), &Progress::none(), |watch| {
+        core::PairForest::from_items(&texts, SEPARATOR, || watch(0, 0))
+    })
 }
 
 /// What is taken for a pair: a `Pair`, or the texts of both trees.
@@ -553,7 +558,7 @@ fn read_rules(given: &Bound<'_, PyAny>, rules: &mut HeadRules) -> PyResult<()> {
 fn ask_head(
     of: &Bound<'_, PyAny>,
     label: &str,
-    children: &[anchor::Child<'_>],
+    children: &[linking::Child<'_>],
 ) -> PyResult<usize> {
     let head: isize = of.call1((label, children.to_vec()))?.extract()?;
     let n = children.len();
@@ -616,17 +621,19 @@ impl PairCore {
         n_jobs: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<(Vec<usize>, Vec<usize>)> {
-        let options = Options { normalize, n_jobs };
-        let x = pairs_of(x)?;
-        let y = y.map(pairs_of).transpose()?;
-        let y = y.as_ref();
-        if let Ok(out) = out.cast::<PyArray2<f64>>() {
-            return self.fill(&x, y, options, out, progress);
-        }
-        if let Ok(out) = out.cast::<PyArray2<f32>>() {
-            return self.fill(&x, y, options, out, progress);
-        }
-        Err(PyTypeError::new_err("out must be a matrix of float32 or float64"))
+        let (x, y) = (pairs_of(x)?, y.map(pairs_of).transpose()?);
+        let (y, options) = (y.as_ref(), Options { normalize, n_jobs });
+        let (core, told) = (&self.0, Progress::new(progress));
+        let report = match Matrix::of(out)? {
+            Matrix::Single(array) => written(array, &told, |out, watch| {
+                core::fill(core, &x, y, options, out, watch)
+            }),
+            Matrix::Double(array) => written(array, &told, |out, watch| {
+                core::fill(core, &x, y, options, out, watch)
+            }),
+        }?;
+        self.complete(report.given_up, out)?;
+        Ok((report.zeros.zero_rows, report.zeros.zero_columns))
     }
 
     /// K(p,p) of every pair, and the pairs where it is zero.
@@ -677,27 +684,6 @@ impl PairCore {
 }
 
 impl PairCore {
-    fn fill<T: gram::Element + Element>(
-        &self,
-        x: &core::PairForest,
-        y: Option<&core::PairForest>,
-        options: Options,
-        array: &Bound<'_, PyArray2<T>>,
-        progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<(Vec<usize>, Vec<usize>)> {
-        let report = {
-            let mut out = array.try_readwrite().map_err(|error| {
-                PyValueError::new_err(format!("out cannot be written: {error}"))
-            })?;
-            let values = out.as_slice_mut()?;
-            interruptible(array.py(), &Progress::new(progress), |watch| {
-                core::fill(&self.0, x, y, options, values, watch)
-            })?
-        };
-        self.complete(report.given_up, array.as_any())?;
-        Ok((report.zeros.zero_rows, report.zeros.zero_columns))
-    }
-
     /// Raises where something is missing, with what is there.
     fn complete(
         &self,

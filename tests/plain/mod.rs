@@ -167,8 +167,9 @@ impl Reader {
             Token::Label(label) => Plain::new(label, vec![]),
             Token::Open if outside => {
                 let inner = self.tree(true)?;
+                let end = self.offset();
                 self.expect(&Token::Close)?;
-                return Ok(inner);
+                return if inner.children.is_empty() { Err(end) } else { Ok(inner) };
             }
             _ => return Err(self.offset()),
         };

@@ -1,6 +1,10 @@
-"""Hypothesis profiles (``pytest --hypothesis-profile=ci``) and the real data."""
+"""Hypothesis profiles (``pytest --hypothesis-profile=ci``), the real data, a browser."""
 
+import shutil
+import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +20,10 @@ settings.register_profile(
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
 settings.load_profile("default")
 
+# What runs in the background of a shell is deaf to Ctrl-C, and tests of Ctrl-C would wait.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
@@ -24,3 +32,18 @@ def shared_data() -> Path:
         if (folder / "shared" / "data").is_dir():
             return folder / "shared" / "data"
     pytest.skip(f"no folder shared/data beside any folder above {HERE}")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """The system's Chromium; skips where it or Playwright is missing."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="Playwright is not installed: --group browser"
+    )
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("there is no Chromium: apt-get install chromium")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()

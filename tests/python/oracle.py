@@ -5,7 +5,8 @@ disagree.  A tree is a pair ``(label, children)`` of a str and a tuple of trees:
 
     text  := BOM? ws (tree ws)*
     tree  := '(' ws label (ws child)* ws ')'
-           | '(' ws tree ws ')'             an outer empty bracket: dropped
+           | '(' ws tree ws ')'             an outer empty bracket: dropped; the tree
+                                           in it has children
     child := tree | label                   a bare label is a leaf
 
 >>> parse(r"( (S (NN 1\/2) \e (x)) )")
@@ -154,6 +155,8 @@ def read_tree(cursor: Cursor) -> Tree:
         cursor.skip_blanks()
         if cursor.peek() != ")":
             cursor.fail("')'")
+        if not tree[1]:
+            cursor.fail("a tree of more than one node")
         cursor.take()
     return tree
 
@@ -398,7 +401,7 @@ def loose_blanks(random: Random, *, least: int = 0) -> str:
 
 def loose_tree(tree: Tree, random: Random) -> str:
     """Write a tree in any legal way."""
-    outer = random.choice([0, 0, 0, 1, 2])
+    outer = random.choice([0, 0, 0, 1, 2]) if tree[1] else 0
     out: list[str] = []
     after_label = False  # a bare label must not touch the one before it
     todo: list[Tree | str] = [")"] * outer + [tree] + ["("] * outer

@@ -109,7 +109,7 @@ OBJECTS = {
     "int": 3,
     "None": None,
     "bare object": object(),
-    "dict": {"label": "a"},
+    "dict in place of a list": ("a", {1: 2}),
     "empty tuple": (),
     "tuple of three": ("a", [], []),
     "int label": (3, []),
@@ -247,7 +247,7 @@ TAMPERED: dict[str, dict[str, Any]] = {
     "offsets not from 0": {"offsets": [1, 4]},
     "first tree missing": {"offsets": [4]},
     "second tree missing": {"offsets": [0]},
-    "offset at the end": {"offsets": [0, 4, 5]},
+    "two ends": {"offsets": [0, 4, 5, 5]},
     "offset outside": {"offsets": [0, 4, 6]},
     "offset far outside": {"offsets": [0, BIG]},
     "negative offset": {"offsets": [-1, 4]},
@@ -293,6 +293,7 @@ TAMPERED: dict[str, dict[str, Any]] = {
 def test_the_arrays_that_are_tampered_with_are_good():
     expected = tk.Forest.from_brackets("(S (A ä) b) (c)")
     assert tk.Forest.from_arrays(**GOOD) == expected
+    assert tk.Forest.from_arrays(**{**GOOD, "offsets": [0, 4, 5]}) == expected
     good = {**GOOD, **STRINGS, "names": ["S", "A", "ä", "b", "c"]}
     assert tk.Forest.from_arrays(**good) == expected
 
@@ -313,6 +314,8 @@ INDEX_ARRAYS = ["labels", "parents", "offsets", "name_offsets"]
 
 def preorder_parents(parents: list[int], offsets: list[int]) -> bool:
     """Say slowly whether parents and offsets are what from_arrays asks for."""
+    if offsets[-1:] == [len(parents)]:
+        offsets = offsets[:-1]
     starts = set(offsets)
     if sorted(starts) != offsets or starts - set(range(len(parents))):
         return False
@@ -341,7 +344,8 @@ def test_small_parents_and_offsets_are_accepted_exactly_when_legal(parents, offs
     if preorder_parents(parents, offsets):
         forest = tk.Forest.from_arrays(*arrays)
         assert forest.to_arrays()["parents"].tolist() == parents
-        assert forest.to_arrays()["offsets"].tolist() == offsets
+        ends = offsets if offsets[-1:] == [len(parents)] else [*offsets, len(parents)]
+        assert forest.to_arrays()["offsets"].tolist() == ends
     else:
         with pytest.raises(ValueError):  # noqa: PT011
             tk.Forest.from_arrays(*arrays)

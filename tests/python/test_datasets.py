@@ -20,8 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import treekernel_rs as tk
 from treekernel_rs import datasets
+from treekernel_rs._core import CodeBuilder
 from treekernel_rs.datasets import TreeDataset, python_functions
+from treekernel_rs.readers._code import ast_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,11 +62,16 @@ def read(**options: Any) -> TreeDataset:
 
 def bracket(source: str, **options: bool) -> str:
     """Print the tree of the one function in `source`."""
-    switches = {"identifiers": False, "constants": False} | options
-    builder = datasets._TreeBuilder(**switches)
-    tree = builder.build(ast.parse(dedent(source)).body[0], 100_000)
-    assert tree is not None
-    return datasets._forest([tree], list(builder.labels)).to_brackets()[0]
+    return tree_of(ast.parse(dedent(source)).body[0], **options).to_brackets()[0]
+
+
+def tree_of(
+    node: ast.AST, *, identifiers: bool = False, constants: bool = False
+) -> tk.Forest:
+    text = "keep" if identifiers else "blank", "keep" if constants else "type"
+    builder = CodeBuilder(ast_class(*text))
+    builder.push_ast(node)
+    return builder.finish()
 
 
 def digest(data: TreeDataset) -> str:
@@ -352,11 +360,8 @@ def test_depth_beyond_the_parser_is_no_recursion() -> None:
     chain: ast.expr = ast.Name("a", ast.Load())
     for _ in range(20_000):
         chain = ast.BinOp(chain, ast.Add(), ast.Name("a", ast.Load()))
-    builder = datasets._TreeBuilder(identifiers=False, constants=False)
-    tree = builder.build(chain, 100_000)
-    assert tree is not None
-    assert len(tree[0]) == 60_001
-    assert datasets._forest([tree], list(builder.labels))[0].depth == 20_001
+    (tree,) = tree_of(chain)
+    assert (tree.n_nodes, tree.depth) == (60_001, 20_001)
 
 
 # -- errors
@@ -422,3 +427,90 @@ def test_dataset_is_frozen_and_shows_its_size(library: Library) -> None:
     assert repr(data) == "<TreeDataset: 1 trees, 4 nodes, 1 classes (json)>"
     with pytest.raises(dataclasses.FrozenInstanceError):
         data.y = np.zeros(1, np.int64)  # type: ignore[misc]
+
+
+# -- data of other packages
+
+
+def test_a_second_call_does_not_read_again(library: Library) -> None:
+    library({"json.py": "def f(): pass\n"})
+    first = read()
+    first.y[:] = 7
+    first.names.clear()
+    library({"json.py": "no python ("})
+    second = read()
+    assert (second.names, second.y.tolist()) == (["json.f"], [0])
+    forest, y = read(return_X_y=True)
+    assert forest == second.forest
+    assert y.tolist() == [0]
+
+
+def whole(data: TreeDataset, X_y: tuple[tk.Forest, Any]) -> None:
+    """Check what holds of every dataset."""
+    assert len(data.forest) == len(data.y) == len(data.names)
+    assert sorted(set(data.y.tolist())) == list(range(len(data.classes)))
+    assert (np.diff(data.y) >= 0).all()
+    assert data.classes == sorted(data.classes)
+    assert X_y[0] == data.forest
+    assert (X_y[1] == data.y).all()
+
+
+def test_forms_are_those_that_were_labelled() -> None:
+    pytest.importorskip("lxml")
+    try:
+        data = datasets.forms()
+    except ImportError as error:
+        pytest.skip(str(error))
+    whole(data, datasets.forms(return_X_y=True))
+    # Another version of lxml may see other forms on some pages.
+    assert 1500 < len(data.forest) <= 1585
+    assert len(data.classes) == 12
+    assert len(datasets.forms(simplify=True).classes) == 8
+    login = data.forest[data.y == data.classes.index("login")]
+    assert sum("password" in str(tree) for tree in login) > 0.9 * len(login)
+
+
+def test_glycans_have_one_class_each() -> None:
+    try:
+        data = datasets.glycans(level="Domain")
+    except ImportError as error:
+        pytest.skip(str(error))
+    whole(data, datasets.glycans(level="Domain", return_X_y=True))
+    assert len(set(data.names)) == len(data.names) > 10_000
+    assert {"Bacteria", "Eukarya"} <= set(data.classes)
+    common = datasets.glycans(level="Kingdom", min_per_class=100)
+    assert np.bincount(common.y).min() >= 100
+    with pytest.raises(ValueError, match="level must be 'Species'"):
+        datasets.glycans(level="kingdom")
+
+
+def test_models_do_not_tell_their_protocol() -> None:
+    try:
+        data = datasets.json_models()
+    except ImportError as error:
+        pytest.skip(str(error))
+    whole(data, (data.forest, data.y))
+    assert len(data.forest) > 300
+    assert {"query", "rest-json", "rest-xml"} <= set(data.classes)
+    parts = {child.label for tree in data.forest for child in tree.children}
+    assert parts == {"operations", "shapes"}
+
+
+def test_phylogenies_depend_on_the_seed_only() -> None:
+    pytest.importorskip("dendropy")
+    options = {"n_trees": 4, "n_leaves": 10}
+    data = datasets.phylogenies(**options)
+    whole(data, datasets.phylogenies(**options, return_X_y=True))
+    assert data.classes == ["birth-death", "coalescent"]
+    assert datasets.phylogenies(**options, seed=1).forest != data.forest
+    assert (data.forest.n_nodes == 19).all()
+    assert all(label.startswith(("leaf:", "node:")) for label in data.forest.labels)
+
+
+@pytest.mark.parametrize("name", ["forms", "glycans", "json_models", "phylogenies"])
+def test_a_package_that_is_missing_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets.util, "find_spec", lambda _: None)
+    with pytest.raises(ImportError, match=r"treekernel_rs\[examples\]"):
+        getattr(datasets, name)()

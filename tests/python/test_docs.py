@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import importlib.util
 import inspect
 import re
 from pathlib import Path
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 STUB = Path(tk.__file__).with_name("_core.pyi")
-ESTIMATORS = ("DistributedTreeEncoder", "TreeGram", "TreePerceptron", "TreeSVC")
+ESTIMATORS = tk._ESTIMATORS
 #: One page is a Markdown file of the project.
 PAGES = sorted(
     page
@@ -261,12 +262,52 @@ def test_only_pages_whose_doctests_are_run_have_any(page: Path) -> None:
     assert run or ">>>" not in page.read_text("utf-8")
 
 
+#: Where the links of README.md lead: it is read on PyPI too, where relative ones break.
+BLOB = "https://github.com/treekernel-rs/treekernel_rs/blob/main/"
+RAW = "https://raw.githubusercontent.com/treekernel-rs/treekernel_rs/main/"
+README = (ROOT / "README.md").read_text("utf-8")
+TARGETS = dict(re.findall(r"^\[(.+?)\]: (\S+)$", README, re.MULTILINE))
+
+
 def test_the_readme_is_a_screen_and_a_half() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+    text = re.sub(r"^\[.+?\]: \S+\n", "", README, flags=re.MULTILINE)
+    assert len(text.splitlines()) <= 120
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_link_of_the_readme_is_used_and_leads_to_a_file(name: str) -> None:
+    assert f"[{name}]" in README.replace(f"[{name}]: ", "")
+    target = TARGETS[name]
+    assert target.startswith((BLOB, RAW))
+    assert (ROOT / target.removeprefix(BLOB).removeprefix(RAW)).is_file()
+
+
+def test_the_readme_has_no_relative_links() -> None:
+    assert re.findall(r"\]\((?!https://)", prose(README)) == []
 
 
 def test_the_readme_leads_to_every_page() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
     pages = [str(p.relative_to(ROOT)) for p in PAGES if p.name != "README.md"]
-    examples = [f"examples/{p.name}" for p in (ROOT / "examples").glob("*.py")]
-    assert [page for page in [*pages, *examples] if f"({page})" not in readme] == []
+    pages += [f"examples/{p.name}" for p in (ROOT / "examples").glob("*.py")]
+    assert [p for p in pages if BLOB + p not in TARGETS.values()] == []
+
+
+API = (ROOT / "docs/api.rst").read_text("utf-8")
+
+
+def test_the_reference_names_everything_public() -> None:
+    named = set(re.findall(r"^\.\. auto\w+:: (\S+)$", API, re.MULTILINE))
+    named = {name.removeprefix("treekernel_rs.") for name in named}
+    assert set(NAMES) - named == set()
+
+
+def test_pictures_are_what_the_code_draws() -> None:
+    pytest.importorskip("sklearn", reason="one picture explains a TreeSVC")
+    spec = importlib.util.spec_from_file_location("figures", ROOT / "docs/figures.py")
+    figures = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(figures)
+    for name, drawing in figures.figures().items():
+        kept = (ROOT / f"docs/images/{name}.svg").read_text("utf-8")
+        # Weights are those of a solver: their last digits are not the same everywhere.
+        short = re.compile(r"(\.\d{2})\d+")
+        assert short.sub(r"\1", drawing.svg) == short.sub(r"\1", kept), name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import sys
 import xml.etree.ElementTree as ET
 from itertools import pairwise
 
@@ -331,3 +332,25 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"treekernel_rs\[viz\]"):
         tk.draw_gram(np.eye(2))
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("b.PDF", b"%PDF")])
+def test_a_suffix_says_what_is_written(tmp_path, name, start):
+    pytest.importorskip("typst")
+    tk.draw("(S (NP <&>) (VP \u00e9))", [0.1, 0.5, 0, -0.2, 0]).save(tmp_path / name)
+    written = (tmp_path / name).read_bytes()
+    assert written.startswith(start)
+    assert len(written) > 1000
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a", "a.svg.gz"])
+def test_a_suffix_that_is_no_picture_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=r"path: expected a name that ends in .svg"):
+        tk.draw("(S a)").save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_png_without_its_package_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "typst", None)
+    with pytest.raises(ImportError, match=r"treekernel_rs\[viz\]"):
+        tk.draw("(S a)").save(tmp_path / "a.png")

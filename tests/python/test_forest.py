@@ -162,7 +162,7 @@ def assert_arrays(arrays, forest):
     assert set(arrays) == {"labels", "parents", "offsets", "names", "name_offsets"}
     assert all(type(array) is np.ndarray for array in arrays.values())
     assert arrays["parents"].tolist() == expected["parents"]
-    assert arrays["offsets"].tolist() == expected["offsets"]
+    assert arrays["offsets"].tolist() == [*expected["offsets"], len(expected["labels"])]
     assert (arrays["names"].dtype, arrays["name_offsets"].dtype) == (np.uint8, np.int64)
     names, cuts = arrays["names"].tobytes(), arrays["name_offsets"].tolist()
     names = [names[i:j].decode() for i, j in itertools.pairwise(cuts)]

@@ -415,7 +415,7 @@ def test_a_value_out_of_range_is_refused_by_name_value_and_range(
     name, parameter, value
 ):
     with pytest.raises(ValueError, match=parameter) as caught:
-        make(name, {parameter: value})
+        make(name, {parameter: value}).diag(["(a)"])
     message = str(caught.value).lower()
     written = {repr(value).lower(), f"{value:g}"} | (
         {"0", "-0"} if value == 0 else set()
@@ -432,18 +432,18 @@ def test_a_value_out_of_range_is_refused_by_name_value_and_range(
 @pytest.mark.parametrize("value", ["0.4", [0.4], 1j, object()], ids=type)
 def test_what_is_no_number_is_refused_by_name(name, parameter, value):
     with pytest.raises(WRONG, match=parameter):
-        make(name, {parameter: value})
+        make(name, {parameter: value}).diag(["(a)"])
 
 
 @pytest.mark.parametrize(("name", "parameter"), [p for p in PARAMETERS if p[1] == "mu"])
 def test_none_is_no_number(name, parameter):
     with pytest.raises(WRONG, match=parameter):
-        make(name, {parameter: None})
+        make(name, {parameter: None}).diag(["(a)"])
 
 
 def test_half_a_child_is_refused():
     with pytest.raises(WRONG, match="max_children"):
-        tk.PartialTreeKernel(max_children=1.5)
+        tk.PartialTreeKernel(max_children=1.5).diag(["(a)"])
 
 
 @every_kernel

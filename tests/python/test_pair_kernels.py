@@ -253,7 +253,7 @@ def test_wrong_parameters_are_refused(
     parameters: dict[str, Any], error: type[Exception], match: str
 ) -> None:
     with pytest.raises(error, match=match):
-        tk.PairKernel(**parameters)
+        tk.PairKernel(**parameters).diag([("(a)", "(b)")])
 
 
 @pytest.mark.parametrize("method", METHODS)

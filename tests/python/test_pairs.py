@@ -838,7 +838,7 @@ def test_real_pairs_keep_the_order_of_the_three_kernels(shared_data):
 )
 def test_a_wrong_parameter_is_refused_by_name(parameter, value):
     with pytest.raises(WRONG, match=parameter):
-        tk.PairKernel(**{parameter: value})
+        tk.PairKernel(**{parameter: value}).diag([("(a)", "(b)")])
 
 
 def test_defaults_are_those_of_the_contract():

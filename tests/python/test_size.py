@@ -25,13 +25,22 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "deep": lambda n: "(a" * n + ")" * n,
     "deep, a leaf beside each node": lambda n: "(a b" * (n // 2) + ")" * (n // 2),
     "deep, every label new": lambda n: "".join(f"(a{i}" for i in range(n)) + ")" * n,
-    "deep outer brackets": lambda n: "(" * (n // 2) + "(a)" + ")" * (n // 2),
+    "deep outer brackets": lambda n: "(" * (n // 2) + "(a b)" + ")" * (n // 2),
     "wide": lambda n: "(a" + " b" * (n - 1) + ")",
     "wide, every label new": lambda n: (
         "(a " + " ".join(f"b{i}" for i in range(n - 1)) + ")"
     ),
     "wide, every child a tree": lambda n: "(a" + "(b c)" * (n // 2) + ")",
 }
+
+
+@pytest.fixture(autouse=True)
+def _others_objects() -> Iterator[None]:
+    """Keep what other tests have loaded out of the garbage collector's rounds."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 class Stopwatch:

@@ -22,6 +22,7 @@ import numpy as np
 from treekernel_rs._core import ParseError
 from treekernel_rs.readers._source import (
     NUMBER,
+    Columns,
     Line,
     PathLike,
     Trees,
@@ -166,6 +167,10 @@ def klp(
     of nodes and elements of sequences stay as they are written: ``dog::n`` is not taken
     for ``LEX##dog::n``. Graphs are kept as text. Pairs nest up to 64 deep.
 
+    An example gets the null tree, an empty row or NaN for what it does not have and
+    others do. More than 64 of these for each example, and more than 4,194,304, are an
+    error.
+
     Examples
     --------
     >>> import pathlib, tempfile, treekernel_rs as tk
@@ -249,6 +254,7 @@ class _Table:
 
     def __init__(self, reader: _Reader) -> None:
         self.reader = reader
+        self.known: set[tuple[str, str]] = set()  # columns, by kind and name
         self.classes: list[tuple[str, ...]] = []
         self.values: dict[str, list[float]] = {}
         self.trees: dict[str, Trees] = {}
@@ -301,6 +307,7 @@ class _Reader:
         self.file = os.fspath(path)
         self.store = TreeStore(path)
         self.n_examples = 0
+        self.columns = Columns(path)
         self.features = {
             name: _Features(known) for name, known in (features or {}).items()
         }
@@ -308,6 +315,7 @@ class _Reader:
     def example(self, line: Line, top: _Table, n_before: int) -> None:
         """Read one line."""
         self.n_examples = n_before
+        self.columns.check(line, n_before + 1)
         text = line.text
         table = top
         at = self.labels(line, 0, table)
@@ -320,8 +328,10 @@ class _Reader:
                     expected = f"at most {_MAX_NESTING} pairs within one another"
                     raise error(self.file, line, at, expected)
                 if table.members is None:
+                    self.columns.add(line, n_before, 2)
                     table.members = _Table(self), _Table(self)
                 left, right = table.members
+                self.columns.filled += 2
                 pairs.append((table, right))
                 table = left
                 at = self.labels(line, at + 3, table)
@@ -371,12 +381,15 @@ class _Reader:
                 expected = "a number, as the label has a colon"
                 raise error(self.file, line, at, expected, found(value))
             property_ = text_of(self.file, line, word.start(), at - 1)
+            if property_ not in table.values:
+                self.columns.add(line, n)
             values = table.values.setdefault(property_, [])
             if len(values) > n:
                 expected = f"one value of {property_!r}"
                 raise error(self.file, line, word.start(), expected)
             values += [math.nan] * (n - len(values))
             values.append(number)
+            self.columns.filled += 1
         table.classes.append(tuple(classes))
         return end
 
@@ -418,6 +431,12 @@ class _Reader:
         self, line: Line, start: int, end: int, table: _Table, kind: str, name: str
     ) -> None:
         n = self.n_examples
+        row = self.dense(line, start, end) if kind == "DV" else None
+        width = 1 if row is None else len(row)
+        if (kind, name) not in table.known:
+            table.known.add((kind, name))
+            self.columns.add(line, n, width)
+        self.columns.filled += width
         if kind == "T":
             trees = table.trees.get(name)
             if trees is None:
@@ -429,9 +448,8 @@ class _Reader:
             rows = table.rows.setdefault(name, Rows())
             rows.pad(n)
             rows.add(*self.vector(line, start, end, name))
-        elif kind == "DV":
+        elif row is not None:
             dense = table.dense.setdefault(name, _Dense())
-            row = self.dense(line, start, end)
             if dense.width not in (None, len(row)):
                 expected = f"{dense.width} numbers, as in the vectors {name!r} before"
                 raise error(self.file, line, start, expected, str(len(row)))

@@ -132,7 +132,7 @@ class _Nodes:
         arrays = forest.to_arrays()
         self.labels = arrays["labels"]
         self.parents = arrays["parents"]
-        self.offsets = arrays["offsets"]
+        self.offsets = arrays["offsets"][:-1]
         text, ends = arrays["names"].tobytes(), arrays["name_offsets"].tolist()
         self.names = [text[start:end].decode() for start, end in pairwise(ends)]
         self.ids = {name: at for at, name in enumerate(self.names)}

@@ -39,6 +39,39 @@ _GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 
 
+# What an example does not have is filled in: a thousand names in a thousand lines are a
+# million trees. So many may be missing for each example, and so many in all however few
+# the examples are.
+_MOST_MISSING = 64
+_FREE_MISSING = 1 << 22
+
+
+class Columns:
+    """Counts the places of a file's table: each column has one for every example."""
+
+    def __init__(self, file: PathLike) -> None:
+        self._file = file
+        self._number = 0
+        #: How many places the file itself fills.
+        self.filled = 0
+
+    def add(self, line: Line, n_examples: int, number: int = 1) -> None:
+        """Count new columns, which the example after `n_examples` has."""
+        self._number += number
+        self.check(line, n_examples + 1)
+
+    def check(self, line: Line, n_examples: int) -> None:
+        """Refuse a table of which nearly everything is missing."""
+        limit = max(_FREE_MISSING, _MOST_MISSING * n_examples)
+        missing = self._number * n_examples - self.filled
+        if missing > limit:
+            expected = (
+                f"at most {limit:,} trees, vectors and values that {n_examples:,} "
+                "examples do not have and others do"
+            )
+            raise error(self._file, line, 0, expected, f"{missing:,}")
+
+
 class Line(NamedTuple):
     """A line of a file: its number from 1, its first byte's offset, its bytes."""
 

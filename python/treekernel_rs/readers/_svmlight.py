@@ -10,6 +10,7 @@ are the vectors. Trees go to the parser by the megabyte.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from array import array
@@ -22,6 +23,7 @@ import numpy as np
 from treekernel_rs._core import ParseError
 from treekernel_rs.readers._source import (
     NUMBER,
+    Columns,
     Line,
     PathLike,
     Trees,
@@ -142,8 +144,12 @@ def svmlight_tk(path: PathLike, *, n_features: int | None = None) -> SvmLightDat
     Notes
     -----
     The format has no escapes: a backslash is an ordinary character, and a bracket cannot
-    stand in a label. After ``|ET|``, ``|BV| 1:1`` is an empty vector and then a second
-    one, as the C program reads it. Comments and ``qid:`` are not part of the format.
+    stand in a label. A number that a float cannot hold is an error. After ``|ET|``,
+    ``|BV| 1:1`` is an empty vector and then a second one, as the C program reads it.
+    Comments and ``qid:`` are not part of the format.
+
+    An example gets the null tree or an empty row for what it does not have and others
+    do. More than 64 of these for each example, and more than 4,194,304, are an error.
     """
     if n_features is not None and index(n_features) < 0:
         msg = f"n_features must be None or at least 0, got {n_features}"
@@ -168,6 +174,7 @@ class _Reader:
         self.n_trees, self.n_vectors = array("q"), array("q")
         self.trees: list[Trees] = []
         self.rows: list[Rows] = []
+        self.columns = Columns(path)
 
     def example(self, line: Line) -> None:
         text = line.text
@@ -175,11 +182,15 @@ class _Reader:
         label = _LABEL.match(text, start)
         if label is None:
             raise error(self.file, line, start, "a label, which is a number")
+        if not math.isfinite(float(label.group())):
+            raise error(self.file, line, start, "a label below 1.8e308")
+        self.columns.check(line, len(self.labels) + 1)
         at, n_trees = label.end(), 0
         if b"|BT|" in text:
             at, n_trees = self.forest(line, at)
         self.n_vectors.append(self.vectors(line, at))
         self.n_trees.append(n_trees)
+        self.columns.filled += n_trees + self.n_vectors[-1]
         self.labels.append(float(label.group()))
 
     def forest(self, line: Line, at: int) -> tuple[int, int]:
@@ -198,6 +209,7 @@ class _Reader:
         while True:
             stop = text.find(b"|BT|", start, end)
             if position == len(self.trees):
+                self.columns.add(line, len(self.labels))
                 self.trees.append(self.store.new(len(self.labels)))
             trees = self.trees[position]
             trees.pad(len(self.labels))
@@ -224,6 +236,7 @@ class _Reader:
         while True:
             stop = text.find(b"|BV|", at, end)
             if position == len(self.rows):
+                self.columns.add(line, len(self.labels))
                 self.rows.append(Rows())
             rows = self.rows[position]
             rows.pad(len(self.labels))

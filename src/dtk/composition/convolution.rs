@@ -16,8 +16,8 @@
 
 use std::sync::Arc;
 
-use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
+use rustfft::num_complex::Complex;
 
 use super::{Form, Real};
 

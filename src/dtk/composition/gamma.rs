@@ -10,20 +10,24 @@
 //! trees. It is here to reproduce the paper.
 
 use super::{Form, Real, gaussian};
-use crate::dtk::random::Stream;
+use crate::dtk::random::NonTemporal;
+use crate::threads::Pause;
+use crate::{Result, memory};
 
 /// γ for vectors of `d` numbers.
-pub(super) fn factor(d: usize, seed: u64) -> f64 {
+pub(super) fn factor(d: usize, seed: u64, pause: &mut Pause<'_>) -> Result<f64> {
     const PAIRS: u64 = 50;
-    let (mut a, mut b) = (vec![0.0; d], vec![0.0; d]);
+    let (mut a, mut b) = (memory::filled(0.0, d)?, memory::filled(0.0, d)?);
     let mut sum = 0.0;
     for pair in 0..PAIRS {
-        gaussian(Stream::numbered(seed, 100 + 2 * pair), false, 1.0, &mut a);
-        gaussian(Stream::numbered(seed, 101 + 2 * pair), false, 1.0, &mut b);
+        let [first, second] =
+            [100, 101].map(|n| NonTemporal::numbered(seed, n + 2 * pair));
+        gaussian(first, false, 1.0, &mut a, pause)?;
+        gaussian(second, false, 1.0, &mut b, pause)?;
         let squares = a.iter().zip(&b).map(|(x, y): (&f64, &f64)| (x * y) * (x * y));
         sum += squares.sum::<f64>().sqrt();
     }
-    PAIRS as f64 / sum
+    Ok(PAIRS as f64 / sum)
 }
 
 /// p1(left) ⊗ p2(right).

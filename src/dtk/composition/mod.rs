@@ -27,10 +27,12 @@ pub(super) mod phasor;
 pub(super) mod quaternion;
 pub(super) mod sign;
 
-use std::sync::OnceLock;
+use std::sync::Arc;
 
-use super::random::{Stream, normal_pair};
+use super::random::{NonTemporal, PART, normal_pair};
 use crate::gram::Element;
+use crate::threads::{Kept, Pause};
+use crate::{Result, memory};
 pub(super) use convolution::Fft;
 
 /// The ways to compose.
@@ -49,18 +51,18 @@ pub enum Composition {
 }
 
 /// The numbers that vectors are made of: `f32` and `f64`.
-pub trait Real: realfft::FftNum + Element + std::ops::AddAssign {
+pub trait Real: rustfft::FftNum + Element + std::ops::AddAssign {
     /// As a double.
     fn get(self) -> f64;
     #[doc(hidden)]
-    fn fft(plans: &Plans) -> &OnceLock<Fft<Self>>;
+    fn fft(plans: &Plans) -> &Kept<Fft<Self>>;
 }
 
 /// FFTs for each kind of number, planned when first used.
 #[derive(Default)]
 pub struct Plans {
-    single: OnceLock<Fft<f32>>,
-    double: OnceLock<Fft<f64>>,
+    single: Kept<Fft<f32>>,
+    double: Kept<Fft<f64>>,
 }
 
 impl Real for f32 {
@@ -69,7 +71,7 @@ impl Real for f32 {
         f64::from(self)
     }
 
-    fn fft(plans: &Plans) -> &OnceLock<Fft<Self>> {
+    fn fft(plans: &Plans) -> &Kept<Fft<Self>> {
         &plans.single
     }
 }
@@ -80,7 +82,7 @@ impl Real for f64 {
         self
     }
 
-    fn fft(plans: &Plans) -> &OnceLock<Fft<Self>> {
+    fn fft(plans: &Plans) -> &Kept<Fft<Self>> {
         &plans.double
     }
 }
@@ -143,7 +145,8 @@ impl Composer {
         d: usize,
         seed: u64,
         zero_mean: bool,
-    ) -> Self {
+        pause: &mut Pause<'_>,
+    ) -> Result<Self> {
         let n = match composition {
             Composition::Convolution | Composition::Gamma => d,
             _ => d / 4,
@@ -153,35 +156,46 @@ impl Composer {
             Composition::Phasor => (d as f64 / 2.0).sqrt(),
             Composition::Sign => (d as f64).sqrt(),
             Composition::Convolution => 1.0 / d as f64,
-            Composition::Gamma => gamma::factor(d, seed),
+            Composition::Gamma => gamma::factor(d, seed, pause)?,
         };
-        Self {
+        Ok(Self {
             composition,
             d,
             seed,
             zero_mean: zero_mean && composition == Composition::Convolution,
             unit,
-            first: Stream::numbered(seed, 1).permutation(n),
-            second: Stream::numbered(seed, 2).permutation(n),
+            first: NonTemporal::numbered(seed, 1).permutation(n, pause)?,
+            second: NonTemporal::numbered(seed, 2).permutation(n, pause)?,
             plans: Plans::default(),
-        }
+        })
     }
 
-    pub(super) fn fft<T: Real>(&self) -> &Fft<T> {
-        T::fft(&self.plans).get_or_init(|| Fft::new(self.d))
+    pub(super) fn fft<T: Real>(&self) -> Arc<Fft<T>> {
+        T::fft(&self.plans).get_or_make(|| Fft::new(self.d))
     }
 
     /// A label's vector, times the unit.
-    pub(super) fn label<T: Real>(&self, name: &str, out: &mut [T]) {
-        let stream = Stream::of_label(self.seed, name.as_bytes());
-        match self.composition {
-            Composition::Quaternion => quaternion::label(stream, out),
-            Composition::Sign => sign::label(stream, out),
-            Composition::Phasor => phasor::label(stream, out),
-            Composition::Convolution | Composition::Gamma => {
-                gaussian(stream, self.zero_mean, self.unit, out);
-            }
+    pub(super) fn label<T: Real>(
+        &self,
+        name: &str,
+        out: &mut [T],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
+        let stream = NonTemporal::of_label(self.seed, name.as_bytes());
+        let (draw, per_word): (fn(NonTemporal, &mut [T]), usize) =
+            match self.composition {
+                Composition::Quaternion => (quaternion::label, 4),
+                Composition::Sign => (sign::label, 64),
+                Composition::Phasor => (phasor::label, 4),
+                Composition::Convolution | Composition::Gamma => {
+                    return gaussian(stream, self.zero_mean, self.unit, out, pause);
+                }
+            };
+        for (part, out) in out.chunks_mut(PART).enumerate() {
+            draw(stream.skip(part * PART / per_word), out);
+            pause()?;
         }
+        Ok(())
     }
 
     /// a ◇ b of two vectors as they are inside. Not for convolutions.
@@ -191,7 +205,19 @@ impl Composer {
         right: &Form<'_, T>,
         out: &mut [T],
     ) {
-        let permutations = (&*self.first, &*self.second);
+        self.part(0, left, right, out);
+    }
+
+    /// The numbers of a ◇ b from `start` on, a multiple of 4, as many as `out` has.
+    fn part<T: Real>(
+        &self,
+        start: usize,
+        left: &[T],
+        right: &Form<'_, T>,
+        out: &mut [T],
+    ) {
+        let start = start / (self.d / self.first.len());
+        let permutations = (&self.first[start..], &self.second[start..]);
         match self.composition {
             Composition::Quaternion => {
                 block::product::<quaternion::Quaternions, T>(
@@ -218,7 +244,7 @@ impl Composer {
         &self,
         side: Side,
         x: &[T],
-        out: &mut [realfft::num_complex::Complex<T>],
+        out: &mut [rustfft::num_complex::Complex<T>],
         scratch: &mut convolution::Scratch<T>,
     ) {
         let permutation = match side {
@@ -229,22 +255,32 @@ impl Composer {
     }
 
     /// a ◇ b of any two vectors, allocating what it needs.
-    pub(super) fn compose<T: Real>(&self, a: &[T], b: &[T], out: &mut [T]) {
+    pub(super) fn compose<T: Real>(
+        &self,
+        a: &[T],
+        b: &[T],
+        out: &mut [T],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
         if self.composition == Composition::Convolution {
+            memory::room(self.d, 16 * size_of::<T>())?;
             let fft = self.fft::<T>();
             let mut scratch = fft.scratch();
+            pause()?;
             let mut spectra = [fft.spectrum(), fft.spectrum()];
             self.spectrum(Side::Left, a, &mut spectra[0], &mut scratch);
+            pause()?;
             self.spectrum(Side::Right, b, &mut spectra[1], &mut scratch);
+            pause()?;
             let [left, right] = &spectra;
             fft.product(&Form::of(left), &Form::of(right), out, &mut scratch);
         } else {
-            self.product(a, &Form::of(b), out);
+            for (part, out) in out.chunks_mut(PART).enumerate() {
+                self.part(part * PART, a, &Form::of(b), out);
+                pause()?;
+            }
         }
-        let unit = T::of(self.unit);
-        for x in out.iter_mut() {
-            *x = *x * unit;
-        }
+        scaled(out, T::of(self.unit), pause)
     }
 
     /// The permutations, of blocks or of single numbers: for slow twins.
@@ -260,21 +296,49 @@ pub(super) enum Side {
     Right,
 }
 
+/// Multiplies a vector that may be long by a number.
+pub(super) fn scaled<T: Real>(
+    out: &mut [T],
+    factor: T,
+    pause: &mut Pause<'_>,
+) -> Result<()> {
+    for out in out.chunks_mut(PART) {
+        for x in out.iter_mut() {
+            *x = *x * factor;
+        }
+        pause()?;
+    }
+    Ok(())
+}
+
 /// A vector of normal numbers, brought to the norm `unit`; to the mean 0 first, if asked.
-fn gaussian<T: Real>(stream: Stream, zero_mean: bool, unit: f64, out: &mut [T]) {
-    let mut values = vec![0.0; out.len()];
-    for (i, pair) in values.chunks_exact_mut(2).enumerate() {
-        (pair[0], pair[1]) = normal_pair(stream.at(i));
+fn gaussian<T: Real>(
+    stream: NonTemporal,
+    zero_mean: bool,
+    unit: f64,
+    out: &mut [T],
+    pause: &mut Pause<'_>,
+) -> Result<()> {
+    let mut values = memory::filled(0.0, out.len())?;
+    for (part, values) in values.chunks_mut(PART).enumerate() {
+        let stream = stream.skip(part * PART / 2);
+        for (i, pair) in values.chunks_exact_mut(2).enumerate() {
+            (pair[0], pair[1]) = normal_pair(stream.at(i));
+        }
+        pause()?;
     }
     if zero_mean {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         for x in &mut values {
             *x -= mean;
         }
+        pause()?;
     }
     let norm = values.iter().map(|x| x * x).sum::<f64>().sqrt();
+    pause()?;
     let factor = if norm > 0.0 { unit / norm } else { 0.0 };
     for (out, value) in out.iter_mut().zip(values) {
         *out = T::of(value * factor);
     }
+    Ok(())
 }

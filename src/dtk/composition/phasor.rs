@@ -7,7 +7,7 @@
 
 use super::Real;
 use super::block::Blocks;
-use crate::dtk::random::{Stream, circle};
+use crate::dtk::random::{NonTemporal, circle};
 
 pub(super) struct Phasors;
 
@@ -23,7 +23,7 @@ impl Blocks for Phasors {
     }
 }
 
-pub(super) fn label<T: Real>(stream: Stream, out: &mut [T]) {
+pub(super) fn label<T: Real>(stream: NonTemporal, out: &mut [T]) {
     for (i, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
         let word = stream.at(i);
         let (c, s) = circle(word as u32);

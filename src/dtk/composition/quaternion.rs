@@ -7,7 +7,7 @@
 
 use super::Real;
 use super::block::Blocks;
-use crate::dtk::random::{Stream, circle, split};
+use crate::dtk::random::{NonTemporal, circle, split};
 use crate::vector::{Loop, vectorized};
 
 pub(super) struct Quaternions;
@@ -36,14 +36,14 @@ impl Blocks for Quaternions {
 }
 
 /// Draws the quaternions of a label.
-pub(super) fn label<T: Real>(stream: Stream, out: &mut [T]) {
+pub(super) fn label<T: Real>(stream: NonTemporal, out: &mut [T]) {
     vectorized(Draw { stream, out });
 }
 
 /// In passes over blocks: 21 us for d = 8192, against 27 one by one; compiled for AVX2
 /// 11. (Nothing is fused: the numbers are the same.)
 struct Draw<'a, T> {
-    stream: Stream,
+    stream: NonTemporal,
     out: &'a mut [T],
 }
 

@@ -1,0 +1,51 @@
+"""The site: the pages of this folder, and a reference made of the docstrings."""
+
+import re
+from typing import Any
+
+import treekernel_rs
+
+SOURCE = "https://github.com/treekernel-rs/treekernel_rs/blob/main/"
+
+project = "treekernel_rs"
+author = "The treekernel_rs authors"
+version = release = treekernel_rs.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+html_theme = "furo"
+html_title = f"treekernel_rs {release}"
+html_show_copyright = False
+exclude_patterns = ["_build"]
+default_role = "code"
+# Words of a docstring's types, such as "shape", are names of several attributes.
+suppress_warnings = ["ref.python"]
+myst_heading_anchors = 3
+# Pages are read on GitHub too, with its names for languages.
+highlight_language = "text"
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_default_options = {"members": True}
+autodoc_member_order = "bysource"
+python_maximum_signature_line_length = 80
+
+
+def _skip(app: Any, what: str, name: str, value: Any, skip: bool, options: Any) -> bool:
+    """Leave out what scikit-learn and Python add to classes."""
+    of = getattr(value, "fget", None) or value
+    module = getattr(of, "__module__", None) or getattr(
+        getattr(of, "__objclass__", None), "__module__", "treekernel_rs"
+    )
+    own = str(module).startswith("treekernel_rs")
+    return skip or not own or re.fullmatch("set_.*_request", name) is not None
+
+
+def _lead_out(app: Any, page: str, text: list[str]) -> None:
+    """Let links to files that are no pages lead to the repository."""
+    text[0] = text[0].replace("](../benches/RESULTS.md", "](benchmarks.rst")
+    text[0] = re.sub(r"\]\(\.\./([^)]*)\)", rf"]({SOURCE}\1)", text[0])
+
+
+def setup(app: Any) -> None:
+    """Register both."""
+    app.connect("autodoc-skip-member", _skip)
+    app.connect("source-read", _lead_out)

@@ -1,0 +1,123 @@
+//! Vectors of trees: the recursion against the sum over all fragments, and the same bits
+//! whatever cache, threads, order and neighbours a tree has.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use source::{LABELS, Source, go_on};
+use treekernel_rs::dtk::{
+    Composition, DistributedTrees, Fold, Norm, Options, Settings, naive,
+};
+use treekernel_rs::{Forest, gram};
+
+const COMPOSITIONS: &[Composition] = &[
+    Composition::Quaternion,
+    Composition::Sign,
+    Composition::Phasor,
+    Composition::Convolution,
+    Composition::Gamma,
+];
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut source = Source::new(bytes);
+    let mut settings = Settings::of(source.kernel(), source.pick(&[8, 16, 4, 60]));
+    settings.composition = source.pick(COMPOSITIONS);
+    settings.fold = source.pick(&[Fold::Left, Fold::Right]);
+    settings.seed = u64::from(source.byte());
+    settings.max_height = source.pick(&[None, Some(1), Some(2), Some(3)]);
+    settings.sketch_decay = source.pick(&[None, None, Some(0.3)]);
+    settings.zero_mean = source.flag();
+    settings.normalize = source.pick(&[None, Some(Norm::Exact), Some(Norm::Own), None]);
+    // Some kernels have no vectors, some no right fold.
+    let Ok(mut trees) = DistributedTrees::new(settings) else { return };
+    let max_nodes = source.pick(&[8, 16, 40]);
+    let forest = source.forest(LABELS, 4, max_nodes);
+    match source.byte() {
+        250.. => trees = trees.tune(&forest, &mut go_on).expect("small trees"),
+        200..250 => {
+            if let Ok(pruned) = trees.prune(&forest, &mut go_on) {
+                trees = pruned;
+            }
+        }
+        _ => {}
+    }
+
+    let alone = |bytes| Options::default().with_n_jobs(Some(1)).with_cache_bytes(bytes);
+    let vectors = encode(&trees, &forest, alone(256 << 20));
+    let d = trees.settings().n_components;
+    for options in [alone(0), alone(3 * d * 8), alone(1 << 20).with_n_jobs(Some(2))] {
+        if options.n_jobs == Some(2) && source.byte() < 250 {
+            continue;
+        }
+        assert_eq!(encode(&trees, &forest, options), vectors, "{options:?}");
+    }
+    // Self-kernels may differ in the last bit with a tree's neighbours.
+    let slack =
+        if trees.settings().normalize == Some(Norm::Exact) { 1e-12 } else { 0.0 };
+    for (tree, right) in vectors.chunks(d).enumerate() {
+        let one = encode(&trees, &forest.select([tree]), alone(1 << 20));
+        for (got, right) in one.iter().zip(right) {
+            let gap = (got - right).abs();
+            assert!(gap <= slack * right.abs(), "tree {tree}: {got}, not {right}");
+        }
+    }
+    if source.flag() && trees.settings().normalize.is_none() {
+        by_definition(&trees, &forest, &vectors);
+    }
+    fragment(&trees, &forest);
+});
+
+fn encode(trees: &DistributedTrees, forest: &Forest, options: Options) -> Vec<f64> {
+    let mut out = vec![0.0; forest.len() * trees.settings().n_components];
+    trees.encode(forest, options, &mut out, &mut go_on).expect("small vectors");
+    out
+}
+
+/// Without a dictionary of paths, which the definition does not know.
+fn by_definition(trees: &DistributedTrees, forest: &Forest, vectors: &[f64]) {
+    let settings = trees.settings();
+    let nodes = forest.nodes();
+    if settings.paths.is_some() {
+        return;
+    }
+    let own = gram::diagonal(
+        &*settings.kernel,
+        forest,
+        gram::Options::default().with_n_jobs(Some(1)),
+        &mut go_on,
+    );
+    let own = own.expect("small values").0;
+    let all = forest.roots().iter().zip(vectors.chunks(settings.n_components));
+    for ((&root, got), own) in all.zip(own) {
+        let is_narrow = |&n: &_| nodes.children(n).len() <= 4;
+        if nodes.size(root) > 8 || !nodes.subtrees(root).iter().all(is_narrow) {
+            continue;
+        }
+        let right = naive::tree(trees, nodes, root);
+        let norm = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let gap: Vec<f64> = got.iter().zip(&right).map(|(a, b)| a - b).collect();
+        // Fourier transforms and shuffled products round more than they sum to.
+        let slack = match settings.composition {
+            Composition::Convolution | Composition::Gamma => 1e-7,
+            _ => 1e-9,
+        };
+        let size = norm(&right).max(own.sqrt());
+        assert!(norm(&gap) <= slack * size, "{:?}: {got:?}, not {right:?}", norm(&gap));
+    }
+}
+
+/// Vectors of one fragment, of a label, of two composed.
+fn fragment(trees: &DistributedTrees, forest: &Forest) {
+    let d = trees.settings().n_components;
+    let [mut a, mut b, mut ab] = [0; 3].map(|_| vec![0.0; d]);
+    trees.label_vector("a", &mut a, &mut || Ok(())).expect("d numbers");
+    trees
+        .fragment(&forest.select([0]), &mut b, &mut || Ok(()))
+        .expect("a small fragment");
+    trees.compose(&a, &b, &mut ab, &mut || Ok(())).expect("d numbers");
+    let right = naive::compose(trees, &a, &b);
+    for (got, right) in ab.iter().zip(&right) {
+        let size = a.iter().chain(&b).fold(0.0f64, |most, x| most.max(x.abs()));
+        assert!((got - right).abs() <= 1e-9 * size.max(1.0).powi(2), "{got}, {right}");
+    }
+}

@@ -1,0 +1,254 @@
+"""Trees of other packages, recognised by what they are; none is imported here.
+
+`known` answers the native reader, once for each class of objects: None, a pair of what
+gives label and children (a callable, or the name of an attribute or method), or a
+callable that makes another object of it, a `Tree` or something else that is known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from treekernel_rs._core import CodeBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Access: TypeAlias = "str | Callable[[Any], Any]"
+    Known: TypeAlias = "tuple[Access, Access] | Callable[[Any], Any] | None"
+
+
+def known(cls: type) -> Known:
+    """Say how objects of a class are read."""
+    for base in cls.__mro__:
+        found = _KNOWN.get(f"{base.__module__}.{base.__qualname__}")
+        if found is not None:
+            # A list with a label is a tree of its own kind, such as nltk's.
+            own = base in (list, dict) and hasattr(cls, "label")
+            return None if own else found
+    return None
+
+
+def column(values: Any) -> Iterable[str]:
+    """Return the strings of a column that Arrow's interface gives."""
+    if not hasattr(values, "to_pylist"):
+        if hasattr(values, "__iter__"):
+            return values  # type: ignore[no-any-return]
+        import pyarrow
+
+        values = pyarrow.chunked_array(values)
+    return values.to_pylist()  # type: ignore[no-any-return]
+
+
+# --- Documents -----------------------------------------------------------------------
+
+
+def _element_label(element: Any) -> str:
+    # The tag of a comment or an instruction is the function that makes it.
+    tag = element.tag
+    return tag if isinstance(tag, str) else f"#{tag.__name__.lower()}"
+
+
+def json_children(value: Any) -> list[Any]:
+    """Return the trees below a list or a dict of JSON."""
+    if isinstance(value, dict):
+        return [(str(key), [json_tree(below)]) for key, below in value.items()]
+    return [json_tree(below) for below in value]
+
+
+def json_tree(value: Any) -> Any:
+    """Return what stands for a value of JSON."""
+    if isinstance(value, dict | list | str):
+        return value
+    if value is None or isinstance(value, bool):
+        return ("null", "false", "true")[0 if value is None else 1 + value]
+    return repr(value)
+
+
+# --- Code ----------------------------------------------------------------------------
+
+
+def _of_ast(node: Any) -> Any:
+    from treekernel_rs.readers._code import ast_class
+
+    builder = CodeBuilder(ast_class("keep", "keep"))
+    builder.push_ast(node)
+    return builder.finish()[0]
+
+
+def _of_tree_sitter(node: Any) -> Any:
+    from treekernel_rs.readers._code import symbol
+
+    node = getattr(node, "root_node", node)
+    # Bytes outside the node are not looked at.
+    source = node.text or b""
+    builder = CodeBuilder(symbol("keep", "keep"))
+    if not builder.push_cursor(node.walk(), b" " * node.start_byte + source):
+        msg = f"expected a node of tree-sitter that has a name, got {node.type!r}"
+        raise ValueError(msg)
+    return builder.finish()[0]
+
+
+def _libcst_children(node: Any) -> list[Any]:
+    # White space and commas are nodes there, too.
+    dull = ("Whitespace", "Comma", "Newline", "EmptyLine", "Parenthes")
+    leaf = getattr(node, "value", None)
+    if isinstance(leaf, str):
+        return [leaf]
+    return [c for c in node.children if not any(d in type(c).__name__ for d in dull)]
+
+
+# --- Sentences -----------------------------------------------------------------------
+
+
+def _sentence(tokens: Iterable[tuple[Any, ...]]) -> Any:
+    from treekernel_rs.readers._conllu import Token, dependency_tree
+
+    made = [
+        Token(*(value or "_" for value in t[:5]), *t[5:])  # type: ignore[arg-type]
+        for t in tokens
+    ]
+    return dependency_tree(made)
+
+
+def _of_token_list(tokens: Any) -> Any:
+    return _sentence(
+        (t["form"], t["lemma"], t["upos"], t["xpos"], t["deprel"], t["id"], t["head"])
+        for t in tokens
+        if isinstance(t["id"], int)
+    )
+
+
+def _of_token_tree(tree: Any) -> Any:
+    flat, todo = [], [tree]
+    while todo:
+        node = todo.pop()
+        flat.append(node.token)
+        todo += node.children
+    return _of_token_list(sorted(flat, key=lambda token: token["id"]))
+
+
+def _of_spacy(span: Any) -> Any:
+    place = {token.i: at for at, token in enumerate(span, 1)}
+    return _sentence(
+        (
+            *(t.text, t.lemma_, t.pos_, t.tag_, t.dep_),
+            *(at, 0 if t.head.i == t.i else place.get(t.head.i, 0)),
+        )
+        for at, t in enumerate(span, 1)
+    )
+
+
+def _of_stanza(sentence: Any) -> Any:
+    if getattr(sentence, "constituency", None) is not None:
+        return sentence.constituency
+    return _sentence(
+        (w.text, w.lemma, w.upos, w.xpos, w.deprel, w.id, w.head)
+        for w in sentence.words
+    )
+
+
+# --- Phylogenies ---------------------------------------------------------------------
+
+
+def _dendropy_label(node: Any) -> str:
+    taxon = node.taxon
+    return (taxon.label if taxon is not None else node.label) or ""
+
+
+def _name(node: Any) -> str:
+    return node.name or ""
+
+
+# --- Graphs and models ---------------------------------------------------------------
+
+
+def _of_networkx(graph: Any) -> Any:
+    if not graph.is_directed():
+        msg = "expected a directed networkx graph, edges from parent to child"
+        raise ValueError(msg)
+    roots = [node for node, degree in graph.in_degree() if degree == 0]
+    n_edges, n_nodes = graph.number_of_edges(), graph.number_of_nodes()
+    if len(roots) != 1 or n_edges != n_nodes - 1:
+        msg = (
+            "expected a networkx graph that is one rooted tree, got "
+            f"{len(roots)} roots, {n_nodes} nodes and {n_edges} edges"
+        )
+        raise ValueError(msg)
+    return GraphNode(graph, roots[0])
+
+
+class GraphNode:
+    """A node of a graph with its graph; `label` is the attribute or the node itself."""
+
+    def __init__(self, graph: Any, node: Any) -> None:
+        self._graph, self._node = graph, node
+
+    @property
+    def label(self) -> str:
+        """The label."""
+        return str(self._graph.nodes[self._node].get("label", self._node))
+
+    @property
+    def children(self) -> Iterator[GraphNode]:
+        """The nodes that edges lead to, in the graph's order."""
+        return (GraphNode(self._graph, node) for node in self._graph[self._node])
+
+
+class DecisionNode:
+    """A node of a decision tree of scikit-learn: its feature, or what it predicts."""
+
+    def __init__(self, model: Any, node: int = 0) -> None:
+        self._model, self._node = model, node
+
+    @property
+    def label(self) -> str:
+        """The feature of a split, the class or the value of a leaf."""
+        tree = self._model.tree_
+        if tree.children_left[self._node] >= 0:
+            feature = tree.feature[self._node]
+            names = getattr(self._model, "feature_names_in_", None)
+            return str(names[feature]) if names is not None else f"x{feature}"
+        value = tree.value[self._node][0]
+        classes = getattr(self._model, "classes_", None)
+        if classes is None or tree.n_outputs > 1:
+            return f"{value[0]:.3g}"
+        return str(classes[value.argmax()])
+
+    @property
+    def children(self) -> list[DecisionNode]:
+        """Both sides of a split: up to the threshold, above it."""
+        tree = self._model.tree_
+        sides = tree.children_left[self._node], tree.children_right[self._node]
+        return [DecisionNode(self._model, side) for side in sides if side >= 0]
+
+
+_KNOWN: dict[str, Known] = {
+    "ast.AST": _of_ast,
+    "_ast.AST": _of_ast,
+    "tree_sitter.Tree": _of_tree_sitter,
+    "tree_sitter.Node": _of_tree_sitter,
+    "libcst._nodes.base.CSTNode": (lambda node: type(node).__name__, _libcst_children),
+    "xml.etree.ElementTree.Element": (_element_label, iter),
+    "xml.etree.ElementTree.ElementTree": lambda tree: tree.getroot(),
+    "lxml.etree._Element": (_element_label, iter),
+    "lxml.etree._ElementTree": lambda tree: tree.getroot(),
+    "builtins.dict": (lambda _: "object", json_children),
+    "builtins.list": (lambda _: "array", json_children),
+    "conllu.models.TokenList": _of_token_list,
+    "conllu.models.TokenTree": _of_token_tree,
+    "spacy.tokens.doc.Doc": _of_spacy,
+    "spacy.tokens.span.Span": _of_spacy,
+    "stanza.models.common.doc.Sentence": _of_stanza,
+    "dendropy.datamodel.treemodel._node.Node": (_dendropy_label, "child_nodes"),
+    "dendropy.datamodel.treemodel._tree.Tree": lambda tree: tree.seed_node,
+    "Bio.Phylo.BaseTree.Tree": lambda tree: tree.root,
+    "Bio.Phylo.BaseTree.Clade": (_name, "clades"),
+    "skbio.tree._tree.TreeNode": (_name, "children"),
+    "ete3.coretype.tree.TreeNode": (_name, "children"),
+    "ete4.core.tree.Tree": (_name, "children"),
+    "networkx.classes.graph.Graph": _of_networkx,
+    "anytree.node.nodemixin.NodeMixin": (lambda node: str(node.name), "children"),
+    "bigtree.node.basenode.BaseNode": (lambda node: str(node.name), "children"),
+    "sklearn.tree._classes.BaseDecisionTree": DecisionNode,
+}

@@ -1,0 +1,311 @@
+"""Trees that are indexed once and asked often."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treekernel_rs._core import Forest, Index, as_forest
+from treekernel_rs.kernels import (
+    TreeKernel,
+    _at_least_one,
+    _check_out,
+    _check_sink,
+    _float_type,
+    _jobs,
+    _own,
+    _real,
+    _warn_of_both,
+    _warn_of_zeros,
+)
+from treekernel_rs.neighbors import Neighbors, SimilarPairs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+    from treekernel_rs.kernels import Progress, Trees
+
+__all__ = ["IndexRows", "TreeIndex"]
+
+
+class TreeIndex:
+    """Trees that are indexed once and asked often, by a kernel's `index`.
+
+    Answers are those of the kernel with these trees as Y, bit for bit, for every `n_jobs`,
+    after `add` and after pickling. What they need is built by the first question, and anew
+    by the first one after `add`; a pickle has the trees only. A tree that asks costs time by
+    its own size and one row.
+
+    `PartialTreeKernel` answers by an
+    index made for the call, where a node has several children or a branch below it, and all
+    indexed nodes of its label have a single leaf.
+
+    Parameters
+    ----------
+    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
+        The kernel.
+    Y : Forest or sequence of str
+        The trees.
+
+    Attributes
+    ----------
+    kernel : TreeKernel
+        The kernel.
+    forest : Forest
+        The trees.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> kernel = tk.SubsetTreeKernel(0.4, normalize=True)
+    >>> index = kernel.index(["(S (A a) (B b))", "(A a)"])
+    >>> index.gram(["(S (A a) (B c))"]).round(3)
+    array([[0.606, 0.503]])
+    >>> index.add(["(S (A a) (B c))"])
+    >>> index.top_k(["(S (A a) (B c))"], k=2).indices
+    array([[2, 0]])
+    >>> index
+    <TreeIndex: 3 trees, SubsetTreeKernel(0.4, normalize=True)>
+    """
+
+    def __init__(self, kernel: TreeKernel, Y: Trees) -> None:
+        self.kernel = _own(kernel)
+        self.forest = Y if isinstance(Y, Forest) else as_forest(Y)
+        self._core = Index(self.kernel._core, self.forest, self.kernel.normalize)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle kernel and trees."""
+        return TreeIndex, (self.kernel, self.forest)
+
+    def __len__(self) -> int:
+        return len(self.forest)
+
+    def __repr__(self) -> str:
+        n = len(self)
+        return f"<TreeIndex: {n} tree{'s' * (n != 1)}, {self.kernel!r}>"
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes are held, by trees and what has been built."""
+        return self._core.nbytes()
+
+    def add(self, Y: Trees) -> None:
+        """Add trees behind the others.
+
+        Parameters
+        ----------
+        Y : Forest or sequence of str
+            The trees.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> index = tk.SubsetTreeKernel().index([])
+        >>> index.add(["(A a)", "(B b)"])
+        >>> len(index)
+        2
+        """
+        self.forest = self._core.add(as_forest(Y))
+
+    def build(self, *, n_jobs: int | None = None) -> TreeIndex:
+        """Build what answers need now, and not by the first question.
+
+        Parameters
+        ----------
+        n_jobs : int, optional
+            Threads, as in the kernel's `gram`.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> tk.SubsetTreeKernel().index(["(A a)"]).build().nbytes > 0
+        True
+        """
+        self._core.build(_jobs(n_jobs))
+        return self
+
+    def gram(
+        self,
+        X: Trees,
+        *,
+        dtype: DTypeLike = np.float64,
+        n_jobs: int | None = None,
+        out: NDArray[Any] | None = None,
+        progress: Progress | bool | None = None,
+    ) -> NDArray[Any]:
+        """Compute the kernels of all trees of X with all indexed trees.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+        dtype, n_jobs, out, progress
+            As in the kernel's `gram`.
+
+        Returns
+        -------
+        ndarray, shape (len(X), len(index))
+            ``kernel(X, Y)``, bit for bit.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> tk.SubsetTreeKernel(0.5).index(["(A a)", "(B b)"]).gram(["(S (A a))"])
+        array([[0.5, 0. ]])
+        """
+        x = as_forest(X)
+        shape = (len(x), len(self))
+        if out is None:
+            out = np.empty(shape, _float_type(dtype))
+        else:
+            _check_out(out, shape, dtype)
+        tell = self.kernel._tell(progress)
+        rows, columns = self._core.gram(x, out, _jobs(n_jobs), tell)
+        _warn_of_both(rows, columns, self.forest)
+        return out
+
+    def rows(self, X: Trees, *, n_jobs: int | None = None) -> IndexRows:
+        """Make the rows of X ready to be asked for, each computed then.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+        n_jobs : int, optional
+            Threads for several rows at once.
+
+        Returns
+        -------
+        IndexRows
+            ``rows[i]`` is the row of tree i of X, ``rows[indices]`` a matrix.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> rows = tk.SubsetTreeKernel(0.5).index(["(A a)", "(B b)"]).rows(["(S (A a))"])
+        >>> len(rows), rows[0].tolist(), rows[:].shape
+        (1, [0.5, 0.0], (1, 2))
+        """
+        return IndexRows(self, as_forest(X), _jobs(n_jobs))
+
+    def top_k(
+        self,
+        X: Trees | None = None,
+        k: int = 10,
+        *,
+        n_jobs: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> Neighbors:
+        """Find the indexed trees that have the largest kernels with each tree of X.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str, optional
+            The trees; without X the indexed trees, each without itself.
+        k : int, default 10
+            How many; fewer where there are fewer trees.
+        n_jobs, progress
+            As in the kernel's `gram`.
+
+        Returns
+        -------
+        Neighbors
+            As the kernel's `top_k`.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> index = tk.SubsetTreeKernel(0.5).index(["(A a)", "(B b)"])
+        >>> index.top_k(["(S (B b))"], k=1).indices
+        array([[1]])
+        """
+        x = None if X is None else as_forest(X)
+        k, jobs, tell = (
+            _at_least_one("k", k),
+            _jobs(n_jobs),
+            self.kernel._tell(progress),
+        )
+        found, zeros = self._core.top_k(x, k, jobs, tell)
+        self._warn(x, zeros)
+        return Neighbors(*found)
+
+    def join(
+        self,
+        X: Trees | None = None,
+        *,
+        min_similarity: float = 0.8,
+        n_jobs: int | None = None,
+        out: Callable[..., object] | None = None,
+        progress: Progress | bool | None = None,
+    ) -> SimilarPairs:
+        """Find all pairs of a tree of X and an indexed tree of at least `min_similarity`.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str, optional
+            The trees; without X pairs i < j of indexed trees.
+        min_similarity, n_jobs, out, progress
+            As in the kernel's `join`.
+
+        Returns
+        -------
+        SimilarPairs
+            As the kernel's `join`.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> kernel = tk.SubsetTreeKernel(0.4, normalize=True)
+        >>> index = kernel.index(["(S (A a) (B b))", "(A a)", "(S (A a) (B b))"])
+        >>> index.join().columns, index.join(["(A a)"]).columns
+        (array([2]), array([1]))
+        """
+        x = None if X is None else as_forest(X)
+        least, out = _real("min_similarity", min_similarity), _check_sink(out)
+        tell = self.kernel._tell(progress)
+        found, zeros = self._core.join(x, least, _jobs(n_jobs), tell, out)
+        self._warn(x, zeros)
+        return SimilarPairs(*found, (len(self if x is None else x), len(self)))
+
+    def _warn(self, x: Forest | None, zeros: tuple[list[int], list[int]]) -> None:
+        if x is None:
+            _warn_of_zeros(zeros[0], "Y", stacklevel=4)
+        else:
+            _warn_of_both(*zeros, self.forest, stacklevel=5)
+
+
+class IndexRows:
+    """Rows of some trees with those of an index, each computed when it is asked for.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> tk.SubsetTreeKernel().index(["(A a)"]).rows(["(A a)", "(B b)"])
+    <IndexRows: 2 trees with 1>
+    """
+
+    def __init__(self, index: TreeIndex, forest: Forest, n_jobs: int | None) -> None:
+        self._index = index
+        self._forest = forest
+        self._n_jobs = n_jobs
+
+    def __len__(self) -> int:
+        return len(self._forest)
+
+    def __getitem__(self, which: int | slice | ArrayLike) -> NDArray[np.float64]:
+        one = isinstance(which, int | np.integer)
+        some: Any = [which] if one else which
+        matrix = self._index.gram(self._forest[some], n_jobs=self._n_jobs)
+        row: NDArray[np.float64] = matrix[0] if one else matrix
+        return row
+
+    def __repr__(self) -> str:
+        n = len(self)
+        return f"<IndexRows: {n} tree{'s' * (n != 1)} with {len(self._index)}>"

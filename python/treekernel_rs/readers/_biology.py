@@ -1,0 +1,622 @@
+"""Trees of biology: phylogenies, structures of RNA, glycans.
+
+The formats are small, and are read here: a place in the text is then known for every
+error, nothing recurses, and nothing has to be installed.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+import re
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from treekernel_rs._core import ParseError
+from treekernel_rs.readers._reading import Collector, Reading, Table, choice, numbered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from treekernel_rs.readers._reading import Progress, Source, Text
+
+# --- Phylogenies ---------------------------------------------------------------------
+
+_TOKEN = re.compile(
+    r"""\s++ | \[[^\]]*+\] | '(?:[^']|'')*+' | "[^"]*+" | [(),:;=] | [^\s()\[\]'":;,=]++""",
+    re.VERBOSE,
+)
+
+_LENGTH = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+class _Token(NamedTuple):
+    text: str
+    start: int
+
+
+class _Labels(NamedTuple):
+    """What becomes of names and lengths."""
+
+    leaves: str
+    inner: str
+    lengths: list[float] | None
+
+    def of(self, name: str, length: str | None, *, is_leaf: bool) -> str:
+        """Return the label of a node."""
+        kept = name and (self.leaves if is_leaf else self.inner) == "keep"
+        label = name if kept else ("leaf" if is_leaf else "node")
+        if self.lengths is None:
+            return label
+        if length is None:
+            return f"{label}:?"
+        return f"{label}:{bisect.bisect_left(self.lengths, float(length))}"
+
+
+def newick(
+    source: Source,
+    *,
+    leaves: str = "keep",
+    inner: str = "keep",
+    lengths: Sequence[float] | None = None,
+    errors: str = "raise",
+    progress: Progress = None,
+) -> Reading:
+    r"""Read phylogenies in Newick notation, each of which ends in a semicolon.
+
+    Parameters
+    ----------
+    source : str, path, file or iterable of these
+        A ``str`` is the text itself; files are given as paths, also directories
+        (``*.nwk``, ``*.newick``, ``*.tree``) and patterns.
+    leaves : {"keep", "blank"}, default "keep"
+        Names of leaves, or ``leaf`` for all.
+    inner : {"keep", "blank"}, default "keep"
+        Names of inner nodes (often supports), or ``node`` for all. A node without a
+        name is ``node`` or ``leaf`` in any case.
+    lengths : sequence of float, optional
+        Limits of classes of branch lengths: with ``[0.1, 1]``, labels end in ``:0`` up
+        to 0.1, ``:1`` up to 1, ``:2`` above, and ``:?`` where there is no length. By
+        default lengths are left out.
+    errors : {"raise", "skip"}, default "raise"
+        "skip" leaves out the trees that are wrong, and lists why.
+    progress : callable or True, optional
+        Called with texts done and in all; True shows a bar.
+
+    Returns
+    -------
+    Reading
+        `names` are those of the roots.
+
+    Raises
+    ------
+    ParseError
+        With file, line, column, what was expected and what was found.
+
+    Notes
+    -----
+    Quoted names and comments in square brackets are read as the format has them; an
+    underscore stays one. Children keep their order: see `Forest.sorted`.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> text = "((Homo:0.05,Pan:0.07)95:0.2,'Mus musculus':0.9)root;"
+    >>> str(tk.readers.newick(text, inner="blank").forest[0])
+    '(node (node Homo Pan) Mus\\ musculus)'
+    >>> str(tk.readers.newick(text, leaves="blank", lengths=[0.1, 0.5]).forest[0])
+    '(root:? (95:1 leaf:0 leaf:0) leaf:2)'
+    """
+    labels = _labels(leaves, inner, lengths)
+    suffixes = (".nwk", ".newick", ".tree", ".tre")
+    collector = Collector(source, errors, progress, suffixes)
+    table = Table()
+    for text in collector.texts():
+        for statement in _statements(text, collector):
+            _tree(text, statement, labels, {}, table, collector, None)
+    return collector.reading(table.forest())
+
+
+def nexus(
+    source: Source,
+    *,
+    leaves: str = "keep",
+    inner: str = "keep",
+    lengths: Sequence[float] | None = None,
+    errors: str = "raise",
+    progress: Progress = None,
+) -> Reading:
+    r"""Read phylogenies of the blocks TREES of NEXUS files.
+
+    Parameters
+    ----------
+    source : str, path, file or iterable of these
+        A ``str`` is the text itself; files are given as paths, also directories
+        (``*.nex``, ``*.nexus``, ``*.trees``) and patterns.
+    leaves, inner : {"keep", "blank"}, default "keep"
+        As in `newick`. Names are translated as the block says.
+    lengths : sequence of float, optional
+        As in `newick`.
+    errors : {"raise", "skip"}, default "raise"
+        "skip" leaves out the trees that are wrong, and lists why.
+    progress : callable or True, optional
+        Called with texts done and in all; True shows a bar.
+
+    Returns
+    -------
+    Reading
+        `names` are those of the trees.
+
+    Raises
+    ------
+    ParseError
+        With file, line, column, what was expected and what was found.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> text = (
+    ...     "#NEXUS\nBEGIN TREES;\n  TRANSLATE 1 Homo, 2 Pan, 3 Mus;\n"
+    ...     "  TREE best = [&R] ((1,2),3);\nEND;\n"
+    ... )
+    >>> reading = tk.readers.nexus(text)
+    >>> reading.names, str(reading.forest[0])
+    (['best'], '(node (node Homo Pan) Mus)')
+    """
+    labels = _labels(leaves, inner, lengths)
+    collector = Collector(source, errors, progress, (".nex", ".nexus", ".trees"))
+    table = Table()
+    for text in collector.texts():
+        if text.content.lstrip()[:6].upper() != "#NEXUS":
+            start = len(text.content) - len(text.content.lstrip())
+            collector.wrong(text.error(start, "'#NEXUS'"))
+            continue
+        in_trees, names = False, dict[str, str]()
+        for statement in _statements(text, collector, after="#NEXUS"):
+            words = [token.text.lower() for token in statement[:2]]
+            if words[:1] == ["begin"]:
+                in_trees, names = words[1:] == ["trees"], {}
+            elif words[:1] in (["end"], ["endblock"]):
+                in_trees = False
+            elif in_trees and words[:1] == ["translate"]:
+                names = _translation(statement[1:-1])
+            elif in_trees and words[:1] in (["tree"], ["utree"]):
+                at = 2 if words[1:] == ["*"] else 1
+                equals = at + 1
+                if len(statement) <= equals + 1 or statement[equals].text != "=":
+                    start = statement[min(equals, len(statement) - 1)].start
+                    collector.wrong(text.error(start, "a name and '=' after TREE"))
+                    continue
+                name = _unquoted(statement[at].text)
+                rest = statement[equals + 1 :]
+                _tree(text, rest, labels, names, table, collector, name)
+    return collector.reading(table.forest())
+
+
+def _labels(leaves: str, inner: str, lengths: Sequence[float] | None) -> _Labels:
+    choice("leaves", leaves, "keep", "blank")
+    choice("inner", inner, "keep", "blank")
+    limits = None if lengths is None else [float(limit) for limit in lengths]
+    if limits is not None and (
+        limits != sorted(limits) or not all(map(math.isfinite, limits))
+    ):
+        msg = f"lengths must be finite and increase, got {limits}"
+        raise ValueError(msg)
+    return _Labels(leaves, inner, limits)
+
+
+def _statements(
+    text: Text, collector: Collector, after: str = ""
+) -> Iterator[list[_Token]]:
+    """Yield the tokens of each statement, its semicolon included."""
+    statement: list[_Token] = []
+    at, end = text.content.find(after) if after else 0, len(text.content)
+    at = max(at, 0) + len(after)
+    while at < end:
+        match = _TOKEN.match(text.content, at)
+        if match is None:
+            what = {"'": "a quote", '"': "a quote", "[": "a comment"}
+            char = text.content[at]
+            expected = f"an end of {what[char]}" if char in what else "an open bracket"
+            got = "the end of the text" if char in what else repr(char)
+            collector.wrong(text.error(at, expected, got))
+            # Where it was meant to end is not known: the next line that ends a tree.
+            found = re.compile(r";[ \t]*(\n|$)").search(text.content, at)
+            at, statement = (found.end() if found else end), []
+            continue
+        at = match.end()
+        token = match.group()
+        if token.isspace() or token.startswith("["):
+            continue
+        statement.append(_Token(token, match.start()))
+        if token == ";":
+            yield statement
+            statement = []
+    if statement:
+        collector.wrong(text.error(end, "';' at the end of the tree"))
+
+
+def _translation(tokens: list[_Token]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    words: list[str] = []
+    for token in [*tokens, _Token(",", 0)]:
+        if token.text != ",":
+            words.append(_unquoted(token.text))
+        elif words:
+            names[words[0]] = " ".join(words[1:])
+            words = []
+    return names
+
+
+def _unquoted(name: str) -> str:
+    if name[:1] == "'":
+        return name[1:-1].replace("''", "'")
+    return name[1:-1] if name[:1] == '"' else name
+
+
+def _tree(
+    text: Text,
+    statement: list[_Token],
+    labels: _Labels,
+    names: dict[str, str],
+    table: Table,
+    collector: Collector,
+    name: str | None,
+) -> None:
+    """Read a tree from tokens, and keep it or what is wrong with it."""
+    table.begin()
+    try:
+        root = _nodes(text, statement, labels, names, table)
+    except ParseError as error:
+        table.forget()
+        collector.wrong(error)
+        return
+    lines = [
+        text.content.count("\n", 0, token.start) + 1
+        for token in (statement[0], statement[-1])
+    ]
+    collector.add(text, root if name is None else name, (lines[0], lines[1]))
+
+
+def _nodes(
+    text: Text,
+    tokens: list[_Token],
+    labels: _Labels,
+    names: dict[str, str],
+    table: Table,
+) -> str:
+    """Append the nodes of a tree in preorder, and return the name of its root.
+
+    A node's name comes after its children, so nodes are labelled when they are closed.
+    """
+    path = [table.node("")]
+    has_children = [False]
+    at = 0
+
+    def refuse(expected: str) -> NoReturn:
+        token = tokens[at]
+        raise text.error(token.start, expected, repr(token.text))
+
+    while True:
+        # At the beginning of a node.
+        if tokens[at].text == "(":
+            has_children[-1] = True
+            path.append(table.node("", path[-1]))
+            has_children.append(False)
+            at += 1
+            continue
+        # Behind its children.
+        while True:
+            name, length = "", None
+            if tokens[at].text not in "(),:;=":
+                name = _unquoted(tokens[at].text)
+                at += 1
+            if tokens[at].text == ":":
+                at += 1
+                length = tokens[at].text
+                if not _LENGTH.fullmatch(length):
+                    refuse("a branch length")
+                at += 1
+            node, inside = path.pop(), has_children.pop()
+            name = names.get(name, name)
+            label = labels.of(name, length, is_leaf=not inside)
+            table.labels[node] = table.ids.setdefault(label, len(table.ids))
+            token = tokens[at].text
+            if not path:
+                if token != ";" or at + 1 < len(tokens):
+                    refuse("';' at the end of the tree")
+                return name
+            if token == ",":
+                path.append(table.node("", path[-1]))
+                has_children.append(False)
+                at += 1
+                break
+            if token != ")":
+                refuse("',' or ')'")
+            at += 1
+
+
+# --- RNA -----------------------------------------------------------------------------
+
+_STRUCTURE = re.compile(r"[().\[\]{}<>]+(?=\s|$)")
+_SEQUENCE = re.compile(r"[A-Za-z]+")
+_KNOT = set("[]{}<>")
+
+
+def dot_bracket(
+    source: Source,
+    *,
+    nodes: str = "loops",
+    sizes: bool = False,
+    bases: bool = False,
+    errors: str = "raise",
+    progress: Progress = None,
+) -> Reading:
+    r"""Read secondary structures of RNA in dot-bracket notation.
+
+    Parameters
+    ----------
+    source : str, path, file or iterable of these
+        A ``str`` is the text itself; files are given as paths, also directories
+        (``*.db``, ``*.dbn``, ``*.vienna``) and patterns. A record is a structure, after
+        a line ``>name`` and one with the sequence, which hold until the next;
+        what follows a structure on its line, an energy, is left out.
+    nodes : {"loops", "pairs"}, default "loops"
+        Loops and stems as nodes: ``hairpin``, ``bulge``, ``interior``, ``multi``,
+        ``stem`` and, on top, ``exterior``. Or base pairs as nodes ``pair``, with the
+        bases that are not paired as leaves ``base``.
+    sizes : bool, default False
+        Of loops: add the number of unpaired bases, and of pairs to stems, ``stem:4``.
+    bases : bool, default False
+        Of pairs: ``GC`` and ``A`` in place of ``pair`` and ``base``. Needs sequences.
+    errors : {"raise", "skip"}, default "raise"
+        "skip" leaves out the structures that are wrong, and lists why.
+    progress : callable or True, optional
+        Called with texts done and in all; True shows a bar.
+
+    Returns
+    -------
+    Reading
+        `metadata` has the ``sequence`` of each structure that has one.
+
+    Raises
+    ------
+    ParseError
+        With file, line, column, what was expected and what was found; a pseudoknot,
+        which is no tree, is one.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> text = ">one\nGGAAACGAAAGUCC\n((...((...))))\n"
+    >>> reading = tk.readers.dot_bracket(text, sizes=True)
+    >>> reading.names, str(reading.forest[0])
+    (['one'], '(exterior:0 (stem:2 (bulge:3 (stem:2 hairpin:3))))')
+    >>> str(tk.readers.dot_bracket("(.)", nodes="pairs").forest[0])
+    '(exterior (pair base))'
+    """
+    choice("nodes", nodes, "loops", "pairs")
+    collector = Collector(source, errors, progress, (".db", ".dbn", ".vienna"))
+    table = Table()
+    for text in collector.texts():
+        name = sequence = ""
+        for number, start, line in numbered(text.content):
+            stripped = line.strip()
+            if line.startswith(">"):
+                name, sequence = stripped[1:].strip(), ""
+                continue
+            structure = _STRUCTURE.match(line)
+            if structure is None and _SEQUENCE.fullmatch(stripped):
+                sequence = stripped
+                continue
+            try:
+                if structure is None:
+                    wrong = re.match(r"[().\[\]{}<>]*", line)
+                    at = wrong.end() if wrong else 0
+                    expected = "'(', ')' or '.'"
+                    raise text.error(start + at, expected, repr(line[at]))
+                pairs = _pairs(text, start, structure.group())
+                if bases and len(sequence) != len(structure.group()):
+                    expected = f"a sequence of {len(structure.group())} bases before it"
+                    raise text.error(start, expected, f"one of {len(sequence)}")
+                table.begin()
+                if nodes == "loops":
+                    _loops(table, pairs, sizes=sizes)
+                else:
+                    _base_pairs(table, pairs, sequence if bases else "")
+            except ParseError as error:
+                collector.wrong(error)
+                continue
+            collector.metadata.append({"sequence": sequence} if sequence else {})
+            collector.add(text, name, (number, number))
+    return collector.reading(table.forest())
+
+
+def _pairs(text: Text, start: int, structure: str) -> list[int]:
+    """Return the partner of each base, -1 where it has none."""
+    partner, opened = [-1] * len(structure), []
+    for at, char in enumerate(structure):
+        if char in _KNOT:
+            expected = "'(', ')' or '.', as a pseudoknot is no tree"
+            raise text.error(start + at, expected, repr(char))
+        if char == "(":
+            opened.append(at)
+        elif char == ")":
+            if not opened:
+                raise text.error(start + at, "'(' before this bracket", "')'")
+            partner[at] = opened.pop()
+            partner[partner[at]] = at
+    if opened:
+        end = start + len(structure)
+        expected = f"')' for the bracket in column {opened[-1] + 1}"
+        raise text.error(end, expected, "the end of the structure")
+    return partner
+
+
+def _loops(table: Table, partner: list[int], *, sizes: bool) -> None:
+    """Append the tree of loops and stems."""
+    # What is left: the pair at which a stem begins, or -1 for all, and the node above.
+    todo = [(-1, -1)]
+    while todo:
+        left, parent = todo.pop()
+        right = partner[left] if left >= 0 else len(partner)
+        if left >= 0:
+            n = 1
+            while left + 1 < right and partner[left + 1] == right - 1:
+                left, right, n = left + 1, right - 1, n + 1
+            parent = table.node(f"stem:{n}" if sizes else "stem", parent)
+        below, free, at = [], 0, left + 1
+        while at < right:
+            if partner[at] >= 0:
+                below.append(at)
+                at = partner[at]
+            else:
+                free += 1
+            at += 1
+        if left < 0:
+            kind = "exterior"
+        elif len(below) != 1:
+            kind = "multi" if below else "hairpin"
+        else:
+            one_sided = below[0] == left + 1 or partner[below[0]] == right - 1
+            kind = "bulge" if one_sided else "interior"
+        node = table.node(f"{kind}:{free}" if sizes else kind, parent)
+        todo += [(start, node) for start in reversed(below)]
+
+
+def _base_pairs(table: Table, partner: list[int], sequence: str) -> None:
+    """Append the tree of base pairs."""
+    path = [table.node("exterior")]
+    for at, other in enumerate(partner):
+        if other < 0:
+            table.node(sequence[at] if sequence else "base", path[-1])
+        elif other > at:
+            label = sequence[at] + sequence[other] if sequence else "pair"
+            path.append(table.node(label, path[-1]))
+        else:
+            path.pop()
+
+
+# --- Glycans -------------------------------------------------------------------------
+
+_PART = re.compile(r"\([^()\[\]{}\s]*\)?|[\[\]]|[^()\[\]{}\s]+")
+
+
+def glycans(
+    source: Source,
+    *,
+    linkages: str = "label",
+    order: str = "sorted",
+    errors: str = "raise",
+    progress: Progress = None,
+) -> Reading:
+    r"""Read glycans in IUPAC-condensed notation: the root is the reducing end.
+
+    Parameters
+    ----------
+    source : str, path, file or iterable of these
+        A ``str`` is the text itself, one glycan a line; files are given as paths, also
+        directories (``*.iupac``, ``*.txt``) and patterns.
+    linkages : {"label", "node", "drop"}, default "label"
+        The bond to the residue above as part of the label, ``Gal(b1-4)``; as a node of
+        its own between the two residues, so that kernels which skip nodes compare
+        residues and bonds each for itself; or left out.
+    order : {"sorted", "as_is"}, default "sorted"
+        Branches in an order that depends on what they are (see `Forest.sorted`), as
+        they have none by nature; or as they are written.
+    errors : {"raise", "skip"}, default "raise"
+        "skip" leaves out the glycans that are wrong, and lists why.
+    progress : callable or True, optional
+        Called with texts done and in all; True shows a bar.
+
+    Returns
+    -------
+    Reading
+        `names` are the glycans as they are written.
+
+    Raises
+    ------
+    ParseError
+        With file, line, column, what was expected and what was found. Floating parts
+        in braces, whose place in the tree is unknown, are one.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> name = "Man(a1-3)[Man(a1-6)]Man(b1-4)GlcNAc"
+    >>> str(tk.readers.glycans(name, linkages="drop").forest[0])
+    '(GlcNAc (Man Man Man))'
+    >>> str(tk.readers.glycans("Man(a1-3)Man", linkages="node").forest[0])
+    '(Man (\\(a1-3\\) Man))'
+    """
+    choice("linkages", linkages, "label", "node", "drop")
+    choice("order", order, "sorted", "as_is")
+    collector = Collector(source, errors, progress, (".iupac", ".txt"))
+    table = Table()
+    for text in collector.texts():
+        for number, start, line in numbered(text.content):
+            name = line.strip()
+            table.begin()
+            try:
+                _glycan(text, start + line.index(name), name, table, linkages=linkages)
+            except ParseError as error:
+                table.forget()
+                collector.wrong(error)
+                continue
+            collector.add(text, name, (number, number))
+    forest = table.forest()
+    return collector.reading(forest.sorted() if order == "sorted" else forest)
+
+
+def _glycan(text: Text, start: int, name: str, table: Table, *, linkages: str) -> None:
+    """Read a glycan from its reducing end, which stands on the right."""
+    parts: list[tuple[str, int]] = []
+    at = 0
+    while at < len(name):
+        match = _PART.match(name, at)
+        if match is None:
+            expected = "a residue, a bond in round or a branch in square brackets"
+            if name[at] in "{}":
+                expected += ", as a part in braces has no known place in the tree"
+            raise text.error(start + at, expected, repr(name[at]))
+        parts.append((match.group(), at))
+        at = match.end()
+
+    def wrong(at: int, expected: str) -> ParseError:
+        got = repr(name[at : at + 20]) if at < len(name) else "the end of the glycan"
+        return text.error(start + at, expected, got)
+
+    # Nodes come in the order right to left, which is a preorder: parents before
+    # children, and one branch after another.
+    parents: list[int] = []
+    bond: str | None = ""
+    bond_at = len(name)
+    node = -1
+    for part, at in reversed(parts):
+        if part == "]":
+            if bond is not None:
+                raise wrong(at, "a residue after the branch")
+            parents.append(node)
+            bond_at = -1
+        elif part == "[":
+            if not parents or bond is not None or bond_at < 0:
+                raise wrong(at, "a branch that ends in a bond and ']'")
+            node = parents.pop()
+        elif part.startswith("("):
+            if node < 0 and bond == "":
+                bond = part  # of the reducing end, which is bound to something else
+            elif bond is not None or not part.endswith(")"):
+                raise wrong(at, "a residue and a whole bond")
+            else:
+                bond, bond_at = part, at
+        else:
+            if bond is None:
+                raise wrong(at + len(part), "a bond after the residue")
+            if bond and linkages == "node":
+                node = table.node(bond, node)
+            node = table.node(part + bond if linkages == "label" else part, node)
+            bond = None
+            bond_at = at
+    if parents:
+        raise wrong(0, "'[' before the branch")
+    if node < 0 or bond is not None:
+        raise wrong(0, "a residue")

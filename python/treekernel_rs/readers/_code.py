@@ -1,0 +1,360 @@
+"""Source code: Python by its own parser, other languages by tree-sitter.
+
+The trees are walked by the native `CodeBuilder`, which asks once for each class of `ast`
+and each symbol of a grammar what becomes of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from treekernel_rs._core import CodeBuilder, ParseError
+from treekernel_rs.readers._reading import Collector, Reading, choice, needed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from treekernel_rs.readers._reading import Progress, Source
+
+    Level: TypeAlias = str
+
+# Context follows from the position in the tree; the rest is spelling: type comments,
+# the `u` prefix, parentheses around an annotated name, dots of a relative import,
+# `!r` in an f-string, and the source text that a template string repeats. `is_async`
+# is lost with them, the price for having no leaf without a node class of its own.
+_DROPPED_FIELDS = frozenset(
+    {"ctx", "type_comment", "kind", "simple", "level", "conversion", "str", "is_async"}
+)
+
+# Fields that cannot be told from a neighbour by position or by label. Wrapping every
+# field would be simpler to state, but would add a node to each call and each operator.
+_WRAPPED_FIELDS = frozenset(
+    {
+        *("body", "orelse", "finalbody"),
+        *("decorator_list", "returns"),
+        *("posonlyargs", "vararg", "kwonlyargs", "kw_defaults", "kwarg", "defaults"),
+        *("lower", "upper", "step"),
+        *("kwd_patterns", "default_value"),
+    }
+)
+
+# Here `body` and `orelse` are single expressions, always present. A module's body is
+# all there is.
+_NEVER_WRAPPED = (ast.Lambda, ast.IfExp, ast.mod)
+
+_DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+
+_FUNCTION_NODE = re.compile(
+    r"(function|method|constructor|subroutine|procedure)(_signature)?"
+    r"(_definition|_declaration|_item|_statement)?|(short_)?func(tion)?_decl"
+)
+_CODING = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)"
+)
+_TEXT = ("keep", "blank")
+_LITERALS = ("keep", "type", "blank")
+
+
+def python_ast(
+    source: Source,
+    level: str = "module",
+    *,
+    identifiers: str = "keep",
+    literals: str = "type",
+    docstrings: bool = False,
+    errors: str = "raise",
+    progress: Progress = None,
+) -> Reading:
+    r"""Read Python source as syntax trees, by the parser of the running Python.
+
+    Parameters
+    ----------
+    source : str, path, file or iterable of these
+        A ``str`` is the code itself; files are given as paths, also directories
+        (``*.py``) and patterns such as ``pathlib.Path("src/**/*.py")``.
+    level : {"module", "function"}, default "module"
+        One tree for each text, or for each function and method that is in no other.
+    identifiers : {"keep", "blank"}, default "keep"
+        Names of functions, variables, attributes, arguments, keywords and imports as
+        leaves, or left out.
+    literals : {"keep", "type", "blank"}, default "type"
+        A constant is ``(Constant (int 1))``, ``(Constant int)`` or ``Constant``.
+    docstrings : bool, default False
+        Keep them.
+    errors : {"raise", "skip"}, default "raise"
+        "skip" leaves out the texts that do not parse, and lists why.
+    progress : callable or True, optional
+        Called with texts done and in all; True shows a bar.
+
+    Returns
+    -------
+    Reading
+        `names` are qualified, as in ``JSONDecoder.decode``; `spans` are lines.
+
+    Raises
+    ------
+    ParseError
+        With file, line, column, what was expected and what was found.
+
+    Notes
+    -----
+    `datasets.python_functions` describes the trees. Comments are no part of them.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> code = "class A:\n    def f(self):\n        return 1\n"
+    >>> reading = tk.readers.python_ast(code, level="function", identifiers="blank")
+    >>> reading.names, reading.spans.tolist()
+    (['A.f'], [[2, 3]])
+    >>> str(reading.forest[0])
+    '(FunctionDef (arguments arg) (body (Return (Constant int))))'
+    """
+    choice("level", level, "module", "function")
+    choice("identifiers", identifiers, *_TEXT)
+    choice("literals", literals, *_LITERALS)
+    builder = CodeBuilder(ast_class(identifiers, literals, docstrings=docstrings))
+    collector = Collector(
+        source, errors, progress, (".py",), builder, encoding=_declared
+    )
+    for text in collector.texts():
+        try:
+            with warnings.catch_warnings():
+                # Old escapes such as "\d" warn, and that is not the reader's concern.
+                warnings.simplefilter("ignore")
+                module = ast.parse(text.content)
+        except SyntaxError as error:
+            # A column of ast counts characters; 0 and None mean the line.
+            line, column = error.lineno or 1, max(error.offset or 1, 1)
+            collector.wrong(text.error_at(line, column, "Python", error.msg))
+            continue
+        except (ValueError, RecursionError, MemoryError) as error:
+            got = str(error) or type(error).__name__
+            collector.wrong(text.error_at(1, 1, "Python", got))
+            continue
+        if level == "module":
+            builder.push_ast(module)
+            collector.add(text)
+            continue
+        for name, node in functions_in(module):
+            builder.push_ast(node)
+            collector.add(text, name, (node.lineno, node.end_lineno))
+    return collector.reading()
+
+
+def _declared(code: bytes) -> str:
+    """Return the encoding that one of the first two lines names (PEP 263)."""
+    found = _CODING.match(code)
+    return found[1].decode() if found else "utf-8-sig"
+
+
+def functions_in(module: ast.Module) -> Iterator[tuple[str, Any]]:
+    """List functions and methods in source order, but none inside a function."""
+    stack: list[tuple[Any, str]] = [(module, "")]
+    while stack:
+        node, prefix = stack.pop()
+        if isinstance(node, _FUNCTIONS):
+            yield f"{prefix}{node.name}", node
+            continue
+        if isinstance(node, ast.ClassDef):
+            prefix = f"{prefix}{node.name}."
+        # Functions defined under `if`, `try` or `with` belong to the module as well.
+        for block in reversed(_BLOCKS):
+            stack += [(child, prefix) for child in reversed(getattr(node, block, ()))]
+
+
+def ast_class(
+    identifiers: str, literals: str, *, docstrings: bool = False
+) -> Callable[[type], dict[str, Any]]:
+    """Return what tells the native builder how to read a class of `ast`."""
+
+    def constant(node: Any) -> list[tuple[str, list[str]]]:
+        kind = type(node.value).__name__
+        return [(kind, [repr(node.value)] if literals == "keep" else [])]
+
+    def describe(cls: type) -> dict[str, Any]:
+        is_constant = issubclass(cls, ast.Constant | ast.MatchSingleton)
+        documented = not docstrings and issubclass(cls, _DOCUMENTED)
+        fields = [
+            (
+                field,
+                field if wraps(cls, field) else None,
+                _is_docstring if documented and field == "body" else None,
+            )
+            for field in cls._fields  # type: ignore[attr-defined]
+            if field not in _DROPPED_FIELDS and not is_constant
+        ]
+        return {
+            "label": cls.__name__,
+            "fields": fields,
+            "keep_text": identifiers == "keep",
+            "leaves": constant if is_constant and literals != "blank" else None,
+        }
+
+    def wraps(cls: type, field: str) -> bool:
+        return field in _WRAPPED_FIELDS and not issubclass(cls, _NEVER_WRAPPED)
+
+    return describe
+
+
+def _is_docstring(statement: Any) -> bool:
+    value = getattr(statement, "value", None)
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(value, ast.Constant)
+        and isinstance(value.value, str)
+    )
+
+
+def tree_sitter(
+    source: Source,
+    language: Any,
+    level: str = "file",
+    *,
+    identifiers: str = "keep",
+    literals: str = "type",
+    comments: bool = False,
+    tokens: bool = False,
+    errors: str = "raise",
+    progress: Progress = None,
+) -> Reading:
+    """Read source code of any language that tree-sitter has a grammar of.
+
+    Parameters
+    ----------
+    source : str, path, file or iterable of these
+        A ``str`` is the code itself; files are given as paths, also patterns such as
+        ``pathlib.Path("src/**/*.java")``.
+    language : tree_sitter.Language or str
+        The grammar, or the name of one: of ``tree_sitter_<name>`` where that package is
+        installed, else of ``tree_sitter_language_pack``.
+    level : str, default "file"
+        One tree for each text; or ``"function"``, for each function, method and
+        constructor that is in no other; or a pattern (`re`) of node types.
+    identifiers : {"keep", "blank"}, default "keep"
+        What leaves whose type has "identifier" in it say, as a node below; or left out.
+    literals : {"keep", "type", "blank"}, default "type"
+        Other named leaves: with their text, by type, or all as ``literal``.
+    comments : bool, default False
+        Keep comments.
+    tokens : bool, default False
+        Keep nodes without a name: brackets, keywords and operators.
+    errors : {"raise", "skip"}, default "raise"
+        "skip" leaves out the texts in which the parser met an error, and lists why.
+    progress : callable or True, optional
+        Called with texts done and in all; True shows a bar.
+
+    Returns
+    -------
+    Reading
+        `names` are those of functions; `spans` are lines.
+
+    Raises
+    ------
+    ParseError
+        With file, line, column, what was expected and what was found.
+    ImportError
+        If tree-sitter or the grammar is not installed (extra `code`).
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> code = "int f(int x) { return x + 1; }"
+    >>> reading = tk.readers.tree_sitter(code, "java")  # doctest: +SKIP
+    """
+    choice("identifiers", identifiers, *_TEXT)
+    choice("literals", literals, *_LITERALS)
+    ts = needed("tree_sitter", "code")
+    parser = ts.Parser(_language(ts, language))
+    roots = None
+    if level != "file":
+        roots = _FUNCTION_NODE if level == "function" else re.compile(level)
+    describe = symbol(identifiers, literals, roots, comments=comments, tokens=tokens)
+    builder = CodeBuilder(describe)
+    collector = Collector(source, errors, progress, ("",), builder)
+    for text in collector.texts():
+        code = text.content.encode()
+        root = parser.parse(code).root_node
+        if root.has_error:
+            collector.wrong(_error_in(root, text, code))
+            continue
+        for node in builder.push_cursor(root.walk(), code):
+            name = node.child_by_field_name("name") if roots else None
+            span = node.start_point.row + 1, node.end_point.row + 1
+            found = code[name.start_byte : name.end_byte].decode() if name else ""
+            collector.add(text, found, span)
+    return collector.reading()
+
+
+def symbol(
+    identifiers: str,
+    literals: str,
+    roots: re.Pattern[str] | None = None,
+    *,
+    comments: bool = False,
+    tokens: bool = False,
+) -> Callable[[Any], dict[str, Any]]:
+    """Return what tells the native builder what becomes of a symbol of a grammar."""
+
+    def describe(node: Any) -> dict[str, Any]:
+        label, keep = node.type, False
+        if not node.is_named:
+            label = label if tokens else None
+        elif "comment" in label:
+            label, keep = (label if comments else None), comments
+        elif "identifier" in label:
+            keep = identifiers == "keep"
+        else:
+            keep = literals == "keep"
+        is_root = roots is None or bool(roots.fullmatch(label or ""))
+        blank = literals == "blank" and node.child_count == 0 and node.is_named
+        if blank and label and "identifier" not in label and "comment" not in label:
+            label = "literal"
+        return {"label": label, "keep_text": keep, "is_root": is_root}
+
+    return describe
+
+
+def _language(ts: Any, language: Any) -> Any:
+    if not isinstance(language, str):
+        if isinstance(language, ts.Language):
+            return language
+        msg = (
+            "language must be a tree_sitter.Language or the name of one, got "
+            f"{type(language).__name__}"
+        )
+        raise TypeError(msg)
+    if not re.fullmatch("[A-Za-z0-9_#+-]+", language):
+        msg = f"language must be the name of a grammar, got {language!r}"
+        raise ValueError(msg)
+    try:
+        module = needed(f"tree_sitter_{language}", "code")
+    except ImportError:
+        pack = needed("tree_sitter_language_pack", "code")
+        try:
+            return pack.get_language(language)
+        except LookupError:
+            msg = f"tree_sitter_language_pack has no grammar {language!r}"
+            raise ValueError(msg) from None
+    make = getattr(module, "language", None) or getattr(module, f"language_{language}")
+    return ts.Language(make())
+
+
+def _error_in(root: Any, text: Any, code: bytes) -> ParseError:
+    """Return the first error that the parser met."""
+    node = root
+    while not (node.is_error or node.is_missing):
+        below = next((c for c in node.children if c.has_error or c.is_missing), None)
+        if below is None:
+            break
+        node = below
+    start = node.start_byte
+    place = len(code[:start].decode(errors="replace"))
+    expected = f"{node.type!r}" if node.is_missing else "code that the grammar allows"
+    error: ParseError = text.error(place, expected)
+    return error

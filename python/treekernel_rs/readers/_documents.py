@@ -1,0 +1,520 @@
+"""Documents: XML by expat, HTML by lxml, JSON by the library's parser, SQL by sqlglot."""
+
+from __future__ import annotations
+
+import json as _json
+from typing import TYPE_CHECKING, Any
+from xml.parsers import expat
+
+from treekernel_rs.readers._reading import (
+    Collector,
+    Reading,
+    Table,
+    choice,
+    needed,
+    numbered,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from treekernel_rs.readers._reading import Progress, Source, Text
+
+_ATTRIBUTES = ("drop", "names", "keep")
+_TEXT = ("drop", "blank", "tokens", "keep")
+
+
+class Elements:
+    """A table of elements, while a document goes by."""
+
+    def __init__(
+        self,
+        attributes: str | Iterable[str],
+        text: str,
+        element: str | None = None,
+        namespaces: str = "keep",
+    ) -> None:
+        if isinstance(attributes, str):
+            choice("attributes", attributes, *_ATTRIBUTES)
+        else:
+            attributes = frozenset(attributes)
+        choice("text", text, *_TEXT)
+        choice("namespaces", namespaces, "strip", "keep")
+        self.table = Table()
+        self.attributes, self.kind, self.element = attributes, text, element
+        self.strips = namespaces == "strip"
+        self.path: list[int] = []
+        self.waiting: list[str] = []
+        self.outside = 0
+        self.spans: list[list[int]] = []
+        self.names: list[str] = []
+
+    def mark(self) -> int:
+        """Return what `back` takes: how many trees there are."""
+        self.path.clear()
+        self.waiting.clear()
+        self.outside = 0
+        self.spans.clear()
+        self.names.clear()
+        return len(self.table.offsets)
+
+    def back(self, mark: int) -> None:
+        """Take back all trees since a mark."""
+        while len(self.table.offsets) > mark:
+            self.table.forget()
+
+    def name(self, name: str) -> str:
+        """Return a name as it is wanted; expat and lxml write namespaces differently."""
+        return name.rpartition("}")[2] if self.strips else name
+
+    def start(self, tag: str, attributes: dict[str, str], line: int) -> None:
+        """Open an element."""
+        self.flush()
+        tag = self.name(tag)
+        if not self.path:
+            if self.element is not None and tag != self.element:
+                self.outside += 1
+                return
+            self.table.begin()
+            self.spans.append([line, line])
+            named = (attributes.get(key) for key in ("id", "name"))
+            self.names.append(next(filter(None, named), ""))
+        node = self.table.node(tag, self.path[-1] if self.path else -1)
+        self.path.append(node)
+        if self.attributes == "drop":
+            return
+        for key, value in sorted(attributes.items()):
+            key = self.name(key)
+            if not isinstance(self.attributes, str) and key not in self.attributes:
+                continue
+            at = self.table.node(f"@{key}", node)
+            if self.attributes != "names":
+                self.table.node(value, at)
+
+    def end(self, line: int) -> None:
+        """Close an element."""
+        self.flush()
+        if not self.path:
+            self.outside -= 1
+            return
+        self.path.pop()
+        if not self.path:
+            self.spans[-1][1] = line
+
+    def text(self, text: str | None) -> None:
+        """Take a piece of text."""
+        if text and self.path and self.kind != "drop":
+            self.waiting.append(text)
+
+    def flush(self) -> None:
+        """Append the text that has come."""
+        if not self.waiting:
+            return
+        words = "".join(self.waiting).split()
+        self.waiting.clear()
+        if not words:
+            return
+        if self.kind == "blank":
+            words = ["#text"]
+        elif self.kind == "keep":
+            words = [" ".join(words)]
+        for word in words:
+            self.table.node(word, self.path[-1])
+
+    def walk(self, etree: Any, root: Any) -> None:
+        """Take an element of lxml and all below."""
+        for event, node in etree.iterwalk(root, events=("start", "end")):
+            if event == "start":
+                found = {str(k): str(v) for k, v in node.attrib.items()}
+                self.start(str(node.tag), found, node.sourceline or 0)
+                self.text(node.text)
+            else:
+                self.end(node.sourceline or 0)
+                self.text(node.tail)
+
+    def keep(self, text: Text, collector: Collector) -> None:
+        """Tell the collector of the trees of a document."""
+        for name, (first, last) in zip(self.names, self.spans, strict=True):
+            collector.add(text, name, (first, last))
+
+
+def xml(
+    source: Source,
+    *,
+    attributes: str | Iterable[str] = "names",
+    text: str = "blank",
+    element: str | None = None,
+    namespaces: str = "strip",
+    errors: str = "raise",
+    progress: Progress = None,
+) -> Reading:
+    r"""Read XML documents: elements, attributes and text as nodes.
+
+    Parameters
+    ----------
+    source : str, path, file or iterable of these
+        A ``str`` is the document itself; files are given as paths, also directories
+        (``*.xml``) and patterns. The encoding is the one that a document names.
+    attributes : {"drop", "names", "keep"} or iterable of str, default "names"
+        Attributes as first children ``@name``, sorted, without or with their value
+        below; or those with the given names, with their value.
+    text : {"drop", "blank", "tokens", "keep"}, default "blank"
+        Text as a leaf ``#text``, a leaf for each word, or one leaf.
+    element : str, optional
+        A tag: one tree for each element with it that is in no other. By default a
+        document is a tree.
+    namespaces : {"strip", "keep"}, default "strip"
+        ``title``, or ``{http://purl.org/dc/elements/1.1/}title``.
+    errors : {"raise", "skip"}, default "raise"
+        "skip" leaves out the documents that are not well-formed, and lists why.
+    progress : callable or True, optional
+        Called with texts done and in all; True shows a bar.
+
+    Returns
+    -------
+    Reading
+        `names` are the attributes ``id`` or ``name`` of the roots.
+
+    Raises
+    ------
+    ParseError
+        With file, line, column, what was expected and what was found.
+
+    Notes
+    -----
+    Comments and instructions are left out, and entities from elsewhere are not loaded.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> text = '<ul class="x"><li>one two</li><li/></ul>'
+    >>> str(tk.readers.xml(text).forest[0])
+    '(ul @class (li #text) li)'
+    >>> str(tk.readers.xml(text, attributes="keep", text="tokens").forest[0])
+    '(ul (@class x) (li one two) li)'
+    >>> tk.readers.xml(text, element="li", text="keep").forest.to_brackets()
+    ['(li one\\ two)', '(li)']
+    """
+    elements = Elements(attributes, text, element, namespaces)
+    collector = Collector(source, errors, progress, (".xml",), raw=True)
+    for each in collector.texts():
+        mark = elements.mark()
+        parser = expat.ParserCreate(namespace_separator="}")
+        parser.buffer_text = True
+
+        def start(tag: str, found: dict[str, str], parser: Any = parser) -> None:
+            found = {_clark(key): value for key, value in found.items()}
+            elements.start(_clark(tag), found, parser.CurrentLineNumber)
+
+        def end(_: str, parser: Any = parser) -> None:
+            elements.end(parser.CurrentLineNumber)
+
+        parser.StartElementHandler = start
+        parser.EndElementHandler = end
+        parser.CharacterDataHandler = elements.text
+        try:
+            parser.Parse(each.raw, True)
+        except expat.ExpatError as error:
+            elements.back(mark)
+            got = expat.ErrorString(error.code) or "an error"
+            place = error.lineno, error.offset + 1
+            collector.wrong(each.error_at(*place, "well-formed XML", got))
+            continue
+        elements.keep(each, collector)
+    return collector.reading(elements.table.forest())
+
+
+def _clark(name: str) -> str:
+    return "{" + name if "}" in name else name
+
+
+def html(
+    source: Source,
+    *,
+    attributes: str | Iterable[str] = "drop",
+    text: str = "drop",
+    element: str | None = None,
+    errors: str = "raise",
+    progress: Progress = None,
+) -> Reading:
+    """Read HTML pages, as browsers do: whatever is wrong in them is mended (lxml).
+
+    Parameters
+    ----------
+    source : str, path, file or iterable of these
+        A ``str`` is the page itself; files are given as paths, also directories
+        (``*.html``, ``*.htm``) and patterns. The encoding is the one that a page names.
+    attributes : {"drop", "names", "keep"} or iterable of str, default "drop"
+        Attributes as first children ``@name``, sorted, without or with their value
+        below; or those with the given names, with their value.
+    text : {"drop", "blank", "tokens", "keep"}, default "drop"
+        Text as a leaf ``#text``, a leaf for each word, or one leaf.
+    element : str, optional
+        A tag, such as ``"form"``: one tree for each element with it that is in no
+        other. By default a page is a tree.
+    errors : {"raise", "skip"}, default "raise"
+        "skip" leaves out pages without any element or deeper than 2,048, and lists why.
+    progress : callable or True, optional
+        Called with texts done and in all; True shows a bar.
+
+    Returns
+    -------
+    Reading
+        `names` are the attributes ``id`` or ``name`` of the roots.
+
+    Raises
+    ------
+    ParseError
+        With file, line, column, what was expected and what was found.
+    ImportError
+        If lxml is not installed (extra `web`).
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> page = "<title>t</title><form><input name=q><input type=submit></form>"
+    >>> str(tk.readers.html(page).forest[0])  # doctest: +SKIP
+    '(html (head title) (body (form input input)))'
+    """
+    elements = Elements(attributes, text, element)
+    etree = needed("lxml.etree", "web")
+    collector = Collector(source, errors, progress, (".html", ".htm"), raw=True)
+    for each in collector.texts():
+        elements.mark()
+        root, fatal = html_root(etree, each.raw)
+        if root is None or fatal is not None:
+            place, got = (1, 1), "a page without elements"
+            if fatal is not None:
+                place, got = (fatal.line, fatal.column), fatal.message
+            collector.wrong(each.error_at(*place, "HTML", got))
+            continue
+        elements.walk(etree, root)
+        elements.keep(each, collector)
+    return collector.reading(elements.table.forest())
+
+
+def html_root(etree: Any, page: str | bytes) -> tuple[Any, Any]:
+    """Return the root of a page, None if it has no element; and what ended it early."""
+    if not page.strip():
+        return None, None
+    # Of a str, the encoding that the page names is no concern.
+    named = "utf-8" if isinstance(page, str) else None
+    data = page.encode() if isinstance(page, str) else page
+    parser = etree.HTMLParser(
+        encoding=named, remove_comments=True, remove_pis=True, huge_tree=True
+    )
+    root = etree.fromstring(data, parser)
+    # Of all that lxml mends, this alone cuts off what follows.
+    cut = (error for error in parser.error_log if "Excessive depth" in error.message)
+    return root, next(cut, None)
+
+
+def json(
+    source: Source,
+    *,
+    values: str = "keep",
+    lines: bool = False,
+    errors: str = "raise",
+    progress: Progress = None,
+) -> Reading:
+    """Read JSON: objects, keys, arrays and values as nodes.
+
+    Parameters
+    ----------
+    source : str, path, file or iterable of these
+        A ``str`` is the text itself; files are given as paths, also directories
+        (``*.json``, ``*.jsonl``) and patterns.
+    values : {"keep", "type", "blank"}, default "keep"
+        Strings and numbers as they are; or ``string``, ``number``, ``true``, ``false``,
+        ``null``; or all as ``value``.
+    lines : bool, default False
+        Each line is a tree of its own (JSON Lines).
+    errors : {"raise", "skip"}, default "raise"
+        "skip" leaves out the texts (or lines) that are wrong, and lists why.
+    progress : callable or True, optional
+        Called with texts done and in all; True shows a bar.
+
+    Returns
+    -------
+    Reading
+
+    Raises
+    ------
+    ParseError
+        With file, line, column, what was expected and what was found.
+
+    Notes
+    -----
+    Keys keep their order: see `Forest.sorted`. A key that comes twice is two nodes.
+    Numbers are written as Python does. Texts nest as deep as `json.loads` reads them.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> text = '{"name": "Ada", "born": [1815, 12]}'
+    >>> str(tk.readers.json(text).forest[0])
+    '(object (name Ada) (born (array 1815 12)))'
+    >>> str(tk.readers.json(text, values="type").forest[0])
+    '(object (name string) (born (array number number)))'
+    """
+    choice("values", values, "keep", "type", "blank")
+    collector = Collector(source, errors, progress, (".json", ".jsonl", ".ndjson"))
+    table = Table()
+    for text in collector.texts():
+        pieces = [(1, 0, text.content)]
+        if lines:
+            pieces = list(numbered(text.content))
+        for number, offset, piece in pieces:
+            try:
+                value = _json.loads(piece, object_pairs_hook=Pairs)
+            except _json.JSONDecodeError as error:
+                # "Expecting value", "Extra data" and the like.
+                expected = f"JSON ({error.msg})"
+                collector.wrong(text.error(offset + error.pos, expected))
+                continue
+            except (RecursionError, ValueError) as error:
+                got = (
+                    "one that is too deep"
+                    if isinstance(error, RecursionError)
+                    else str(error)
+                )
+                collector.wrong(
+                    text.error_at(number, 1, "a text json.loads reads", got)
+                )
+                continue
+            table.begin()
+            try:
+                json_nodes(table, value, values)
+            except UnicodeEncodeError:
+                table.forget()
+                got = "a lone surrogate"
+                collector.wrong(text.error_at(number, 1, "Unicode text", got))
+                continue
+            collector.add(text, "", (number, number) if lines else None)
+    return collector.reading(table.forest())
+
+
+class Pairs(list[tuple[str, Any]]):
+    """An object of JSON, with keys in order and as often as they come."""
+
+
+def json_nodes(table: Table, value: Any, values: str) -> None:
+    """Append the tree of a value of JSON."""
+    todo: list[tuple[Any, int]] = [(value, -1)]
+    while todo:
+        item, parent = todo.pop()
+        if isinstance(item, tuple):
+            item[0].encode()
+            parent = table.node(item[0], parent)
+            item = item[1]
+        if isinstance(item, list):
+            kind = "object" if isinstance(item, Pairs) else "array"
+            node = table.node(kind, parent)
+            todo += [(below, node) for below in reversed(item)]
+            continue
+        if values == "blank":
+            label = "value"
+        elif item is None or isinstance(item, bool):
+            label = {None: "null", True: "true", False: "false"}[item]
+        elif values == "type":
+            label = "string" if isinstance(item, str) else "number"
+        else:
+            label = item if isinstance(item, str) else repr(item)
+            label.encode()
+        table.node(label, parent)
+
+
+def sql(
+    source: Source,
+    dialect: str | None = None,
+    *,
+    identifiers: str = "keep",
+    literals: str = "type",
+    errors: str = "raise",
+    progress: Progress = None,
+) -> Reading:
+    """Read SQL statements as syntax trees, by sqlglot.
+
+    Parameters
+    ----------
+    source : str, path, file or iterable of these
+        A ``str`` is the text itself, of one or more statements; files are given as
+        paths, also directories (``*.sql``) and patterns.
+    dialect : str, optional
+        One of sqlglot's, such as ``"postgres"``.
+    identifiers : {"keep", "blank"}, default "keep"
+        Names of tables, columns and functions as leaves, or left out.
+    literals : {"keep", "type", "blank"}, default "type"
+        A literal is ``(Literal 1)``, ``(Literal number)`` or ``Literal``.
+    errors : {"raise", "skip"}, default "raise"
+        "skip" leaves out the texts that are wrong, and lists why.
+    progress : callable or True, optional
+        Called with texts done and in all; True shows a bar.
+
+    Returns
+    -------
+    Reading
+        One tree per statement.
+
+    Raises
+    ------
+    ParseError
+        With file, line, column, what was expected and what was found.
+    ImportError
+        If sqlglot is not installed (extra `sql`).
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> query = "SELECT name FROM ships WHERE year > 1900"
+    >>> tk.readers.sql(query).forest[0].label  # doctest: +SKIP
+    'Select'
+    """
+    choice("identifiers", identifiers, "keep", "blank")
+    choice("literals", literals, "keep", "type", "blank")
+    sqlglot = needed("sqlglot", "sql")
+    collector = Collector(source, errors, progress, (".sql",))
+    table = Table()
+    for text in collector.texts():
+        try:
+            statements = sqlglot.parse(text.content, dialect=dialect)
+        except sqlglot.errors.SqlglotError as error:
+            told = (getattr(error, "errors", None) or [{}])[0]
+            line, column = told.get("line") or 1, told.get("col") or 1
+            got = told.get("description") or str(error)
+            collector.wrong(text.error_at(line, column, "SQL", got))
+            continue
+        except RecursionError:
+            got = "a statement that is too deep"
+            collector.wrong(text.error_at(1, 1, "SQL", got))
+            continue
+        for statement in statements:
+            if statement is not None:
+                table.begin()
+                _sql_nodes(sqlglot.exp, table, statement, identifiers, literals)
+                collector.add(text)
+    return collector.reading(table.forest())
+
+
+def _sql_nodes(
+    exp: Any, table: Table, statement: Any, identifiers: str, literals: str
+) -> None:
+    todo: list[tuple[Any, int]] = [(statement, -1)]
+    while todo:
+        item, parent = todo.pop()
+        if isinstance(item, str):
+            table.node(item, parent)
+            continue
+        node = table.node(type(item).__name__, parent)
+        if isinstance(item, exp.Literal):
+            if literals != "blank":
+                kind = "string" if item.is_string else "number"
+                table.node(item.this if literals == "keep" else kind, node)
+            continue
+        below: list[Any] = []
+        for value in item.args.values():
+            for each in value if isinstance(value, list) else [value]:
+                named = isinstance(each, str) and identifiers == "keep"
+                if named or isinstance(each, exp.Expression):
+                    below.append(each)
+        todo += [(each, node) for each in reversed(below)]

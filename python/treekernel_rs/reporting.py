@@ -1,0 +1,486 @@
+"""The report page: what a classifier does on some trees, as one HTML file.
+
+The page is `report.html` with `report.js` in it. All text that comes from trees and labels
+is escaped, and a content security policy lets the browser run this one script only.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import platform
+import re
+from html import escape
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treekernel_rs._core import Forest, __version__
+from treekernel_rs.dag import _plural, _shown
+from treekernel_rs.drawing import _printable, _signed, draw
+from treekernel_rs.kernels import SubtreeKernel, TreeKernel
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from treekernel_rs.dag import Fragment
+    from treekernel_rs.estimators import TreesX
+
+__all__ = ["report"]
+
+# What bounds the page: nodes of all pictures (some 300 bytes each), characters of a tree
+# as text; and the time: nodes of the trees that are searched for fragments.
+_MOST_DRAWN = 60_000
+_LONGEST_TEXT = 4_000
+_MOST_SEARCHED = 1_000_000
+_LARGEST_FRAGMENT = 100
+
+
+def report(
+    estimator: Any,
+    X: TreesX,
+    y: ArrayLike,
+    path: str | os.PathLike[str],
+    *,
+    training: tuple[TreesX, ArrayLike] | None = None,
+    names: Sequence[str] | None = None,
+    title: str = "Report on a tree classifier",
+    n_fragments: int = 10,
+    min_size: int = 1,
+    n_trees: int = 100,
+    max_nodes: int = 3_000,
+    n_neighbors: int = 3,
+) -> None:
+    """Write a page with what a classifier does on some trees, and why.
+
+    One HTML file, which needs no network: scores and the confusion matrix, the fragments
+    that speak for and against each class, single trees coloured by what each node adds,
+    the nearest trees, settings and versions. Needs scikit-learn.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        `TreeSVC` and `TreePerceptron` are explained in full. Of other classifiers of trees
+        (pipelines, `TreeKNeighborsClassifier`) the page has the scores and plain trees.
+        Of a fitted search the best estimator is taken.
+    X : Forest or sequence of str
+        Trees to classify: a test set.
+    y : array of shape (len(X),)
+        Their labels.
+    path : str or path
+        Where to write the page.
+    training : (X, y), optional
+        Trees with labels among which the nearest are looked for. By default these are the
+        other trees of X.
+    names : sequence of str, optional
+        The names of the trees of X; by default the trees themselves, as text.
+    title : str
+        The title of the page.
+    n_fragments : int, default 10
+        How many fragments to show for and against each class (or pair of classes).
+    min_size : int, default 1
+        The fewest productions of a fragment.
+    n_trees : int, default 100
+        How many single trees to show: mistakes first, for at most half of the places; then
+        trees that show a fragment; then others. Fewer are shown if they are large.
+    max_nodes : int, default 3000
+        The most nodes to draw of a tree, as in `draw`.
+    n_neighbors : int, default 3
+        How many of the nearest trees to show; 0 for none.
+
+    Raises
+    ------
+    ImportError
+        If scikit-learn is not installed.
+    TypeError
+        If the estimator does not classify.
+    ValueError
+        If the lengths of X, y and names differ, X is empty, or a number is out of range.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, treekernel_rs as tk
+    >>> X = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (D d))", "(S (B b))"]
+    >>> y = ["x", "x", "y", "y"]
+    >>> svc = tk.TreeSVC(tk.SubsetTreeKernel(0.4), C=10).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "report.html"
+    ...     tk.report(svc, X, y, path)
+    ...     "4 trees, 4 classified correctly" in path.read_text(encoding="utf-8")
+    True
+    """
+    from sklearn.utils.multiclass import unique_labels
+
+    from treekernel_rs.estimators import _Explained, _trees_to_fit, _with_labels
+
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    if not (hasattr(estimator, "predict") and hasattr(estimator, "classes_")):
+        msg = f"estimator must be a fitted classifier, got {type(estimator).__name__}"
+        raise TypeError(msg)
+    limits = {"n_fragments": n_fragments, "n_trees": n_trees, "max_nodes": max_nodes}
+    for name, value in {**limits, "n_neighbors": n_neighbors}.items():
+        if value < (least := int(name in ("n_trees", "max_nodes"))):
+            msg = f"{name} must be at least {least}, got {value}"
+            raise ValueError(msg)
+    forest, truth = _with_labels(X, y)
+    if names is not None and len(names) != len(forest):
+        msg = f"names must have one entry for each of {len(forest)} trees, got {len(names)}"
+        raise ValueError(msg)
+    said = np.asarray(estimator.predict(forest))
+    labels = unique_labels(truth, said)
+
+    # 1. The fragments, and where they stand.
+    explained = estimator if isinstance(estimator, _Explained) else None
+    fragments, why_not = _fragments(explained, n_fragments, min_size)
+    ends = np.cumsum(forest.n_nodes)
+    n_searched = max(1, int((ends <= _MOST_SEARCHED).sum()))
+    found = _occurrences(
+        [fragment.tree for _, _, fragment in fragments],
+        forest[:n_searched],
+        whole=isinstance(getattr(estimator, "kernel", None), SubtreeKernel),
+    )
+
+    # 2. The trees that are shown, with their neighbours.
+    shown = _chosen(
+        truth != said, found, np.minimum(forest.n_nodes, max_nodes), n_trees
+    )
+    candidates = None
+    if training is not None:
+        candidates = _with_labels(_trees_to_fit(training[0]), training[1])
+    near = _neighbours(estimator, forest, truth, shown, candidates, n_neighbors)
+    place = {tree: at for at, tree in enumerate(shown)}
+    codes = {label: code for code, label in enumerate(labels.tolist())}
+    trees = []
+    for tree in shown:
+        of, predicted = truth[tree], said[tree]
+        text = str(forest[tree])[:_LONGEST_TEXT]
+        trees.append(
+            {
+                "name": _printable(names[tree] if names is not None else text[:120]),
+                "text": _printable(text),
+                "truth": _shown(of),
+                "said": _shown(predicted),
+                "truth_code": codes[np.asarray(of).item()],
+                "said_code": codes[np.asarray(predicted).item()],
+                "right": bool(of == predicted),
+                "size": forest[tree].n_nodes,
+                "pictures": _pictures(
+                    explained, forest[tree], predicted, of, max_nodes
+                ),
+                "near": near[tree],
+            }
+        )
+    data = {
+        "trees": trees,
+        "fragments": [
+            {place[tree]: nodes for tree, nodes in of.items() if tree in place}
+            for of in found
+        ],
+    }
+
+    # 3. The page.
+    n_right = int((truth == said).sum())
+    about = (
+        f"{type(estimator).__name__}: {_plural(len(forest), 'tree')}, {n_right:,} classified "
+        f"correctly, {len(forest) - n_right:,} not: accuracy {n_right / len(forest):.1%}."
+    )
+    where = (
+        f"{len(shown):,} of {_plural(len(forest), 'tree')} are shown, mistakes first."
+    )
+    folder = Path(__file__).parent
+    script = (folder / "report.js").read_text(encoding="utf-8")
+    digest = hashlib.sha256(script.encode()).digest()
+    parts = {
+        "title": escape(title),
+        "about": escape(about),
+        "scores": _scores(truth, said, labels),
+        "confusion": _confusion(truth, said, labels),
+        "fragments": _fragment_table(fragments, found, n_searched, why_not),
+        "shown": escape(where),
+        "settings": _settings(estimator),
+        # No "<" in it, so nothing in it can end the element that holds it.
+        "data": json.dumps(data).replace("<", "\\u003c"),
+        "script": script,
+        "hash": base64.b64encode(digest).decode(),
+    }
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    page = re.sub(r"<!--(\w+)-->", lambda marker: parts[marker[1]], page)
+    Path(path).write_text(page, encoding="utf-8")
+
+
+def _fragments(
+    estimator: Any, k: int, min_size: int
+) -> tuple[list[tuple[str, str, Fragment]], str]:
+    """Return class, "for" or "against" and fragment of each, or why there are none."""
+    if estimator is None:
+        return [], "This classifier is no sum over fragments (TreeSVC is one)."
+    found = []
+    # What bounds the time of the search for them. Subtrees are found by their ids.
+    max_size = (
+        None if isinstance(estimator.kernel, SubtreeKernel) else _LARGEST_FRAGMENT
+    )
+    try:
+        for output in estimator._outputs():
+            for by in ("largest", "smallest"):
+                side, whose = ("for" if by == "largest" else "against"), _shown(output)
+                if isinstance(output, tuple):
+                    one, other = output if by == "largest" else reversed(output)
+                    side, whose = "for", f"{_shown(one)}, not {_shown(other)}"
+                found += [
+                    (whose, side, fragment)
+                    for fragment in estimator.top_fragments(
+                        k, by=by, label=output, min_size=min_size, max_size=max_size
+                    )
+                ]
+    except (ValueError, RuntimeError) as error:
+        return [], f"No fragments: {error}."
+    return found, "The model has no fragments of this size."
+
+
+def _occurrences(
+    fragments: Sequence[Any], forest: Forest, *, whole: bool
+) -> list[dict[int, list[int]]]:
+    """Find the nodes of each tree on which a fragment stands, for all fragments.
+
+    A node of a fragment that has children needs a node with the same production; one that
+    has none needs a node with its label, and alone it stands on leaves. Fragments that are
+    `whole` subtrees stand on equal subtrees: those have one id.
+    """
+    if not fragments:
+        return []
+    # One alphabet for both: fragments come last.
+    both = forest + Forest.from_trees(fragments)
+    arrays = both.to_arrays()
+    labels, starts = arrays["labels"].tolist(), arrays["offsets"].tolist()
+    children: list[list[int]] = [[] for _ in labels]
+    for node, parent in enumerate(arrays["parents"].tolist()):
+        if parent >= 0:
+            children[parent].append(node)
+    keys: list[Any] = both.subtree_ids()[1].tolist()
+    if not whole:
+        keys = [
+            (label, *(labels[child] for child in below))
+            for label, below in zip(labels, children, strict=True)
+        ]
+    places: dict[Any, list[tuple[int, int]]] = {}
+    for tree, (start, end) in enumerate(pairwise(starts[: len(forest) + 1])):
+        for node in range(start, end):
+            places.setdefault(keys[node], []).append((tree, node))
+
+    def covered(root: int, at: int) -> list[int]:
+        """Return the nodes that a fragment covers with its root at a node, or none."""
+        under, rest = [], [(root, at)]
+        while rest:
+            part, node = rest.pop()
+            under.append(node)
+            if children[part]:
+                if keys[part] != keys[node]:
+                    return []
+                rest.extend(zip(children[part], children[node], strict=True))
+        return under
+
+    found = []
+    for root in starts[len(forest) : -1]:
+        nodes: dict[int, set[int]] = {}
+        for tree, node in places.get(keys[root], ()):
+            if under := covered(root, node):
+                nodes.setdefault(tree, set()).update(n - starts[tree] for n in under)
+        found.append({tree: sorted(of) for tree, of in nodes.items()})
+    return found
+
+
+def _chosen(
+    wrong: NDArray[np.bool_],
+    found: list[dict[int, list[int]]],
+    sizes: NDArray[np.int64],
+    n_trees: int,
+) -> list[int]:
+    """Choose the trees to show: mistakes, a tree for each fragment, others."""
+    mistakes = np.flatnonzero(wrong).tolist()
+    half = max(1, n_trees // 2)
+    examples = chain.from_iterable(list(of)[:2] for of in found)
+    others = np.flatnonzero(~wrong).tolist()
+    order = dict.fromkeys([*mistakes[:half], *examples, *others, *mistakes[half:]])
+    shown = list(order)[:n_trees]
+    within = np.cumsum(sizes[shown]) <= _MOST_DRAWN
+    return shown[: max(1, int(within.sum()))]
+
+
+def _pictures(
+    estimator: Any, tree: Any, said: Any, truth: Any, max_nodes: int
+) -> list[tuple[str, str]]:
+    """Draw a tree by what speaks for the predicted class, and for the right one."""
+    if estimator is not None:
+        try:
+            return [
+                (
+                    f"for {_shown(label)}" + (", predicted" if label == said else ""),
+                    draw(
+                        tree, estimator.contributions(tree, label), max_nodes=max_nodes
+                    ).svg,
+                )
+                for label in dict.fromkeys((said, truth))
+                if label in estimator.classes_
+            ]
+        except ValueError:  # a perceptron that votes is no sum over nodes
+            pass
+    return [("the tree", draw(tree, max_nodes=max_nodes).svg)]
+
+
+def _neighbours(
+    estimator: Any,
+    forest: Forest,
+    truth: NDArray[Any],
+    shown: list[int],
+    training: tuple[Forest, NDArray[Any]] | None,
+    k: int,
+) -> dict[int, list[tuple[str, str, str]]]:
+    """Return the label, kernel and text of the nearest trees, for each tree shown."""
+    candidates, labels = (forest, truth) if training is None else training
+    near: dict[int, list[tuple[str, str, str]]] = {tree: [] for tree in shown}
+    parameters = estimator.get_params().values()
+    kernels = [value for value in parameters if isinstance(value, TreeKernel)]
+    wanted = min(k + (training is None), len(candidates))
+    if not kernels or not k:
+        return near
+    kernel = kernels[0].replace(normalize=True)
+    indices, values = kernel.top_k(forest[shown], candidates, k=wanted)
+    for tree, row, similar in zip(shown, indices, values, strict=True):
+        for other, value in zip(row.tolist(), similar.tolist(), strict=True):
+            is_other = training is not None or other != tree
+            if is_other and value > 0 and len(near[tree]) < k:
+                text = _printable(str(candidates[other]))
+                near[tree].append((_shown(labels[other]), f"{value:.3f}", text[:400]))
+    return near
+
+
+def _table(
+    heads: Iterable[str], rows: Iterable[str], *, caption: str, name: str = ""
+) -> str:
+    """Make a table of cells that are HTML already."""
+    head = "".join(heads)
+    return (
+        f'<table class="{name}" aria-label="{escape(caption)}">'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _cells(values: Iterable[object], tag: str = "td", n_text: int = 1) -> str:
+    """Make cells, the first of them of text and the others of numbers."""
+    return "".join(
+        f"<{tag}{' class=text' if at < n_text else ''}>{escape(str(value))}</{tag}>"
+        for at, value in enumerate(values)
+    )
+
+
+def _scores(truth: NDArray[Any], said: NDArray[Any], labels: NDArray[Any]) -> str:
+    from sklearn.metrics import precision_recall_fscore_support
+
+    per_class = precision_recall_fscore_support(
+        truth, said, labels=labels, zero_division=0
+    )
+    rows = [
+        (_printable(_shown(label)), *(f"{value:.3f}" for value in three), f"{n:,}")
+        for label, *three, n in zip(labels, *per_class, strict=True)
+    ]
+    means = [f"{np.mean(values):.3f}" for values in per_class[:3]]
+    rows.append(("mean of classes", *means, f"{len(truth):,}"))
+    return _table(
+        [_cells(("class", "precision", "recall", "F1", "trees"), "th")],
+        [f"<tr>{_cells(row)}</tr>" for row in rows],
+        caption="Scores by class",
+    )
+
+
+def _confusion(truth: NDArray[Any], said: NDArray[Any], labels: NDArray[Any]) -> str:
+    from sklearn.metrics import confusion_matrix
+
+    counts = confusion_matrix(truth, said, labels=labels)
+    names = [_printable(_shown(label)) for label in labels]
+    rows = []
+    for i, row in enumerate(counts):
+        cells = [_cells([names[i]], "th")]
+        for j, count in enumerate(row):
+            share = 100 * count / max(1, row.sum())
+            colour = "67,147,195" if i == j else "214,96,77"
+            what = escape(f"{count} of class {names[i]}, predicted {names[j]}")
+            cells.append(
+                f'<td><button data-cell="{i},{j}" aria-pressed="false" '
+                f'aria-label="{what}" title="{what}" '
+                f'style="background:rgba({colour},{share / 100:.2f})">{count:,}</button></td>'
+                if count
+                else "<td>0</td>"
+            )
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return _table(
+        [_cells(("class \\ predicted", *names), "th")], rows, caption="Confusion matrix"
+    )
+
+
+def _fragment_table(
+    fragments: list[tuple[str, str, Fragment]],
+    found: list[dict[int, list[int]]],
+    n_searched: int,
+    why_not: str,
+) -> str:
+    if not fragments:
+        return f"<p>{escape(why_not)}</p>"
+    rows = []
+    for at, ((whose, side, fragment), of) in enumerate(
+        zip(fragments, found, strict=True)
+    ):
+        text = _printable(str(fragment.tree))
+        whose = escape(_printable(whose))
+        rows.append(
+            f'<tr data-fragment="{at}" data-class="{whose}" data-side="{side}">'
+            f"<td class=text>{side} {whose}</td><td>{_signed(fragment.weight)}</td>"
+            f"<td>{len(of):,}</td><td class=text><button class=plain>"
+            f"<code>{escape(text)}</code></button></td></tr>"
+        )
+    options = "".join(
+        f"<option>{escape(_printable(whose))}</option>"
+        for whose in dict.fromkeys(whose for whose, _, _ in fragments)
+    )
+    table = _table(
+        [_cells(("class", "weight", "trees", "fragment"), "th", n_text=1)],
+        rows,
+        caption="Fragments",
+        name="wide",
+    )
+    return (
+        "<p>What one occurrence of a fragment adds to the decision, and how many of "
+        f"{_plural(n_searched, 'tree')} contain it. A fragment opens these trees below, "
+        "with its nodes marked.</p>"
+        '<div class="bar"><label>Search <input type="search" id="search" '
+        'placeholder="part of a fragment"></label>'
+        '<select id="side" aria-label="For or against"><option value="">for and against'
+        "</option><option>for</option><option>against</option></select>"
+        f'<select id="class" aria-label="Class"><option value="">all classes</option>'
+        f'{options}</select><span id="found" role="status"></span></div>'
+        f'<div class="box tall">{table}</div>'
+    )
+
+
+def _settings(estimator: Any) -> str:
+    import sklearn
+
+    rows = [
+        *((name, repr(value)) for name, value in estimator.get_params().items()),
+        ("treekernel_rs", __version__),
+        ("Python", platform.python_version()),
+        ("NumPy", np.__version__),
+        ("scikit-learn", sklearn.__version__),
+        ("system", platform.platform()),
+    ]
+    return _table(
+        [_cells(("setting", "value"), "th", 2)],
+        [f"<tr>{_cells(row, n_text=2)}</tr>" for row in rows],
+        caption="Settings and versions",
+        name="wide",
+    )

@@ -1,0 +1,325 @@
+"""Kernel machines over trees, trained exactly and without the matrix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from treekernel_rs import _core
+from treekernel_rs._core import as_forest
+from treekernel_rs.dag import DagModel, _floats, _integer, _plural, _shaped, _told
+from treekernel_rs.kernels import _jobs, _own, _real
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from treekernel_rs._core import Solver
+    from treekernel_rs.kernels import Progress, TreeKernel, Trees
+
+__all__ = ["KernelMachine"]
+
+Loss = Literal[
+    "hinge",
+    "squared_hinge",
+    "logistic",
+    "epsilon_insensitive",
+    "squared_epsilon_insensitive",
+    "one_class",
+]
+
+
+class KernelMachine:
+    """A kernel machine in training: the solver behind the estimators, to be held in hand.
+
+    It minimises ``|w|^2 / 2 + sum_i c_i loss(y_i, S(x_i))`` with ``S(x) = <w, phi(x)> + b``
+    by its dual. ``w`` is a `DagModel`, so no kernel matrix is held but that of a batch.
+    Results do not depend on the number of threads. A machine that is interrupted, or
+    pickled, goes on as if nothing had been.
+
+    Parameters
+    ----------
+    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
+        The kernel.
+    forest : Forest or sequence of str
+        The trees.
+    y : array-like, shape (n_trees,) or (n_trees, n_outputs), optional
+        Labels -1 and 1, or values: several columns are machines that share all work. Not
+        for "one_class" and preferences.
+    loss : str, default "hinge"
+        "hinge", "squared_hinge", "logistic", "epsilon_insensitive",
+        "squared_epsilon_insensitive" (with ``epsilon=0`` ridge regression) or "one_class".
+    C : float or array-like of the shape of y, default 1
+        The price c of each example's loss.
+    epsilon : float, default 0.1
+        The half width of the tube of the "epsilon" losses.
+    nu : float, default 0.5
+        Of "one_class": a bound of the share of outliers, above 0 and up to 1.
+    intercept : {"free", "feature", "none"}, default "free"
+        Whether scores have a constant: free of charge, as in `SVC` and `SVR`; as the weight
+        of a feature, which is a part of w, as in `LinearSVC`; or none.
+    intercept_scaling : float, default 1
+        The value of that feature.
+    preferences : array-like of int, shape (n, 2), optional
+        Examples that are pairs of trees: the first is to score higher, by 1 with "hinge".
+        With ``intercept="none"``.
+    random_state : int, default 0
+        Where the orders of examples come from.
+
+    Attributes
+    ----------
+    n_iter : int
+        Passes so far.
+    violation : float
+        How far the last solution was from an exact one, in units of scores.
+    objective, dual_gap : ndarray, shape (n_outputs,)
+        Of that solution, and by how much the objective can be smaller at most.
+    dual_coef : ndarray, shape (n_trees,) or (n_trees, n_outputs)
+        The weights of the trees.
+    intercept : ndarray, shape (n_outputs,)
+        The constants of scores.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> X = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (B b))", "(S (C c) (B b))"]
+    >>> machine = tk.KernelMachine(tk.SubsetTreeKernel(0.4), X, [-1, -1, 1, 1], C=10)
+    >>> machine.run()
+    True
+    >>> machine.dual_coef.round(2)
+    array([-0.84, -0.5 ,  0.5 ,  0.84])
+    >>> machine.model().score(X).round(2)
+    array([-1., -1.,  1.,  1.])
+    """
+
+    def __init__(
+        self,
+        kernel: TreeKernel,
+        forest: Trees,
+        y: ArrayLike | None = None,
+        *,
+        loss: Loss = "hinge",
+        C: ArrayLike = 1.0,
+        epsilon: float = 0.1,
+        nu: float = 0.5,
+        intercept: Literal["free", "feature", "none"] = "free",
+        intercept_scaling: float = 1.0,
+        preferences: ArrayLike | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.kernel = _own(kernel)
+        self.forest = as_forest(forest)
+        kinds = {"free": None, "feature": intercept_scaling, "none": 0.0}
+        if intercept not in kinds:
+            msg = f"intercept must be 'free', 'feature' or 'none', got {intercept!r}"
+            raise ValueError(msg)
+        constant = kinds[intercept]
+        pairs = None if preferences is None else np.asarray(preferences)
+        if pairs is not None and (pairs.ndim != 2 or pairs.shape[1] != 2):
+            msg = f"preferences must be of shape (n, 2), got {pairs.shape}"
+            raise ValueError(msg)
+        n = len(self.forest) if pairs is None else len(pairs)
+        targets = np.ones(n) if y is None else _floats("y", y)
+        if y is None and pairs is None and loss != "one_class":
+            msg = f"y must be given for loss={loss!r}"
+            raise ValueError(msg)
+        if targets.ndim not in (1, 2) or len(targets) != n:
+            msg = f"y must be of shape ({n},) or ({n}, n_outputs), got {targets.shape}"
+            raise ValueError(msg)
+        self.n_outputs = 1 if targets.ndim == 1 else targets.shape[1]
+        costs = _floats("C", C)
+        if costs.shape not in ((1,), targets.shape):
+            msg = f"C must be a number or of shape {targets.shape}, got {costs.shape}"
+            raise ValueError(msg)
+        costs = np.ascontiguousarray(np.broadcast_to(costs, targets.shape))
+        number = _real("epsilon", epsilon)
+        if loss == "one_class":
+            if not 0 < (nu := _real("nu", nu)) <= 1:
+                msg = f"nu must be above 0 and at most 1, got {nu}"
+                raise ValueError(msg)
+            number = nu * float(costs.sum()) / self.n_outputs
+        self._core: Solver = _core.Solver(
+            self.kernel._core,
+            self.kernel.normalize,
+            self.forest,
+            loss,
+            number,
+            None if constant is None else _real("intercept_scaling", constant),
+            targets.ravel(),
+            costs.ravel(),
+            self.n_outputs,
+            None if pairs is None else pairs.ravel(),
+            _integer("random_state", random_state) & (2**64 - 1),
+        )
+        self._made: dict[str, Any] = {
+            "y": targets,
+            "loss": loss,
+            "C": costs,
+            "epsilon": epsilon,
+            "nu": nu,
+            "intercept": intercept,
+            "intercept_scaling": intercept_scaling,
+            "preferences": pairs,
+            "random_state": random_state,
+        }
+
+    def run(
+        self,
+        *,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        cache_size: float = 200,
+        n_jobs: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> bool:
+        """Train until the violation is at most `tol`, or go on doing so.
+
+        Ctrl-C, or an exception of `progress`, ends it: what the passes before have learned
+        stays.
+
+        Parameters
+        ----------
+        tol : float, default 1e-3
+            The violation of a solution that will do.
+        max_iter : int, default 1000
+            Passes, with those of calls before.
+        cache_size : float, default 200
+            Megabytes of the matrix of a batch. Larger batches need fewer passes.
+        n_jobs : int, optional
+            Threads; by default and for -1 all cores the process may use.
+        progress : callable or True, optional
+            Called with the numbers of passes done and at most; True shows a bar.
+
+        Returns
+        -------
+        bool
+            Whether the violation is at most `tol`.
+        """
+        tol, cache_size = _real("tol", tol), _real("cache_size", cache_size)
+        max_iter = _integer("max_iter", max_iter)
+        for name, value in (("tol", tol), ("max_iter", max_iter)):
+            if not 0 <= value < 2**63:
+                msg = f"{name} must be at least 0 and below 2**63, got {value}"
+                raise ValueError(msg)
+        if not 0 < cache_size < 2**40:
+            msg = f"cache_size must be above 0 and below 2**40, got {cache_size}"
+            raise ValueError(msg)
+        cache, told = int(cache_size * 2**20), _told(self, progress)
+        return self._core.run(tol, max_iter, cache, _jobs(n_jobs), told)
+
+    def start_from(self, other: KernelMachine, factor: float = 1.0) -> Self:
+        """Begin where a machine over the same examples is, a factor applied.
+
+        Parameters
+        ----------
+        other : KernelMachine
+            The machine, as of another `C`.
+        factor : float, default 1
+            The ratio of the new C and the old.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X, y = ["(S (A a))", "(S (B b))"], [1, -1]
+        >>> first = tk.KernelMachine(tk.SubsetTreeKernel(0.4), X, y, C=1)
+        >>> first.run()
+        True
+        >>> second = tk.KernelMachine(tk.SubsetTreeKernel(0.4), X, y, C=2)
+        >>> second.start_from(first, 2).run()
+        True
+        """
+        state, own = other._core.state(True), self._core.state(False)
+        own["betas"] = state["betas"] * factor
+        own["intercept"], own["is_settled"] = state["intercept"], True
+        self._core.set_state(own)
+        return self
+
+    def is_like(self, other: KernelMachine) -> bool:
+        """Whether the other has the same problem, but for C.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> machine = tk.KernelMachine(tk.SubsetTreeKernel(0.4), ["(A a)"], [1.0])
+        >>> machine.is_like(machine)
+        True
+        """
+        same = ("y", "loss", "epsilon", "nu", "intercept", "preferences")
+        return len(self.forest) == len(other.forest) and all(
+            np.array_equal(self._made[name], other._made[name]) for name in same
+        )
+
+    def model(self) -> DagModel:
+        """Make a model with these scores.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> machine = tk.KernelMachine(tk.SubsetTreeKernel(0.4), ["(A a)"], [1.0])
+        >>> machine.run(), machine.model().score(["(A a)"])
+        (True, array([1.]))
+        """
+        return DagModel.from_dual(
+            self.kernel,
+            self.forest,
+            self.dual_coef.reshape(-1, self.n_outputs),
+            self.intercept,
+        )
+
+    @property
+    def dual_coef(self) -> NDArray[np.float64]:
+        """The weights of the trees."""
+        return _shaped(self._core.dual_coef(), self.n_outputs)
+
+    @property
+    def intercept(self) -> NDArray[np.float64]:
+        """The constants of scores."""
+        constants: NDArray[np.float64] = self._core.state(True)["intercept"]
+        return constants
+
+    @property
+    def n_iter(self) -> int:
+        """Passes so far."""
+        return int(self._core.state(True)["n_iter"])
+
+    @property
+    def violation(self) -> float:
+        """How far the last solution was from an exact one, in units of scores."""
+        return float(self._core.state(True)["violation"])
+
+    @property
+    def objective(self) -> NDArray[np.float64]:
+        """What is minimised, when all examples were scored last."""
+        objective: NDArray[np.float64] = self._core.state(True)["primal"]
+        return objective
+
+    @property
+    def dual_gap(self) -> NDArray[np.float64]:
+        """By how much the objective can be smaller at most."""
+        gap: NDArray[np.float64] = self._core.state(True)["gap"]
+        return gap
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the examples, and what was learned."""
+        state = self._core.state(False)
+        return _restored, (type(self), self.kernel, self.forest, self._made, state)
+
+    def __repr__(self) -> str:
+        """Name the kernel and how far it is."""
+        return (
+            f"<{type(self).__name__}: {self.kernel!r}, {self._made['loss']}, "
+            f"{_plural(len(self._made['y']), 'example')}, "
+            f"{self.n_iter} passes>"
+        )
+
+
+def _restored(
+    of: type[KernelMachine],
+    kernel: TreeKernel,
+    forest: Trees,
+    made: dict[str, Any],
+    state: dict[str, Any],
+) -> KernelMachine:
+    machine = of(kernel, forest, **made)
+    machine._core.set_state(state)
+    return machine

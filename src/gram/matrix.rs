@@ -1,0 +1,456 @@
+//! Rows into matrices: equal trees, normalisation, overflow, symmetry, blocks.
+//!
+//! A symmetric matrix is computed as its lower triangle, a block of rows at a time. A
+//! row goes out as it is computed; once a block is complete, [`mirror`](super::mirror)
+//! takes it to the rows above.
+
+use std::hash::Hash;
+use std::sync::Mutex;
+
+use super::mirror::{Strip, mirror_within};
+use super::{Engine, Options, Report, Watch, self_kernels};
+use crate::kernel::{LARGEST, Prepared, Scaled, Worker};
+use crate::nontemporal::NonTemporal;
+use crate::threads::{Pause, Threads};
+use crate::{Error, NodeId, Result};
+
+/// "Not among the columns".
+const NONE: u32 = u32::MAX;
+/// Rows that are mirrored together: more make longer strips, fewer are still in the
+/// caches (128 to 512 tried: 256 best by 2 to 3 %).
+pub(crate) const HEIGHT: usize = 256;
+
+/// A float type that matrices are stored in.
+pub trait Element: NonTemporal + Copy + Send + Sync + Default + 'static {
+    /// The largest finite value.
+    const LARGEST: f64;
+    /// Rounds.
+    fn of(value: f64) -> Self;
+    /// Whether it is no number: a value that was given up.
+    fn is_gap(self) -> bool;
+}
+
+impl Element for f64 {
+    const LARGEST: f64 = Self::MAX;
+    #[inline]
+    fn of(value: f64) -> Self {
+        value
+    }
+
+    fn is_gap(self) -> bool {
+        self.is_nan()
+    }
+}
+
+impl Element for f32 {
+    const LARGEST: f64 = Self::MAX as f64;
+    #[inline]
+    fn of(value: f64) -> Self {
+        value as Self
+    }
+
+    fn is_gap(self) -> bool {
+        self.is_nan()
+    }
+}
+
+/// Trees, or other things told apart by an id, without repetition.
+pub(crate) struct Distinct<I = NodeId> {
+    /// Different trees, in the order of their first occurrence.
+    pub(crate) roots: Vec<I>,
+    /// Each tree's number among them.
+    pub(crate) of: Vec<u32>,
+    /// Each different tree's first occurrence.
+    pub(crate) first: Vec<u32>,
+    /// Stretches in which tree and place ascend together: (tree, place, length).
+    runs: Vec<(u32, u32, u32)>,
+    /// Further occurrences, by tree: (tree, place).
+    repeats: Vec<(u32, u32)>,
+}
+
+impl<I: Copy + Eq + Hash> Distinct<I> {
+    pub(crate) fn new(roots: &[I]) -> Self {
+        let mut distinct = Self {
+            roots: Vec::new(),
+            of: Vec::with_capacity(roots.len()),
+            first: Vec::new(),
+            runs: Vec::new(),
+            repeats: Vec::new(),
+        };
+        let mut number = std::collections::HashMap::new();
+        for (place, &root) in roots.iter().enumerate() {
+            let next = distinct.roots.len() as u32;
+            let tree = *number.entry(root).or_insert(next);
+            distinct.of.push(tree);
+            if tree < next {
+                distinct.repeats.push((tree, place as u32));
+                continue;
+            }
+            distinct.roots.push(root);
+            distinct.first.push(place as u32);
+            match distinct.runs.last_mut() {
+                Some((start, at, len)) if *at + *len == place as u32 => {
+                    debug_assert_eq!(*start + *len, tree);
+                    *len += 1;
+                }
+                _ => distinct.runs.push((tree, place as u32, 1)),
+            }
+        }
+        distinct.repeats.sort_unstable();
+        distinct
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.roots.len()
+    }
+
+    /// Per tree its number among others, or [`NONE`].
+    pub(crate) fn among(&self, others: &Self) -> Vec<u32> {
+        let number: std::collections::HashMap<I, u32> =
+            others.roots.iter().copied().zip(0..).collect();
+        self.roots.iter().map(|r| number.get(r).copied().unwrap_or(NONE)).collect()
+    }
+
+    /// Places of trees that a scale of 0 says have no kernel with themselves.
+    pub(crate) fn zeros(&self, scales: &[f64]) -> Vec<usize> {
+        let is_zero =
+            |place: &usize| scales.get(self.of[*place] as usize) == Some(&0.0);
+        (0..self.of.len()).filter(is_zero).collect()
+    }
+
+    /// Copies the values of the trees `from..from + values.len()` to their places.
+    pub(crate) fn spread<T: Element>(
+        &self,
+        from: usize,
+        values: &[f64],
+        row: &mut [T],
+    ) {
+        let to = from + values.len();
+        let first = self.runs.partition_point(|run| (run.0 + run.2) as usize <= from);
+        for &(tree, place, len) in &self.runs[first..] {
+            let (start, end) = (from.max(tree as usize), to.min((tree + len) as usize));
+            if start >= end {
+                break;
+            }
+            let place = place as usize + start - tree as usize;
+            let cells = &mut row[place..place + end - start];
+            for (cell, &value) in
+                cells.iter_mut().zip(&values[start - from..end - from])
+            {
+                *cell = T::of(value);
+            }
+        }
+        let first = self.repeats.partition_point(|repeat| (repeat.0 as usize) < from);
+        for &(tree, place) in &self.repeats[first..] {
+            if tree as usize >= to {
+                break;
+            }
+            row[place as usize] = T::of(values[tree as usize - from]);
+        }
+    }
+
+    /// The stretches in which trees of `from..to` ascend together with their places.
+    pub(crate) fn stretches(&self, from: usize, to: usize) -> Vec<Stretch> {
+        let first = self.runs.partition_point(|run| (run.0 + run.2) as usize <= from);
+        let within = |&(tree, place, len): &(u32, u32, u32)| {
+            let start = from.max(tree as usize);
+            Stretch {
+                start,
+                end: to.min((tree + len) as usize),
+                place: place as usize + start - tree as usize,
+            }
+        };
+        let stretches = self.runs[first..].iter().map(within);
+        stretches.take_while(|stretch| stretch.start < stretch.end).collect()
+    }
+
+    /// Further occurrences of the trees `from..to`: (tree, place).
+    pub(crate) fn repeats(&self, from: usize, to: usize) -> &[(u32, u32)] {
+        let [start, end] = [from, to].map(|end| {
+            self.repeats.partition_point(|repeat| (repeat.0 as usize) < end)
+        });
+        &self.repeats[start..end]
+    }
+
+    /// Takes a matrix apart into the rows of first occurrences and those of repeats.
+    fn split_rows<'a, T>(&self, out: &'a mut [T], width: usize) -> Rows<'a, T> {
+        let mut rows =
+            Rows { first: Vec::with_capacity(self.len()), repeats: Vec::new() };
+        for (place, row) in out.chunks_mut(width.max(1)).enumerate() {
+            let tree = self.of[place];
+            if self.first[tree as usize] as usize == place {
+                rows.first.push(row);
+            } else {
+                rows.repeats.push((tree, row));
+            }
+        }
+        rows
+    }
+}
+
+/// Trees `start..end`, the first of which stands at `place`.
+pub(crate) struct Stretch {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) place: usize,
+}
+
+struct Rows<'a, T> {
+    first: Vec<&'a mut [T]>,
+    repeats: Vec<(u32, &'a mut [T])>,
+}
+
+impl<T: Copy> Rows<'_, T> {
+    fn copy_repeats(self) {
+        for (tree, row) in self.repeats {
+            row.copy_from_slice(self.first[tree as usize]);
+        }
+    }
+}
+
+/// What makes raw values into those of the result.
+pub(crate) struct Finish<'a> {
+    /// Per tree 1 / sqrt(K(t,t)); 0 for a tree without kernel, NaN where a float does
+    /// not do.
+    pub(crate) row_scale: &'a [f64],
+    pub(crate) column_scale: &'a [f64],
+    pub(crate) row_self: &'a [Scaled],
+    pub(crate) column_self: &'a [Scaled],
+    /// Where rows' trees start among those of `pairs`.
+    pub(crate) first_row: usize,
+    pub(crate) singles: Option<&'a dyn Prepared>,
+    /// Per row the column of the same tree, or [`NONE`].
+    pub(crate) same: &'a [u32],
+    pub(crate) largest: f64,
+    /// Whether NaN stands for a value that the engine gave up: see
+    /// [`Engine::GIVES_UP`].
+    pub(crate) gaps: bool,
+    /// The largest normalised value: 1, which rounding may take two different trees just
+    /// above; more where values are no dot products.
+    pub(crate) most: f64,
+}
+
+impl Finish<'_> {
+    /// A worker for pairs; None where nothing is normalised.
+    pub(crate) fn worker(&self) -> Option<Worker<'_>> {
+        self.singles.map(Prepared::worker)
+    }
+
+    /// Normalises a row, or makes sure that it is finite.
+    pub(crate) fn row(
+        &self,
+        x: usize,
+        row: &mut [f64],
+        worker: &mut Option<Worker<'_>>,
+        pause: &mut Pause<'_>,
+        overflow: impl Fn(usize) -> Error,
+    ) -> Result<()> {
+        let Some(of) = worker else {
+            let largest = self.largest;
+            // Counted to the end: so it is one comparison per vector of values.
+            let fits = |value: &&f64| **value <= largest;
+            if row.iter().filter(fits).count() == row.len() {
+                return Ok(());
+            }
+            let fits = |value: &&f64| fits(value) || self.gaps && value.is_nan();
+            return match row.iter().position(|value| !fits(&value)) {
+                Some(first) => Err(overflow(first)),
+                None => Ok(()),
+            };
+        };
+        let scale = self.row_scale[x];
+        for (t, (value, &other)) in row.iter_mut().zip(self.column_scale).enumerate() {
+            let factor = scale * other;
+            let selfs = || (self.row_self[x], self.column_self[t]);
+            let is_gap = || {
+                let (a, b) = selfs();
+                value.is_nan() || a.value().is_nan() || b.value().is_nan()
+            };
+            *value = if self.gaps && is_gap() {
+                f64::NAN
+            } else if factor.is_nan() || self.gaps && value.is_infinite() {
+                let (a, b) = selfs();
+                of(self.first_row + x, t, pause)?.cosine(a, b).min(self.most)
+            } else {
+                (*value * factor).min(self.most)
+            };
+        }
+        if scale != 0.0
+            && let Some(value) = row.get_mut(self.same[x] as usize)
+        {
+            *value = 1.0;
+        }
+        Ok(())
+    }
+}
+
+/// The matrix at work.
+pub(crate) struct Matrix<'a, T, I = NodeId> {
+    pub(crate) out: &'a mut [T],
+    pub(crate) columns: &'a Distinct<I>,
+    /// None: the columns, too.
+    pub(crate) rows: Option<&'a Distinct<I>>,
+    pub(crate) options: Options,
+}
+
+impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
+    /// Computes and stores all rows. `singles` has the columns' trees, followed by the
+    /// rows' where these are others; None: the matrix is not normalised.
+    pub(crate) fn fill<E: Engine>(
+        self,
+        engine: &E,
+        singles: Option<&dyn Prepared>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Report> {
+        let n_columns = self.columns.len();
+        let others = self.rows.filter(|rows| rows.roots != self.columns.roots);
+        let n_pairs = n_columns + others.map_or(0, Distinct::<I>::len);
+        let selfs = match singles {
+            Some(of) => self_kernels(of, n_pairs, self.options.n_jobs, watch)?,
+            None => Vec::new(),
+        };
+        let scales: Vec<f64> = selfs.iter().map(|&value| scale(value)).collect();
+        let first_row = others.map_or(0, |_| n_columns);
+        let cut = |of: usize| of.min(scales.len());
+        let same = match self.rows {
+            _ if singles.is_none() => Vec::new(),
+            Some(rows) => rows.among(self.columns),
+            None => (0..n_columns as u32).collect(),
+        };
+        let finish = Finish {
+            row_scale: &scales[cut(first_row)..],
+            column_scale: &scales[..cut(n_columns)],
+            row_self: &selfs[cut(first_row)..],
+            column_self: &selfs[..cut(n_columns)],
+            first_row,
+            singles,
+            same: &same,
+            largest: T::LARGEST,
+            gaps: E::GIVES_UP,
+            most: engine.most(),
+        };
+        self.fill_as(engine, &finish, watch)
+    }
+
+    /// The same with known kernels of trees with themselves.
+    pub(crate) fn fill_as<E: Engine>(
+        mut self,
+        engine: &E,
+        finish: &Finish<'_>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Report> {
+        let report = Report {
+            zero_rows: self.rows.unwrap_or(self.columns).zeros(finish.row_scale),
+            zero_columns: self.columns.zeros(finish.column_scale),
+        };
+        if self.rows.is_none() {
+            self.fill_symmetric(engine, finish, watch)?;
+        } else {
+            self.fill_rectangle(engine, finish, watch)?;
+        }
+        Ok(report)
+    }
+
+    fn overflow(&self, x: usize, t: usize) -> Error {
+        let rows = self.rows.unwrap_or(self.columns);
+        let (row, column) = (rows.first[x] as usize, self.columns.first[t] as usize);
+        Error::Overflow { row, column }
+    }
+
+    fn fill_rectangle<E: Engine>(
+        &mut self,
+        engine: &E,
+        finish: &Finish<'_>,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
+        let Some(rows) = self.rows else { return Ok(()) };
+        let (n, width) = (rows.len(), self.columns.len());
+        let out = std::mem::take(&mut self.out);
+        let split = rows.split_rows(out, self.columns.of.len());
+        let team = Threads::new(self.options.n_jobs, n);
+        let mut scratch: Vec<_> = (0..team.size())
+            .map(|_| (engine.scratch(), finish.worker(), vec![0.0; width]))
+            .collect();
+        let Rows { first, repeats } = split;
+        let cells: Vec<Mutex<&mut [T]>> = first.into_iter().map(Mutex::new).collect();
+        team.run(
+            n,
+            &mut scratch,
+            |x, (engine_scratch, worker, values), pause| {
+                engine.row(x, engine_scratch, values, pause)?;
+                finish.row(x, values, worker, pause, |t| self.overflow(x, t))?;
+                if let Ok(mut row) = cells[x].lock() {
+                    self.columns.spread(0, values, &mut row);
+                }
+                Ok(())
+            },
+            &mut |done| watch(done, n),
+        )?;
+        let first =
+            cells.into_iter().filter_map(|cell| cell.into_inner().ok()).collect();
+        Rows { first, repeats }.copy_repeats();
+        watch(n, n)
+    }
+
+    fn fill_symmetric<E: Engine>(
+        &mut self,
+        engine: &E,
+        finish: &Finish<'_>,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
+        let n = self.columns.len();
+        let out = std::mem::take(&mut self.out);
+        let mut rows = self.columns.split_rows(out, self.columns.of.len());
+        let team = Threads::new(self.options.n_jobs, n);
+        let new = || (engine.scratch(), finish.worker(), vec![0.0; n]);
+        let mut scratch: Vec<_> = (0..team.size()).map(|_| new()).collect();
+        let blocks: Vec<_> = rows.first.chunks_mut(E::HEIGHT).map(Mutex::new).collect();
+        team.run(
+            blocks.len(),
+            &mut scratch,
+            |number, (engine_scratch, worker, values), pause| {
+                let (start, end) =
+                    (number * E::HEIGHT, n.min((number + 1) * E::HEIGHT));
+                for x in start..end {
+                    let values = &mut values[..=x];
+                    engine.row(x, engine_scratch, values, pause)?;
+                    finish.row(x, values, worker, pause, |t| self.overflow(x, t))?;
+                    if let Ok(mut rows) = blocks[number].lock() {
+                        self.columns.spread(0, values, rows[x - start]);
+                    }
+                    pause()?;
+                }
+                let Ok(mut own) = blocks[number].lock() else { return Ok(()) };
+                mirror_within(self.columns, start, &mut own);
+                let strip = Strip::new(self.columns, start, &own);
+                // Whoever is at work on an earlier block keeps its rows for a moment.
+                let mut busy = Vec::new();
+                for (before, block) in blocks[..number].iter().enumerate() {
+                    match block.try_lock() {
+                        Ok(mut rows) => strip.store(before * E::HEIGHT, &mut rows),
+                        Err(_) => busy.push(before),
+                    }
+                }
+                for before in busy {
+                    if let Ok(mut rows) = blocks[before].lock() {
+                        strip.store(before * E::HEIGHT, &mut rows);
+                    }
+                }
+                Ok(())
+            },
+            &mut |done| watch((done * E::HEIGHT).min(n), n),
+        )?;
+        drop(blocks);
+        rows.copy_repeats();
+        watch(n, n)
+    }
+}
+
+/// 1 / sqrt(value); 0 for 0, NaN where floats do not do.
+pub(crate) fn scale(value: Scaled) -> f64 {
+    match value.value() {
+        _ if value.is_zero() => 0.0,
+        float if float < LARGEST && float > 1.0 / LARGEST => 1.0 / float.sqrt(),
+        _ => f64::NAN,
+    }
+}

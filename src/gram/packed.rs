@@ -1,0 +1,117 @@
+//! The rows of a lower triangle, handed out one by one.
+
+use std::sync::Arc;
+
+use super::matrix::{Distinct, Finish, scale};
+use super::{Engine, Index, Options, Report, Watch, WithEngine, self_kernels};
+use crate::kernel::Prepared;
+use crate::threads::Threads;
+use crate::{Error, Forest, Kernel, Result};
+
+/// Calls `sink` with each tree's number i and its kernels with trees 0 to i: for who
+/// stores half a matrix, or none. Rows come in ascending order where one thread computes
+/// them, nearly so where several do.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use treekernel_rs::{Forest, gram, kernel::SubsetTree};
+///
+/// let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
+/// let kernel = SubsetTree::new(1.0);
+/// let rows = Mutex::new(vec![Vec::new(); 2]);
+/// let sink = |i: usize, row: &[f64]| rows.lock().unwrap()[i] = row.to_vec();
+/// gram::for_each_row(&kernel, &forest, gram::Options::default(), sink, &mut |_, _| Ok(()))?;
+/// assert_eq!(*rows.lock().unwrap(), [vec![6.0], vec![3.0, 6.0]]);
+/// # Ok::<(), treekernel_rs::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`fill`](super::fill); `sink` may have been called with some rows.
+pub fn for_each_row(
+    kernel: &dyn Kernel,
+    x: &Forest,
+    options: Options,
+    sink: impl Fn(usize, &[f64]) + Sync,
+    watch: &mut Watch<'_>,
+) -> Result<Report> {
+    kernel.check()?;
+    let trees = Distinct::new(x.roots());
+    let roots = trees.roots.clone();
+    Index { kernel, nodes: x.nodes(), columns: &roots, rows: None, options }
+        .run(Lower { trees, options, sink }, watch)
+}
+
+struct Lower<S> {
+    trees: Distinct,
+    options: Options,
+    sink: S,
+}
+
+impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<S> {
+    type Output = Report;
+
+    fn call<E: Engine + Send + 'static>(
+        self,
+        engine: E,
+        singles: Option<Arc<dyn Prepared>>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Report> {
+        let Self { trees, options, sink } = self;
+        let singles = singles.as_deref();
+        let n = trees.of.len();
+        let selfs = match singles {
+            Some(of) => self_kernels(of, trees.len(), options.n_jobs, watch)?,
+            None => Vec::new(),
+        };
+        let scales: Vec<f64> = selfs.iter().map(|&value| scale(value)).collect();
+        let same: Vec<u32> = (0..trees.len() as u32).collect();
+        let finish = Finish {
+            row_scale: &scales,
+            column_scale: &scales,
+            row_self: &selfs,
+            column_self: &selfs,
+            first_row: 0,
+            singles,
+            same: &same,
+            largest: f64::MAX,
+            gaps: false,
+            most: 1.0,
+        };
+        // Different trees among the first i + 1: the columns of row i.
+        let mut known = 0;
+        let width = |&tree: &u32| {
+            known = known.max(tree as usize + 1);
+            known
+        };
+        let widths: Vec<usize> = trees.of.iter().map(width).collect();
+        let team = Threads::new(options.n_jobs, n);
+        let new = || (engine.scratch(), finish.worker(), Vec::new(), Vec::new());
+        let mut scratch: Vec<_> = (0..team.size()).map(|_| new()).collect();
+        team.run(
+            n,
+            &mut scratch,
+            |i, (engine_scratch, worker, values, row), pause| {
+                let x = trees.of[i] as usize;
+                values.resize(trees.len(), 0.0);
+                let values = &mut values[..widths[i]];
+                engine.row(x, engine_scratch, values, pause)?;
+                finish.row(x, values, worker, pause, |t| Error::Overflow {
+                    row: i,
+                    column: trees.first[t] as usize,
+                })?;
+                if widths[i] == i + 1 {
+                    sink(i, values); // no tree has come twice so far
+                } else {
+                    row.clear();
+                    row.extend(trees.of[..=i].iter().map(|&t| values[t as usize]));
+                    sink(i, row);
+                }
+                Ok(())
+            },
+            &mut |done| watch(done, n),
+        )?;
+        let zeros = trees.zeros(&scales);
+        watch(n, n)?;
+        Ok(Report { zero_rows: zeros.clone(), zero_columns: zeros })
+    }
+}

@@ -1,0 +1,261 @@
+//! A forest as a model sees it.
+//!
+//! Forest and model have stores, hence ids, of their own. A id_map holds, for everything
+//! in the forest's store, what it is called in the model, so that scoring a tree looks
+//! nothing up by content: labels, productions and, for each edge, the inverted list that
+//! the edge asks for. It is made in one pass over the store, and kept up to date while
+//! the model learns the forest's trees.
+
+use super::reader::NONE;
+use crate::intern::{Keys, new_id};
+use crate::{NodeId, Nodes, Result};
+
+/// What an edge asks for: (production, position, production of the child) or (label, 0,
+/// label of the child).
+pub(crate) type Key = [u32; 3];
+
+/// What there may be too many of.
+pub(crate) const LISTS: &str = "child lists of a model";
+
+/// An edge of the forest's store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Edge {
+    /// Its key among the id_map's.
+    pub(crate) key: u32,
+    pub(crate) child: NodeId,
+}
+
+/// What a model's index asks of a id_map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Labels only.
+    Labels,
+    /// Every node's twin.
+    Nodes,
+    /// Productions, and lists of inner children.
+    Productions,
+    /// Lists of all children by label.
+    LabelPairs,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct IdMap {
+    wanted: Wanted,
+    /// By label, production, node: the model's, or [`NONE`].
+    pub(crate) labels: Vec<u32>,
+    pub(crate) productions: Vec<u32>,
+    pub(crate) nodes: Vec<u32>,
+    ends: Vec<u32>,
+    edges: Vec<Edge>,
+    keys: Keys,
+    /// By key: the index's list, or [`NONE`]. Empty where keys are lists.
+    lists: Vec<u32>,
+}
+
+impl IdMap {
+    /// Looks at a store. `find` is the number of a list by its key in the model's ids.
+    pub(crate) fn new(
+        store: &Nodes,
+        model: &Nodes,
+        wanted: Wanted,
+        find: impl Fn(Key) -> Option<u32>,
+    ) -> Result<Self> {
+        let known = |name| model.labels().get(name).map_or(NONE, |label| label.0);
+        let mut id_map = Self {
+            wanted,
+            labels: store.labels().names().map(known).collect(),
+            ..Self::blank(wanted)
+        };
+        match wanted {
+            Wanted::Labels => {}
+            Wanted::Nodes => id_map.find_nodes(store, model),
+            Wanted::Productions => {
+                id_map.productions = (0..store.n_productions())
+                    .map(|p| id_map.find_production(store, model, p))
+                    .collect();
+                id_map.read_edges(store, |_| true)?;
+                let here = std::mem::take(&mut id_map.productions);
+                id_map.find_lists(|production| here[production as usize], find);
+                id_map.productions = here;
+            }
+            Wanted::LabelPairs => {
+                id_map.read_edges(store, |_| true)?;
+                let here = std::mem::take(&mut id_map.labels);
+                id_map.find_lists(|label| here[label as usize], find);
+                id_map.labels = here;
+            }
+        }
+        Ok(id_map)
+    }
+
+    /// Of the store that an index was built of. `edges` are those of each node, by number
+    /// of the list.
+    pub(crate) fn of_lists<I: Iterator<Item = Edge>>(
+        store: &Nodes,
+        edges: impl Fn(NodeId) -> I,
+    ) -> Result<Self> {
+        let mut map = Self::blank(Wanted::Productions);
+        map.ends.reserve_exact(store.len());
+        for node in (0..store.len()).map(|n| NodeId(n as u32)) {
+            map.edges.extend(edges(node));
+            map.ends.push(new_id(map.edges.len(), "edges")?);
+        }
+        Ok(map)
+    }
+
+    /// Of the store that an index was built of, for the nodes that are wanted; `groups`
+    /// is by production.
+    pub(crate) fn of_same<'a>(
+        store: &Nodes,
+        wanted: impl Iterator<Item = &'a NodeId>,
+        groups: &[u32],
+        find: impl Fn(Key) -> Option<u32>,
+    ) -> Result<Self> {
+        let mut map = Self::blank(Wanted::Productions);
+        let mut is_wanted = vec![false; store.len()];
+        wanted.for_each(|node| is_wanted[node.index()] = true);
+        map.read_edges(store, |node| is_wanted[node.index()])?;
+        map.find_lists(|production| groups[production as usize], find);
+        Ok(map)
+    }
+
+    fn blank(wanted: Wanted) -> Self {
+        Self {
+            wanted,
+            labels: Vec::new(),
+            productions: Vec::new(),
+            nodes: Vec::new(),
+            ends: Vec::new(),
+            edges: Vec::new(),
+            keys: Keys::default(),
+            lists: Vec::new(),
+        }
+    }
+
+    pub(crate) fn nbytes(&self) -> usize {
+        let ids = self.labels.len() + self.productions.len() + self.nodes.len();
+        let ids = ids + self.ends.len() + self.lists.len();
+        ids * 4 + self.edges.len() * size_of::<Edge>() + self.keys.nbytes()
+    }
+
+    /// Finds the lists of all keys; `here` is a label or production in the index.
+    fn find_lists(
+        &mut self,
+        here: impl Fn(u32) -> u32,
+        find: impl Fn(Key) -> Option<u32>,
+    ) {
+        self.lists.extend(self.keys.keys.iter().map(|&[parent, position, child]| {
+            let [parent, child] = [parent, child].map(&here);
+            if parent == NONE || child == NONE {
+                return NONE;
+            }
+            find([parent, position, child]).unwrap_or(NONE)
+        }));
+    }
+
+    fn find_nodes(&mut self, store: &Nodes, model: &Nodes) {
+        let mut below = Vec::new();
+        for node in (0..store.len()).map(|n| NodeId(n as u32)) {
+            let label = self.labels[store.label(node).index()];
+            below.clear();
+            below.extend(store.children(node).iter().map(|c| self.nodes[c.index()]));
+            let known = label != NONE && !below.contains(&NONE);
+            let there = if known { model.find_node(label, &below) } else { None };
+            self.nodes.push(there.map_or(NONE, |node| node.0));
+        }
+    }
+
+    fn find_production(&self, store: &Nodes, model: &Nodes, production: usize) -> u32 {
+        let labels = store.production_labels(crate::ProductionId(production as u32));
+        let there: Vec<u32> = labels.iter().map(|l| self.labels[l.index()]).collect();
+        if there.contains(&NONE) {
+            return NONE;
+        }
+        model.find_production(&there).map_or(NONE, |p| p.0)
+    }
+
+    fn read_edges(
+        &mut self,
+        store: &Nodes,
+        is_wanted: impl Fn(NodeId) -> bool,
+    ) -> Result<()> {
+        self.ends.reserve_exact(store.len());
+        for node in (0..store.len()).map(|n| NodeId(n as u32)) {
+            let children = if is_wanted(node) { store.children(node) } else { &[] };
+            for (position, &child) in children.iter().enumerate() {
+                if let Some(key) = Self::key(self.wanted, store, node, position, child)
+                {
+                    let key = self.keys.insert(key, LISTS)?;
+                    self.edges.push(Edge { key, child });
+                }
+            }
+            self.ends.push(new_id(self.edges.len(), "edges")?);
+        }
+        Ok(())
+    }
+
+    /// What an edge of a store asks for, in the store's own ids.
+    pub(crate) fn key(
+        wanted: Wanted,
+        store: &Nodes,
+        node: NodeId,
+        position: usize,
+        child: NodeId,
+    ) -> Option<Key> {
+        if wanted == Wanted::LabelPairs {
+            return Some([store.label(node).0, 0, store.label(child).0]);
+        }
+        let (parent, child) = (store.production(node)?, store.production(child)?);
+        Some([parent.0, position as u32, child.0])
+    }
+
+    /// A node's listed children.
+    #[inline]
+    pub(crate) fn edges(&self, node: NodeId) -> &[Edge] {
+        let start = node.index().checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.edges[start as usize..self.ends[node.index()] as usize]
+    }
+
+    /// The index's list for an edge, or [`NONE`].
+    #[inline]
+    pub(crate) fn list(&self, edge: Edge) -> u32 {
+        if self.lists.is_empty() {
+            return edge.key;
+        }
+        self.lists[edge.key as usize]
+    }
+
+    /// Takes note that a subtree of the forest has become one of the model.
+    pub(crate) fn learn(
+        &mut self,
+        (store, node): (&Nodes, NodeId),
+        (model, twin): (&Nodes, NodeId),
+        find: impl Fn(Key) -> Option<u32>,
+    ) {
+        if let Some(known) = self.nodes.get_mut(node.index()) {
+            *known = twin.0;
+        }
+        let productions = (store.production(node), model.production(twin));
+        if let (Some(own), Some(there)) = productions
+            && let Some(known) = self.productions.get_mut(own.index())
+        {
+            *known = there.0;
+        }
+        if self.ends.is_empty() {
+            return;
+        }
+        let start = node.index().checked_sub(1).map_or(0, |before| self.ends[before]);
+        let mut edge = start as usize;
+        for (position, &child) in model.children(twin).iter().enumerate() {
+            let Some(key) = Self::key(self.wanted, model, twin, position, child) else {
+                continue;
+            };
+            let list = &mut self.lists[self.edges[edge].key as usize];
+            if *list == NONE {
+                *list = find(key).unwrap_or(NONE);
+            }
+            edge += 1;
+        }
+    }
+}

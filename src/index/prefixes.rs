@@ -1,0 +1,98 @@
+//! How far lists are filled by the first trees.
+//!
+//! Column subtrees are numbered by the first tree that has them, and the lists that they
+//! stand in are in the order of their numbers. So what the trees before one have is a
+//! prefix of every list, and a row of a symmetric matrix needs no more.
+
+use crate::ragged::Ragged;
+
+/// What comes with each tree.
+#[derive(Debug, Default)]
+pub(crate) struct Prefixes {
+    /// By tree: the groups of its new column subtrees.
+    pub(crate) groups: Ragged<u32>,
+    /// By column subtree: per listed child the list that it is in.
+    pub(crate) lists: Ragged<u32>,
+}
+
+impl Prefixes {
+    pub(crate) fn nbytes(&self) -> usize {
+        self.groups.nbytes() + self.lists.nbytes()
+    }
+}
+
+/// How much of each group and each list there is in the first trees.
+#[derive(Debug)]
+pub(crate) struct Prefix {
+    /// Trees before this one.
+    end: usize,
+    pub(crate) group_len: Vec<u32>,
+    pub(crate) list_len: Vec<u32>,
+}
+
+impl Prefix {
+    /// Nothing yet.
+    pub(crate) fn new(n_groups: usize, n_lists: usize) -> Self {
+        Self { end: 0, group_len: vec![0; n_groups], list_len: vec![0; n_lists] }
+    }
+
+    /// Counts what stands in the first `end` trees. Rows come in ascending order as a
+    /// rule, so this is a step from the last row; otherwise it starts again.
+    pub(crate) fn reveal(&mut self, end: usize, arrivals: &Prefixes) {
+        if end < self.end {
+            self.group_len.fill(0);
+            self.list_len.fill(0);
+            self.end = 0;
+        }
+        let Prefixes { groups, lists } = arrivals;
+        let [start, stop] = [self.end, end].map(|tree| groups.start(tree));
+        for &group in &groups.items[start..stop] {
+            self.group_len[group as usize] += 1;
+        }
+        for &list in &lists.items[lists.start(start)..lists.start(stop)] {
+            self.list_len[list as usize] += 1;
+        }
+        self.end = end;
+    }
+}
+
+/// How much of a group or list counts: all of it, or what the first trees have.
+pub(crate) trait Extent {
+    /// Whether that is always all of it.
+    const WHOLE: bool;
+    /// Of the `all` subtrees of a group.
+    fn group(&self, group: u32, all: usize) -> usize;
+    /// Of the entries of a list, `all` in number.
+    fn list(&self, list: u32, all: impl FnOnce() -> usize) -> usize;
+}
+
+/// All trees.
+pub(crate) struct Whole;
+
+impl Extent for Whole {
+    const WHOLE: bool = true;
+
+    #[inline]
+    fn group(&self, _group: u32, all: usize) -> usize {
+        all
+    }
+
+    #[inline]
+    fn list(&self, _list: u32, all: impl FnOnce() -> usize) -> usize {
+        all()
+    }
+}
+
+impl Extent for Prefix {
+    const WHOLE: bool = false;
+
+    #[inline]
+    fn group(&self, group: u32, _all: usize) -> usize {
+        self.group_len[group as usize] as usize
+    }
+
+    #[inline]
+    fn list(&self, list: u32, _all: impl FnOnce() -> usize) -> usize {
+        self.list_len[list as usize] as usize
+    }
+}

@@ -1,0 +1,415 @@
+//! The sinks that make rows of a matrix: K of the query tree with every indexed tree.
+//!
+//! A subtree of one tree adds to that tree. What several trees share (or one tree has
+//! twice) collects what it would add to each of them, and passes it on once, at the end of
+//! the row. Both are places of one array, the *slots*, as which it is cannot be predicted:
+//!
+//! ```text
+//! slots:   K with tree 0 .. n-1  |  a place for what is told elsewhere  |  the shared
+//! ```
+
+use super::weights::{Sink, View};
+use crate::intern::new_id;
+use crate::kernel::{Number, TreeCounts};
+use crate::ragged::{self, Ragged};
+use crate::{NodeId, Result};
+
+const NONE: u32 = u32::MAX;
+
+/// New subtrees of a tree from which on they are treated as shared ones: a sum of so many
+/// of their terms one by one would lose digits.
+const LARGE: usize = 1 << 11;
+
+/// A subtree that stands in several trees, or more than once in one.
+#[derive(Debug, Clone, Copy)]
+struct Shared {
+    /// Its first two trees with how often it stands there; (NONE, 0) for a second tree
+    /// that there is not.
+    first: [(u32, u32); 2],
+    /// Its third tree or NONE, and where those from the third on end.
+    third: u32,
+    end: u32,
+}
+
+/// Where the values of some trees' subtrees go.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    n_trees: usize,
+    /// By tree: where those of its new subtrees end that are shared.
+    tree_ends: Vec<u32>,
+    shared: Vec<Shared>,
+    /// Their trees from the third on, with how often they stand there.
+    rest: Vec<(u32, u32)>,
+}
+
+/// What a worker keeps from row to row.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    /// By slot; zero between rows.
+    slots: Vec<f64>,
+    touched: Vec<u32>,
+}
+
+impl Slots {
+    /// Gives the new subtrees of each tree their slots, by node: of those that are told
+    /// elsewhere one for all. `n_nodes` are those of the store.
+    pub(crate) fn new(
+        trees: &TreeCounts,
+        new: &Ragged<NodeId>,
+        is_elsewhere: impl Fn(NodeId) -> bool,
+        n_nodes: usize,
+    ) -> Result<(Self, Vec<u32>)> {
+        let n_trees = trees.len();
+        // 1. Find the shared ones.
+        let mut slot_of = vec![NONE; n_nodes];
+        let mut times = vec![0u8; n_nodes];
+        for tree in 0..n_trees {
+            for (node, count) in trees.iter(tree) {
+                let times = &mut times[node.index()];
+                *times = (*times + count.min(2) as u8).min(2);
+            }
+        }
+        // 2. Number them in the order in which trees bring them.
+        let mut slots = Self {
+            n_trees,
+            tree_ends: Vec::with_capacity(n_trees),
+            shared: Vec::new(),
+            rest: Vec::new(),
+        };
+        let none = Shared { first: [(NONE, 0); 2], third: NONE, end: 0 };
+        for (tree, new) in new.iter().enumerate() {
+            for &node in new {
+                slot_of[node.index()] = if is_elsewhere(node) {
+                    slots.elsewhere()
+                } else if times[node.index()] > 1 || new.len() > LARGE {
+                    slots.shared.push(none);
+                    new_id(n_trees + slots.shared.len(), "subtrees")?
+                } else {
+                    tree as u32
+                };
+            }
+            slots.tree_ends.push(slots.shared.len() as u32);
+        }
+        // 3. List their trees.
+        let n_before = slots.first_shared();
+        let each = |f: &mut dyn FnMut(usize, (u32, u32))| {
+            for tree in 0..n_trees {
+                for (node, count) in trees.iter(tree) {
+                    let slot = slot_of[node.index()];
+                    if slot >= n_before && slot != NONE {
+                        f((slot - n_before) as usize, (tree as u32, count));
+                    }
+                }
+            }
+        };
+        let mut lens = vec![0; slots.shared.len()];
+        each(&mut |number, item| {
+            let shared = &mut slots.shared[number];
+            match shared.first {
+                [(NONE, _), _] => shared.first[0] = item,
+                [_, (NONE, _)] => shared.first[1] = item,
+                _ => {
+                    shared.third = shared.third.min(item.0);
+                    lens[number] += 1;
+                }
+            }
+        });
+        let mut at = ragged::starts(&mut lens);
+        slots.rest = vec![(0, 0); lens.last().map_or(0, |&end| end as usize)];
+        for (shared, end) in slots.shared.iter_mut().zip(lens) {
+            shared.end = end;
+        }
+        each(&mut |number, item| {
+            if item.0 >= slots.shared[number].third {
+                slots.rest[at[number] as usize] = item;
+                at[number] += 1;
+            }
+        });
+        Ok((slots, slot_of))
+    }
+
+    pub(crate) fn nbytes(&self) -> usize {
+        let shared = self.shared.len() * size_of::<Shared>();
+        self.tree_ends.len() * 4 + shared + self.rest.len() * 8
+    }
+
+    /// The slots from here on are those of shared subtrees.
+    fn first_shared(&self) -> u32 {
+        self.n_trees as u32 + 1
+    }
+
+    /// The trees of a shared subtree, with how often it stands there.
+    fn trees_of(&self, number: usize) -> impl Iterator<Item = (u32, u32)> {
+        let start = number.checked_sub(1).map_or(0, |n| self.shared[n].end) as usize;
+        let Shared { first, end, .. } = self.shared[number];
+        let first = first.into_iter().filter(|item| item.0 != NONE);
+        first.chain(self.rest[start..end as usize].iter().copied())
+    }
+
+    pub(crate) fn row_scratch<N: Number>(&self) -> RowScratch<N> {
+        RowScratch { extra: vec![N::of(0.0); self.shared.len()], touched: Vec::new() }
+    }
+
+    /// The slot of what is told elsewhere: nobody reads it.
+    pub(crate) fn elsewhere(&self) -> u32 {
+        self.n_trees as u32
+    }
+
+    pub(crate) fn scratch(&self) -> Scratch {
+        let slots = vec![0.0; self.n_trees + 1 + self.shared.len()];
+        Scratch { slots, touched: vec![0; self.shared.len()] }
+    }
+
+    /// Passes on what shared subtrees have collected to the first `row.len()` trees, and
+    /// takes the row.
+    pub(crate) fn finish(&self, scratch: &mut Scratch, row: &mut [f64]) {
+        let (len, Scratch { slots, touched }) = (row.len(), scratch);
+        let n_shared = len.checked_sub(1).map_or(0, |t| self.tree_ends[t]) as usize;
+        let (trees, sums) = slots.split_at_mut(self.n_trees + 1);
+        trees[self.n_trees] = 0.0;
+        let (trees, sums) = (&mut trees[..=len], &mut sums[..n_shared]);
+        // One in five has collected something, most of them for one or two of these
+        // trees, and neither can be predicted: so first a list of those that have,
+        // without a branch, then their first two trees, without a branch (what is not
+        // there goes to the place after the trees), and at last the others. Of frequent
+        // subtrees, dense columns would cost what they gain.
+        let mut n_touched = 0;
+        for (number, &sum) in sums.iter().enumerate() {
+            touched[n_touched] = number as u32;
+            n_touched += usize::from(sum != 0.0);
+        }
+        let mut n_more = 0;
+        for at in 0..n_touched {
+            let number = touched[at];
+            let sum = sums[number as usize];
+            let shared = &self.shared[number as usize];
+            for (tree, count) in shared.first {
+                trees[(tree as usize).min(len)] += sum * f64::from(count);
+            }
+            touched[n_more] = number;
+            n_more += usize::from((shared.third as usize) < len);
+        }
+        for &number in &touched[..n_more] {
+            let number = number as usize;
+            let start =
+                number.checked_sub(1).map_or(0, |n| self.shared[n].end) as usize;
+            for &(tree, count) in &self.rest[start..self.shared[number].end as usize] {
+                if tree as usize >= len {
+                    break;
+                }
+                trees[tree as usize] += sums[number] * f64::from(count);
+            }
+        }
+        row.copy_from_slice(&trees[..len]);
+        trees.fill(0.0);
+        sums.fill(0.0);
+    }
+}
+
+impl Scratch {
+    /// K with the first trees, to be added to.
+    pub(crate) fn trees(&mut self, len: usize) -> &mut [f64] {
+        &mut self.slots[..len]
+    }
+
+    /// The sink of the row at hand.
+    pub(crate) fn sink(&mut self) -> Rows<'_> {
+        Rows { slots: &mut self.slots, count: 0.0 }
+    }
+
+    /// Forgets a row that is not to be finished.
+    pub(crate) fn clear(&mut self) {
+        self.slots.fill(0.0);
+    }
+}
+
+/// The sink. What all subtrees of a group have is told elsewhere, by integer counts.
+pub(crate) struct Rows<'a> {
+    slots: &'a mut [f64],
+    count: f64,
+}
+
+impl Sink for Rows<'_> {
+    type View<'a>
+        = RowsView<'a>
+    where
+        Self: 'a;
+
+    #[inline]
+    fn node(&mut self, _place: usize, count: f64) {
+        self.count = count;
+    }
+
+    #[inline]
+    fn group(&mut self, _group: u32, _value: f64) {}
+
+    #[inline]
+    fn leaf(&mut self, _label: u32, _value: f64) {}
+
+    #[inline]
+    fn view(&mut self, _group: u32) -> RowsView<'_> {
+        RowsView { slots: self.slots, weight: self.count }
+    }
+}
+
+/// Subtrees are told by their slots.
+pub(crate) struct RowsView<'a> {
+    slots: &'a mut [f64],
+    weight: f64,
+}
+
+impl View for RowsView<'_> {
+    #[inline]
+    fn add(&mut self, slot: u32, value: f64) {
+        self.slots[slot as usize] += self.weight * value;
+    }
+
+    #[inline]
+    fn close(self) {}
+}
+
+/// What a worker keeps from row to row for [`Row`].
+#[derive(Debug)]
+pub(crate) struct RowScratch<N = f64> {
+    /// By shared subtree: what it adds to each of its trees; zero between rows.
+    extra: Vec<N>,
+    touched: Vec<u32>,
+}
+
+/// The sink of kernels whose shared subtrees are few: values go to the row itself, and
+/// those of shared subtrees aside, so that the row need not be copied as for [`Rows`].
+pub(crate) struct Row<'a, N> {
+    slots: &'a Slots,
+    scratch: &'a mut RowScratch<N>,
+    trees: &'a mut [N],
+    /// How often the node at hand stands in the query tree.
+    count: N,
+}
+
+impl<'a, N: Number> Row<'a, N> {
+    /// For the first `trees.len()` trees.
+    pub(crate) fn new(
+        slots: &'a Slots,
+        scratch: &'a mut RowScratch<N>,
+        trees: &'a mut [N],
+    ) -> Self {
+        Self { slots, scratch, trees, count: N::of(0.0) }
+    }
+
+    /// Passes on what shared subtrees have collected.
+    pub(crate) fn finish(self) {
+        let RowScratch { extra, touched } = self.scratch;
+        for number in touched.drain(..) {
+            let sum = std::mem::replace(&mut extra[number as usize], N::of(0.0));
+            for (tree, count) in self.slots.trees_of(number as usize) {
+                let Some(value) = self.trees.get_mut(tree as usize) else { break };
+                *value = *value + sum * N::of(f64::from(count));
+            }
+        }
+    }
+
+    /// Forgets it, after a walk that was given up.
+    pub(crate) fn cancel(self) {
+        for number in self.scratch.touched.drain(..) {
+            self.scratch.extra[number as usize] = N::of(0.0);
+        }
+    }
+}
+
+/// Subtrees are told by their slots.
+pub(crate) struct RowView<'a, N> {
+    first_shared: u32,
+    scratch: &'a mut RowScratch<N>,
+    trees: &'a mut [N],
+    count: N,
+}
+
+impl<N: Number> Sink<N> for Row<'_, N> {
+    type View<'a>
+        = RowView<'a, N>
+    where
+        Self: 'a;
+
+    #[inline]
+    fn node(&mut self, _place: usize, count: f64) {
+        self.count = N::of(count);
+    }
+
+    fn group(&mut self, _group: u32, _value: N) {}
+
+    #[inline]
+    fn view(&mut self, _group: u32) -> RowView<'_, N> {
+        let Self { slots, scratch, trees, count } = self;
+        RowView { first_shared: slots.first_shared(), scratch, trees, count: *count }
+    }
+}
+
+impl<N: Number> View<N> for RowView<'_, N> {
+    #[inline]
+    fn add(&mut self, slot: u32, value: N) {
+        match self.trees.get_mut(slot as usize) {
+            Some(sum) => *sum = *sum + self.count * value,
+            None => self.scratch.add(slot - self.first_shared, self.count * value),
+        }
+    }
+
+    fn close(self) {}
+}
+
+impl<N: Number> RowScratch<N> {
+    /// Adds to what a subtree of several trees passes on to them.
+    #[inline(never)]
+    fn add(&mut self, number: u32, value: N) {
+        let sum = &mut self.extra[number as usize];
+        if *sum == N::of(0.0) {
+            self.touched.push(number);
+        }
+        *sum = *sum + value;
+    }
+}
+
+/// Groups and patterns of a tree with counts, as the first pass of a walk tells them.
+#[derive(Debug, Default)]
+pub(crate) struct Symbols {
+    pub(crate) groups: Vec<(u32, u32)>,
+    pub(crate) patterns: Vec<(u32, u32)>,
+    count: u32,
+}
+
+impl Symbols {
+    pub(crate) fn clear(&mut self) {
+        self.groups.clear();
+        self.patterns.clear();
+    }
+}
+
+/// Nothing is told of single subtrees in that pass.
+pub(crate) struct NoView;
+
+impl<N: Number> View<N> for NoView {
+    fn add(&mut self, _: u32, _: N) {}
+    fn close(self) {}
+}
+
+impl<N: Number> Sink<N> for Symbols {
+    type View<'a> = NoView;
+
+    #[inline]
+    fn node(&mut self, _place: usize, count: f64) {
+        self.count = count as u32;
+    }
+
+    #[inline]
+    fn group(&mut self, group: u32, _value: N) {
+        self.groups.push((group, self.count));
+    }
+
+    #[inline]
+    fn pattern(&mut self, pattern: u32, _value: N) {
+        self.patterns.push((pattern, self.count));
+    }
+
+    fn view(&mut self, _group: u32) -> NoView {
+        NoView
+    }
+}

@@ -1,0 +1,711 @@
+//! What a model knows of its subtrees, and what scoring does with it.
+//!
+//! A scorer meets the model's subtrees group by group: those that can have anything in
+//! common with one node of the scored tree (for SST those of a production, for PT those
+//! of a label). It tells a [`Sink`] each value C(v,ξ); what the sink makes of it is the
+//! difference between a score, the shares of all nodes, an averaged perceptron's score
+//! and a row of kernels.
+
+use super::reader::NONE;
+use crate::kernel::Number;
+use crate::{Result, memory};
+
+/// Where the weight of a subtree is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// Its group; [`LEAF`] for a leaf where these are apart.
+    pub(crate) group: u32,
+    /// Its number within the group; a leaf's label.
+    pub(crate) number: u32,
+}
+
+/// A weight that is so much smaller than what was added last is 0.
+const RESIDUE: f64 = 1e-12;
+
+/// Adds, without what rounding leaves where the two cancel.
+#[inline]
+fn add_exactly(sum: &mut f64, change: f64) {
+    *sum += change;
+    if sum.abs() <= RESIDUE * change.abs() {
+        *sum = 0.0;
+    }
+}
+
+/// The group of leaves.
+pub(crate) const LEAF: u32 = u32::MAX;
+
+/// The weights f of distinct subtrees: `width` numbers for each.
+#[derive(Debug, Clone)]
+pub(crate) struct Weights {
+    width: usize,
+    /// By group, by number.
+    groups: Vec<Vec<f64>>,
+    /// By group: the sums over its subtrees.
+    sums: Vec<f64>,
+    /// By group: how many weights are not 0. A group without any sums to 0, whatever
+    /// rounding has left.
+    nonzero: Vec<u32>,
+    /// By label.
+    leaves: Vec<f64>,
+}
+
+impl Weights {
+    pub(crate) fn new(width: usize) -> Self {
+        Self {
+            width,
+            groups: Vec::new(),
+            sums: Vec::new(),
+            nonzero: Vec::new(),
+            leaves: Vec::new(),
+        }
+    }
+
+    /// Makes room for a subtree, its weight 0.
+    pub(crate) fn enter(&mut self, slot: Slot) {
+        let end = (slot.number as usize + 1) * self.width;
+        if slot.group == LEAF {
+            if self.leaves.len() < end {
+                self.leaves.resize(end, 0.0);
+            }
+            return;
+        }
+        let group = slot.group as usize;
+        if self.groups.len() <= group {
+            self.groups.resize_with(group + 1, Vec::new);
+            self.sums.resize((group + 1) * self.width, 0.0);
+            self.nonzero.resize(group + 1, 0);
+        }
+        let group = &mut self.groups[group];
+        if group.len() < end {
+            group.resize(end, 0.0);
+        }
+    }
+
+    /// Adds `count · alphas`.
+    pub(crate) fn add(&mut self, slot: Slot, count: f64, alphas: &[f64]) {
+        let start = slot.number as usize * self.width;
+        let width = self.width;
+        if slot.group == LEAF {
+            for (f, alpha) in self.leaves[start..start + width].iter_mut().zip(alphas) {
+                add_exactly(f, count * alpha);
+            }
+            return;
+        }
+        let group = slot.group as usize;
+        let own = &mut self.groups[group][start..start + width];
+        let sums = &mut self.sums[group * width..(group + 1) * width];
+        for ((f, sum), alpha) in own.iter_mut().zip(&mut *sums).zip(alphas) {
+            let change = count * alpha;
+            let was_zero = *f == 0.0;
+            add_exactly(f, change);
+            add_exactly(sum, change);
+            match (was_zero, *f == 0.0) {
+                (true, false) => self.nonzero[group] += 1,
+                (false, true) => self.nonzero[group] -= 1,
+                _ => {}
+            }
+        }
+        if self.nonzero[group] == 0 {
+            sums.fill(0.0);
+        }
+    }
+
+    /// How many numbers a subtree has.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The weights of a group, by number.
+    pub(crate) fn group(&self, group: u32) -> &[f64] {
+        &self.groups[group as usize]
+    }
+
+    /// The weights of one subtree.
+    pub(crate) fn get(&self, slot: Slot) -> &[f64] {
+        let own = if slot.group == LEAF {
+            &self.leaves
+        } else {
+            &self.groups[slot.group as usize]
+        };
+        &own[slot.number as usize * self.width..][..self.width]
+    }
+
+    /// Sets the weights of one subtree and leaves sums alone: see [`Self::set_sums`].
+    pub(crate) fn set(&mut self, slot: Slot, values: &[f64]) {
+        let width = self.width;
+        let own = if slot.group == LEAF {
+            &mut self.leaves
+        } else {
+            let nonzero = values.iter().filter(|&&value| value != 0.0).count();
+            self.nonzero[slot.group as usize] += nonzero as u32;
+            &mut self.groups[slot.group as usize]
+        };
+        own[slot.number as usize * width..][..width].copy_from_slice(values);
+    }
+
+    /// The sums over groups: they depend on the order in which trees came, in the last
+    /// bits, and so are kept with a stored model.
+    pub(crate) fn sums(&self) -> &[f64] {
+        &self.sums
+    }
+
+    pub(crate) fn set_sums(&mut self, sums: &[f64]) {
+        self.sums.copy_from_slice(sums);
+    }
+
+    /// `scale · self - other`, number by number.
+    pub(crate) fn combined(&self, scale: f64, other: &Self) -> Self {
+        let of = |a: &[f64], b: &[f64]| -> Vec<f64> {
+            a.iter().zip(b).map(|(a, b)| scale * a - b).collect()
+        };
+        let pairs = self.groups.iter().zip(&other.groups);
+        let groups: Vec<Vec<f64>> = pairs.map(|(a, b)| of(a, b)).collect();
+        let count = |group: &Vec<f64>| group.iter().filter(|&&f| f != 0.0).count();
+        Self {
+            width: self.width,
+            nonzero: groups.iter().map(|group| count(group) as u32).collect(),
+            groups,
+            sums: of(&self.sums, &other.sums),
+            leaves: of(&self.leaves, &other.leaves),
+        }
+    }
+
+    pub(crate) fn nbytes(&self) -> usize {
+        let of = |values: &Vec<f64>| values.capacity() * 8;
+        self.groups.iter().map(of).sum::<usize>()
+            + self.groups.capacity() * size_of::<Vec<f64>>()
+            + of(&self.sums)
+            + of(&self.leaves)
+            + self.nonzero.capacity() * 4
+    }
+}
+
+/// Which support trees have a subtree, and how often: what a voted perceptron asks for,
+/// as it needs the kernel with each support tree.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Occurrences {
+    groups: Vec<Vec<Vec<(u32, f64)>>>,
+    /// By group: all its subtrees together.
+    sums: Vec<Vec<(u32, f64)>>,
+    leaves: Vec<Vec<(u32, f64)>>,
+}
+
+impl Occurrences {
+    /// Enters that a tree has a subtree; trees come in ascending order.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn add(&mut self, slot: Slot, tree: u32, count: f64) -> Result<()> {
+        let number = slot.number as usize;
+        let own = if slot.group == LEAF {
+            &mut self.leaves
+        } else {
+            let group = slot.group as usize;
+            if self.groups.len() <= group {
+                let more = group + 1 - self.groups.len();
+                memory::reserve(&mut self.groups, more)?;
+                memory::reserve(&mut self.sums, more)?;
+                self.groups.resize_with(group + 1, Vec::new);
+                self.sums.resize_with(group + 1, Vec::new);
+            }
+            match self.sums[group].last_mut() {
+                Some((last, sum)) if *last == tree => *sum += count,
+                _ => {
+                    memory::reserve(&mut self.sums[group], 1)?;
+                    self.sums[group].push((tree, count));
+                }
+            }
+            &mut self.groups[group]
+        };
+        if own.len() <= number {
+            memory::reserve(own, number + 1 - own.len())?;
+            own.resize_with(number + 1, Vec::new);
+        }
+        memory::reserve(&mut own[number], 1)?;
+        own[number].push((tree, count));
+        Ok(())
+    }
+
+    pub(crate) fn nbytes(&self) -> usize {
+        let of =
+            |list: &Vec<(u32, f64)>| list.capacity() * size_of::<(u32, f64)>() + 24;
+        let groups = self.groups.iter().flatten().map(of).sum::<usize>();
+        groups + self.sums.iter().chain(&self.leaves).map(of).sum::<usize>()
+    }
+}
+
+/// What a walk tells its values to.
+pub(crate) trait Sink<N: Number = f64> {
+    /// A group's subtrees, one by one.
+    type View<'a>: View<N>
+    where
+        Self: 'a;
+
+    /// From here on values are those of the node at this place, standing there so often.
+    fn node(&mut self, place: usize, count: f64);
+
+    /// C is `value` for all subtrees of a group.
+    fn group(&mut self, group: u32, value: N);
+
+    /// C is `value` for the leaf with this label.
+    fn leaf(&mut self, _label: u32, _value: N) {}
+
+    /// C is larger by `value` for all subtrees of a pattern's list.
+    fn pattern(&mut self, _pattern: u32, _value: N) {}
+
+    /// Until [`NONE`] is told, what is told of a subtree counts for the roots above it as
+    /// well, those of a list that this fold is of.
+    fn fold(&mut self, _fold: u32) {}
+
+    /// C is larger by `value` for all roots of a fold.
+    fn folded(&mut self, _fold: u32, _value: N) {}
+
+    /// Looks into a group.
+    fn view(&mut self, group: u32) -> Self::View<'_>;
+}
+
+/// A group's subtrees for one node of the query tree.
+pub(crate) trait View<N: Number = f64> {
+    /// C with this subtree is larger by `value`.
+    fn add(&mut self, number: u32, value: N);
+
+    /// The same for some, one by one.
+    #[inline]
+    fn add_all(&mut self, values: impl Iterator<Item = (u32, N)>)
+    where
+        Self: Sized,
+    {
+        values.for_each(|(number, value)| self.add(number, value));
+    }
+
+    /// That was all.
+    fn close(self);
+}
+
+/// The numbers of subtrees that sinks sum up: weights, or what is made of them.
+pub(crate) trait Numbers {
+    /// How many each subtree has.
+    fn width(&self) -> usize;
+
+    /// Those of a group, two of which [`one`](Self::one) makes into a number; while a fold
+    /// is told of, those that count for its roots as well.
+    fn group(&self, group: u32, fold: u32) -> [&[f64]; 2];
+
+    /// A number of a subtree, from the two of [`group`](Self::group).
+    #[inline]
+    fn one(&self, last: f64, _late: f64) -> f64 {
+        last
+    }
+
+    fn add_group(&self, group: u32, value: f64, sums: &mut [f64]);
+    fn add_leaf(&self, label: u32, value: f64, sums: &mut [f64]);
+    fn add_pattern(&self, _pattern: u32, _fold: u32, _value: f64, _sums: &mut [f64]) {}
+    fn add_folded(&self, _fold: u32, _value: f64, _sums: &mut [f64]) {}
+}
+
+/// `sums += value * own`, as far as there are sums.
+#[inline]
+pub(crate) fn add_scaled(value: f64, own: &[f64], sums: &mut [f64]) {
+    for (sum, f) in sums.iter_mut().zip(own) {
+        *sum += value * f;
+    }
+}
+
+impl Numbers for Weights {
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    #[inline]
+    fn group(&self, group: u32, _fold: u32) -> [&[f64]; 2] {
+        [&self.groups[group as usize]; 2]
+    }
+
+    #[inline]
+    fn add_group(&self, group: u32, value: f64, sums: &mut [f64]) {
+        add_scaled(value, &self.sums[group as usize * self.width..], sums);
+    }
+
+    #[inline]
+    fn add_leaf(&self, label: u32, value: f64, sums: &mut [f64]) {
+        // A label may be known of inner nodes only.
+        let own = self.leaves.get(label as usize * self.width..).unwrap_or_default();
+        add_scaled(value, own, sums);
+    }
+}
+
+/// The sizes of weights: a score by them bounds the rounding error of that by weights.
+pub(crate) struct Sizes<'m>(pub(crate) &'m Weights);
+
+impl Numbers for Sizes<'_> {
+    fn width(&self) -> usize {
+        self.0.width
+    }
+
+    fn group(&self, group: u32, _fold: u32) -> [&[f64]; 2] {
+        [&self.0.groups[group as usize]; 2]
+    }
+
+    fn one(&self, last: f64, _late: f64) -> f64 {
+        last.abs()
+    }
+
+    fn add_group(&self, group: u32, value: f64, sums: &mut [f64]) {
+        for own in self.0.groups[group as usize].chunks(self.0.width) {
+            own.iter().zip(&mut *sums).for_each(|(f, sum)| *sum += value * f.abs());
+        }
+    }
+
+    fn add_leaf(&self, label: u32, value: f64, sums: &mut [f64]) {
+        let mut own = vec![0.0; sums.len()];
+        self.0.add_leaf(label, value, &mut own);
+        own.iter().zip(sums).for_each(|(f, sum)| *sum += f.abs());
+    }
+}
+
+/// `scale · last - late`: with `late` the weights times the examples before they came,
+/// and `scale` all examples, every weight times the examples that it was part of.
+pub(crate) struct Averaged<'m> {
+    pub(crate) last: &'m Weights,
+    pub(crate) late: &'m Weights,
+    pub(crate) scale: f64,
+}
+
+impl Averaged<'_> {
+    fn add(&self, value: f64, last: &[f64], late: &[f64], sums: &mut [f64]) {
+        for ((sum, last), late) in sums.iter_mut().zip(last).zip(late) {
+            *sum += value * (self.scale * last - late);
+        }
+    }
+}
+
+impl Numbers for Averaged<'_> {
+    fn width(&self) -> usize {
+        self.last.width
+    }
+
+    #[inline]
+    fn group(&self, group: u32, _fold: u32) -> [&[f64]; 2] {
+        [self.last, self.late].map(|weights| &weights.groups[group as usize][..])
+    }
+
+    #[inline]
+    fn one(&self, last: f64, late: f64) -> f64 {
+        self.scale * last - late
+    }
+
+    fn add_group(&self, group: u32, value: f64, sums: &mut [f64]) {
+        let start = group as usize * self.last.width;
+        self.add(value, &self.last.sums[start..], &self.late.sums[start..], sums);
+    }
+
+    fn add_leaf(&self, label: u32, value: f64, sums: &mut [f64]) {
+        let start = label as usize * self.last.width;
+        let [last, late] = [self.last, self.late]
+            .map(|weights| weights.leaves.get(start..).unwrap_or_default());
+        self.add(value, last, late, sums);
+    }
+}
+
+/// The score, where a model has one output: the fast path.
+pub(crate) struct One<'m, N> {
+    numbers: &'m N,
+    fold: u32,
+    count: f64,
+    pub(crate) sum: f64,
+}
+
+impl<'m, N: Numbers> One<'m, N> {
+    pub(crate) fn new(numbers: &'m N) -> Self {
+        Self { numbers, fold: NONE, count: 0.0, sum: 0.0 }
+    }
+
+    /// Adds `count` times what is told of one number.
+    #[inline]
+    fn add(&mut self, tell: impl FnOnce(&N, &mut [f64])) {
+        let mut own = [0.0];
+        tell(self.numbers, &mut own);
+        self.sum += self.count * own[0];
+    }
+}
+
+pub(crate) struct OneView<'a, N> {
+    numbers: &'a N,
+    group: [&'a [f64]; 2],
+    own: f64,
+    count: f64,
+    sum: &'a mut f64,
+}
+
+impl<N: Numbers> Sink for One<'_, N> {
+    type View<'a>
+        = OneView<'a, N>
+    where
+        Self: 'a;
+
+    #[inline]
+    fn node(&mut self, _place: usize, count: f64) {
+        self.count = count;
+    }
+
+    #[inline]
+    fn group(&mut self, group: u32, value: f64) {
+        self.add(|numbers, own| numbers.add_group(group, value, own));
+    }
+
+    #[inline]
+    fn leaf(&mut self, label: u32, value: f64) {
+        self.add(|numbers, own| numbers.add_leaf(label, value, own));
+    }
+
+    #[inline]
+    fn pattern(&mut self, pattern: u32, value: f64) {
+        let fold = self.fold;
+        self.add(|numbers, own| numbers.add_pattern(pattern, fold, value, own));
+    }
+
+    fn fold(&mut self, fold: u32) {
+        self.fold = fold;
+    }
+
+    fn folded(&mut self, fold: u32, value: f64) {
+        self.add(|numbers, own| numbers.add_folded(fold, value, own));
+    }
+
+    #[inline]
+    fn view(&mut self, group: u32) -> OneView<'_, N> {
+        let (numbers, count, sum) = (self.numbers, self.count, &mut self.sum);
+        OneView {
+            numbers,
+            group: numbers.group(group, self.fold),
+            own: 0.0,
+            count,
+            sum,
+        }
+    }
+}
+
+impl<N: Numbers> View for OneView<'_, N> {
+    #[inline]
+    fn add(&mut self, number: u32, value: f64) {
+        let [last, late] = self.group.map(|own| own[number as usize]);
+        self.own += value * self.numbers.one(last, late);
+    }
+
+    /// Four sums take turns, as each addition would wait for the one before.
+    #[inline]
+    fn add_all(&mut self, values: impl Iterator<Item = (u32, f64)>) {
+        let (numbers, group) = (self.numbers, self.group);
+        let sums = values.fold([0.0; 4], |[a, b, c, d], (number, value)| {
+            let [last, late] = group.map(|own| own[number as usize]);
+            [b, c, d, a + value * numbers.one(last, late)]
+        });
+        self.own += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    }
+
+    #[inline]
+    fn close(self) {
+        *self.sum += self.count * self.own;
+    }
+}
+
+/// Scores, where a model has several outputs: every value is met once for all of them.
+/// By place, the share of each node in them.
+pub(crate) struct Several<'m, N> {
+    numbers: &'m N,
+    /// Whether nodes have sums of their own.
+    is_by_place: bool,
+    place: usize,
+    fold: u32,
+    count: f64,
+    sums: &'m mut [f64],
+}
+
+impl<'m, N: Numbers> Several<'m, N> {
+    pub(crate) fn new(numbers: &'m N, sums: &'m mut [f64]) -> Self {
+        Self { numbers, is_by_place: false, place: 0, fold: NONE, count: 0.0, sums }
+    }
+
+    /// `width` sums by place, of one node each wherever it stands.
+    pub(crate) fn by_place(numbers: &'m N, sums: &'m mut [f64]) -> Self {
+        Self { is_by_place: true, count: 1.0, ..Self::new(numbers, sums) }
+    }
+
+    fn sums(&mut self) -> &mut [f64] {
+        let width = self.numbers.width();
+        &mut self.sums[self.place * width..][..width]
+    }
+}
+
+pub(crate) struct SeveralView<'a, N> {
+    numbers: &'a N,
+    group: [&'a [f64]; 2],
+    count: f64,
+    sums: &'a mut [f64],
+}
+
+impl<N: Numbers> Sink for Several<'_, N> {
+    type View<'a>
+        = SeveralView<'a, N>
+    where
+        Self: 'a;
+
+    fn node(&mut self, place: usize, count: f64) {
+        if self.is_by_place {
+            self.place = place;
+        } else {
+            self.count = count;
+        }
+    }
+
+    fn group(&mut self, group: u32, value: f64) {
+        let (numbers, count) = (self.numbers, self.count);
+        numbers.add_group(group, count * value, self.sums());
+    }
+
+    fn leaf(&mut self, label: u32, value: f64) {
+        let (numbers, count) = (self.numbers, self.count);
+        numbers.add_leaf(label, count * value, self.sums());
+    }
+
+    fn pattern(&mut self, pattern: u32, value: f64) {
+        let (numbers, fold, count) = (self.numbers, self.fold, self.count);
+        numbers.add_pattern(pattern, fold, count * value, self.sums());
+    }
+
+    fn fold(&mut self, fold: u32) {
+        self.fold = fold;
+    }
+
+    fn folded(&mut self, fold: u32, value: f64) {
+        let (numbers, count) = (self.numbers, self.count);
+        numbers.add_folded(fold, count * value, self.sums());
+    }
+
+    fn view(&mut self, group: u32) -> SeveralView<'_, N> {
+        let (numbers, count) = (self.numbers, self.count);
+        let group = numbers.group(group, self.fold);
+        SeveralView { numbers, group, count, sums: self.sums() }
+    }
+}
+
+impl<N: Numbers> View for SeveralView<'_, N> {
+    #[inline]
+    fn add(&mut self, number: u32, value: f64) {
+        let width = self.sums.len();
+        let [last, late] =
+            self.group.map(|own| &own[number as usize * width..][..width]);
+        let value = self.count * value;
+        for ((sum, &last), &late) in self.sums.iter_mut().zip(last).zip(late) {
+            *sum += value * self.numbers.one(last, late);
+        }
+    }
+
+    /// Some at a time: the loop over outputs then is one of known length.
+    #[inline]
+    fn add_all(&mut self, values: impl Iterator<Item = (u32, f64)>) {
+        let mut some = [(0, 0.0); 64];
+        let mut n = 0;
+        values.for_each(|value| {
+            some[n] = value;
+            n += 1;
+            if n == some.len() {
+                self.add_some(&some);
+                n = 0;
+            }
+        });
+        self.add_some(&some[..n]);
+    }
+
+    fn close(self) {}
+}
+
+impl<N: Numbers> SeveralView<'_, N> {
+    fn add_some(&mut self, some: &[(u32, f64)]) {
+        match self.sums.len() {
+            2 => self.add_fixed::<2>(some),
+            3 => self.add_fixed::<3>(some),
+            4 => self.add_fixed::<4>(some),
+            5 => self.add_fixed::<5>(some),
+            6 => self.add_fixed::<6>(some),
+            7 => self.add_fixed::<7>(some),
+            8 => self.add_fixed::<8>(some),
+            _ => some.iter().for_each(|&(number, value)| self.add(number, value)),
+        }
+    }
+
+    /// For a width that the compiler knows: so many outputs in registers.
+    fn add_fixed<const W: usize>(&mut self, some: &[(u32, f64)]) {
+        let [last, late] = self.group.map(|own| own.as_chunks::<W>().0);
+        let mut totals = [0.0; W];
+        for &(number, value) in some {
+            let own = last[number as usize].iter().zip(&late[number as usize]);
+            for (total, (&last, &late)) in totals.iter_mut().zip(own) {
+                *total += value * self.numbers.one(last, late);
+            }
+        }
+        add_scaled(self.count, &totals, self.sums);
+    }
+}
+
+/// The kernel with each support tree: a whole row at once.
+pub(crate) struct Row<'m> {
+    occurrences: &'m Occurrences,
+    count: f64,
+    out: &'m mut [f64],
+}
+
+impl<'m> Row<'m> {
+    pub(crate) fn new(occurrences: &'m Occurrences, out: &'m mut [f64]) -> Self {
+        Self { occurrences, count: 0.0, out }
+    }
+
+    fn pass_on(&mut self, list: Option<&Vec<(u32, f64)>>, value: f64) {
+        for &(tree, times) in list.into_iter().flatten() {
+            self.out[tree as usize] += value * times;
+        }
+    }
+}
+
+pub(crate) struct RowView<'a> {
+    lists: &'a [Vec<(u32, f64)>],
+    count: f64,
+    row: &'a mut [f64],
+}
+
+impl Sink for Row<'_> {
+    type View<'a>
+        = RowView<'a>
+    where
+        Self: 'a;
+
+    fn node(&mut self, _place: usize, count: f64) {
+        self.count = count;
+    }
+
+    fn group(&mut self, group: u32, value: f64) {
+        self.pass_on(self.occurrences.sums.get(group as usize), self.count * value);
+    }
+
+    fn leaf(&mut self, label: u32, value: f64) {
+        self.pass_on(self.occurrences.leaves.get(label as usize), self.count * value);
+    }
+
+    fn view(&mut self, group: u32) -> RowView<'_> {
+        let lists = self.occurrences.groups.get(group as usize);
+        let lists = lists.map(Vec::as_slice).unwrap_or_default();
+        RowView { lists, count: self.count, row: self.out }
+    }
+}
+
+impl View for RowView<'_> {
+    #[inline]
+    fn add(&mut self, number: u32, value: f64) {
+        let value = self.count * value;
+        for &(tree, times) in self.lists.get(number as usize).into_iter().flatten() {
+            self.row[tree as usize] += value * times;
+        }
+    }
+
+    fn close(self) {}
+}

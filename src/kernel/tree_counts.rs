@@ -1,0 +1,179 @@
+//! Trees as bags of distinct subtrees.
+//!
+//! A kernel sums over pairs of nodes, and equal subtrees give equal terms: a tree is
+//! read as its distinct subtrees, each with the number of times it stands there. They come
+//! in the order in which a walk leaves them, not in that of their ids: so sums over them
+//! have the same bits whichever forest the tree is in.
+
+use crate::intern::new_id;
+use crate::threads::{Pause, WatchedThreads};
+use crate::{Error, NodeId, Nodes, Result, memory};
+
+const WHAT: &str = "distinct subtrees, tree by tree";
+
+/// Bytes that a subtree of a tree takes in the lists and indices that are made of these;
+/// and one of the store.
+const BYTES_PER_ENTRY: usize = 160;
+const BYTES_PER_NODE: usize = 64;
+
+/// The distinct subtrees of each of some trees, children before parents, with counts.
+#[derive(Debug)]
+pub(crate) struct TreeCounts {
+    starts: Vec<u32>,
+    nodes: Vec<NodeId>,
+    counts: Vec<u32>,
+}
+
+impl TreeCounts {
+    /// Reads trees in time by their distinct subtrees.
+    ///
+    /// # Errors
+    /// [`Error::Capacity`] if a subtree stands 2^32 times in one tree, [`Error::Memory`]
+    /// also where there is no room for what is made of them.
+    pub(crate) fn new(store: &Nodes, roots: &[NodeId]) -> Result<Self> {
+        Self::read(store, roots, &mut || Ok(()))?.with_room(store)
+    }
+
+    /// The same by several threads.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and what the threads' watch returns.
+    pub(crate) fn by(
+        store: &Nodes,
+        roots: &[NodeId],
+        threads: &mut WatchedThreads<'_>,
+    ) -> Result<Self> {
+        Self::alone(store, roots, threads)?.with_room(store)
+    }
+
+    /// The same for those who ask for the memory of what they make.
+    ///
+    /// # Errors
+    /// As [`by`](Self::by).
+    pub(crate) fn alone(
+        store: &Nodes,
+        roots: &[NodeId],
+        threads: &mut WatchedThreads<'_>,
+    ) -> Result<Self> {
+        let read = |part, pause: &mut Pause<'_>| Self::read(store, &roots[part], pause);
+        let mut parts = threads.parts(roots.len(), read)?.into_iter();
+        let Some(mut bags) = parts.next() else {
+            return Self::read(store, &[], &mut || Ok(()));
+        };
+        for part in parts {
+            let start = bags.nodes.len();
+            new_id(start + part.nodes.len(), WHAT)?;
+            memory::reserve(&mut bags.nodes, part.nodes.len())?;
+            memory::reserve(&mut bags.counts, part.counts.len())?;
+            memory::reserve(&mut bags.starts, part.starts.len())?;
+            bags.nodes.extend(part.nodes);
+            bags.counts.extend(part.counts);
+            bags.starts.extend(part.starts[1..].iter().map(|at| start as u32 + at));
+        }
+        Ok(bags)
+    }
+
+    /// Makes sure that there is memory for what is made of them.
+    fn with_room(self, store: &Nodes) -> Result<Self> {
+        let bytes = store.len() * BYTES_PER_NODE + self.nodes.len() * BYTES_PER_ENTRY;
+        memory::room(1, bytes)?;
+        Ok(self)
+    }
+
+    /// The same, asking now and then whether to go on.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and what `pause` returns.
+    pub(crate) fn read(
+        store: &Nodes,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Self> {
+        const PER_PAUSE: usize = 1 << 12;
+        let mut bags = Self { starts: vec![0], nodes: Vec::new(), counts: Vec::new() };
+        // Counts of the tree at hand, 1 for what the walk has left; zero again after it.
+        let n = roots.iter().map(|r| r.index() + 1).max().unwrap_or(0);
+        let mut count = memory::filled(0u32, n)?;
+        let mut open = Vec::new();
+        for &root in roots {
+            pause()?;
+            let start = bags.nodes.len();
+            open.push((root, store.children(root).iter()));
+            while let Some((node, children)) = open.last_mut() {
+                match children.next() {
+                    Some(child) if count[child.index()] > 0 => {}
+                    Some(&child) => open.push((child, store.children(child).iter())),
+                    None => {
+                        count[node.index()] = 1;
+                        memory::reserve(&mut bags.nodes, 1)?;
+                        bags.nodes.push(*node);
+                        open.pop();
+                        if bags.nodes.len().is_multiple_of(PER_PAUSE) {
+                            pause()?;
+                        }
+                    }
+                }
+            }
+            // Parents stand behind their children: from the end, every count is complete
+            // when it is passed on.
+            let nodes = &bags.nodes[start..];
+            for node in nodes {
+                count[node.index()] = 0;
+            }
+            count[root.index()] = 1;
+            for &node in nodes.iter().rev() {
+                let times = count[node.index()];
+                for child in store.children(node) {
+                    let count = &mut count[child.index()];
+                    *count = count.checked_add(times).ok_or(Error::Capacity {
+                        what: "equal subtrees in one tree",
+                        limit: u64::from(u32::MAX),
+                    })?;
+                }
+            }
+            memory::reserve(&mut bags.counts, bags.nodes.len() - start)?;
+            memory::reserve(&mut bags.starts, 1)?;
+            let mut total = 0u64;
+            for node in &bags.nodes[start..] {
+                total += u64::from(count[node.index()]);
+                bags.counts.push(count[node.index()]);
+                count[node.index()] = 0;
+            }
+            // So that whoever sums counts of a tree needs no check.
+            if total > u64::from(u32::MAX) {
+                let (what, limit) = ("nodes in one tree", u64::from(u32::MAX));
+                return Err(Error::Capacity { what, limit });
+            }
+            bags.starts.push(new_id(bags.nodes.len(), WHAT)?);
+        }
+        Ok(bags)
+    }
+
+    /// The entries of all trees.
+    pub(crate) fn n_entries(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// How many trees there are.
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The distinct subtrees of a tree as a walk leaves them, the root last.
+    #[inline]
+    pub(crate) fn nodes(&self, tree: usize) -> &[NodeId] {
+        &self.nodes[self.starts[tree] as usize..self.starts[tree + 1] as usize]
+    }
+
+    /// How often each of them stands in the tree.
+    #[inline]
+    pub(crate) fn counts(&self, tree: usize) -> &[u32] {
+        &self.counts[self.starts[tree] as usize..self.starts[tree + 1] as usize]
+    }
+
+    /// Both, pair by pair.
+    #[inline]
+    pub(crate) fn iter(&self, tree: usize) -> impl Iterator<Item = (NodeId, u32)> {
+        self.nodes(tree).iter().copied().zip(self.counts(tree).iter().copied())
+    }
+}

@@ -1,0 +1,356 @@
+//! Trees as unit vectors whose dot products are no less than normalised kernels.
+//!
+//! Fragments fall into *blocks* g: those that begin alike. Each block is a kernel, and
+//! K = Σ_g K_g. With Cauchy and Schwarz for each block,
+//!
+//! ```text
+//! K(a,b) ≤ Σ_g sqrt(K_g(a,a) K_g(b,b)),   so   K(a,b) / sqrt(K(a,a) K(b,b)) ≤ Σ_g n_g(a) n_g(b)
+//! n_g(x) = sqrt(K_g(x,x) / K(x,x)),       Σ_g n_g(x)² = 1
+//! ```
+//!
+//! The finer the blocks, the closer the bound:
+//!
+//! | kernel | a block has the fragments |
+//! |---|---|
+//! | SST | of a single production; for each child position and production of the child those whose last expanded child this is |
+//! | ST | equal to one subtree: the bound is the value |
+//! | PT, ET | whose root has one label |
+//!
+//! In the subset tree kernel the fragments of a single production, and leaves, have a
+//! bound that is their value: counts are multiplied. This makes it close where decay is
+//! small.
+//!
+//! # Complexity
+//! As the kernel of each tree with itself.
+
+use std::sync::Arc;
+
+use crate::dag::{self, Model};
+use crate::index::id_map::{IdMap, LISTS, Wanted};
+use crate::intern::{Keys, new_id};
+use crate::kernel::{Indexed, LARGEST, SubsetTree, Subtree, TreeCounts, subtree};
+use crate::memory::{filled, reserve, room};
+use crate::ragged::Ragged;
+use crate::threads::{Pause, WatchedThreads};
+use crate::{Error, Forest, NodeId, Nodes, Result};
+
+const NONE: u32 = u32::MAX;
+const WHAT: &str = "blocks, tree by tree";
+/// Pairs of nodes of one tree that are looked at; with more it has no vector.
+const TOO_MANY: usize = 1 << 26;
+
+/// Per tree its vector: (block, norm), rounded up. A tree that has none is as similar to
+/// others as can be: (NONE, 1) alone.
+pub(crate) type Vectors = Ragged<(u32, f32)>;
+
+/// Whether a tree has no vector.
+pub(crate) fn is_open(vector: &[(u32, f32)]) -> bool {
+    vector.first().is_some_and(|item| item.0 == NONE)
+}
+
+/// The vectors of some trees, and how many blocks there may be.
+pub(crate) fn vectors(
+    kernel: &Indexed,
+    nodes: &Arc<Nodes>,
+    roots: &[NodeId],
+    threads: &mut WatchedThreads<'_>,
+) -> Result<(Vectors, usize)> {
+    let bags = match kernel {
+        Indexed::Subtree(_) | Indexed::SubsetTree(_) => {
+            let bags = TreeCounts::alone(nodes, roots, threads)?;
+            room(bags.n_entries(), 32)?;
+            bags
+        }
+        _ => TreeCounts::new(nodes, &[])?,
+    };
+    let rule = match kernel {
+        Indexed::Subtree(Subtree { decay, leaf_weight }) => {
+            Rule::Subtree(subtree::weights(nodes, *decay, *leaf_weight)?)
+        }
+        Indexed::SubsetTree(kernel) => {
+            Rule::Subset(kernel, Edges::new(nodes, &bags, threads)?)
+        }
+        Indexed::PartialTree(_) | Indexed::ElasticTree(_) => Rule::Roots,
+    };
+    let n_blocks = match &rule {
+        Rule::Subtree(weights) => weights.len(),
+        Rule::Subset(_, edges) => edges.first + edges.keys.keys.len(),
+        Rule::Roots => nodes.labels().len(),
+    };
+    new_id(n_blocks, "blocks")?;
+    room(n_blocks + nodes.len(), 64)?;
+    let parts = threads.parts(roots.len(), |range, pause| {
+        let mut vectors = Vectors::default();
+        let sums = filled(0.0, n_blocks)?;
+        let mut scratch = Scratch { sums, ..Scratch::default() };
+        for tree in range {
+            pause()?;
+            let is_known = match &rule {
+                Rule::Subtree(weights) => {
+                    for (node, count) in bags.iter(tree) {
+                        let count = f64::from(count);
+                        scratch.add(node.0, count * count * weights[node.index()]);
+                    }
+                    true
+                }
+                Rule::Subset(kernel, edges) => {
+                    scratch.subset(kernel, nodes, &bags, tree, edges, pause)?
+                }
+                Rule::Roots => scratch.roots(kernel, nodes, roots[tree], pause)?,
+            };
+            scratch.close(is_known, &mut vectors)?;
+        }
+        Ok(vectors)
+    })?;
+    let mut vectors = Vectors::default();
+    for part in parts {
+        vectors.append(part, WHAT)?;
+    }
+    Ok((vectors, n_blocks))
+}
+
+enum Rule<'a> {
+    Subtree(Vec<f64>),
+    Subset(&'a SubsetTree, Edges),
+    Roots,
+}
+
+/// The inner children of nodes.
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    position: u32,
+    /// Its block.
+    block: u32,
+    child: NodeId,
+}
+
+/// Those of all nodes of some trees. Blocks are productions, labels of leaves, and then
+/// (production, position, production of the child).
+struct Edges {
+    by_node: Ragged<Edge>,
+    keys: Keys,
+    first: usize,
+}
+
+impl Edges {
+    fn new(
+        nodes: &Nodes,
+        bags: &TreeCounts,
+        threads: &mut WatchedThreads<'_>,
+    ) -> Result<Self> {
+        let first = nodes.n_productions() + nodes.labels().len();
+        let mut edges =
+            Self { by_node: Ragged::default(), keys: Keys::default(), first };
+        let mut is_wanted = filled(false, nodes.len())?;
+        for tree in 0..bags.len() {
+            bags.nodes(tree).iter().for_each(|node| is_wanted[node.index()] = true);
+        }
+        for (number, is_wanted) in is_wanted.into_iter().enumerate() {
+            threads.pause()?;
+            let node = NodeId(number as u32);
+            let children = if is_wanted { nodes.children(node) } else { &[] };
+            for (position, &child) in children.iter().enumerate() {
+                let wanted = Wanted::Productions;
+                let key = IdMap::key(wanted, nodes, node, position, child);
+                if let Some(key) = key {
+                    let block = first as u32 + edges.keys.insert(key, LISTS)?;
+                    edges.by_node.push(Edge {
+                        position: position as u32,
+                        block,
+                        child,
+                    });
+                }
+            }
+            edges.by_node.close("edges")?;
+        }
+        Ok(edges)
+    }
+}
+
+#[derive(Default)]
+struct Scratch {
+    /// By block: K_g(x,x), 0 again after each tree; and the blocks that are not 0.
+    sums: Vec<f64>,
+    blocks: Vec<u32>,
+    /// By node: its number among the tree's branching nodes.
+    number: Vec<u32>,
+    /// By production: the last branching node that has it.
+    last: Vec<u32>,
+    /// Per branching node: the one before it with its production, how many there are
+    /// before it, and where its values start in `c`.
+    before: Vec<(u32, u32, usize)>,
+    branching: Vec<(NodeId, f64)>,
+    c: Vec<f64>,
+}
+
+impl Scratch {
+    #[inline]
+    fn add(&mut self, block: u32, value: f64) {
+        let sum = &mut self.sums[block as usize];
+        if *sum == 0.0 && value > 0.0 {
+            self.blocks.push(block);
+        }
+        *sum += value;
+    }
+
+    /// Makes the sums a vector.
+    fn close(&mut self, is_known: bool, vectors: &mut Vectors) -> Result<()> {
+        let total: f64 = self.blocks.iter().map(|&b| self.sums[b as usize]).sum();
+        let is_known =
+            is_known && (total == 0.0 || (1.0 / LARGEST..LARGEST).contains(&total));
+        vectors.reserve(self.blocks.len() + 1)?;
+        for block in self.blocks.drain(..) {
+            let share = std::mem::take(&mut self.sums[block as usize]) / total;
+            if is_known {
+                vectors.push((block, rounded_up(share.sqrt())));
+            }
+        }
+        if !is_known {
+            vectors.push((NONE, 1.0));
+        }
+        vectors.close(WHAT)
+    }
+
+    /// K_g(x,x) of the subset tree kernel; false where it would take too long.
+    fn subset(
+        &mut self,
+        kernel: &SubsetTree,
+        nodes: &Nodes,
+        bags: &TreeCounts,
+        tree: usize,
+        edges: &Edges,
+        pause: &mut Pause<'_>,
+    ) -> Result<bool> {
+        let SubsetTree { decay, leaf_weight } = *kernel;
+        self.number.resize(nodes.len(), NONE);
+        self.last.resize(nodes.n_productions(), NONE);
+        self.branching.clear();
+        self.before.clear();
+        self.c.clear();
+        // 1. Productions and leaves: counts. And which nodes go on.
+        let n_productions = nodes.n_productions() as u32;
+        for (node, count) in bags.iter(tree) {
+            let count = f64::from(count);
+            let Some(production) = nodes.production(node) else {
+                if leaf_weight > 0.0 {
+                    // The root of the sum; squared below.
+                    self.add(n_productions + nodes.label(node).0, count);
+                }
+                continue;
+            };
+            self.add(production.0, count);
+            if edges.by_node.get(node.index()).is_empty() {
+                continue;
+            }
+            let number = self.branching.len() as u32;
+            self.number[node.index()] = number;
+            self.branching.push((node, count));
+            let last = &mut self.last[production.index()];
+            let earlier = match *last {
+                NONE => 0,
+                last => self.before[last as usize].1 + 1,
+            };
+            self.before.push((*last, earlier, self.c.len()));
+            *last = number;
+            reserve(&mut self.c, earlier as usize + 1)?;
+            self.c.resize(self.c.len() + earlier as usize + 1, 0.0);
+            if self.c.len() > TOO_MANY {
+                break;
+            }
+        }
+        for &block in &self.blocks {
+            let sum = &mut self.sums[block as usize];
+            let weight = if block < n_productions { decay } else { leaf_weight };
+            *sum = weight * (*sum * *sum);
+        }
+        let is_known = self.c.len() <= TOO_MANY;
+        // 2. Pairs of nodes that go on, each v with the u before it.
+        for v in 0..if is_known { self.branching.len() } else { 0 } {
+            pause()?;
+            let (node, count) = self.branching[v];
+            let edges_v = edges.by_node.get(node.index());
+            let start = self.before[v].2;
+            let mut u = v as u32;
+            while u != NONE {
+                let (other, times) = self.branching[u as usize];
+                let both = if u == v as u32 { 1.0 } else { 2.0 };
+                let weight = both * count * times * decay;
+                let mut edges_u = edges.by_node.get(other.index());
+                let mut product = 1.0;
+                for edge in edges_v {
+                    while edges_u.first().is_some_and(|e| e.position < edge.position) {
+                        edges_u = &edges_u[1..];
+                    }
+                    let Some(first) = edges_u.first() else { break };
+                    if first.block != edge.block {
+                        continue;
+                    }
+                    let [a, b] = [first.child, edge.child]
+                        .map(|child| self.number[child.index()]);
+                    let c = match (a.min(b), a.max(b)) {
+                        (_, NONE) => decay,
+                        (low, high) => {
+                            let place = self.before[low as usize].1 as usize;
+                            self.c[self.before[high as usize].2 + place]
+                        }
+                    };
+                    let term = product * c;
+                    self.add(edge.block, weight * term);
+                    product += term;
+                }
+                let (next, place, _) = self.before[u as usize];
+                self.c[start + place as usize] = decay * product;
+                u = next;
+            }
+        }
+        // 3. All as it was.
+        for &(node, _) in &self.branching {
+            self.number[node.index()] = NONE;
+            if let Some(production) = nodes.production(node) {
+                self.last[production.index()] = NONE;
+            }
+        }
+        Ok(is_known)
+    }
+
+    /// K_g(x,x) by the labels of roots, for any kernel with models; false where it is
+    /// not to be had.
+    fn roots(
+        &mut self,
+        kernel: &Indexed,
+        nodes: &Nodes,
+        root: NodeId,
+        pause: &mut Pause<'_>,
+    ) -> Result<bool> {
+        let mut store = Nodes::default();
+        let own = store.absorb_one(nodes, root)?;
+        let tree = Forest::new(Arc::new(store), vec![own]);
+        let watch = &mut |_, _| pause();
+        let shares = Model::new(kernel.kernel(), dag::Options::default()).and_then(
+            |mut model| {
+                model.add(&tree, &[1.0], watch)?;
+                model.contributions(&tree, watch)
+            },
+        );
+        let shares = match shares {
+            Ok(shares) => shares,
+            Err(Error::Expansion { .. } | Error::ScoreOverflow { .. }) => {
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        let mut todo = vec![root];
+        for share in shares {
+            let Some(node) = todo.pop() else { break };
+            self.add(nodes.label(node).0, share);
+            todo.extend(nodes.children(node).iter().rev());
+        }
+        Ok(true)
+    }
+}
+
+/// The least float of 32 bits that is no less.
+fn rounded_up(value: f64) -> f32 {
+    let near = value as f32;
+    if f64::from(near) < value { near.next_up() } else { near }
+}

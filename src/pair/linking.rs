@@ -1,0 +1,506 @@
+//! Placeholders for pairs of plain parse trees.
+//!
+//! The paper links words of the two sentences by an anchoring method and passes the links
+//! up to phrases by their semantic heads. Here both are simple and deterministic:
+//!
+//! 1. Trees are cleaned: a `ROOT` around the sentence goes, so do empty elements
+//!    (`-NONE-`) and function tags (`NP-SBJ-1` is `NP`).
+//! 2. A word, by its tag, has a *key* or none: nouns, verbs, adjectives, adverbs and
+//!    numbers that are no stop words have their stem ([`key`]).
+//! 3. Each key that occurs in both trees is a placeholder, of all its words' tags,
+//!    numbered by the first occurrence in the right tree, from 1.
+//! 4. A phrase has the placeholder of its head child ([`HeadRules`]); words have none.
+//!
+//! ```
+//! use treekernel_rs::Forest;
+//! use treekernel_rs::pair::linking::{self, HeadRules};
+//!
+//! let left = Forest::from_brackets("(S (NP (NNS Farmers)) (VP (VB feed) (NP (NNS cows))))")?;
+//! let right = Forest::from_brackets("(S (NP (NNS Cows)) (VP (VB eat)))")?;
+//! let rules = HeadRules::default();
+//! let pairs = linking::anchored(
+//!     [&left, &right],
+//!     &mut |label, children| Ok(rules.head(label, children)),
+//!     &mut |word, tag| Ok(linking::key(word, tag)),
+//!     || Ok(()),
+//! )?;
+//! assert_eq!(pairs.to_brackets(0, ":")[1], "(S (NP:1 (NNS:1 Cows)) (VP (VB eat)))");
+//! # Ok::<(), treekernel_rs::Error>(())
+//! ```
+//!
+//! # Complexity
+//! Linear in the trees. Head and key are asked for once for each distinct question.
+
+use std::collections::HashMap;
+
+use super::forest::{PairForest, Side};
+use super::stemmer::stem;
+use crate::threads::WatchedThreads;
+use crate::{Error, Forest, NodeId, Nodes, Result, memory};
+
+/// A child as its parent's head rule sees it: label, and the word that is its own head.
+pub type Child<'a> = (&'a str, &'a str);
+
+/// Which child of a phrase, given its label, is the head.
+pub type Head<'h> = dyn FnMut(&str, &[Child<'_>]) -> Result<usize> + 'h;
+
+/// What a word with its tag must share with another one to be linked; None: nothing.
+pub type Key<'k> = dyn FnMut(&str, &str) -> Result<Option<String>> + 'k;
+
+/// Links the trees of two forests, the first with the first, and so on.
+///
+/// # Errors
+/// [`Error::Length`] if there are more trees on one side, [`Error::Parameter`] if `head`
+/// answers with no child's index, [`Error::Capacity`], and what `head`, `key` and `check`
+/// return.
+pub fn anchored(
+    forests: [&Forest; 2],
+    head: &mut Head<'_>,
+    key: &mut Key<'_>,
+    check: impl FnMut() -> Result<()>,
+) -> Result<PairForest> {
+    let n = forests[0].len();
+    if forests[1].len() != n {
+        let expected = format!("{n}, one for each of left");
+        return Err(Error::Length { array: "right", expected, got: forests[1].len() });
+    }
+    for size in forests.iter().flat_map(|forest| forest.n_nodes()) {
+        crate::forest::check_size(
+            "a tree of anchored pairs",
+            "nodes",
+            size,
+            MOST_NODES,
+        )?;
+    }
+    let mut linker = Linker { head, key, keys: HashMap::new(), heads: HashMap::new() };
+    let mut right = None;
+    PairForest::build(n, check, |pair, side, builder| {
+        // Both at once, when it is the left one's turn.
+        let tree = if let (Side::Right, Some(tree)) = (side, right.take()) {
+            tree
+        } else {
+            let watch = &mut *builder.watch;
+            let tree = |of: usize| (forests[of].nodes(), forests[of].roots()[pair]);
+            let [(left, a), (other, b)] = [tree(0), tree(1)];
+            let trees = [clean(left, a, watch)?, clean(other, b, watch)?];
+            let [left, other] = linker.link(trees, watch)?;
+            right = Some(other);
+            left
+        };
+        let (nodes, root) = stored(&tree, builder.watch)?;
+        let mut items = tree.iter();
+        builder.tree(&nodes, root, |_| {
+            let item = items.next();
+            Ok(item.map_or(("", None), |item| (item.label, item.placeholder)))
+        })
+    })
+}
+
+/// A node of a clean tree, in preorder.
+#[derive(Debug, Clone)]
+struct Item<'n> {
+    label: &'n str,
+    children: Vec<u32>,
+    placeholder: Option<u32>,
+}
+
+/// The most nodes of a sentence's tree, written out.
+const MOST_NODES: u64 = 1 << 20;
+/// Bytes that a node takes meanwhile, in lists that double.
+const BYTES_PER_NODE: usize = 400;
+
+/// Labels of what stands around a whole sentence.
+const WRAPPERS: [&str; 4] = ["ROOT", "TOP", "S1", ""];
+/// The label of what stands for nothing.
+const EMPTY: &str = "-NONE-";
+
+/// A tree without wrapper, empty elements and function tags. A tree of nothing but empty
+/// elements keeps them.
+fn clean<'n>(
+    nodes: &'n Nodes,
+    root: NodeId,
+    watch: &mut WatchedThreads<'_>,
+) -> Result<Vec<Item<'n>>> {
+    let (needed, limit) = (nodes.size(root), MOST_NODES);
+    if needed > limit {
+        let (what, unit) = ("a tree to be linked", "nodes");
+        return Err(Error::Expansion { what, unit, needed, limit });
+    }
+    memory::room(needed as usize, BYTES_PER_NODE)?;
+    let mut order: Vec<(NodeId, usize)> = Vec::new();
+    let mut todo = vec![(root, 0)];
+    while let Some((node, parent)) = todo.pop() {
+        watch.pause()?;
+        order.push((node, parent));
+        let place = order.len() - 1;
+        todo.extend(nodes.children(node).iter().rev().map(|&child| (child, place)));
+    }
+    // Whether there is a word below, or what counts as one.
+    let mut has_words = vec![false; order.len()];
+    for (place, &(node, parent)) in order.iter().enumerate().rev() {
+        has_words[place] |= nodes.is_leaf(node);
+        has_words[place] &= nodes.is_leaf(node) || nodes.name(node) != EMPTY;
+        if place > 0 && has_words[place] {
+            has_words[parent] = true;
+        }
+    }
+    let keeps_all = !has_words[0];
+    let mut items: Vec<Item<'_>> = Vec::new();
+    let mut number: Vec<Option<u32>> = vec![None; order.len()];
+    for (place, &(node, parent)) in order.iter().enumerate() {
+        watch.pause()?;
+        if place > 0 && number[parent].is_none() || !keeps_all && !has_words[place] {
+            continue;
+        }
+        let here = items.len() as u32;
+        number[place] = Some(here);
+        if let (true, Some(parent)) = (place > 0, number[parent]) {
+            items[parent as usize].children.push(here);
+        }
+        let name = nodes.name(node);
+        let label = if nodes.is_leaf(node) { name } else { bare(name) };
+        items.push(Item { label, children: Vec::new(), placeholder: None });
+    }
+    // In preorder, what is left without its only child's wrapper is one place on.
+    let mut wrapped = 0;
+    while let [child] = items[wrapped].children[..]
+        && WRAPPERS.contains(&items[wrapped].label)
+        && !items[child as usize].children.is_empty()
+    {
+        wrapped = child as usize;
+    }
+    items.drain(..wrapped);
+    for item in &mut items {
+        item.children.iter_mut().for_each(|child| *child -= wrapped as u32);
+    }
+    Ok(items)
+}
+
+/// A label without function tags, indices and gap marks.
+fn bare(label: &str) -> &str {
+    // `-LRB-` is a tag of its own.
+    match label.char_indices().skip(1).find(|&(_, c)| c == '-' || c == '=') {
+        Some((at, _)) if !label.starts_with('-') => &label[..at],
+        _ => label,
+    }
+}
+
+/// A clean tree in a store of its own.
+fn stored(
+    tree: &[Item<'_>],
+    watch: &mut WatchedThreads<'_>,
+) -> Result<(Nodes, NodeId)> {
+    let mut nodes = Nodes::default();
+    let mut here = vec![NodeId(0); tree.len()];
+    for (place, item) in tree.iter().enumerate().rev() {
+        watch.pause()?;
+        let label = nodes.labels_mut().intern(item.label)?;
+        let below: Vec<NodeId> =
+            item.children.iter().map(|&child| here[child as usize]).collect();
+        here[place] = nodes.intern(label, &below)?;
+    }
+    Ok((nodes, here[0]))
+}
+
+struct Linker<'a, 'h, 'k> {
+    head: &'a mut Head<'h>,
+    key: &'a mut Key<'k>,
+    /// Answers known, by word and tag.
+    keys: HashMap<(String, String), Option<String>>,
+    /// By label and children.
+    heads: HashMap<(String, Vec<(String, String)>), usize>,
+}
+
+impl Linker<'_, '_, '_> {
+    fn link<'n>(
+        &mut self,
+        mut trees: [Vec<Item<'n>>; 2],
+        watch: &mut WatchedThreads<'_>,
+    ) -> Result<[Vec<Item<'n>>; 2]> {
+        let keys = [self.keys(&trees[0], watch)?, self.keys(&trees[1], watch)?];
+        // Numbered by the right tree; what the left one does not have, is not there.
+        let left: std::collections::HashSet<&String> =
+            keys[0].iter().flatten().collect();
+        let mut number: HashMap<&String, u32> = HashMap::new();
+        for key in keys[1].iter().flatten().filter(|key| left.contains(key)) {
+            let next = number.len() as u32 + 1;
+            number.entry(key).or_insert(next);
+        }
+        for (tree, keys) in trees.iter_mut().zip(&keys) {
+            let of = |key: &Option<String>| {
+                key.as_ref().and_then(|key| number.get(key).copied())
+            };
+            let own: Vec<Option<u32>> = keys.iter().map(of).collect();
+            self.pass_up(tree, &own, watch)?;
+        }
+        Ok(trees)
+    }
+
+    /// By node: its key, if it is the tag of a word that has one.
+    fn keys(
+        &mut self,
+        tree: &[Item<'_>],
+        watch: &mut WatchedThreads<'_>,
+    ) -> Result<Vec<Option<String>>> {
+        let mut keys = vec![None; tree.len()];
+        for (item, own) in tree.iter().zip(&mut keys) {
+            watch.pause()?;
+            let Some(word) = word_of(tree, item) else { continue };
+            // A node without a name could not be written with a placeholder.
+            if item.label.is_empty() {
+                continue;
+            }
+            let question = (word.to_owned(), item.label.to_owned());
+            *own = if let Some(known) = self.keys.get(&question) {
+                known.clone()
+            } else {
+                let answer = (self.key)(word, item.label)?;
+                self.keys.insert(question, answer.clone());
+                answer
+            };
+        }
+        Ok(keys)
+    }
+
+    /// Gives tags their placeholders, and phrases those of their heads.
+    fn pass_up(
+        &mut self,
+        tree: &mut [Item<'_>],
+        own: &[Option<u32>],
+        watch: &mut WatchedThreads<'_>,
+    ) -> Result<()> {
+        let mut words: Vec<&str> = tree.iter().map(|item| item.label).collect();
+        for place in (0..tree.len()).rev() {
+            watch.pause()?;
+            let item = &tree[place];
+            if let Some(word) = word_of(tree, item) {
+                words[place] = word;
+                tree[place].placeholder = own[place];
+                continue;
+            }
+            if item.children.is_empty() {
+                continue;
+            }
+            let children: Vec<Child<'_>> = item
+                .children
+                .iter()
+                .map(|&child| (tree[child as usize].label, words[child as usize]))
+                .collect();
+            let head = self.head_of(item.label, &children)?;
+            let child = item.children[head] as usize;
+            words[place] = words[child];
+            let named = !item.label.is_empty();
+            tree[place].placeholder = tree[child].placeholder.filter(|_| named);
+        }
+        Ok(())
+    }
+
+    fn head_of(&mut self, label: &str, children: &[Child<'_>]) -> Result<usize> {
+        let owned = |&(label, word): &Child<'_>| (label.to_owned(), word.to_owned());
+        let question = (label.to_owned(), children.iter().map(owned).collect());
+        if let Some(&known) = self.heads.get(&question) {
+            return Ok(known);
+        }
+        let head = (self.head)(label, children)?;
+        if head >= children.len() {
+            return Err(Error::Parameter {
+                name: "head_rules",
+                expected: "to give the index of a child",
+                got: format!("{head} for {label} with {} children", children.len()),
+            });
+        }
+        self.heads.insert(question, head);
+        Ok(head)
+    }
+}
+
+/// The word, if the node is the tag of one.
+fn word_of<'n>(tree: &[Item<'n>], item: &Item<'n>) -> Option<&'n str> {
+    match item.children[..] {
+        [child] if tree[child as usize].children.is_empty() => {
+            Some(tree[child as usize].label)
+        }
+        _ => None,
+    }
+}
+
+/// How a rule searches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// The leftmost child with one of the labels.
+    Left,
+    /// The rightmost.
+    Right,
+    /// The leftmost, if no verb before it is more than an auxiliary or a modal.
+    Auxiliary,
+}
+
+/// Rules for one label, the first that finds a child decides.
+type Rules = Vec<(Search, Vec<String>)>;
+
+/// Head rules: by label of the phrase, where to search for which labels. A label that ends
+/// in `*` stands for all that begin so. Without a rule that finds one, the last child is
+/// the head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadRules(pub HashMap<String, Rules>);
+
+/// As [`Rules`], written down.
+type Written = &'static [(Search, &'static [&'static str])];
+
+/// The rules by default, after Collins (1999), for semantic heads.
+const RULES: &[(&str, Written)] = &[
+    ("NP", NOUN),
+    ("NX", NOUN),
+    ("NML", NOUN),
+    ("WHNP", NOUN),
+    (
+        "VP",
+        &[
+            (Search::Auxiliary, &["VP"]),
+            (Search::Left, &["VB*"]),
+            (Search::Left, &["VP", "MD", "TO"]),
+        ],
+    ),
+    ("S", CLAUSE),
+    ("SINV", CLAUSE),
+    ("SQ", CLAUSE),
+    ("SBARQ", &[(Search::Left, &["SQ", "S", "SINV"])]),
+    ("SBAR", &[(Search::Left, &["S", "SQ", "SINV"])]),
+    ("PP", &[(Search::Left, &["IN", "TO"])]),
+    ("WHPP", &[(Search::Left, &["IN", "TO"])]),
+    ("ADJP", &[(Search::Right, &["JJ*", "VBN", "VBG", "NN*"])]),
+    ("ADVP", &[(Search::Right, &["RB*"])]),
+    ("QP", &[(Search::Right, &["CD"])]),
+];
+const NOUN: Written =
+    &[(Search::Right, &["NN*", "NX", "NML"]), (Search::Left, &["NP"])];
+const CLAUSE: Written = &[(Search::Left, &["VP"]), (Search::Left, &["SQ", "S"])];
+
+impl Default for HeadRules {
+    fn default() -> Self {
+        let rules = RULES.iter().map(|(label, rules)| {
+            let owned = |(search, labels): &(Search, &[&str])| {
+                (*search, labels.iter().map(|&label| label.to_owned()).collect())
+            };
+            ((*label).to_owned(), rules.iter().map(owned).collect())
+        });
+        Self(rules.collect())
+    }
+}
+
+impl HeadRules {
+    /// The index of the head among a phrase's children, of which there is at least one.
+    pub fn head(&self, label: &str, children: &[Child<'_>]) -> usize {
+        for (search, labels) in self.0.get(label).into_iter().flatten() {
+            let is_wanted = |&(label, _): &Child<'_>| {
+                labels.iter().any(|wanted| match wanted.strip_suffix('*') {
+                    Some(start) => label.starts_with(start),
+                    None => label == wanted,
+                })
+            };
+            let found = match search {
+                Search::Left => children.iter().position(is_wanted),
+                Search::Right => children.iter().rposition(is_wanted),
+                Search::Auxiliary => {
+                    let before = |&at: &usize| {
+                        children[..at].iter().all(|&(label, word)| {
+                            !label.starts_with("VB") || is_auxiliary(word)
+                        })
+                    };
+                    children.iter().position(is_wanted).filter(before)
+                }
+            };
+            if let Some(found) = found {
+                return found;
+            }
+        }
+        children.len() - 1
+    }
+}
+
+/// Forms of be, have and do.
+const AUXILIARIES: &[&str] = &[
+    "'d", "'m", "'re", "'s", "'ve", "am", "are", "be", "been", "being", "did", "do",
+    "does", "doing", "done", "had", "has", "have", "having", "is", "was", "were",
+];
+
+fn is_auxiliary(word: &str) -> bool {
+    AUXILIARIES.contains(&&*word.to_lowercase())
+}
+
+/// What is no content, though its tag may say so.
+const STOP_WORDS: &[&str] = &[
+    "about", "again", "ago", "all", "almost", "already", "also", "always", "as",
+    "away", "back", "down", "else", "even", "ever", "far", "here", "how", "however",
+    "in", "just", "least", "less", "more", "most", "much", "n't", "never", "no", "not",
+    "now", "off", "often", "on", "only", "other", "out", "over", "own", "quite",
+    "rather", "same", "so", "soon", "still", "such", "than", "then", "there", "thus",
+    "together", "too", "up", "very", "well", "when", "where", "why", "yet",
+];
+
+/// Tags of content words; with `*`: and all that begin so.
+const CONTENT: &[&str] = &["NN*", "VB*", "JJ*", "RB*", "CD", "FW"];
+
+/// The key of a word by default: its stem if it is a content word, else none.
+pub fn key(word: &str, tag: &str) -> Option<String> {
+    let is_content = CONTENT.iter().any(|content| match content.strip_suffix('*') {
+        Some(start) => tag.starts_with(start),
+        None => tag == *content,
+    });
+    let lower = word.to_lowercase();
+    let is_stop = || AUXILIARIES.contains(&&*lower) || STOP_WORDS.contains(&&*lower);
+    (is_content && !is_stop()).then(|| stem(&lower))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_content_words_have_keys() {
+        assert_eq!(key("Cows", "NNS").as_deref(), Some("cow"));
+        assert_eq!(key("27.5", "CD").as_deref(), Some("27.5"));
+        for (word, tag) in [("is", "VBZ"), ("Not", "RB"), ("the", "DT"), ("of", "IN")] {
+            assert_eq!(key(word, tag), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn an_auxiliary_leaves_the_head_to_the_verb_phrase() {
+        let rules = HeadRules::default();
+        let cases: [(&str, &[Child<'_>], usize); 7] = [
+            ("VP", &[("VBZ", "is"), ("VP", "eating")], 1),
+            ("VP", &[("MD", "may"), ("RB", "not"), ("VP", "eat")], 2),
+            ("VP", &[("VBZ", "helps"), ("VP", "eat")], 0),
+            ("NP", &[("DT", "the"), ("NN", "milk"), ("NN", "cow"), ("PP", "of")], 2),
+            ("NP", &[("NP", "cow"), ("PP", "of")], 0),
+            ("PP", &[("IN", "of"), ("NP", "milk")], 0),
+            ("X", &[("A", "a"), ("B", "b")], 1),
+        ];
+        for (label, children, head) in cases {
+            assert_eq!(rules.head(label, children), head, "{label} {children:?}");
+        }
+    }
+
+    #[test]
+    fn cleaning_drops_wrapper_empty_elements_and_function_tags() {
+        let cases = [
+            ("( (S (NP-SBJ-1 (-NONE- *)) (VP (VB go))) )", "(S (VP (VB go)))"),
+            ("(ROOT (NP=2 (-LRB- x-y)))", "(NP (-LRB- x-y))"),
+            ("(ROOT (TOP (S x)))", "(S x)"),
+            ("(ROOT x)", "(ROOT x)"),
+            ("(S (-NONE- *))", "(S (-NONE- *))"),
+            ("(x)", "(x)"),
+        ];
+        for (text, expected) in cases {
+            let forest = Forest::from_brackets(text).unwrap();
+            let mut on = || Ok(());
+            let watch = &mut WatchedThreads::alone(&mut on);
+            let tree = clean(forest.nodes(), forest.roots()[0], watch).unwrap();
+            let (nodes, root) = stored(&tree, watch).unwrap();
+            let mut got = String::new();
+            nodes.print(root, usize::MAX, &mut got);
+            assert_eq!(got, expected);
+        }
+    }
+}

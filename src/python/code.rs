@@ -1,0 +1,271 @@
+//! Syntax trees, read at native speed: those of Python's `ast`, whose classes say what is
+//! a child, and those of tree-sitter, by a cursor (a list of children per node takes
+//! several times as long).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString, PyType};
+
+use super::forest::Forest;
+use super::objects::{extended, intern as interned};
+use crate::forest::{MOST_NODES, check_size};
+use crate::memory::reserve;
+use crate::threads::Throttle;
+use crate::{Label, NodeId};
+
+/// A forest that grows by the trees of source code.
+#[pyclass(module = "treekernel_rs._core", name = "CodeBuilder")]
+pub(super) struct CodeBuilder {
+    forest: crate::Forest,
+    /// What to make of a class of `ast`, or of a symbol of a grammar; see `readers._code`.
+    describe: Py<PyAny>,
+    classes: HashMap<usize, (Py<PyType>, Arc<Class>)>,
+    symbols: HashMap<u16, Arc<Symbol>>,
+}
+
+/// A class of `ast`: its label; its fields, each with the label of the node that wraps
+/// what is in it, if any, and a callable that says whether its first item is left out;
+/// whether its strings are leaves; a callable for leaves that stand in no field.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Class {
+    label: String,
+    fields: Vec<Field>,
+    keep_text: bool,
+    leaves: Option<Py<PyAny>>,
+}
+
+type Field = (Py<PyString>, Option<String>, Option<Py<PyAny>>);
+
+/// A symbol of a grammar: its label, None where it is left out, and what becomes of the
+/// text of a leaf.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Symbol {
+    label: Option<String>,
+    keep_text: bool,
+    is_root: bool,
+}
+
+/// What is left to do, last things first.
+enum Todo<'py> {
+    Object(Bound<'py, PyAny>),
+    Wrap(Label, Vec<Bound<'py, PyAny>>),
+    Close(Label, usize),
+}
+
+#[pymethods]
+impl CodeBuilder {
+    #[new]
+    fn new(describe: Py<PyAny>) -> Self {
+        Self {
+            forest: crate::Forest::default(),
+            describe,
+            classes: HashMap::new(),
+            symbols: HashMap::new(),
+        }
+    }
+
+    /// Append the tree of a node of `ast`. One that contains itself exceeds the limit.
+    fn push_ast<'py>(&mut self, node: Bound<'py, PyAny>) -> PyResult<()> {
+        let py = node.py();
+        let Self { forest, describe, classes, .. } = self;
+        let mut class_of = |object: &Bound<'py, PyAny>| -> PyResult<Arc<Class>> {
+            let class = object.get_type();
+            if let Some((_, known)) = classes.get(&(class.as_ptr() as usize)) {
+                return Ok(Arc::clone(known));
+            }
+            let new: Arc<Class> =
+                Arc::new(describe.bind(py).call1((&class,))?.extract()?);
+            let entry = (class.clone().unbind(), Arc::clone(&new));
+            classes.insert(class.as_ptr() as usize, entry);
+            Ok(new)
+        };
+        let mut throttle = Throttle::default();
+        extended(forest, |nodes, roots| {
+            let mut todo = vec![Todo::Object(node)];
+            let (mut children, mut n_steps): (Vec<NodeId>, u64) = (Vec::new(), 0);
+            while let Some(next) = todo.pop() {
+                n_steps += 1;
+                check_size("the tree", "nodes", n_steps, 2 * MOST_NODES)?;
+                throttle.ask(|| py.check_signals())?;
+                reserve(&mut children, 1)?;
+                let object = match next {
+                    Todo::Close(label, first) => {
+                        let node = nodes.intern(label, &children[first..])?;
+                        children.truncate(first);
+                        children.push(node);
+                        continue;
+                    }
+                    Todo::Wrap(label, items) => {
+                        todo.push(Todo::Close(label, children.len()));
+                        todo.extend(items.into_iter().rev().map(Todo::Object));
+                        continue;
+                    }
+                    Todo::Object(object) => object,
+                };
+                if object.is_instance_of::<PyString>() {
+                    let label = interned(nodes, &object, roots.len())?;
+                    children.push(nodes.intern_leaf(label)?);
+                    continue;
+                }
+                let class = class_of(&object)?;
+                let label = nodes.labels_mut().intern(&class.label)?;
+                todo.push(Todo::Close(label, children.len()));
+                let first = todo.len();
+                if let Some(leaves) = &class.leaves {
+                    for leaf in leaves.bind(py).call1((&object,))?.try_iter()? {
+                        let (label, below): (Bound<'_, PyAny>, Vec<_>) =
+                            leaf?.extract()?;
+                        let label = interned(nodes, &label, roots.len())?;
+                        todo.push(Todo::Wrap(label, below));
+                    }
+                }
+                for (field, wrapper, skips) in &class.fields {
+                    let Some(value) = object.getattr_opt(field.bind(py))? else {
+                        continue;
+                    };
+                    let mut items = Vec::new();
+                    let mut keep = |item: Bound<'py, PyAny>, in_list| -> PyResult<()> {
+                        if item.is_none() {
+                            if in_list {
+                                items.push(intern!(py, "None").clone().into_any());
+                            }
+                        } else if item.is_instance_of::<PyString>() {
+                            if class.keep_text {
+                                items.push(item);
+                            }
+                        } else if item.hasattr(intern!(py, "_fields"))? {
+                            items.push(item);
+                        }
+                        Ok(())
+                    };
+                    if let Ok(list) = value.cast::<PyList>() {
+                        for item in list {
+                            keep(item, true)?;
+                        }
+                        if let (Some(skips), Some(first)) = (skips, items.first())
+                            && skips.bind(py).call1((first,))?.is_truthy()?
+                        {
+                            items.remove(0);
+                        }
+                    } else {
+                        keep(value, false)?;
+                    }
+                    match wrapper {
+                        Some(_) if items.is_empty() => {}
+                        Some(name) => {
+                            let label = nodes.labels_mut().intern(name)?;
+                            todo.push(Todo::Wrap(label, items));
+                        }
+                        None => todo.extend(items.into_iter().map(Todo::Object)),
+                    }
+                }
+                todo[first..].reverse();
+            }
+            roots.extend(children);
+            Ok(())
+        })
+    }
+
+    /// Append the trees below a cursor of tree-sitter, and return their root nodes: the
+    /// outermost nodes that the description calls roots.
+    fn push_cursor<'py>(
+        &mut self,
+        cursor: &Bound<'py, PyAny>,
+        source: &Bound<'py, PyBytes>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let (py, source) = (cursor.py(), source.as_bytes());
+        let Self { forest, describe, symbols, .. } = self;
+        let mut symbol_of = |node: &Bound<'py, PyAny>| -> PyResult<Arc<Symbol>> {
+            let id: u16 = node.getattr(intern!(py, "kind_id"))?.extract()?;
+            if let Some(known) = symbols.get(&id) {
+                return Ok(Arc::clone(known));
+            }
+            let new: Arc<Symbol> =
+                Arc::new(describe.bind(py).call1((node,))?.extract()?);
+            symbols.insert(id, Arc::clone(&new));
+            Ok(new)
+        };
+        let go = |to: &Bound<'py, PyString>| -> PyResult<bool> {
+            cursor.call_method0(to)?.is_truthy()
+        };
+        let (first, next, up) = (
+            intern!(py, "goto_first_child"),
+            intern!(py, "goto_next_sibling"),
+            intern!(py, "goto_parent"),
+        );
+        let mut throttle = Throttle::default();
+        extended(forest, |nodes, roots| {
+            let mut found = Vec::new();
+            // Nodes that are open; None for those around the trees.
+            let mut open: Vec<Option<(Label, usize)>> = Vec::new();
+            let mut children: Vec<NodeId> = Vec::new();
+            loop {
+                throttle.ask(|| py.check_signals())?;
+                reserve(&mut children, 1)?;
+                reserve(&mut open, 1)?;
+                let node = cursor.getattr(intern!(py, "node"))?;
+                let symbol = symbol_of(&node)?;
+                let inside = open.last().is_some_and(Option::is_some);
+                let is_root = symbol.is_root && !inside;
+                if let Some(name) = &symbol.label {
+                    let mut label = None;
+                    if inside || is_root {
+                        label = Some(nodes.labels_mut().intern(name)?);
+                    }
+                    if go(first)? {
+                        open.push(label.map(|label| (label, children.len())));
+                        if is_root {
+                            found.push(node);
+                        }
+                        continue;
+                    }
+                    if let Some(label) = label {
+                        let mut leaf = nodes.intern(label, &[])?;
+                        if symbol.keep_text {
+                            let at = |name| node.getattr(name)?.extract::<usize>();
+                            let start = at(intern!(py, "start_byte"))?;
+                            let text = source.get(start..at(intern!(py, "end_byte"))?);
+                            let text =
+                                String::from_utf8_lossy(text.unwrap_or_default());
+                            let text = nodes.labels_mut().intern(&text)?;
+                            let text = nodes.intern_leaf(text)?;
+                            leaf = nodes.intern(label, &[text])?;
+                        }
+                        if is_root {
+                            found.push(node);
+                            roots.push(leaf);
+                        } else {
+                            children.push(leaf);
+                        }
+                    }
+                }
+                while !go(next)? {
+                    if !go(up)? {
+                        return Ok(found);
+                    }
+                    if let Some(Some((label, start))) = open.pop() {
+                        let node = nodes.intern(label, &children[start..])?;
+                        children.truncate(start);
+                        if open.last().is_some_and(Option::is_some) {
+                            children.push(node);
+                        } else {
+                            roots.push(node);
+                        }
+                    }
+                }
+            }
+        })
+    }
+
+    /// Hand over the forest; the builder is empty again.
+    fn finish(&mut self) -> Forest {
+        let mut forest = std::mem::take(&mut self.forest);
+        forest.shrink_to_fit();
+        Forest(forest)
+    }
+}

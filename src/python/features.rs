@@ -1,0 +1,195 @@
+//! Trees as sparse vectors of features.
+
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::kernel::Kernel;
+use super::objects::{forest_of, integers, split_names, unsigned};
+use super::{Progress, interruptible};
+use crate::features::{self, Arrays, Kind, Rows};
+use crate::kernel::{Indexed, Value};
+use crate::memory;
+
+/// Where rows start, columns, values.
+type Csr<'py> =
+    (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<f64>>);
+
+fn csr(py: Python<'_>, rows: Rows) -> PyResult<Csr<'_>> {
+    memory::room(rows.starts.len() + rows.columns.len(), 16)?;
+    let starts: Vec<i64> = rows.starts.into_iter().map(|at| at as i64).collect();
+    let columns: Vec<i32> = rows.columns.into_iter().map(|at| at as i32).collect();
+    Ok((
+        starts.into_pyarray(py),
+        columns.into_pyarray(py),
+        rows.values.into_pyarray(py),
+    ))
+}
+
+/// `kind` is a kernel or a name; `size` is the largest, and of pq-grams (p, q).
+fn kind_of(kind: &Bound<'_, PyAny>, size: (u32, u32)) -> PyResult<Kind> {
+    if let Ok(kernel) = kind.cast::<Kernel>() {
+        let kernel = kernel.get().core();
+        return match kernel.indexed() {
+            Some(Indexed::Subtree(kernel)) => Ok(Kind::Subtrees {
+                decay: kernel.decay,
+                leaf_weight: kernel.leaf_weight,
+            }),
+            Some(Indexed::SubsetTree(kernel)) => Ok(Kind::Fragments {
+                decay: kernel.decay,
+                leaf_weight: kernel.leaf_weight,
+                max_size: size.0,
+            }),
+            Some(Indexed::PartialTree(kernel)) => {
+                Ok(Kind::Partial { kernel, max_size: size.0 })
+            }
+            _ => Err(PyValueError::new_err(format!(
+                "kernel must be a SubtreeKernel, SubsetTreeKernel or \
+                 PartialTreeKernel, got {}Kernel",
+                kernel.name()
+            ))),
+        };
+    }
+    match kind.extract::<String>()?.as_str() {
+        "labels" => Ok(Kind::Labels),
+        "edges" => Ok(Kind::Edges),
+        "productions" => Ok(Kind::Productions),
+        "pq-grams" => Ok(Kind::PqGrams { p: size.0, q: size.1 }),
+        other => Err(PyValueError::new_err(format!(
+            "kernel must be a kernel, 'labels', 'edges', 'productions' or 'pq-grams', \
+             got {other:?}"
+        ))),
+    }
+}
+
+/// The columns of features.
+#[pyclass(frozen, module = "treekernel_rs._core")]
+pub(super) struct Vocabulary(features::Vocabulary);
+
+#[pymethods]
+impl Vocabulary {
+    /// The features that at least `min_df` trees have, and the trees' values.
+    #[staticmethod]
+    fn fit<'py>(
+        kind: &Bound<'py, PyAny>,
+        size: (u32, u32),
+        x: &Bound<'py, PyAny>,
+        min_df: u32,
+        n_jobs: Option<usize>,
+    ) -> PyResult<(Self, Csr<'py>)> {
+        let (py, kind, x) = (x.py(), kind_of(kind, size)?, forest_of(x)?);
+        let (vocabulary, rows) = interruptible(py, &Progress::none(), |watch| {
+            let pause = &mut || watch(0, x.len());
+            features::Vocabulary::fit(&kind, &x, min_df, n_jobs, pause)
+        })?;
+        Ok((Self(vocabulary), csr(py, rows)?))
+    }
+
+    fn transform<'py>(
+        &self,
+        x: &Bound<'py, PyAny>,
+        n_jobs: Option<usize>,
+    ) -> PyResult<Csr<'py>> {
+        let (py, x) = (x.py(), forest_of(x)?);
+        let rows = interruptible(py, &Progress::none(), |watch| {
+            self.0.rows(&x, n_jobs, &mut || watch(0, x.len()))
+        })?;
+        csr(py, rows)
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __sizeof__(&self) -> usize {
+        self.0.nbytes()
+    }
+
+    /// Names of columns; all of them where none are given.
+    fn names(&self, columns: Option<Vec<usize>>) -> PyResult<Vec<String>> {
+        let columns = columns.unwrap_or_else(|| (0..self.0.len()).collect());
+        let mut names = Vec::new();
+        for column in columns {
+            if column >= self.0.len() {
+                let n = self.0.len();
+                return Err(PyValueError::new_err(format!(
+                    "columns are 0 to {}, got {column}",
+                    n as i64 - 1
+                )));
+            }
+            memory::reserve(&mut names, 1)?;
+            names.push(self.0.name(column)?);
+        }
+        Ok(names)
+    }
+
+    fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        memory::room(2, self.0.nbytes())?;
+        let Arrays { labels, heads, ends, parts, features, hashes } =
+            self.0.to_arrays();
+        let mut end = 0;
+        let ends_of = labels.iter().map(|label| {
+            end += label.len() as i64;
+            end
+        });
+        let name_ends: Vec<i64> = ends_of.collect();
+        let dict = PyDict::new(py);
+        dict.set_item("names", labels.concat().into_bytes().into_pyarray(py))?;
+        let starts = [vec![0], name_ends].concat();
+        dict.set_item("name_offsets", starts.into_pyarray(py))?;
+        let wide = |of: Vec<u32>| of.into_iter().map(i64::from).collect::<Vec<_>>();
+        dict.set_item("heads", wide(heads).into_pyarray(py))?;
+        dict.set_item("ends", wide(ends).into_pyarray(py))?;
+        dict.set_item("parts", parts.into_pyarray(py))?;
+        dict.set_item("columns", wide(features).into_pyarray(py))?;
+        let hashes: Vec<i64> = hashes.into_iter().map(u64::cast_signed).collect();
+        dict.set_item("hashes", hashes.into_pyarray(py))?;
+        Ok(dict)
+    }
+
+    #[staticmethod]
+    fn from_arrays(
+        kind: &Bound<'_, PyAny>,
+        size: (u32, u32),
+        arrays: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let kind = kind_of(kind, size)?;
+        let item = |name: &str| {
+            arrays.get_item(name)?.ok_or_else(|| {
+                PyValueError::new_err(format!("{name}: expected an array, got none"))
+            })
+        };
+        let offsets = integers("name_offsets", &item("name_offsets")?)?;
+        let arrays = Arrays {
+            labels: split_names(&item("names")?, &offsets)?,
+            heads: unsigned("heads", &item("heads")?)?,
+            ends: unsigned("ends", &item("ends")?)?,
+            parts: integers("parts", &item("parts")?)?,
+            features: unsigned("columns", &item("columns")?)?,
+            hashes: integers("hashes", &item("hashes")?)?
+                .into_iter()
+                .map(i64::cast_unsigned)
+                .collect(),
+        };
+        Ok(Self(features::Vocabulary::from_arrays(&kind, arrays)?))
+    }
+}
+
+/// Rows without a vocabulary.
+#[pyfunction]
+pub(super) fn hashed_features<'py>(
+    kind: &Bound<'py, PyAny>,
+    size: (u32, u32),
+    x: &Bound<'py, PyAny>,
+    n_features: u32,
+    signed: bool,
+    n_jobs: Option<usize>,
+) -> PyResult<Csr<'py>> {
+    let (py, kind, x) = (x.py(), kind_of(kind, size)?, forest_of(x)?);
+    let rows = interruptible(py, &Progress::none(), |watch| {
+        let pause = &mut || watch(0, x.len());
+        features::hashed(&kind, &x, n_features, signed, n_jobs, pause)
+    })?;
+    csr(py, rows)
+}

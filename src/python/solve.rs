@@ -1,0 +1,149 @@
+//! Machines in training.
+
+// Arrays that are borrowed from numpy come by value.
+#![allow(clippy::needless_pass_by_value)]
+
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::dag::{floats, item, options};
+use super::kernel::Kernel;
+use super::objects::{forest_of, unsigned};
+use super::shared::Shared;
+use super::{Progress, detached};
+use crate::dag::solve::{Intercept, Limits, Loss, Problem, Solver as Core, State};
+
+/// A machine in training.
+#[pyclass(frozen, module = "treekernel_rs._core", name = "Solver")]
+pub(super) struct Solver(Shared<Core>);
+
+type Floats<'py> = PyReadonlyArray1<'py, f64>;
+
+#[pymethods]
+impl Solver {
+    /// `number` is the loss's own; `intercept` None for a free one, else the feature's value.
+    #[new]
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (
+        kernel, normalize, x, loss, number, intercept, targets, costs, n_outputs,
+        preferences, seed
+    ))]
+    fn new(
+        kernel: &Kernel,
+        normalize: bool,
+        x: &Bound<'_, PyAny>,
+        loss: &str,
+        number: f64,
+        intercept: Option<f64>,
+        targets: Floats<'_>,
+        costs: Floats<'_>,
+        n_outputs: i128,
+        preferences: Option<&Bound<'_, PyAny>>,
+        seed: u64,
+    ) -> PyResult<Self> {
+        let (py, x) = (x.py(), forest_of(x)?);
+        let intercept = match intercept {
+            None => Intercept::Free,
+            Some(0.0) => Intercept::None,
+            Some(value) => Intercept::Feature(value),
+        };
+        let preferences = preferences
+            .map(|pairs| unsigned::<u32>("preferences", pairs))
+            .transpose()?
+            .map(|flat| flat.as_chunks::<2>().0.to_vec());
+        let problem = Problem {
+            loss: loss_of(loss, number)?,
+            intercept,
+            n_outputs: options(normalize, n_outputs)?.n_outputs,
+            targets: targets.as_slice()?.to_vec(),
+            costs: costs.as_slice()?.to_vec(),
+            preferences,
+        };
+        let kernel = kernel.core();
+        let core = detached(py, || Core::new(kernel, normalize, &x, problem, seed))?;
+        Ok(Self(Shared::new(core)))
+    }
+
+    /// Goes on; returns whether the violation is at most `tol`.
+    #[pyo3(signature = (tol, max_iter, cache, n_jobs, progress))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        tol: f64,
+        max_iter: u64,
+        cache: usize,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
+        let limits = Limits { tol, max_iter, cache, n_jobs };
+        self.0
+            .change(py, &Progress::new(progress), |core, watch| core.run(limits, watch))
+    }
+
+    /// The weights of all trees, by output.
+    fn dual_coef<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let read = |core: &Core| Ok(core.dual_coef());
+        Ok(self.0.read(py, &Progress::none(), |core, _| read(core))?.into_pyarray(py))
+    }
+
+    /// What passes go on from; or what they have reached by now.
+    fn state<'py>(
+        &self,
+        py: Python<'py>,
+        reached: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let read = |core: &Core| {
+            let state = if reached { core.reached() } else { core.state() };
+            Ok(state.clone())
+        };
+        let state = self.0.read(py, &Progress::none(), |core, _| read(core))?;
+        let dict = PyDict::new(py);
+        let active: Vec<i64> = state.active.into_iter().map(i64::from).collect();
+        dict.set_item("betas", state.betas.into_pyarray(py))?;
+        dict.set_item("intercept", state.intercept.into_pyarray(py))?;
+        dict.set_item("active", active.into_pyarray(py))?;
+        dict.set_item("since", state.since)?;
+        dict.set_item("is_settled", state.is_settled)?;
+        dict.set_item("n_iter", state.n_iter)?;
+        dict.set_item("violation", state.violation)?;
+        dict.set_item("primal", state.primal.into_pyarray(py))?;
+        dict.set_item("gap", state.gap.into_pyarray(py))?;
+        Ok(dict)
+    }
+
+    fn set_state(&self, state: &Bound<'_, PyDict>) -> PyResult<()> {
+        let py = state.py();
+        let new = State {
+            betas: floats(state, "betas")?,
+            intercept: floats(state, "intercept")?,
+            active: unsigned("active", &item(state, "active")?)?,
+            since: item(state, "since")?.extract()?,
+            is_settled: item(state, "is_settled")?.extract()?,
+            n_iter: item(state, "n_iter")?.extract()?,
+            violation: item(state, "violation")?.extract()?,
+            primal: floats(state, "primal")?,
+            gap: floats(state, "gap")?,
+        };
+        self.0.change(py, &Progress::none(), |core, _| core.set_state(new.clone()))
+    }
+}
+
+fn loss_of(loss: &str, number: f64) -> PyResult<Loss> {
+    Ok(match loss {
+        "hinge" => Loss::Hinge,
+        "squared_hinge" => Loss::SquaredHinge,
+        "logistic" => Loss::Logistic,
+        "epsilon_insensitive" => Loss::Epsilon(number),
+        "squared_epsilon_insensitive" => Loss::SquaredEpsilon(number),
+        "one_class" => Loss::OneClass(number),
+        got => {
+            return Err(PyValueError::new_err(format!(
+                "loss must be 'hinge', 'squared_hinge', 'logistic', \
+                 'epsilon_insensitive', 'squared_epsilon_insensitive' or 'one_class', \
+                 got {got:?}"
+            )));
+        }
+    })
+}

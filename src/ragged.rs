@@ -1,0 +1,367 @@
+//! Lists laid end to end: one array of items, and where each list ends in it.
+//!
+//! ```text
+//! [a b] [] [c]      items  a b c      ends  2 2 3
+//! ```
+//!
+//! They are written one after another ([`Ragged::extend`], [`Ragged::close`]), or, where
+//! items come in another order than lists, filled by counting ([`Filler`]): once the
+//! lengths are known so is the place of every list, and each item goes to the next free
+//! place of its own.
+
+use crate::Result;
+use crate::intern::new_id;
+use crate::memory::reserve;
+
+/// Lists laid end to end.
+#[derive(Debug, Clone)]
+pub(crate) struct Ragged<T> {
+    /// The items of all lists, and at the end those of the one that is not closed yet.
+    pub(crate) items: Vec<T>,
+    ends: Vec<u32>,
+}
+
+impl<T> Default for Ragged<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), ends: Vec::new() }
+    }
+}
+
+impl<T> Ragged<T> {
+    /// How many lists there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Where a list starts among all items.
+    #[inline]
+    pub(crate) fn start(&self, list: usize) -> usize {
+        list.checked_sub(1).map_or(0, |before| self.ends[before]) as usize
+    }
+
+    /// A list.
+    #[inline]
+    pub(crate) fn get(&self, list: usize) -> &[T] {
+        &self.items[self.start(list)..self.ends[list] as usize]
+    }
+
+    /// All lists in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[T]> {
+        (0..self.len()).map(|list| self.get(list))
+    }
+
+    /// Makes room for a list of so many items.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`], with nothing changed.
+    #[inline]
+    pub(crate) fn reserve(&mut self, len: usize) -> Result<()> {
+        reserve(&mut self.items, len)?;
+        reserve(&mut self.ends, 1)
+    }
+
+    /// Lists of as many other items.
+    pub(crate) fn map<U>(&self, of: impl Fn(&T) -> U) -> Ragged<U> {
+        Ragged { items: self.items.iter().map(of).collect(), ends: self.ends.clone() }
+    }
+
+    /// Adds an item to the open list.
+    #[inline]
+    pub(crate) fn push(&mut self, item: T) {
+        self.items.push(item);
+    }
+
+    /// Adds items to the open list.
+    #[inline]
+    pub(crate) fn extend(&mut self, items: impl IntoIterator<Item = T>) {
+        self.items.extend(items);
+    }
+
+    /// Ends the open list. If the items are too many, it is given up.
+    ///
+    /// # Errors
+    /// [`crate::Error::Capacity`] beyond 2^32 items, called `what`.
+    #[inline]
+    pub(crate) fn close(&mut self, what: &'static str) -> Result<()> {
+        match new_id(self.items.len(), what) {
+            Ok(end) => self.ends.push(end),
+            Err(error) => {
+                self.items.truncate(self.start(self.len()));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the lists of another.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close).
+    pub(crate) fn append(&mut self, other: Self, what: &'static str) -> Result<()> {
+        if self.ends.is_empty() {
+            *self = other;
+            return Ok(());
+        }
+        let start = self.items.len() as u32;
+        new_id(self.items.len() + other.items.len(), what)?;
+        self.items.extend(other.items);
+        self.ends.extend(other.ends.into_iter().map(|end| start + end));
+        Ok(())
+    }
+
+    /// Forgets all but the first `len` lists.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.ends.truncate(len);
+        self.items.truncate(self.start(self.len()));
+    }
+
+    /// Keeps of each list the items that are wanted.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool)
+    where
+        T: Copy,
+    {
+        let (mut kept, mut first) = (0, 0);
+        for end in &mut self.ends {
+            for at in first..*end as usize {
+                if keep(&self.items[at]) {
+                    self.items[kept] = self.items[at];
+                    kept += 1;
+                }
+            }
+            first = std::mem::replace(end, kept as u32) as usize;
+        }
+        self.items.truncate(kept);
+    }
+
+    /// Gives back what growth by doubling took too much.
+    pub(crate) fn shrink(&mut self) {
+        self.items.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+
+    /// Bytes held.
+    pub(crate) fn nbytes(&self) -> usize {
+        self.items.capacity() * size_of::<T>() + self.ends.capacity() * size_of::<u32>()
+    }
+}
+
+/// Lists of known lengths while their items come in, in any order of lists.
+#[derive(Debug)]
+pub(crate) struct Filler<T> {
+    lists: Ragged<T>,
+    /// By list: its next free place.
+    next: Vec<u32>,
+}
+
+impl<T: Clone> Filler<T> {
+    /// Of lists of these lengths, 2^32 items in all at most. Places that are never filled
+    /// keep `blank`.
+    pub(crate) fn new(mut lens: Vec<u32>, blank: T) -> Self {
+        let next = starts(&mut lens);
+        let total = lens.last().map_or(0, |&end| end as usize);
+        Self { lists: Ragged { items: vec![blank; total], ends: lens }, next }
+    }
+
+    /// Puts an item into a list; returns its place among all items.
+    #[inline]
+    pub(crate) fn put(&mut self, list: u32, item: T) -> usize {
+        let next = &mut self.next[list as usize];
+        let place = *next as usize;
+        *next += 1;
+        self.lists.items[place] = item;
+        place
+    }
+
+    /// The lists.
+    pub(crate) fn done(self) -> Ragged<T> {
+        self.lists
+    }
+}
+
+/// Lists that grow at their ends, in one array. A list that is full moves to the end of
+/// the array and gets twice the room, so an item costs constant time on average and the
+/// array holds at most some three times the items.
+#[derive(Debug, Clone)]
+pub(crate) struct Growing<T> {
+    items: Vec<T>,
+    /// By list: where it starts, how long it is, and how long it may become. Apart, as
+    /// those who know a length ask for starts only.
+    starts: Vec<u32>,
+    lens: Vec<u32>,
+    rooms: Vec<u32>,
+}
+
+impl<T> Default for Growing<T> {
+    fn default() -> Self {
+        let (items, [starts, lens, rooms]) = (Vec::new(), <[Vec<u32>; 3]>::default());
+        Self { items, starts, lens, rooms }
+    }
+}
+
+impl<T: Copy + Default> Growing<T> {
+    /// How many lists there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// How long a list is.
+    #[inline]
+    pub(crate) fn len_of(&self, list: usize) -> usize {
+        self.lens[list] as usize
+    }
+
+    /// A list.
+    #[inline]
+    pub(crate) fn get(&self, list: usize) -> &[T] {
+        self.first(list, self.len_of(list))
+    }
+
+    /// The first `len` items of a list.
+    #[inline]
+    pub(crate) fn first(&self, list: usize, len: usize) -> &[T] {
+        &self.items[self.starts[list] as usize..][..len]
+    }
+
+    /// Makes sure that there are so many lists.
+    pub(crate) fn reach(&mut self, len: usize) {
+        for numbers in [&mut self.starts, &mut self.lens, &mut self.rooms] {
+            if numbers.len() < len {
+                numbers.resize(len, 0);
+            }
+        }
+    }
+
+    /// Adds an item to a list.
+    ///
+    /// # Errors
+    /// [`crate::Error::Capacity`] beyond 2^32 items, called `what`, with nothing changed.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        list: usize,
+        item: T,
+        what: &'static str,
+    ) -> Result<()> {
+        if self.lens[list] == self.rooms[list] {
+            self.make_room(list, what)?;
+        }
+        let len = &mut self.lens[list];
+        self.items[(self.starts[list] + *len) as usize] = item;
+        *len += 1;
+        Ok(())
+    }
+
+    /// Lays the lists out in order, without room for growth.
+    pub(crate) fn shrink(&mut self) {
+        let n_items = self.lens.iter().map(|&len| len as usize).sum();
+        let mut items = Vec::with_capacity(n_items);
+        for (start, &len) in self.starts.iter_mut().zip(&self.lens) {
+            let first = std::mem::replace(start, items.len() as u32) as usize;
+            items.extend_from_slice(&self.items[first..][..len as usize]);
+        }
+        self.items = items;
+        self.rooms.clone_from(&self.lens);
+    }
+
+    #[cold]
+    fn make_room(&mut self, list: usize, what: &'static str) -> Result<()> {
+        let (start, len) = (self.starts[list] as usize, self.lens[list] as usize);
+        let room = (2 * len).max(2);
+        let is_last = start + len == self.items.len();
+        let to = if is_last { start } else { self.items.len() };
+        new_id(to + room, what)?;
+        self.items.resize(to + room, T::default());
+        if !is_last {
+            self.items.copy_within(start..start + len, to);
+        }
+        (self.starts[list], self.rooms[list]) = (to as u32, room as u32);
+        Ok(())
+    }
+
+    /// Bytes held.
+    pub(crate) fn nbytes(&self) -> usize {
+        let numbers = [&self.starts, &self.lens, &self.rooms].map(Vec::capacity);
+        self.items.capacity() * size_of::<T>() + numbers.iter().sum::<usize>() * 4
+    }
+}
+
+impl<T> From<Ragged<T>> for Growing<T> {
+    fn from(lists: Ragged<T>) -> Self {
+        let starts: Vec<u32> =
+            (0..lists.len()).map(|l| lists.start(l) as u32).collect();
+        let lens: Vec<u32> =
+            lists.ends.iter().zip(&starts).map(|(end, start)| end - start).collect();
+        Self { rooms: lens.clone(), lens, starts, items: lists.items }
+    }
+}
+
+/// Makes of the lengths of lists where they end; returns where they start.
+pub(crate) fn starts(lens: &mut [u32]) -> Vec<u32> {
+    let mut end = 0;
+    let mut starts = Vec::with_capacity(lens.len());
+    for len in lens {
+        starts.push(end);
+        end += *len;
+        *len = end;
+    }
+    starts
+}
+
+/// How often each number below `n` comes.
+pub(crate) fn times(numbers: &[u32], n: usize) -> Vec<u32> {
+    let mut times = vec![0u32; n];
+    for &number in numbers {
+        times[number as usize] += 1;
+    }
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_come_back_as_they_were_written() {
+        let mut lists = Ragged::default();
+        for list in [&[1, 2][..], &[], &[3, 4, 5]] {
+            lists.extend(list.iter().copied());
+            lists.close("items").unwrap();
+        }
+        assert_eq!(lists.iter().collect::<Vec<_>>(), [&[1, 2][..], &[], &[3, 4, 5]]);
+        lists.retain(|item| item % 2 == 1);
+        assert_eq!(lists.iter().collect::<Vec<_>>(), [&[1][..], &[], &[3, 5]]);
+        lists.push(6);
+        lists.truncate(1);
+        assert_eq!((lists.len(), &*lists.items), (1, &[1][..]));
+    }
+
+    #[test]
+    fn growing_lists_keep_their_items_as_they_move() {
+        let mut written = Ragged::default();
+        written.extend([7]);
+        written.close("items").unwrap();
+        let mut lists = Growing::from(written);
+        lists.reach(3);
+        for item in 0..40 {
+            lists.push(item % 3, item, "items").unwrap();
+        }
+        let of = |list: usize| (list..40).step_by(3).collect::<Vec<_>>();
+        assert_eq!(lists.get(0), [&[7][..], &of(0)].concat());
+        assert_eq!((lists.get(1), lists.get(2)), (&*of(1), &*of(2)));
+        assert!(lists.items.len() <= 3 * 41, "{}", lists.items.len());
+    }
+
+    #[test]
+    fn filling_keeps_the_order_of_each_list() {
+        let numbers = [2, 0, 2, 3, 0];
+        let mut filling = Filler::new(times(&numbers, 4), 9);
+        for (item, &list) in numbers.iter().enumerate() {
+            filling.put(list, item);
+        }
+        let lists = filling.done();
+        let lists: Vec<_> = lists.iter().collect();
+        assert_eq!(lists, [&[1, 4][..], &[], &[0, 2], &[3]]);
+    }
+}

@@ -1,0 +1,213 @@
+//! Forests made of others: sorted, without repeats, with other labels, pruned.
+//!
+//! Equal subtrees become equal subtrees, so each distinct one is rewritten once, children
+//! before parents ([`Forest::rewrite`]). What takes a node's place is a list: empty where
+//! it goes, of several nodes where its children move up.
+//!
+//! ```
+//! use treekernel_rs::Forest;
+//!
+//! let forest = Forest::from_brackets("(S (B b) (A a) (A a))")?;
+//! let sorted = forest.sorted(|| Ok(()))?;
+//! assert_eq!(sorted.to_brackets(), ["(S (A a) (A a) (B b))"]);
+//! let once = sorted.collapse_repeats(true, || Ok(()))?;
+//! assert_eq!(once.to_brackets(), ["(S (*2 (A a)) (B b))"]);
+//! # Ok::<(), treekernel_rs::Error>(())
+//! ```
+//!
+//! # Complexity
+//! Linear in the distinct subtrees and their children; sorting takes k log k comparisons
+//! at a node of k children, of labels and hashes nearly always. Children that move up
+//! are copied to every place: more than [`MOST_MOVED`] of them are an error.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::forest::check_size;
+use crate::intern::Seed;
+use crate::memory::{filled, reserve};
+use crate::ragged::Ragged;
+use crate::{Forest, Label, NodeId, Nodes, Result};
+
+/// The most nodes that take the place of others, of all distinct subtrees together.
+const MOST_MOVED: u64 = 1 << 26;
+
+impl Forest {
+    /// Replaces every distinct subtree once. `names` are the new ones of
+    /// [`used_labels`](Self::used_labels). `rule` gets the new store, the old label, the
+    /// new one, and what has become of the children, and appends what becomes of the
+    /// node. A root that goes becomes the null tree; one that several nodes replace stays
+    /// above them.
+    fn rewrite(
+        &self,
+        names: Option<&[String]>,
+        mut check: impl FnMut() -> Result<()>,
+        mut rule: impl FnMut(
+            &mut Nodes,
+            [Label; 2],
+            &mut Vec<NodeId>,
+            &mut Vec<NodeId>,
+        ) -> Result<()>,
+    ) -> Result<Self> {
+        let old = self.nodes();
+        let (mut nodes, mut new) =
+            (Nodes::default(), filled(Label(0), old.labels().len())?);
+        for (at, label) in self.used_labels().into_iter().enumerate() {
+            let name =
+                names.map_or_else(|| old.labels().name(label), |names| &names[at]);
+            new[label.index()] = nodes.labels_mut().intern(name)?;
+        }
+        let (mut lists, mut below) = (Ragged::<NodeId>::default(), Vec::new());
+        for (at, is_there) in old.reachable(self.roots()).into_iter().enumerate() {
+            if is_there {
+                let node = NodeId(at as u32);
+                below.clear();
+                for child in old.children(node) {
+                    let moved =
+                        lists.items.len() + below.len() - at.min(lists.items.len());
+                    let more = lists.get(child.index());
+                    let needed = (moved + more.len()) as u64;
+                    check_size(
+                        "the forest",
+                        "nodes in place of others",
+                        needed,
+                        MOST_MOVED,
+                    )?;
+                    reserve(&mut below, more.len())?;
+                    below.extend_from_slice(more);
+                }
+                let label = old.label(node);
+                lists.reserve(below.len().max(1))?;
+                rule(
+                    &mut nodes,
+                    [label, new[label.index()]],
+                    &mut below,
+                    &mut lists.items,
+                )?;
+                check()?;
+            }
+            lists.reserve(0)?;
+            lists.close("nodes")?;
+        }
+        let mut roots = Vec::with_capacity(self.len());
+        for root in self.roots() {
+            roots.push(match lists.get(root.index()) {
+                [one] => *one,
+                [] => {
+                    let empty = nodes.labels_mut().intern("")?;
+                    nodes.intern_leaf(empty)?
+                }
+                several => nodes.intern(new[old.label(*root).index()], several)?,
+            });
+        }
+        nodes.shrink();
+        Ok(Self::new(Arc::new(nodes), roots))
+    }
+
+    /// The trees with the children of every node in an order that depends on nothing but
+    /// what they are: by label, then by a hash of all below. Trees that are equal but for
+    /// the order of children become equal.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`], and what `check` returns; it is called for every subtree.
+    pub fn sorted(&self, check: impl FnMut() -> Result<()>) -> Result<Self> {
+        let mut hashes: Vec<u64> = Vec::new();
+        self.rewrite(None, check, |nodes, [_, label], below, out| {
+            below.sort_by(|&a, &b| by_content(nodes, &hashes, a, b));
+            let node = nodes.intern(label, below)?;
+            if node.index() == hashes.len() {
+                let hash = Seed::FIXED.hash_bytes(nodes.name(node).as_bytes());
+                hashes.push(below.iter().fold(hash, |hash, child| {
+                    Seed::FIXED.mix(hash, hashes[child.index()])
+                }));
+            }
+            out.push(node);
+            Ok(())
+        })
+    }
+
+    /// The trees with one of each run of equal siblings; with `count`, a run of three
+    /// has a node `*3` above it. Children collapse before they are compared.
+    ///
+    /// # Errors
+    /// As [`sorted`](Self::sorted).
+    pub fn collapse_repeats(
+        &self,
+        count: bool,
+        check: impl FnMut() -> Result<()>,
+    ) -> Result<Self> {
+        self.rewrite(None, check, |nodes, [_, label], below, out| {
+            let mut kept = Vec::with_capacity(below.len());
+            for run in below.chunk_by(|a, b| a == b) {
+                kept.push(if count && run.len() > 1 {
+                    let number =
+                        nodes.labels_mut().intern(&format!("*{}", run.len()))?;
+                    nodes.intern(number, &run[..1])?
+                } else {
+                    run[0]
+                });
+            }
+            out.push(nodes.intern(label, &kept)?);
+            Ok(())
+        })
+    }
+
+    /// The trees with other labels: `names` has one for each of
+    /// [`used_labels`](Self::used_labels).
+    ///
+    /// # Errors
+    /// As [`sorted`](Self::sorted).
+    ///
+    /// # Panics
+    /// If there are fewer names than labels.
+    pub fn relabel(
+        &self,
+        names: &[String],
+        check: impl FnMut() -> Result<()>,
+    ) -> Result<Self> {
+        self.rewrite(Some(names), check, |nodes, [_, label], below, out| {
+            out.push(nodes.intern(label, below)?);
+            Ok(())
+        })
+    }
+
+    /// The trees without the nodes whose label `goes` accepts, and without all below
+    /// them, or, with `keep_children`, with their children in their place. Of a tree of
+    /// which nothing is left the null tree stays; a root stays above several children.
+    ///
+    /// # Errors
+    /// As [`sorted`](Self::sorted); [`crate::Error::Expansion`].
+    pub fn prune(
+        &self,
+        goes: impl Fn(Label) -> bool,
+        keep_children: bool,
+        check: impl FnMut() -> Result<()>,
+    ) -> Result<Self> {
+        self.rewrite(None, check, |nodes, [old, label], below, out| {
+            if !goes(old) {
+                out.push(nodes.intern(label, below)?);
+            } else if keep_children {
+                out.append(below);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// By label and hash; where hashes collide, by the first difference below.
+fn by_content(nodes: &Nodes, hashes: &[u64], mut a: NodeId, mut b: NodeId) -> Ordering {
+    while a != b {
+        let (left, right) = (nodes.children(a), nodes.children(b));
+        let order = nodes
+            .name(a)
+            .cmp(nodes.name(b))
+            .then_with(|| hashes[a.index()].cmp(&hashes[b.index()]))
+            .then_with(|| left.len().cmp(&right.len()));
+        let first = left.iter().zip(right).find(|(a, b)| a != b);
+        let (Ordering::Equal, Some((&left, &right))) = (order, first) else {
+            return order;
+        };
+        (a, b) = (left, right);
+    }
+    Ordering::Equal
+}

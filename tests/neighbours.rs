@@ -1,0 +1,262 @@
+//! What is alike: joins, nearest trees and lists of pairs are those of all pairs.
+
+#[path = "../benches/corpus/mod.rs"]
+mod corpus;
+mod registry;
+
+use corpus::{Random, read};
+use registry::{on, settings};
+use std::sync::Arc;
+use treekernel_rs::gram::{self, Options};
+use treekernel_rs::neighbours::{self, Nearest};
+use treekernel_rs::{Error, Forest, Kernel, Result};
+
+fn options(normalize: bool, n_jobs: usize) -> Options {
+    Options::default().with_normalize(normalize).with_n_jobs(Some(n_jobs))
+}
+
+/// All answers of a join, in order.
+fn joined(
+    kernel: &dyn Kernel,
+    x: &Forest,
+    y: Option<&Forest>,
+    least: f64,
+    options: Options,
+) -> Result<Vec<(usize, usize, f64)>> {
+    let mut all = Vec::new();
+    let sink = &mut |pairs: neighbours::Pairs| {
+        let places = pairs.rows.into_iter().zip(pairs.columns);
+        let found: Vec<_> = places.zip(pairs.values).collect();
+        assert!(found.is_sorted_by_key(|item| item.0));
+        all.extend(found.into_iter().map(|((i, j), value)| (i, j, value)));
+        Ok(())
+    };
+    neighbours::join(kernel, x, y, least, options, sink, &mut on)?;
+    all.sort_unstable_by_key(|item| (item.0, item.1));
+    Ok(all)
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-12 * b.abs().max(1.0)
+}
+
+/// Corpora with equal trees, trees of one node, and trees without kernel.
+fn forests(random: &mut Random, round: usize) -> (Forest, Forest) {
+    let mut texts = corpus::trees(random, 10, 4 + 6 * (round % 5));
+    for _ in 0..5 {
+        texts.push(texts[random.below(texts.len())].clone());
+    }
+    texts.push(["(a)", "(A a)", "(A (A a))"][round % 3].to_owned());
+    let order = random.order(texts.len());
+    let x: Vec<&String> = order.iter().map(|&at| &texts[at]).collect();
+    let mut others = corpus::trees(random, 5, 10);
+    others.push(texts[0].clone());
+    (read(&x), read(&others))
+}
+
+#[test]
+fn answers_are_those_of_all_pairs() {
+    let (mut random, mut n_answers, mut n_near) = (Random(13), 0, 0);
+    for (round, kernel) in settings().iter().cycle().take(300).enumerate() {
+        let (x, y) = forests(&mut random, round);
+        let normalize = round % 4 != 3;
+        for y in [None, Some(&y)] {
+            let options = options(normalize, 1 + round % 3);
+            let matrix = gram::gram(&**kernel, &x, y, options).unwrap();
+            let mut values: Vec<f64> = matrix.iter().copied().collect();
+            values.sort_by(f64::total_cmp);
+            // Thresholds, and one that some pair has exactly.
+            let exact = values[random.below(values.len())];
+            for least in [0.3, 0.7, 0.95, exact, 0.0, -1.0] {
+                let found = joined(&**kernel, &x, y, least, options).unwrap();
+                let what = format!("{kernel:?} {normalize} {least}: {round}");
+                let mut expected = 0;
+                for ((i, j), &value) in matrix.indexed_iter() {
+                    if y.is_none() && i >= j {
+                        continue;
+                    }
+                    let at = found.binary_search_by_key(&(i, j), |f| (f.0, f.1));
+                    match at {
+                        Ok(at) => {
+                            assert!(close(found[at].2, value), "{what}");
+                            assert!(found[at].2 >= least, "{what}");
+                            expected += 1;
+                        }
+                        Err(_) => assert!(
+                            value < least || close(value, least),
+                            "{what}: {i} {j} {value}"
+                        ),
+                    }
+                }
+                assert_eq!(found.len(), expected, "{what}");
+                n_answers += found.len();
+                // Pair by pair they have the same values, bit for bit.
+                let i: Vec<usize> = found.iter().map(|f| f.0).collect();
+                let j: Vec<usize> = found.iter().map(|f| f.1).collect();
+                let (values, _) =
+                    neighbours::pairs(&**kernel, &x, y, (&i, &j), options, &mut on)
+                        .unwrap();
+                assert!(
+                    values.iter().zip(&found).all(|(value, f)| *value == f.2),
+                    "{what}"
+                );
+            }
+            let k = [1, 3, 100][round % 3];
+            let (nearest, _) =
+                neighbours::top_k(&**kernel, &x, y, k, options, &mut on).unwrap();
+            let Nearest { k, indices, values, .. } = nearest;
+            for (i, row) in matrix.outer_iter().enumerate() {
+                let others = (0..row.len()).filter(|&j| y.is_some() || i != j);
+                let mut best: Vec<f64> = others.clone().map(|j| row[j]).collect();
+                best.sort_by(|a, b| b.total_cmp(a));
+                assert_eq!(k, best.len().min([1, 3, 100][round % 3]));
+                let (own, values) = (&indices[i * k..][..k], &values[i * k..][..k]);
+                for at in 0..k {
+                    assert!(
+                        close(values[at], best[at]) && close(values[at], row[own[at]])
+                    );
+                    assert!(others.clone().any(|j| j == own[at]));
+                    let is_after = at == 0
+                        || values[at - 1] > values[at]
+                        || values[at - 1] == values[at] && own[at - 1] < own[at];
+                    assert!(is_after, "{kernel:?} {round}: {own:?} {values:?}");
+                    n_near += 1;
+                }
+                // Ties at the end: nobody with a lower index was left out.
+                if let (Some(&last), Some(&value)) = (own.last(), values.last()) {
+                    let is_missing = |&j: &usize| {
+                        j < last
+                            && row[j] == row[last]
+                            && row[j] == value
+                            && !own.contains(&j)
+                    };
+                    assert!(
+                        !others.clone().any(|j| is_missing(&j)),
+                        "{kernel:?} {round}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(n_answers > 50_000 && n_near > 20_000, "{n_answers} {n_near}");
+}
+
+#[test]
+fn threads_and_stores_change_no_bit() {
+    let mut random = Random(5);
+    for (round, kernel) in settings().iter().enumerate() {
+        let (x, y) = forests(&mut random, round);
+        let both = y.concat(&x).unwrap();
+        let apart = both.select(y.len()..both.len());
+        for normalize in [true, false] {
+            let one = joined(&**kernel, &x, None, 0.4, options(normalize, 1)).unwrap();
+            for n_jobs in [2, 4] {
+                let options = options(normalize, n_jobs);
+                assert_eq!(joined(&**kernel, &x, None, 0.4, options).unwrap(), one);
+                let nearest = |n_jobs| {
+                    let options = options.with_n_jobs(Some(n_jobs));
+                    neighbours::top_k(&**kernel, &x, None, 3, options, &mut on).unwrap()
+                };
+                assert_eq!(nearest(n_jobs), nearest(1));
+            }
+            let there =
+                joined(&**kernel, &apart, None, 0.4, options(normalize, 1)).unwrap();
+            let places = |all: &[(usize, usize, f64)]| -> Vec<(usize, usize)> {
+                all.iter().map(|f| (f.0, f.1)).collect()
+            };
+            assert_eq!(places(&there), places(&one));
+            assert!(there.iter().zip(&one).all(|(a, b)| close(a.2, b.2)));
+        }
+    }
+}
+
+#[test]
+fn trees_too_large_for_floats_are_found_as_well() {
+    // Self-kernels beyond 1e308, one subtree apart.
+    let tree = |last: &str| format!("(S {} {last})", "(A (B b) (C c)) ".repeat(900));
+    let x =
+        read(&[tree("(D d)"), tree("(D e)"), tree("(E e)"), "(A (B b) (C c))".into()]);
+    let kernel = treekernel_rs::kernel::SubsetTree::new(1.0);
+    let options = options(true, 1);
+    let matrix = gram::gram(&kernel, &x, None, options).unwrap();
+    let found = joined(&kernel, &x, None, 0.3, options).unwrap();
+    let right = |i: usize, j: usize| i < j && matrix[[i, j]] >= 0.3;
+    let n = matrix.indexed_iter().filter(|((i, j), _)| right(*i, *j)).count();
+    assert!(n > 0);
+    assert_eq!(found.len(), n);
+    assert!(
+        found.iter().all(|&(i, j, value)| right(i, j) && close(value, matrix[[i, j]]))
+    );
+    let error = joined(&kernel, &x, None, 0.3, options.with_normalize(false));
+    assert!(matches!(error, Err(Error::Overflow { .. })), "{error:?}");
+}
+
+#[test]
+fn bad_input_is_refused_and_a_watch_ends_the_call() {
+    let x = read(&["(A a)", "(A b)"]);
+    let kernel = treekernel_rs::kernel::SubsetTree::new(0.4);
+    let options = options(true, 1);
+    let is_parameter = |r: Result<_>| matches!(r, Err(Error::Parameter { .. }));
+    assert!(is_parameter(joined(&kernel, &x, None, f64::NAN, options)));
+    let wrong = treekernel_rs::kernel::SubsetTree::new(2.0);
+    assert!(is_parameter(joined(&wrong, &x, None, 0.5, options)));
+    let pairs = |i: &[usize], j: &[usize]| {
+        neighbours::pairs(&kernel, &x, None, (i, j), options, &mut on)
+            .map(|found| found.0)
+    };
+    assert!(matches!(pairs(&[0], &[]), Err(Error::Length { array: "j", .. })));
+    assert!(matches!(
+        pairs(&[0, 2], &[0, 0]),
+        Err(Error::Array { array: "i", index: 1, .. })
+    ));
+    assert_eq!(pairs(&[0, 0], &[0, 1]).unwrap(), [1.0, 0.0]);
+    let stop = &mut |_: usize, _: usize| Err(Error::Interrupted);
+    let top = neighbours::top_k(&kernel, &x, None, 1, options, stop);
+    assert_eq!(top.err(), Some(Error::Interrupted));
+    let sink = &mut |_| Err(Error::Interrupted);
+    let ended = neighbours::join(&kernel, &x, None, -1.0, options, sink, &mut on);
+    assert_eq!(ended.err(), Some(Error::Interrupted));
+}
+
+/// An index answers as calls without one, bit for bit, also after it has grown.
+#[test]
+fn a_kept_index_changes_no_bit() {
+    let mut random = Random(17);
+    for (round, kernel) in settings().iter().cycle().take(60).enumerate() {
+        let (x, y) = forests(&mut random, round);
+        let (normalize, n_jobs) = (round % 4 != 3, Some(1 + round % 3));
+        let options = options(normalize, 1 + round % 3);
+        let first = y.select(0..y.len() / 2);
+        let mut index =
+            neighbours::Index::new(Arc::clone(kernel), first.clone(), normalize)
+                .unwrap();
+        let mut others = first;
+        for _ in 0..2 {
+            let mut out = vec![0.0; x.len() * others.len()];
+            index.fill(&x, n_jobs, &mut out, &mut on).unwrap();
+            let expected = gram::gram(&**kernel, &x, Some(&others), options).unwrap();
+            assert_eq!(out, expected.into_raw_vec_and_offset().0, "{kernel:?} {round}");
+            for x in [Some(&x), None] {
+                let (found, report) = index.top_k(x, 3, n_jobs, &mut on).unwrap();
+                let (asked, among) = match x {
+                    Some(x) => (x, Some(&others)),
+                    None => (&others, None),
+                };
+                let expected =
+                    neighbours::top_k(&**kernel, asked, among, 3, options, &mut on);
+                assert_eq!((found, report), expected.unwrap(), "{kernel:?} {round}");
+                let mut found = neighbours::Pairs::default();
+                let sink = &mut |pairs| found.append(pairs);
+                index.join(x, 0.4, n_jobs, sink, &mut on).unwrap();
+                found.sort().unwrap();
+                let expected = joined(&**kernel, asked, among, 0.4, options).unwrap();
+                let places = found.rows.into_iter().zip(found.columns);
+                let found = places.zip(found.values).map(|((i, j), v)| (i, j, v));
+                assert!(found.eq(expected), "{kernel:?} {round}");
+            }
+            index.add(&x).unwrap();
+            others = others.concat(&x).unwrap();
+        }
+        assert_eq!(index.forest().len(), others.len());
+    }
+}

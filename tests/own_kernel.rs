@@ -1,0 +1,162 @@
+//! A kernel of another crate, which knows pairs only, has all that pairs can give.
+
+#[path = "../benches/corpus/mod.rs"]
+mod corpus;
+mod registry;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use registry::on;
+use treekernel_rs::dag::{Model, Options as ModelOptions, Perceptron, Vote};
+use treekernel_rs::dtk::{DistributedTrees, Settings};
+use treekernel_rs::gram::{self, Options};
+use treekernel_rs::kernel::{
+    Kernel, Parameter, Pause, Prepared, Range, Scaled, Worker, naive,
+};
+use treekernel_rs::{Error, Label, NodeId, Nodes, Result};
+
+/// Σ over labels: weight · count · count. With `size`, two trees are worth that much more.
+#[derive(Debug, Clone)]
+struct Bag {
+    weight: f64,
+    size: Option<usize>,
+}
+
+impl Kernel for Bag {
+    fn name(&self) -> &'static str {
+        "Bag"
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        vec![
+            Parameter::new("weight", self.weight, Range::Share),
+            Parameter::new("size", self.size, Range::Limit),
+        ]
+    }
+
+    fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
+        let equal =
+            |u, v| if nodes.label(u) == nodes.label(v) { self.weight } else { 0.0 };
+        self.size.unwrap_or(0) as f64 + naive::sum(nodes, a, b, equal)
+    }
+
+    fn pairs(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        let count = |&root: &NodeId| {
+            pause()?;
+            let (mut counts, mut todo) = (HashMap::new(), vec![root]);
+            while let Some(node) = todo.pop() {
+                *counts.entry(nodes.label(node)).or_insert(0.0) += 1.0;
+                todo.extend(nodes.children(node));
+            }
+            Ok(counts)
+        };
+        let trees = roots.iter().map(count).collect::<Result<_>>()?;
+        Ok(Box::new(Bags { kernel: self.clone(), trees }))
+    }
+}
+
+struct Bags {
+    kernel: Bag,
+    trees: Vec<HashMap<Label, f64>>,
+}
+
+impl Prepared for Bags {
+    fn worker(&self) -> Worker<'_> {
+        Box::new(move |a, b, pause| {
+            pause()?;
+            let (a, b) = (&self.trees[a], &self.trees[b]);
+            let both = a.iter().filter_map(|(label, n)| Some(n * b.get(label)?));
+            // Label by label in any order: whole numbers, so that no bit depends on it.
+            let sum = self.kernel.weight * both.sum::<f64>();
+            let size = Scaled::of(self.kernel.size.unwrap_or(0) as f64);
+            Ok(size + Scaled::of(sum))
+        })
+    }
+}
+
+const BAG: Bag = Bag { weight: 0.25, size: Some(3) };
+
+#[test]
+fn it_has_matrices_rows_diagonals_and_pairs() {
+    let mut trees = corpus::trees(&mut corpus::Random(1), 60, 30);
+    trees.extend_from_within(10..20);
+    let all = corpus::read(&trees);
+    let (nodes, roots, n) = (all.nodes(), all.roots(), all.len());
+    let right = |i: usize, j: usize| BAG.definition(nodes, roots[i], roots[j]);
+    let columns = corpus::read(&trees[30..]);
+    for normalize in [false, true] {
+        for jobs in [1, 2, 3] {
+            let options =
+                Options::default().with_normalize(normalize).with_n_jobs(Some(jobs));
+            let expected = |i: usize, j: usize| {
+                let norm = (right(i, i) * right(j, j)).sqrt();
+                if normalize { right(i, j) / norm } else { right(i, j) }
+            };
+            let close = |got: f64, i: usize, j: usize| {
+                assert!(
+                    (got - expected(i, j)).abs() < 1e-12 * expected(i, j),
+                    "{i} {j}"
+                );
+            };
+            let matrix = gram::gram(&BAG, &all, None, options).unwrap();
+            matrix.indexed_iter().for_each(|((i, j), &value)| close(value, i, j));
+            let block = gram::gram(&BAG, &all, Some(&columns), options).unwrap();
+            block.indexed_iter().for_each(|((i, j), &value)| close(value, i, 30 + j));
+            let mut single = vec![0f32; n * n];
+            gram::fill(&BAG, &all, None, options, &mut single, &mut on).unwrap();
+            assert!(matrix.iter().zip(&single).all(|(&a, &b)| a as f32 == b));
+            let rows = gram::Rows::new(&BAG, &all, options).unwrap();
+            let mut row = vec![0.0; n];
+            for i in 0..n {
+                rows.row(i, &mut row, &mut on).unwrap();
+                row.iter().enumerate().for_each(|(j, &value)| close(value, i, j));
+            }
+            let (diagonal, _) = gram::diagonal(&BAG, &all, options, &mut on).unwrap();
+            diagonal.iter().enumerate().for_each(|(i, &value)| close(value, i, i));
+            let packed = Mutex::new(0);
+            let sink = |i: usize, row: &[f64]| {
+                row.iter().enumerate().for_each(|(j, &value)| close(value, i, j));
+                *packed.lock().unwrap() += row.len();
+            };
+            gram::for_each_row(&BAG, &all, options, sink, &mut on).unwrap();
+            assert_eq!(*packed.lock().unwrap(), n * (n + 1) / 2);
+        }
+    }
+    let (a, b) = (all.select([3]), all.select([4]));
+    assert_eq!(gram::pair(&BAG, &a, &b, false, &mut on), Ok(right(3, 4)));
+}
+
+#[test]
+fn its_parameters_are_checked_and_its_pauses_end_a_call() {
+    let all = corpus::read(&["(a b)", "(a c)"]);
+    let wrong = Bag { size: Some(0), ..BAG };
+    let error = gram::gram(&wrong, &all, None, Options::default());
+    assert!(matches!(error, Err(Error::Parameter { name: "size", .. })));
+    let trees = corpus::forest(&mut corpus::Random(2), 20, 9);
+    let stop = &mut |_, _| Err(Error::Interrupted);
+    let rows = gram::Rows::watched(&BAG, &trees, Options::default(), stop);
+    assert_eq!(rows.err(), Some(Error::Interrupted));
+}
+
+#[test]
+fn what_it_cannot_do_is_refused_with_the_kernels_that_can() {
+    let refused = |error: Option<Error>| match error {
+        Some(Error::Unsupported { kernel: "Bag", what, can }) => {
+            assert!(can.contains(&"SubsetTree") && !can.contains(&"Bag"), "{can:?}");
+            what
+        }
+        other => panic!("{other:?}"),
+    };
+    let options = ModelOptions::default();
+    assert_eq!(refused(Model::new(&BAG, options).err()), "models");
+    let perceptron = Perceptron::new(&BAG, options, Vote::Last, None, 1.0);
+    assert_eq!(refused(perceptron.err()), "models");
+    let trees = DistributedTrees::new(Settings::new(BAG, 64));
+    assert_eq!(refused(trees.err()), "distributed trees");
+}

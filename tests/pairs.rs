@@ -1,0 +1,199 @@
+//! Single pairs of trees: hand values, either end first, large trees, interrupts, limits.
+
+#[path = "../benches/corpus/mod.rs"]
+mod corpus;
+mod registry;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use corpus::{Random, read};
+use registry::{assert_close, largest, on, one_of_each, settings};
+use treekernel_rs::gram::{self, Options};
+use treekernel_rs::kernel::{
+    Kernel, Parameter, Pause, Prepared, Scaled, SubsetTree, Subtree, Worker,
+};
+use treekernel_rs::{Error, Forest, NodeId, Nodes, Result};
+
+fn pair(kernel: &dyn Kernel, a: &Forest, b: &Forest) -> f64 {
+    gram::pair(kernel, a, b, false, &mut on).unwrap()
+}
+
+fn chain(n: usize) -> String {
+    "(A ".repeat(n) + "A" + &")".repeat(n)
+}
+
+#[test]
+fn subtree_kernels_have_their_hand_values() {
+    let trees = read(&["(S (A a) (B b))", "(S (A z) (B b))", "(A (B c))", "(A B)"]);
+    let cases = [
+        (0, 0, 0.5, 0.0, 1.125),
+        (2, 3, 1.0, 0.0, 0.0),
+        (0, 1, 1.0, 0.0, 1.0),
+        (0, 1, 1.0, 1.0, 2.0),
+    ];
+    for (a, b, decay, leaf_weight, expected) in cases {
+        let kernel = Subtree::new(decay).with_leaf_weight(leaf_weight);
+        assert_eq!(pair(&kernel, &trees.select([a]), &trees.select([b])), expected);
+    }
+}
+
+#[test]
+fn deep_and_wide_trees_take_linear_time_and_underflow_to_nothing() {
+    let n = 100_000;
+    let wide = String::from("(W") + &" (A A)".repeat(n) + ")";
+    let wide_text = wide.clone();
+    let [deep, wide] = [read(&[chain(n)]), read(&[wide])];
+    let kernel = Subtree::new(0.4).with_leaf_weight(1.0);
+    // Σ 0.4^k, and the one leaf.
+    let own = pair(&kernel, &deep, &deep);
+    assert!((own - 0.4 / 0.6 - 1.0).abs() < 1e-12, "{own}");
+    let both = read(&[chain(n), wide_text, "(A A)".to_owned()]);
+    let matrix = gram::gram(&kernel, &both, None, Options::default()).unwrap();
+    let n = n as f64;
+    assert_eq!(pair(&kernel, &deep, &wide), 1.4 * n);
+    assert_eq!(pair(&kernel, &wide, &wide), 1.4 * (n * n));
+    for (place, expected) in [([1, 0], 1.4 * n), ([1, 1], 1.4 * n * n)] {
+        assert_close(matrix[place], expected, &|| format!("{place:?}"));
+    }
+}
+
+#[test]
+fn matrices_of_larger_trees_have_the_values_of_their_pairs() {
+    // From 150 on, some chains are too deep for lists and wide nodes are not.
+    for (round, size) in [20, 60, 150, 400].into_iter().enumerate() {
+        let trees = corpus::trees(&mut Random(round as u64), 60, size);
+        let all = read(&trees);
+        for kernel in one_of_each().iter().chain(&largest()) {
+            let (of_all, half) = (Options::default(), all.select(0..30));
+            let matrix = gram::gram(&**kernel, &all, Some(&half), of_all).unwrap();
+            let lower = gram::gram(&**kernel, &all, None, of_all).unwrap();
+            let pairs = gram::Pairs::new(&**kernel, &all).unwrap();
+            let mut of = pairs.worker();
+            for (i, j) in (0..60).flat_map(|i| (0..30).map(move |j| (i, j))) {
+                let what = || format!("{kernel:?} {} {}", trees[i], trees[j]);
+                let value = of(i, j).unwrap();
+                assert_close(matrix[[i, j]], value, &what);
+                assert_close(lower[[i, j]], value, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pair_has_the_same_bits_from_either_end_and_in_any_store() {
+    for (number, kernel) in settings().into_iter().enumerate() {
+        let trees = corpus::trees(&mut Random(number as u64), 24, 30);
+        let all = read(&trees);
+        for i in 0..trees.len() {
+            let j = (7 * i + 3) % trees.len();
+            let alone = [&trees[i..=i], &trees[j..=j]].map(read);
+            let [a, b] = [all.select([i]), all.select([j])];
+            for normalize in [false, true] {
+                let of = |a, b| gram::pair(&*kernel, a, b, normalize, &mut on).unwrap();
+                let value = of(&a, &b);
+                let others = [of(&b, &a), of(&alone[0], &alone[1]), of(&alone[1], &a)];
+                assert_eq!(value.to_bits(), others[0].to_bits(), "{kernel:?} {i} {j}");
+                assert_eq!(value.to_bits(), others[1].to_bits(), "{kernel:?} {i} {j}");
+                assert_eq!(others[2].to_bits(), of(&b, &alone[0]).to_bits());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_forest_without_trees_is_named() {
+    let (one, none) = (read(&["(a b)"]), Forest::default());
+    for (a, b, name) in [(&none, &one, "a"), (&one, &none, "b")] {
+        let error = gram::pair(&SubsetTree::new(0.4), a, b, true, &mut on).unwrap_err();
+        assert!(matches!(error, Error::Length { array, got: 0, .. } if array == name));
+    }
+}
+
+#[test]
+fn many_pairs_of_wide_nodes_ask_on_the_way_whether_to_go_on() {
+    // 90,000 pairs of nodes, too few for an index, each with 2,000 children.
+    let children = |n: usize| " (A b)".repeat(n);
+    let node = |i: usize| format!("(Q{} (A c){})", children(i), children(1_999 - i));
+    let texts: Vec<_> = (0..300).map(node).collect();
+    let trees = read(&[format!("(R {})", texts.join(" ")), "(R (A b))".to_owned()]);
+    let kernel: &dyn Kernel = &SubsetTree::new(0.01);
+    let roots = trees.roots();
+    let mut ask = || Ok(());
+    let trees = kernel.pairs(trees.nodes(), roots, &mut ask).unwrap();
+    let mut of = trees.worker();
+    let few = of(0, 1, &mut || Ok(())).unwrap();
+    let mut n_calls = 0;
+    let stop = &mut || {
+        n_calls += 1;
+        if n_calls < 3 { Ok(()) } else { Err(Error::Interrupted) }
+    };
+    assert_eq!(of(0, 0, stop), Err(Error::Interrupted));
+    assert_eq!(of(0, 1, &mut || Ok(())), Ok(few));
+}
+
+#[test]
+fn single_pairs_of_too_many_nodes_are_refused_where_there_is_no_index() {
+    let trees = read(&[chain(6_000)]);
+    let kernel: &dyn Kernel = &SubsetTree::new(0.4);
+    let own = pair(kernel, &trees, &trees);
+    assert!(own.is_finite() && own > 0.4 * 3.6e7, "{own}");
+    let mut ask = || Ok(());
+    let prepared = kernel.pairs(trees.nodes(), trees.roots(), &mut ask).unwrap();
+    let refused = prepared.worker()(0, 0, &mut ask);
+    assert!(matches!(refused, Err(Error::Capacity { .. })), "{refused:?}");
+}
+
+/// Pairs of the trees from number 64 on take two seconds.
+#[derive(Debug, Clone)]
+struct Slow;
+
+impl Kernel for Slow {
+    fn name(&self) -> &'static str {
+        "Slow"
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        Vec::new()
+    }
+
+    fn definition(&self, _: &Nodes, _: NodeId, _: NodeId) -> f64 {
+        1.0
+    }
+
+    fn pairs(
+        &self,
+        _: &Arc<Nodes>,
+        _: &[NodeId],
+        _: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl Prepared for Slow {
+    fn worker(&self) -> Worker<'_> {
+        Box::new(|a, _, pause| {
+            let start = Instant::now();
+            while a >= 64 && start.elapsed() < Duration::from_secs(2) {
+                pause()?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok(Scaled::of(1.0))
+        })
+    }
+}
+
+#[test]
+fn a_caller_who_waits_for_helpers_asks_on_the_way_whether_to_go_on() {
+    let trees: Vec<_> = (0..66).map(|i| format!("(a b{i})")).collect();
+    let options = Options::default().with_n_jobs(Some(2));
+    let start = Instant::now();
+    let mut watch = |_, _| {
+        let is_late = start.elapsed() > Duration::from_millis(200);
+        if is_late { Err(Error::Interrupted) } else { Ok(()) }
+    };
+    let stopped = gram::diagonal(&Slow, &read(&trees), options, &mut watch);
+    assert_eq!(stopped, Err(Error::Interrupted));
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}

@@ -1,0 +1,222 @@
+"""What is alike: joins, nearest trees and lists of pairs are those of whole matrices."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.cluster import DBSCAN
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsTransformer
+from sklearn.pipeline import make_pipeline
+
+import treekernel_rs as tk
+
+pytestmark = pytest.mark.filterwarnings("ignore:the kernel of:RuntimeWarning")
+
+KERNELS = [
+    tk.SubtreeKernel(0.5),
+    tk.SubtreeKernel(0.3, leaf_weight=0.4),
+    tk.SubsetTreeKernel(0.4),
+    tk.SubsetTreeKernel(1.0, leaf_weight=0.3),
+    tk.PartialTreeKernel(),
+    tk.PartialTreeKernel(0.7, 0.5, leaf_factor=2.0, max_children=1),
+    tk.ElasticTreeKernel(0.6),
+]
+X = ["(S (A a) (B b))", "(S (A a) (B c))", "(A a)", "(S (A a) (B b))", "(a)"]
+
+trees = st.recursive(
+    st.sampled_from(["a", "b"]),
+    lambda below: st.builds(
+        lambda label, children: f"({label} {' '.join(children)})",
+        st.sampled_from(["S", "A"]),
+        st.lists(below, min_size=1, max_size=3),
+    ),
+    max_leaves=6,
+).map(lambda text: text if text.startswith("(") else f"({text})")
+corpora = st.lists(trees, min_size=1, max_size=9).flatmap(
+    # Equal trees.
+    lambda few: st.lists(st.sampled_from(few), min_size=1, max_size=14)
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    corpora,
+    st.none() | corpora,
+    st.sampled_from(KERNELS),
+    st.booleans(),
+    st.sampled_from([0.2, 0.5, 0.8, 1.0]),
+    st.integers(1, 5),
+)
+def test_answers_are_those_of_the_matrix(X, Y, kernel, normalize, least, k):
+    kernel = kernel.replace(normalize=normalize)
+    matrix = kernel(X, Y)
+    found = kernel.join(X, Y, min_similarity=least, n_jobs=1)
+    again = kernel.join(X, Y, min_similarity=least, n_jobs=3)
+    assert all(np.array_equal(a, b) for a, b in zip(found, again, strict=True))
+    values = dict(zip(zip(*found[:2], strict=True), found.values, strict=True))
+    assert len(values) == len(found.values)
+    for (i, j), value in np.ndenumerate(matrix):
+        if Y is None and i >= j:
+            assert (i, j) not in values
+        elif (i, j) in values:
+            assert values[i, j] >= least
+            assert values[i, j] == pytest.approx(value, rel=1e-12, abs=1e-12)
+        else:
+            assert value < least + 1e-12 * max(1, least)
+    if Y is None:
+        own = kernel.pairs(X, found.rows, found.columns)
+        np.testing.assert_array_equal(own, found.values)
+    else:
+        own = kernel.pairs([X[i] for i in found.rows], [Y[j] for j in found.columns])
+        np.testing.assert_allclose(own, found.values, rtol=1e-12)
+    others = len(matrix) - 1 if Y is None else matrix.shape[1]
+    if Y is None:
+        np.fill_diagonal(matrix, -1.0)
+    nearest = kernel.top_k(X, Y, k=k, n_jobs=1)
+    assert all(
+        np.array_equal(a, b)
+        for a, b in zip(nearest, kernel.top_k(X, Y, k=k, n_jobs=3), strict=True)
+    )
+    assert nearest.indices.shape == nearest.values.shape
+    assert nearest.indices.shape == (len(X), min(k, others))
+    best = -np.sort(-matrix, axis=1)[:, : min(k, others)]
+    np.testing.assert_allclose(nearest.values, best, rtol=1e-12, atol=1e-12)
+    own = np.take_along_axis(matrix, nearest.indices, axis=1)
+    np.testing.assert_allclose(nearest.values, own, rtol=1e-12, atol=1e-12)
+
+
+def test_blocks_together_are_the_whole_answer():
+    kernel, parts = tk.SubsetTreeKernel(normalize=True), []
+    rest = kernel.join(X, min_similarity=0.3, out=lambda *arrays: parts.append(arrays))
+    assert len(rest.values) == 0
+    together = [np.concatenate(part) for part in zip(*parts, strict=True)]
+    whole = kernel.join(X, min_similarity=0.3)
+    assert [part.dtype for part in together] == [np.int64, np.int64, np.float64]
+    for part, expected in zip(together, whole, strict=False):
+        np.testing.assert_array_equal(part, expected)
+
+
+def test_an_exception_of_the_callable_is_raised():
+    def stop(*arrays):
+        raise LookupError(len(arrays))
+
+    with pytest.raises(LookupError, match="3"):
+        tk.SubsetTreeKernel(normalize=True).join(X, min_similarity=0.3, out=stop)
+    with pytest.raises(LookupError, match="2"):
+        tk.SubsetTreeKernel(normalize=True).join(X, progress=stop)
+
+
+def test_sparse_matrices_are_the_matrix():
+    kernel = tk.SubsetTreeKernel(normalize=True)
+    matrix = kernel(X, X[:3])
+    found = kernel.join(X, X[:3], min_similarity=0.3).tocsr()
+    np.testing.assert_allclose(found.toarray(), np.where(matrix >= 0.3, matrix, 0))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda k: k.join(X, min_similarity=np.nan), ValueError, "min_similarity must"),
+        (lambda k: k.join(X, min_similarity="a"), TypeError, "min_similarity must"),
+        (lambda k: k.join(X, out=3), TypeError, "out must be a callable, got int"),
+        (
+            lambda k: k.top_k(X, k=0),
+            ValueError,
+            "k must be an int of at least 1, got 0",
+        ),
+        (lambda k: k.top_k(X, k=1.5), ValueError, "k must be an int"),
+        (lambda k: k.pairs(X, X[:2]), ValueError, "Y has 2 trees, expected 5"),
+        (
+            lambda k: k.pairs(X, [0], [5]),
+            ValueError,
+            r"j\[0\]: expected below 5, got 5",
+        ),
+        (
+            lambda k: k.pairs(X, [0, -1], [0, 0]),
+            ValueError,
+            r"i\[1\]: expected .* got -1",
+        ),
+        (lambda k: k.pairs(X, [0], [0, 1]), ValueError, "j has 2 entries, expected 1"),
+        (lambda k: k.join(["(A"]), tk.ParseError, "tree 0"),
+    ],
+)
+def test_bad_input_is_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call(tk.SubsetTreeKernel(normalize=True))
+
+
+def test_trees_without_kernel_are_told_of():
+    kernel = tk.SubsetTreeKernel(normalize=True)
+    for call in (kernel.join, kernel.top_k, lambda x: kernel.pairs(x, x)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call(X)
+        assert "X with themselves is 0" in str(caught[0].message), call
+        assert str(caught[0].message).endswith(": 4")
+        assert caught[0].filename == __file__
+
+
+def test_empty_corpora_have_no_answers():
+    kernel = tk.SubsetTreeKernel(normalize=True)
+    assert kernel.join([]).shape == (0, 0)
+    assert kernel.top_k(X, [], k=3).indices.shape == (5, 0)
+    assert kernel.top_k([], X, k=3).indices.shape == (0, 3)
+    assert kernel.pairs([], []).shape == (0,)
+
+
+# Estimators
+
+WORDS = ("who", "what", "where")
+LINES = [f"(S (W (V {w}) (V {w})) (N {n}))" for w in WORDS for n in "abcdefgh"]
+Y = np.repeat(["HUM", "ENTY", "LOC"], 8)
+
+
+def test_graphs_are_those_of_scikit_learn_over_distances():
+    kernel = tk.SubsetTreeKernel(0.4, normalize=True)
+    new = [line.replace("a", "z") for line in LINES[::3]]
+    distances = np.sqrt(np.maximum(2 - 2 * kernel(LINES), 0))
+    own = tk.TreeNeighborsTransformer(kernel, 3)
+    graph = own.fit_transform(LINES)
+    theirs = KNeighborsTransformer(n_neighbors=3, metric="precomputed")
+    expected = theirs.fit_transform(distances)
+    assert graph.shape == expected.shape
+    assert graph.nnz == expected.nnz
+    np.testing.assert_allclose(graph.data, expected.data, atol=1e-7)
+    expected = theirs.transform(np.sqrt(np.maximum(2 - 2 * kernel(new, LINES), 0)))
+    np.testing.assert_allclose(own.transform(new).data, expected.data, atol=1e-7)
+    assert own.get_feature_names_out()[0] == "treeneighborstransformer0"
+
+
+def test_graphs_go_to_clusterings_and_classifiers():
+    graph = tk.TreeNeighborsTransformer(tk.SubsetTreeKernel(0.4), 7)
+    found = DBSCAN(eps=1.0, min_samples=2, metric="precomputed").fit(
+        graph.fit_transform(LINES)
+    )
+    assert len(set(found.labels_)) == 3
+    model = make_pipeline(graph, KNeighborsClassifier(3, metric="precomputed"))
+    model.set_params(treeneighborstransformer__kernel__decay=0.2).fit(LINES, Y)
+    assert model.score(LINES, Y) == 1.0
+
+
+@pytest.mark.parametrize("weights", ["uniform", "distance"])
+def test_neighbours_vote_as_they_do_over_the_matrix(weights):
+    kernel = tk.SubsetTreeKernel(0.4)
+    new = [line.replace("(N a)", "(N z)") for line in LINES]
+    model = tk.TreeKNeighborsClassifier(kernel, 3, weights=weights).fit(LINES, Y)
+    assert list(model.classes_) == ["ENTY", "HUM", "LOC"]
+    assert model.score(new, Y) == 1.0
+    assert model.predict_proba(new).shape == (24, 3)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(new), model.predict(new))
+    means = tk.TreeKNeighborsRegressor(kernel, 3, weights=weights)
+    values = np.repeat([1.0, 2.0, 3.0], 8)
+    assert means.fit(LINES, values).score(new, values) > 0.99
+    assert clone(means).get_params().keys() == means.get_params().keys()
+    means.set_params(kernel__decay=0.2)
+    assert means.kernel == tk.SubsetTreeKernel(0.2)

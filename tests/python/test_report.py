@@ -1,0 +1,344 @@
+"""The report page: what is in it, that it is safe, and that it works in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import treekernel_rs as tk
+from treekernel_rs.reporting import _occurrences
+
+pytest.importorskip("sklearn", reason="reports need scikit-learn")
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Would do harm, or break the page, where it is not escaped.
+EVIL = "</script><img src=x onerror=alert(1)><!--data-->&\"'"
+X = [
+    "(S (A a) (B b))",
+    "(S (A a) (C c))",
+    "(S (B b) (D d))",
+    "(S (B b))",
+    "(S (A a) (B (B b) (D d)))",
+]
+Y = ["x", "x", EVIL, EVIL, EVIL]
+SST = tk.SubsetTreeKernel(0.4)
+
+
+def data_of(page: str) -> Any:
+    (text,) = re.findall(
+        r'<script type="application/json" id="data">(.*?)</script>', page
+    )
+    return json.loads(text)
+
+
+def write(path: Path, estimator: Any = None, **options: Any) -> str:
+    estimator = estimator or tk.TreeSVC(SST, C=10).fit(X, Y)
+    tk.report(estimator, X, Y, path, **options)
+    return path.read_text(encoding="utf-8")
+
+
+# --- Occurrences -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [SST, tk.SubtreeKernel(0.4)], ids=repr)
+def test_occurrences_add_up_to_the_scores(kernel: Any) -> None:
+    """All fragments where they stand, times their weights, are the model's score."""
+    trees = [*X, "(S (S (A a) (A a)) (S (A a) (B b)))", "(S (S (A a) (A a)) (B b))"]
+    forest = tk.Forest.from_brackets(trees)
+    model = tk.DagModel(kernel)
+    model.add(trees, np.array([1.0, -2.0, 0.5, 3.0, -0.75, 0.3, 0.2]))
+    fragments = model.top_fragments(100_000, by="absolute", min_size=1)
+    whole = isinstance(kernel, tk.SubtreeKernel)
+    found = _occurrences([f.tree for f in fragments], forest, whole=whole)
+    scores = np.zeros(len(trees))
+    for fragment, of in zip(fragments, found, strict=True):
+        for tree in of:
+            times = slow_count(fragment.tree, forest[tree], whole)
+            scores[tree] += times * fragment.weight
+    np.testing.assert_allclose(scores, model.score(trees), rtol=1e-9)
+
+
+def slow_count(fragment: Any, tree: Any, whole: bool) -> int:
+    """How often a fragment stands in a tree, by the definition (small trees only)."""
+
+    def fits(part: Any, node: Any) -> bool:
+        if part.label != node.label:
+            return False
+        if not part.children:
+            return not (whole and node.children)
+        return len(part.children) == len(node.children) and all(
+            map(fits, part.children, node.children)
+        )
+
+    nodes, count = [tree], 0
+    while nodes:
+        node = nodes.pop()
+        nodes += node.children
+        count += fits(fragment, node)
+    return count
+
+
+def test_every_occurrence_is_found_and_no_other_tree() -> None:
+    forest = tk.Forest.from_brackets(X)
+    fragments = [f.tree for f in tk.TreeSVC(SST).fit(X, Y).top_fragments(50)]
+    found = _occurrences(fragments, forest, whole=False)
+    for (at, fragment), tree in product(enumerate(fragments), range(len(X))):
+        assert (tree in found[at]) == (slow_count(fragment, forest[tree], False) > 0)
+
+
+def test_a_deep_fragment_is_found_without_recursion() -> None:
+    deep = "(A " * 50_000 + "a" + ")" * 50_000
+    forest = tk.Forest.from_brackets([deep])
+    (found,) = _occurrences([forest[0]], forest, whole=True)
+    assert len(found[0]) == 50_001
+
+
+# --- What is in it -----------------------------------------------------------------
+
+
+def test_the_page_has_scores_fragments_trees_neighbours_and_settings(
+    tmp_path: Path,
+) -> None:
+    page = write(tmp_path / "r.html", title="T & T", n_neighbors=2)
+    assert "<title>T &amp; T</title>" in page
+    assert "5 trees, 5 classified correctly" in page
+    assert page.count("data-fragment=") == len(
+        [
+            f
+            for by in ("largest", "smallest")
+            for f in tk.TreeSVC(SST, C=10)
+            .fit(X, Y)
+            .top_fragments(10, by=by, min_size=1)
+        ]
+    )
+    assert "kernel__decay" in page
+    assert tk.__version__ in page
+    trees = data_of(page)["trees"]
+    assert len(trees) == 5
+    assert all("<svg" in picture for tree in trees for _, picture in tree["pictures"])
+    assert all(len(tree["near"]) <= 2 for tree in trees)
+    assert trees[0]["near"]
+
+
+def test_equal_input_makes_an_equal_page(tmp_path: Path) -> None:
+    assert write(tmp_path / "a.html") == write(tmp_path / "b.html")
+
+
+def test_text_of_others_is_escaped_everywhere(tmp_path: Path) -> None:
+    evil = EVIL.replace("(", "[").replace(")", "]").replace(" ", "_")
+    trees = [f"(S ({evil} a) (B b))", f"(S ({evil} {evil}))", "(S (B b))", "(S (C c))"]
+    labels = [EVIL, EVIL, "y", "y"]
+    svc = tk.TreeSVC(SST, C=10).fit(trees, labels)
+    path = tmp_path / "r.html"
+    tk.report(svc, trees, labels, path, title=EVIL, names=[EVIL] * 4)
+    page = path.read_text(encoding="utf-8")
+    assert "<img" not in page
+    assert page.count("</script>") == 2
+    assert page.count("<!--") == 0
+    assert data_of(page)["trees"][0]["name"] == EVIL
+
+
+def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
+    page = write(tmp_path / "r.html")
+    assert "default-src 'none'" in page
+    links = set(re.findall(r"https?://[^\s\"'<>\\]+", page))
+    assert links <= {"http://www.w3.org/2000/svg"}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "reason"),
+    [
+        (tk.TreeSVC(tk.PartialTreeKernel(0.4)), "No fragments"),
+        (tk.TreePerceptron(SST, "vote", random_state=0), "votes"),
+        (tk.TreeKNeighborsClassifier(SST, 1), "no sum over fragments"),
+    ],
+    ids=["partial", "vote", "neighbours"],
+)
+def test_what_cannot_be_explained_says_why(
+    tmp_path: Path, estimator: Any, reason: str
+) -> None:
+    page = write(tmp_path / "r.html", estimator.fit(X, Y))
+    assert reason in page
+    assert data_of(page)["fragments"] == []
+    assert len(data_of(page)["trees"]) == 5
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_three_classes_have_fragments_for_each(
+    tmp_path: Path, multi_class: Any
+) -> None:
+    y = [0, 1, 2, 2, 2]
+    svc = tk.TreeSVC(SST, C=10, multi_class=multi_class).fit(X, y)
+    tk.report(svc, X, y, tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    whose = set(re.findall('data-class="(.*?)"', page))
+    pairs = {f"{a}, not {b}" for a in range(3) for b in range(3) if a != b}
+    assert whose == ({"0", "1", "2"} if multi_class == "ovr" else pairs)
+
+
+def test_a_search_is_reported_by_its_best_estimator(tmp_path: Path) -> None:
+    from sklearn.model_selection import GridSearchCV
+
+    search = GridSearchCV(tk.TreeSVC(SST), {"C": [1, 10]}, cv=2)
+    search.fit(X[:4], ["x", "x", "y", "y"])
+    tk.report(search, X[:4], ["x", "x", "y", "x"], tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "TreeSVC: 4 trees" in page
+
+
+def test_neighbours_come_from_the_training_set_where_it_is_given(
+    tmp_path: Path,
+) -> None:
+    page = write(tmp_path / "r.html", training=(["(S (A a) (B b))"], ["other"]))
+    near = [tree["near"] for tree in data_of(page)["trees"]]
+    assert near[0] == [["other", "1.000", "(S (A a) (B b))"]]
+
+
+def test_large_trees_take_places_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treekernel_rs.reporting._MOST_DRAWN", 100)
+    trees, y = ["(S " + "(A a)" * 20 + ")"] * 3 + ["(S (B b))"] * 3, [0] * 3 + [1] * 3
+    svc = tk.TreeSVC(SST.replace(normalize=True)).fit(trees, y)
+    tk.report(svc, trees, y, tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert len(data_of(page)["trees"]) < 6
+    assert "of 6 trees are shown" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"estimator": object()}, TypeError, "a fitted classifier, got object"),
+        ({"estimator": tk.TreeSVC(SST)}, TypeError, "a fitted classifier, got TreeSVC"),
+        ({"y": Y[:3]}, ValueError, "inconsistent numbers of samples"),
+        ({"X": [], "y": []}, ValueError, "at least one tree"),
+        ({"names": ["a"]}, ValueError, "one entry for each of 5 trees, got 1"),
+        ({"n_trees": 0}, ValueError, "n_trees must be at least 1, got 0"),
+        ({"max_nodes": 0}, ValueError, "max_nodes must be at least 1, got 0"),
+        ({"n_fragments": -1}, ValueError, "n_fragments must be at least 0, got -1"),
+        ({"y": [1, 2, 3, 4, 5]}, ValueError, "Mix of label"),
+    ],
+)
+def test_bad_input_writes_nothing(
+    tmp_path: Path, change: Any, error: type[Exception], message: str
+) -> None:
+    path = tmp_path / "r.html"
+    given: dict[str, Any] = {"estimator": tk.TreeSVC(SST).fit(X, Y), "X": X, "y": Y}
+    with pytest.raises(error, match=message):
+        tk.report(**{**given, **change}, path=path)
+    assert not path.exists()
+
+
+# --- In a browser ------------------------------------------------------------------
+
+
+@pytest.fixture(params=[(1280, 900), (390, 844)], ids=["desktop", "phone"])
+def page(browser: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+    big = "(S " + "(A (B b) (C (D d)))" * 500 + ")"  # 3,001 nodes
+    trees, labels = [*X, big], [*Y, "x"]
+    svc = tk.TreeSVC(SST.replace(normalize=True), C=10).fit(trees, labels)
+    wrong = [EVIL, *labels[1:]]
+    path = tmp_path / "r.html"
+    tk.report(svc, trees, wrong, path, names=["<i>first</i>", *trees[1:-1], "big"])
+    width, height = request.param
+    page = browser.new_page(viewport={"width": width, "height": height})
+    said: list[str] = []
+    for event in ("console", "pageerror", "dialog", "request"):
+        page.on(event, lambda it, event=event: said.append(f"{event}: {it}"))
+    page.goto(path.as_uri())
+    yield page
+    requests = [line for line in said if line.startswith("request")]
+    assert len(requests) == 1, "nothing but the page itself is asked for"
+    assert [line for line in said if line not in requests] == []
+    page.close()
+
+
+def visible(page: Any) -> list[str]:
+    return list(page.locator("#list li:visible").all_inner_texts())
+
+
+def test_a_fragment_opens_its_trees_and_marks_its_nodes(page: Any) -> None:
+    page.fill("#search", "(A a)")
+    shown = page.locator("tr[data-fragment]:visible").all_inner_texts()
+    assert shown
+    assert all("(A a)" in text for text in shown)
+    row = page.locator("tr[data-fragment]:visible", has_text="\t(A a)").first
+    row.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert len(visible(page)) == 3
+    marked = page.locator("#view .hit title").all_text_contents()
+    assert [title.split(" ")[0] for title in marked] == ["A", "a"]
+    assert row.get_attribute("aria-selected") == "true"
+    page.click("#all")
+    assert len(visible(page)) == 6
+    assert page.locator("#view .hit").count() == 0
+
+
+def test_mistakes_cells_and_words_filter_the_trees(page: Any) -> None:
+    page.click("#mistakes")
+    (only,) = visible(page)
+    assert only.startswith("<i>first</i>")
+    assert EVIL in only
+    # What speaks for the prediction, and for the right class.
+    assert page.locator("#classes button").count() == 2
+    page.click("#classes button >> nth=1")
+    assert page.get_attribute("#classes button >> nth=1", "aria-pressed") == "true"
+    page.click("#all")
+    page.locator("button[data-cell]").first.click()
+    assert 0 < len(visible(page)) < 6
+    page.click("#all")
+    page.fill("#find", "nothing like it")
+    assert visible(page) == []
+    assert "No tree" in page.inner_text("#view")
+    page.fill("#find", "(D d)")
+    assert len(visible(page)) == 3
+
+
+def test_a_tree_of_3000_nodes_can_be_read_and_zoomed_by_keyboard(page: Any) -> None:
+    page.fill("#find", "big")
+    assert page.locator("#view [data-node]").count() == 1 + 500 * 6
+    width = "document.querySelector('#view svg').getBoundingClientRect().width"
+    shown, box = page.evaluate(width), page.evaluate("view.clientWidth")
+    assert shown > box  # large enough to be read, with its root in sight
+    root = page.locator("#view [data-node='0']").bounding_box()
+    view = page.locator("#view").bounding_box()
+    assert view["x"] <= root["x"] <= view["x"] + view["width"]
+    page.focus("#view")
+    page.keyboard.press("+")
+    assert page.evaluate(width) == pytest.approx(1.4 * shown)
+    page.keyboard.press("0")
+    assert page.evaluate(width) <= box + 1
+    page.keyboard.press("1")
+    before = page.evaluate("view.scrollLeft")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(500)
+    assert page.evaluate("view.scrollLeft") > before
+
+
+def test_arrow_keys_go_through_the_trees(page: Any) -> None:
+    page.focus("#list")
+    first = page.locator("#list [aria-selected=true]").inner_text()
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#list [aria-selected=true]").inner_text() != first
+    page.keyboard.press("ArrowUp")
+    assert page.locator("#list [aria-selected=true]").inner_text() == first
+
+
+def test_the_page_is_no_wider_than_the_screen(page: Any) -> None:
+    assert page.evaluate(
+        "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    )
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('button, input, select')].filter((control) =>"
+        " !(control.innerText || control.ariaLabel || control.labels?.length)).length"
+    )
+    assert unnamed == 0

@@ -1,0 +1,458 @@
+"""Trees from everywhere: objects, columns, files; and forests made of forests."""
+
+import ast
+import contextlib
+import functools
+import io
+import json
+import random
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections import Counter
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import treekernel_rs as tk
+
+
+def brackets(objects, **options):
+    return tk.Forest.from_trees(objects, **options).to_brackets()
+
+
+# --- Forest(x) ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "trees",
+    [
+        "(S a) (b)",
+        b"(S a) (b)",
+        ["(S a)", "(b)"],
+        [("S", ["a"]), ("b", [])],
+        tk.Forest("(S a) (b)"),
+        np.array(["(S a)", "(b)"]),
+        (tree for tree in ["(S a)", "(b)"]),
+    ],
+)
+def test_a_forest_is_made_of_whatever_is_read(trees):
+    assert tk.Forest(trees).to_brackets() == ["(S a)", "(b)"]
+
+
+def test_a_forest_of_nothing_is_empty():
+    assert len(tk.Forest()) == 0
+
+
+@pytest.mark.parametrize("one", [3, {"a": 1}, ET.Element("a"), ast.parse("x")])
+def test_one_tree_is_not_taken_for_a_list(one):
+    with pytest.raises(TypeError, match="expected"):
+        tk.Forest(one)
+    if hasattr(one, "__iter__"):
+        with pytest.raises(TypeError, match="put it in a list"):
+            tk.Forest.from_trees(one)
+
+
+# --- Columns and wrong items ----------------------------------------------------------
+
+
+def test_wrong_items_are_skipped_and_told():
+    items = ["(S a)", "()", None, b"(b \xff)", "\ud800", "(S (c", "(S a)"]
+    forest, skipped = tk.Forest.from_brackets(items, errors="skip")
+    assert forest.to_brackets() == ["(S a)", "(S a)"]
+    assert [error.tree for error in skipped] == [1, 2, 3, 4, 5]
+    assert skipped[1].expected == "str or bytes"
+    assert skipped[1].got == "NoneType"
+    assert all(isinstance(error, tk.ParseError) for error in skipped)
+    # Nothing of what was left out is kept.
+    assert forest.nbytes <= tk.Forest(["(S a)", "(S a)"]).nbytes
+    assert set(forest.labels) == {"S", "a"}
+
+
+@given(st.lists(st.sampled_from(["(a)", "(a (b c))", "(", "", "((a))", "(b b)", "x"])))
+def test_skipping_leaves_what_single_calls_read(items):
+    forest, skipped = tk.Forest.from_brackets(items, errors="skip")
+    good, bad = [], []
+    for at, item in enumerate(items):
+        try:
+            good += tk.Forest.from_brackets([item]).to_brackets()
+        except tk.ParseError as error:
+            bad.append((at, error.offset, error.expected))
+    assert forest.to_brackets() == good
+    assert [(e.tree, e.offset, e.expected) for e in skipped] == bad
+
+
+def test_one_text_cannot_be_skipped_through():
+    with pytest.raises(ValueError, match="one text per tree"):
+        tk.Forest.from_brackets("(S a) (", errors="skip")
+    with pytest.raises(ValueError, match="errors must be 'raise' or 'skip'"):
+        tk.Forest.from_brackets([], errors="ignore")
+
+
+@pytest.mark.parametrize(
+    "kind", ["pandas", "arrow pandas", "polars", "pyarrow", "numpy"]
+)
+def test_columns_are_read(kind):
+    texts = ["(S a)", "(S (A é))", "(b)"]
+    if kind == "numpy":
+        column = np.array(texts, dtype=np.dtypes.StringDType())
+    elif kind == "polars":
+        column = pytest.importorskip("polars").Series(texts)
+    elif kind == "pyarrow":
+        pa = pytest.importorskip("pyarrow")
+        column = pa.chunked_array([texts[:2], texts[2:]])
+        assert tk.Forest(pa.array(texts)).to_brackets() == texts
+    else:
+        pandas = pytest.importorskip("pandas")
+        if kind == "arrow pandas":
+            pytest.importorskip("pyarrow")
+        dtype = "string[pyarrow]" if kind == "arrow pandas" else object
+        column = pandas.Series(texts, dtype=dtype)
+    assert tk.Forest.from_brackets(column).to_brackets() == texts
+    assert tk.Forest(column).to_brackets() == texts
+
+
+def test_a_missing_value_of_a_column_is_refused_or_skipped():
+    pa = pytest.importorskip("pyarrow")
+    column = pa.array(["(a)", None, "(b)"])
+    with pytest.raises(TypeError, match="tree 1: expected str or bytes, got NoneType"):
+        tk.Forest.from_brackets(column)
+    forest, skipped = tk.Forest.from_brackets(column, errors="skip")
+    assert (len(forest), [e.tree for e in skipped]) == (2, [1])
+
+
+# --- Objects --------------------------------------------------------------------------
+
+
+class Part:
+    def __init__(self, kind, parts=()):
+        self.kind, self.parts = kind, list(parts)
+
+    def below(self):
+        return self.parts
+
+
+def test_any_class_is_read_by_two_names_or_callables():
+    tree = Part("a", [Part("b"), Part("c", [Part("b")])])
+    for options in (
+        {"label": "kind", "children": "parts"},
+        {"label": lambda part: part.kind, "children": "below"},
+    ):
+        assert brackets([tree], **options) == ["(a b (c b))"]
+    with pytest.raises(TypeError, match="children must be a callable or the name"):
+        brackets([tree], children=3)
+    with pytest.raises(AttributeError, match="label"):
+        brackets([tree], children="parts")
+    with pytest.raises(TypeError, match="expected a label that is a str, got int"):
+        brackets([Part(3)], label="kind", children="parts")
+    with pytest.raises(ZeroDivisionError):
+        brackets([tree], label=lambda _: 1 / 0, children="parts")
+
+
+def test_a_cyclic_object_is_refused():
+    part = Part("a", [Part("b")])
+    part.parts[0].parts.append(part)
+    with pytest.raises(ValueError, match=r"tree 1: .* contains itself"):
+        brackets([Part("x"), part], label="kind", children="parts")
+    loop = {"a": []}
+    loop["a"].append(loop)
+    with pytest.raises(ValueError, match="contains itself"):
+        brackets([loop])
+
+
+def test_a_shared_object_is_read_once():
+    reads = Counter()
+
+    def children(part):
+        reads[id(part)] += 1
+        return part.parts
+
+    tree = Part("leaf")
+    for _ in range(60):
+        tree = Part("x", [tree, tree])
+    forest = tk.Forest.from_trees([tree], label="kind", children=children)
+    assert forest[0].n_nodes == 2**61 - 1
+    assert set(reads.values()) == {1}
+
+
+def test_order_makes_unordered_trees_equal():
+    trees = [("a", ["c", ("b", ["x", "y"])]), ("a", [("b", ["y", "x"]), "c"])]
+    assert brackets(trees, order="sorted") == ["(a (b x y) c)"] * 2
+    with pytest.raises(ValueError, match="order must be"):
+        brackets(trees, order="random")
+
+
+def test_known_classes_are_read():
+    assert brackets([ast.parse("a + 1").body[0]]) == [
+        "(Expr (BinOp (Name a) Add (Constant (int 1))))"
+    ]
+    xml = "<a><b x='1'>text</b><!-- no --><c/></a>"
+    assert brackets([ET.fromstring(xml), ET.ElementTree(ET.fromstring("<d/>"))]) == [
+        "(a b c)",
+        "(d)",
+    ]
+    value = json.loads('{"a": [1, 2.5, "x y", null, true, {}], "b": {"c": []}}')
+    assert brackets([value, [1]]) == [
+        "(object (a (array 1 2.5 x\\ y null true object)) (b (object (c array))))",
+        "(array 1)",
+    ]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_trees_of_packages_are_read():
+    read = []
+
+    def package(name):
+        try:
+            __import__(name)
+        except ImportError:
+            return None
+        read.append(name)
+        return sys.modules[name]
+
+    if lxml := package("lxml.etree"):
+        assert brackets([lxml.fromstring("<a><b/><!-- c --></a>")]) == [
+            "(a b #comment)"
+        ]
+    if networkx := package("networkx"):
+        graph = networkx.DiGraph([(1, 2), (1, 3), (3, 4)])
+        graph.nodes[4]["label"] = "x"
+        assert brackets([graph]) == ["(1 2 (3 x))"]
+        for edges in ([(1, 2), (2, 1)], [(1, 2), (3, 2)], [(1, 2), (2, 3), (3, 2)]):
+            with pytest.raises(ValueError, match="tree 0: expected a networkx graph"):
+                brackets([networkx.DiGraph(edges)])
+        with pytest.raises(ValueError, match="directed"):
+            brackets([networkx.path_graph(3)])
+    if anytree := package("anytree"):
+        root = anytree.Node("a")
+        anytree.Node("b", parent=root)
+        assert brackets([root]) == ["(a b)"]
+    if bigtree := package("bigtree"):
+        assert brackets([bigtree.list_to_tree(["a/b", "a/c/d"])]) == ["(a b (c d))"]
+    if dendropy := package("dendropy"):
+        tree = dendropy.Tree.get(data="((A,B)x,C);", schema="newick")
+        assert brackets([tree, tree.seed_node]) == ["(\\e (x A B) C)"] * 2
+    if conllu := package("conllu"):
+        text = "1\tdogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n"
+        text += "2\tbark\tbark\tVERB\tVBP\t_\t0\troot\t_\t_\n\n"
+        expected = "(SYNT##root (SYNT##nsubj (POS##NNS LEX##dog::n)) "
+        expected += "(POS##VBP LEX##bark::v))"
+        sentence = conllu.parse(text)[0]
+        assert brackets([sentence, sentence.to_tree()]) == [expected] * 2
+    if package("sklearn.tree"):
+        from sklearn.tree import DecisionTreeClassifier
+
+        model = DecisionTreeClassifier().fit([[0, 0], [0, 1], [0, 3]], ["a", "b", "b"])
+        assert brackets([model]) == ["(x1 a b)"]
+    if package("Bio.Phylo"):
+        from Bio import Phylo
+
+        tree = Phylo.read(io.StringIO("((A,B)x,C);"), "newick")
+        assert brackets([tree, tree.root]) == ["(\\e (x A B) C)"] * 2
+    if libcst := package("libcst"):
+        assert brackets([libcst.parse_module("x = f(1)\n")]) == [
+            "(Module (SimpleStatementLine (Assign (AssignTarget (Name x)) "
+            "(Call (Name f) (Arg (Integer 1))))))"
+        ]
+    if spacy := package("spacy"):
+        options = {"heads": [1, 1, 2], "deps": ["nsubj", "ROOT", "ROOT"]}
+        options |= {"tags": ["NNS", "VBP", "UH"], "lemmas": ["dog", "bark", "hey"]}
+        words, starts = ["Dogs", "bark", "Hey"], [True, False, True]
+        doc = spacy.tokens.Doc(
+            spacy.blank("en").vocab, words, sent_starts=starts, **options
+        )
+        assert brackets(doc.sents) == [
+            "(SYNT##ROOT (SYNT##nsubj (POS##NNS LEX##dog::n)) (POS##VBP LEX##bark::v))",
+            "(SYNT##ROOT (POS##UH LEX##hey::u))",
+        ]
+        with pytest.raises(ValueError, match="tree 0: expected one root"):
+            brackets([doc])
+    assert read or pytest.skip("none of the packages is installed")
+
+
+def test_a_million_objects_are_read_in_two_seconds():
+    parts = [Part(str(k % 100)) for k in range(250_000)]
+    for at, part in enumerate(parts[1:], 1):
+        parts[(at - 1) // 3].parts.append(part)
+    start = time.process_time()
+    tk.Forest.from_trees([parts[0]], label="kind", children="parts")
+    # Four times as many in 2 s; twice that where caches are shared.
+    assert time.process_time() - start < 1.0
+
+
+# --- Transformations ------------------------------------------------------------------
+
+
+def rebuilt(tree, rule):
+    """Apply a rule to a tree of the oracle's, bottom-up: the slow twin."""
+    label, children = tree
+    below = [new for child in children for new in rebuilt(child, rule)]
+    return rule(label, below)
+
+
+def by_oracle(forest, rule):
+    """The trees as the slow twin has them; a root cannot go."""
+    out = []
+    for tree in forest:
+        new = rebuilt(tree, rule)
+        out.append(new[0] if len(new) == 1 else (tree[0] if new else "", tuple(new)))
+    return out
+
+
+def built(forest):
+    return tk.Forest.from_brackets([oracle.show(tree) for tree in forest])
+
+
+def shown(forest):
+    return [oracle.show(tree) for tree in forest]
+
+
+@given(oracle.forests)
+def test_relabelled_forests_are_the_slow_ones(forest):
+    def new(label):
+        return label[:1] + "!"
+
+    expected = by_oracle(forest, lambda label, below: [(new(label), tuple(below))])
+    assert built(forest).relabel(new).to_brackets() == shown(expected)
+
+
+@given(oracle.forests, st.booleans())
+def test_collapsed_forests_are_the_slow_ones(forest, count):
+    def collapse(label, below):
+        runs = []
+        for child in below:
+            if runs and runs[-1][0] == child:
+                runs[-1][1] += 1
+            else:
+                runs.append([child, 1])
+        kept = [(f"*{n}", (c,)) if count and n > 1 else c for c, n in runs]
+        return [(label, tuple(kept))]
+
+    got = built(forest).collapse_repeats(count=count)
+    assert got.to_brackets() == shown(by_oracle(forest, collapse))
+
+
+@given(oracle.forests, st.booleans())
+def test_pruned_forests_are_the_slow_ones(forest, keep):
+    def goes(label):
+        return len(label) % 2 == 0
+
+    def prune(label, below):
+        if not goes(label):
+            return [(label, tuple(below))]
+        return below if keep else []
+
+    got = built(forest).prune(goes, keep_children=keep)
+    assert got.to_brackets() == shown(by_oracle(forest, prune))
+
+
+@given(oracle.forests, st.randoms())
+def test_sorted_forests_do_not_depend_on_the_order_of_children(forest, rng):
+    def shuffle(label, below):
+        return [(label, tuple(rng.sample(below, len(below))))]
+
+    shuffled = by_oracle(forest, shuffle)
+    ours, other = built(forest).sorted(), built(shuffled).sorted()
+    assert ours == other
+    assert ours.sorted() == ours
+
+    def canonical(tree):
+        return tree[0], tuple(sorted(map(canonical, tree[1])))
+
+    # Equal when sorted exactly if they are equal as unordered trees.
+    keys = [canonical(tree) for tree in [*forest, *shuffled]]
+    both = tk.Forest.concat([ours, other])
+    indptr, ids = both.subtree_ids()
+    roots = ids[indptr[:-1]].tolist()
+    for i in range(min(len(keys), 8)):
+        for j in range(i):
+            assert (keys[i] == keys[j]) == (roots[i] == roots[j])
+
+
+def test_transformations_are_linear_in_distinct_subtrees():
+    # 2^61 nodes in 61 subtrees.
+    tree = functools.reduce(lambda below, k: (f"n{k}", [below, below]), range(60), "a")
+    forest = tk.Forest.from_trees([tree])
+    assert forest.sorted() == forest
+    assert forest.collapse_repeats()[0].n_nodes == 61
+    assert forest.relabel(str.upper)[0].label == "N59"
+    assert forest.prune({"n0"})[0].n_nodes == 2**59 - 1
+    with pytest.raises(ValueError, match="the forest would have"):
+        forest.prune(lambda label: label != "a", keep_children=True)
+    deep = tk.Forest("(a" * 100_000 + ")" * 100_000)
+    for made in (deep.sorted(), deep.collapse_repeats(), deep.relabel({})):
+        assert made == deep
+
+
+def test_what_relabel_returns_is_checked():
+    forest = tk.Forest("(S a)")
+    with pytest.raises(TypeError, match='label "a": expected a str for it, got int'):
+        forest.relabel({"a": 3})
+    with pytest.raises(ZeroDivisionError):
+        forest.relabel(lambda label: 1 // 0)
+
+
+# --- Concatenation, size, files -------------------------------------------------------
+
+
+@given(st.lists(oracle.forests, max_size=4))
+def test_shards_are_joined_as_by_plus(forests):
+    forests = [built(forest) for forest in forests]
+    forests += forests[:1]
+    joined = tk.Forest.concat(forests)
+    assert joined == sum(forests, tk.Forest())
+    with pytest.raises(TypeError):
+        tk.Forest.concat([*forests, "(S a)"])
+
+
+def test_the_size_is_that_of_store_and_roots():
+    forest = tk.Forest("(S (A a) (B b))" * 1000)
+    assert sys.getsizeof(forest) >= forest.nbytes + 4 * len(forest)
+    assert sys.getsizeof(forest[:1]) < sys.getsizeof(forest)
+
+
+@given(oracle.forests)
+def test_a_saved_forest_is_read_again(tmp_path_factory, forest):
+    path = tmp_path_factory.mktemp("saved") / "a.forest"
+    forest = built(forest)
+    forest.save(path)
+    assert tk.Forest.load(path) == forest
+    assert [each.name for each in path.parent.iterdir()] == ["a.forest"]
+
+
+def test_any_changed_byte_of_a_file_is_refused(tmp_path):
+    path = tmp_path / "a.forest"
+    forest = tk.Forest(["(S (A é) (B b))", "(A é)"])
+    forest.save(path)
+    good = path.read_bytes()
+    rng = random.Random(0)
+    for at in range(len(good)):
+        bad = bytearray(good)
+        bad[at] ^= 1 << rng.randrange(8)
+        path.write_bytes(bad)
+        # A key of the header may be written otherwise; the trees may not.
+        with contextlib.suppress(ValueError, MemoryError):
+            assert tk.Forest.load(path) == forest
+    for bad in (b"", good[:-1], good + b"x", good[:40], b"{}\n", b"[1]\n", b"9" * 5000):
+        path.write_bytes(bad)
+        with pytest.raises(ValueError, match=r"a\.forest: expected"):
+            tk.Forest.load(path)
+
+
+def test_a_later_version_is_refused(tmp_path):
+    path = tmp_path / "a.forest"
+    tk.Forest("(S a)").save(path)
+    path.write_bytes(path.read_bytes().replace(b'"version": 1', b'"version": 2'))
+    with pytest.raises(ValueError, match="expected version 1, got 2"):
+        tk.Forest.load(path)
+
+
+def test_a_failed_save_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "a.forest"
+    path.mkdir()
+    with pytest.raises(IsADirectoryError):
+        tk.Forest("(S a)").save(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["a.forest"]

@@ -1,0 +1,147 @@
+//! Kernel machines against coordinate descent on the whole matrix, and ties of perceptrons.
+
+mod plain;
+
+use treekernel_rs::dag::solve::{Intercept, Limits, Loss, Problem, Solver};
+use treekernel_rs::dag::{Options, Perceptron, Vote};
+use treekernel_rs::kernel::{ElasticTree, Kernel, PartialTree, SubsetTree, Subtree};
+use treekernel_rs::{Error, Forest, gram};
+
+const N: usize = 90;
+
+fn trees() -> Forest {
+    // Some hundred trees of two levels, by the digits of a number.
+    let tree = |n: usize| {
+        let part =
+            |n: usize| ["(A x)", "(A y)", "(B x)", "(C (A x) (B y))", "(C z)"][n % 5];
+        format!("(S {} {} {})", part(n), part(n / 5), part(n / 7))
+    };
+    let text: Vec<String> = (0..N).map(|n| tree(n * n + n / 3)).collect();
+    Forest::from_brackets(&text.join(" ")).unwrap()
+}
+
+fn kernels() -> Vec<Box<dyn Kernel>> {
+    vec![
+        Box::new(Subtree::new(0.5)),
+        Box::new(SubsetTree::new(0.4)),
+        Box::new(PartialTree::new(0.4, 0.4)),
+        Box::new(ElasticTree::new(0.3)),
+    ]
+}
+
+fn problem(loss: Loss, intercept: Intercept, n_outputs: usize) -> Problem {
+    let label = |at: usize| if (at * 7919) % 11 < 5 { 1.0 } else { -1.0 };
+    Problem {
+        loss,
+        intercept,
+        n_outputs,
+        targets: (0..N * n_outputs).map(label).collect(),
+        costs: (0..N * n_outputs).map(|at| 0.1 + (at % 4) as f64).collect(),
+        preferences: None,
+    }
+}
+
+fn limits(cache: usize, n_jobs: usize) -> Limits {
+    Limits { tol: 1e-6, max_iter: 10_000, cache, n_jobs: Some(n_jobs) }
+}
+
+/// β of a hinge by the definition of dual coordinate descent, on the matrix.
+fn slow(matrix: &[f64], problem: &Problem) -> Vec<f64> {
+    let mut betas = vec![0.0; N];
+    for _ in 0..20_000 {
+        for i in 0..N {
+            let row = &matrix[i * N..][..N];
+            let score: f64 = row.iter().zip(&betas).map(|(k, beta)| k * beta).sum();
+            let y = problem.targets[i];
+            let alpha = y * betas[i] - (y * score - 1.0) / row[i];
+            betas[i] = y * alpha.clamp(0.0, problem.costs[i]);
+        }
+    }
+    betas
+}
+
+#[test]
+fn machines_are_those_of_coordinate_descent_on_the_matrix() {
+    let trees = trees();
+    for kernel in kernels() {
+        let problem = problem(Loss::Hinge, Intercept::Feature(1.0), 1);
+        let options = gram::Options::default().with_normalize(true);
+        let matrix = gram::gram(&*kernel, &trees, None, options).unwrap();
+        let matrix: Vec<f64> = matrix.iter().map(|k| k + 1.0).collect();
+        let scores = |betas: &[f64]| -> Vec<f64> {
+            let score = |row: &[f64]| row.iter().zip(betas).map(|(k, b)| k * b).sum();
+            matrix.chunks(N).map(score).collect()
+        };
+        let expected = scores(&slow(&matrix, &problem));
+        // All trees at once, and 64 at a time.
+        for cache in [1 << 20, 0] {
+            let mut solver =
+                Solver::new(&*kernel, true, &trees, problem.clone(), 0).unwrap();
+            assert!(solver.run(limits(cache, 2), &mut |_, _| Ok(())).unwrap());
+            let own = scores(&solver.dual_coef());
+            for (own, expected) in own.iter().zip(&expected) {
+                assert!((own - expected).abs() < 1e-4, "{own} {expected}");
+            }
+            let state = solver.reached();
+            assert!(state.gap[0] >= 0.0 && state.gap[0] <= 1e-4 * state.primal[0]);
+        }
+    }
+}
+
+#[test]
+fn states_do_not_depend_on_threads_or_interruptions() {
+    let trees = trees();
+    let of_pairs = Problem {
+        preferences: Some((1..N as u32).map(|b| [b - 1, b]).collect()),
+        costs: vec![1.0; N - 1],
+        ..problem(Loss::Hinge, Intercept::None, 1)
+    };
+    for problem in [
+        problem(Loss::Hinge, Intercept::Free, 3),
+        problem(Loss::Logistic, Intercept::Feature(2.0), 2),
+        problem(Loss::SquaredEpsilon(0.1), Intercept::Free, 1),
+        problem(Loss::OneClass(20.0), Intercept::Free, 1),
+        of_pairs,
+    ] {
+        let kernel = SubsetTree::new(0.4);
+        let new = || Solver::new(&kernel, true, &trees, problem.clone(), 1).unwrap();
+        let mut whole = new();
+        assert!(whole.run(limits(0, 1), &mut |_, _| Ok(())).unwrap());
+        let mut parts = new();
+        let mut asked = 0;
+        // Every second question is answered by a stop, wherever it comes.
+        while parts.state().violation > 1e-6 {
+            let before = parts.state().n_iter;
+            let done = parts.run(limits(0, 3), &mut |done, _| {
+                asked += 1;
+                let is_late = done as u64 > before + asked % 3;
+                if is_late { Err(Error::Interrupted) } else { Ok(()) }
+            });
+            assert!(matches!(done, Ok(true) | Err(Error::Interrupted)));
+            let mut next = new();
+            next.set_state(parts.state().clone()).unwrap();
+            parts = next;
+        }
+        assert_eq!(whole.state(), parts.state());
+    }
+}
+
+#[test]
+fn a_score_of_rounding_is_a_mistake() {
+    let text = "(B (A A (B (B B)))) (A A) (B (B (A (A (A A)))))";
+    let trees = Forest::from_brackets(text).unwrap();
+    let learn = |n_outputs: usize, labels: &[f64], normalize: bool| {
+        let options =
+            Options::default().with_n_outputs(n_outputs).with_normalize(normalize);
+        let kernel = SubsetTree::new(0.4);
+        let mut own = Perceptron::new(&kernel, options, Vote::Last, None, 1.0).unwrap();
+        own.learn(&trees, labels, None, &mut |_, _| Ok(())).unwrap()
+    };
+    // Normalised, the two kernels that cancel are different.
+    for (normalize, expected) in [(false, 3), (true, 2)] {
+        let one = learn(1, &[1.0, -1.0, -1.0], normalize);
+        assert_eq!(one, expected);
+        let two = learn(2, &[1.0, -1.0, -1.0, 1.0, -1.0, 1.0], normalize);
+        assert_eq!(two, 2 * one);
+    }
+}

@@ -1,0 +1,357 @@
+//! Every kernel through every use: what the definition says is what single pairs, matrices,
+//! rows, packed rows, diagonals, models and perceptrons have.
+
+#[path = "../benches/corpus/mod.rs"]
+mod corpus;
+mod registry;
+
+use std::sync::Mutex;
+
+use corpus::{Random, read};
+use ndarray::Array2;
+use registry::{assert_close, has_models, largest, on, one_of_each, settings};
+use treekernel_rs::gram::{self, Element, Options};
+use treekernel_rs::kernel::{self, Kernel};
+use treekernel_rs::{Error, Forest, dag};
+
+fn options(normalize: bool, n_jobs: usize) -> Options {
+    Options::default().with_normalize(normalize).with_n_jobs(Some(n_jobs))
+}
+
+fn bits<'a>(values: impl IntoIterator<Item = &'a f64>) -> Vec<u64> {
+    values.into_iter().map(|value| value.to_bits()).collect()
+}
+
+/// All values by the definition.
+fn definition(kernel: &dyn Kernel, all: &Forest) -> Array2<f64> {
+    let (nodes, roots) = (all.nodes(), all.roots());
+    let n = roots.len();
+    Array2::from_shape_fn((n, n), |(i, j)| kernel.definition(nodes, roots[i], roots[j]))
+}
+
+/// K(a,b) / sqrt(K(a,a) K(b,b)), 0 where either is.
+fn normalised(raw: &Array2<f64>) -> Array2<f64> {
+    Array2::from_shape_fn(raw.dim(), |(i, j)| {
+        let norm = raw[[i, i]].sqrt() * raw[[j, j]].sqrt();
+        if norm > 0.0 { raw[[i, j]] / norm } else { 0.0 }
+    })
+}
+
+fn filled<T: Element>(
+    kernel: &dyn Kernel,
+    x: &Forest,
+    y: Option<&Forest>,
+    options: Options,
+) -> (Vec<T>, gram::Report) {
+    let mut out = vec![T::default(); x.len() * y.unwrap_or(x).len()];
+    let report = gram::fill(kernel, x, y, options, &mut out, &mut on).unwrap();
+    (out, report)
+}
+
+/// Holds all uses of a kernel over some trees to the values that are right.
+fn check_uses(
+    kernel: &dyn Kernel,
+    trees: &[String],
+    right: &Array2<f64>,
+    normalize: bool,
+) {
+    let all = read(trees);
+    let (n, options) = (all.len(), options(normalize, 1));
+    let what = |i: usize, j: usize| {
+        let text =
+            format!("{kernel:?} normalize {normalize}: {} {}", trees[i], trees[j]);
+        move || text.clone()
+    };
+    // The matrix, symmetric bit for bit, with ones where they belong.
+    let (matrix, report) = filled::<f64>(kernel, &all, None, options);
+    for i in 0..n {
+        for j in 0..n {
+            let value = matrix[n * i + j];
+            assert_close(value, right[[i, j]], &what(i, j));
+            assert_eq!(value.to_bits(), matrix[n * j + i].to_bits());
+            assert!(!normalize || value <= 1.0);
+        }
+        assert!(!normalize || [0.0, 1.0].contains(&matrix[(n + 1) * i]));
+    }
+    let zeros: Vec<usize> =
+        (0..n).filter(|&i| normalize && right[[i, i]] == 0.0).collect();
+    assert_eq!((&report.zero_rows, &report.zero_columns), (&zeros, &zeros));
+    // Its rows, half a row each.
+    let seen = Mutex::new(vec![Vec::new(); n]);
+    let sink = |i: usize, row: &[f64]| seen.lock().unwrap()[i] = row.to_vec();
+    gram::for_each_row(kernel, &all, options, sink, &mut on).unwrap();
+    for (i, row) in seen.into_inner().unwrap().iter().enumerate() {
+        assert_eq!(row.len(), i + 1);
+        for (j, &value) in row.iter().enumerate() {
+            assert_close(value, right[[i, j]], &what(i, j));
+        }
+    }
+    // Its diagonal.
+    let (diagonal, report) = gram::diagonal(kernel, &all, options, &mut on).unwrap();
+    assert_eq!(report.zero_rows, zeros);
+    for (i, &value) in diagonal.iter().enumerate() {
+        assert_close(value, right[[i, i]], &what(i, i));
+    }
+    // Other columns, from a forest of its own, which shares labels only and some trees.
+    let (from, to) = (n / 3, 2 * n / 3);
+    let (x, y) = (read(&trees[from..]), read(&trees[..to]));
+    let (block, _) = filled::<f64>(kernel, &x, Some(&y), options);
+    for i in from..n {
+        for j in 0..to {
+            assert_close(block[(i - from) * to + j], right[[i, j]], &what(i, j));
+        }
+    }
+    // Rows on demand, with the bits of the rectangle.
+    let (square, _) = filled::<f64>(kernel, &all, Some(&all), options);
+    let rows = gram::Rows::new(kernel, &all, options).unwrap();
+    assert_eq!((rows.len(), &rows.report().zero_rows), (n, &zeros));
+    let mut row = vec![f64::NAN; n];
+    for i in Random(n as u64).order(n) {
+        rows.row(i, &mut row, &mut on).unwrap();
+        assert_eq!(bits(&row), bits(&square[n * i..][..n]), "{kernel:?} {i}");
+    }
+    // Single pairs.
+    for i in 0..n {
+        let j = (7 * i + 3) % n;
+        let (a, b) = (all.select([i]), all.select([j]));
+        let value = gram::pair(kernel, &a, &b, normalize, &mut on).unwrap();
+        assert_close(value, right[[i, j]], &what(i, j));
+    }
+}
+
+#[test]
+fn every_use_has_the_values_of_the_definition() {
+    for (number, kernel) in settings().into_iter().enumerate() {
+        for seed in 0..3 {
+            // The naive kernels are exponential: small trees only.
+            let random = &mut Random(1000 * number as u64 + seed);
+            let trees = corpus::trees(random, 48, 9);
+            let all = read(&trees);
+            let right = definition(&*kernel, &all);
+            check_uses(&*kernel, &trees, &right, false);
+            check_uses(&*kernel, &trees, &normalised(&right), true);
+            let pairs = gram::Pairs::new(&*kernel, &all).unwrap();
+            let mut of = pairs.worker();
+            for i in 0..all.len() {
+                for j in 0..all.len() {
+                    let what = || format!("{kernel:?} {} {}", trees[i], trees[j]);
+                    assert_close(of(i, j).unwrap(), right[[i, j]], &what);
+                }
+            }
+        }
+    }
+}
+
+/// Corpora of every kind, with equal trees.
+fn corpora() -> [Vec<String>; 3] {
+    let mut mixed = corpus::poor_in_grammar(100, 3);
+    mixed.extend(corpus::generated(80, 4));
+    mixed.extend(corpus::trees(&mut Random(5), 60, 40));
+    let mut all = [corpus::generated(280, 1), corpus::poor_in_grammar(280, 2), mixed];
+    for trees in &mut all {
+        trees.extend_from_within(20..40);
+    }
+    all
+}
+
+#[test]
+fn every_use_has_the_values_of_single_pairs_on_larger_corpora() {
+    for trees in corpora() {
+        let all = read(&trees);
+        for kernel in one_of_each() {
+            let pairs = gram::Pairs::new(&*kernel, &all).unwrap();
+            let mut of = pairs.worker();
+            let n = all.len();
+            let right = Array2::from_shape_fn((n, n), |(i, j)| of(i, j).unwrap());
+            check_uses(&*kernel, &trees, &right, false);
+            check_uses(&*kernel, &trees, &normalised(&right), true);
+        }
+    }
+}
+
+#[test]
+fn threads_and_blocks_change_no_bit_and_single_floats_are_rounded_doubles() {
+    let mut trees = corpus::generated(700, 3);
+    trees.extend_from_within(100..200);
+    trees.extend(corpus::trees(&mut Random(9), 60, 20));
+    let all = read(&trees);
+    let columns = all.select(0..300);
+    for kernel in one_of_each() {
+        for normalize in [false, true] {
+            for y in [None, Some(&columns)] {
+                let one = filled::<f64>(&*kernel, &all, y, options(normalize, 1));
+                for jobs in [2, 3, 7] {
+                    let more =
+                        filled::<f64>(&*kernel, &all, y, options(normalize, jobs));
+                    assert!(one == more, "{kernel:?} {jobs}");
+                }
+                let (single, _) =
+                    filled::<f32>(&*kernel, &all, y, options(normalize, 2));
+                let same = |(&a, b): (&f64, &f32)| (a as f32).to_bits() == b.to_bits();
+                assert!(one.0.iter().zip(&single).all(same), "{kernel:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_are_the_same_for_threads_that_ask_at_once() {
+    let all = read(&corpora()[2]);
+    let n = all.len();
+    for kernel in one_of_each() {
+        for normalize in [false, true] {
+            let (matrix, _) =
+                filled::<f64>(&*kernel, &all, Some(&all), options(normalize, 1));
+            let expected = |i: usize| bits(&matrix[n * i..][..n]);
+            let rows = gram::Rows::new(&*kernel, &all, options(normalize, 3)).unwrap();
+            // In no order, into dirty rows.
+            std::thread::scope(|scope| {
+                for seed in 0..3 {
+                    let (rows, expected) = (&rows, &expected);
+                    scope.spawn(move || {
+                        let mut row = vec![f64::NAN; n];
+                        for i in Random(seed).order(n) {
+                            rows.row(i, &mut row, &mut on).unwrap();
+                            assert_eq!(bits(&row), expected(i), "{i}");
+                        }
+                    });
+                }
+            });
+            let which = [n - 1, 0, 7, 7];
+            let mut some = vec![f64::NAN; 4 * n];
+            rows.fill(&which, &mut some, &mut on).unwrap();
+            for (row, &i) in some.chunks(n).zip(&which) {
+                assert_eq!(bits(row), expected(i));
+            }
+        }
+    }
+}
+
+/// A full tree of one label, and one that differs in a leaf.
+fn huge_trees() -> Forest {
+    let huge = (0..12).fold("(a b)".to_owned(), |tree, _| format!("(a {tree} {tree})"));
+    let other = huge.replacen("(a b)", "(a c)", 1);
+    read(&["(a b)".to_owned(), huge.clone(), other, "(x)".to_owned(), huge])
+}
+
+#[test]
+fn values_beyond_floats_are_named_and_their_normalised_ones_are_right() {
+    let all = huge_trees();
+    let mut n_overflows = 0;
+    for kernel in largest() {
+        let pairs = gram::Pairs::new(&*kernel, &all).unwrap();
+        let mut of = pairs.worker();
+        let rows = gram::Rows::new(&*kernel, &all, options(false, 1)).unwrap();
+        let matrix = gram::gram(&*kernel, &all, None, options(false, 2));
+        let mut row = vec![0.0; 5];
+        if of(1, 1).is_ok() {
+            let matrix = matrix.unwrap();
+            assert_close(matrix[[2, 1]], of(2, 1).unwrap(), &|| format!("{kernel:?}"));
+        } else {
+            n_overflows += 1;
+            let error = |row, column| Error::Overflow { row, column };
+            assert_eq!(matrix, Err(error(1, 1)), "{kernel:?}");
+            assert_eq!(of(4, 2), Err(error(4, 2)));
+            assert_eq!(rows.row(4, &mut row, &mut on), Err(error(4, 1)));
+            let (x, y) = (all.select([0, 1]), all.select([0, 3, 2]));
+            let error = gram::gram(&*kernel, &x, Some(&y), options(false, 2));
+            assert_eq!(error, Err(Error::Overflow { row: 1, column: 2 }));
+            // A failed row leaves nothing behind.
+            rows.row(0, &mut row, &mut on).unwrap();
+            assert_eq!(row[1].to_bits(), of(0, 1).unwrap().to_bits(), "{kernel:?}");
+        }
+        for jobs in [1, 2] {
+            let matrix = gram::gram(&*kernel, &all, None, options(true, jobs)).unwrap();
+            assert!(matrix.iter().all(|v| v.is_finite()));
+            let (a, b) = (all.select([1]), all.select([2]));
+            let pair = gram::pair(&*kernel, &a, &b, true, &mut on).unwrap();
+            assert!(pair > 0.1 && pair < 1.0, "{kernel:?} {pair}");
+            for place in [[1, 2], [2, 1], [4, 2]] {
+                assert_close(matrix[place], pair, &|| format!("{kernel:?}"));
+            }
+            assert_eq!((matrix[[1, 1]], matrix[[1, 4]]), (1.0, 1.0));
+        }
+    }
+    assert!(n_overflows >= 3, "{n_overflows}");
+}
+
+#[test]
+fn models_score_as_rows_do_or_are_refused_by_name() {
+    let trees =
+        [corpus::generated(60, 1), corpus::trees(&mut Random(2), 60, 30)].concat();
+    let all = read(&trees);
+    let names = kernel::all().into_iter().filter(has_models);
+    let names: Vec<&str> = names.map(|kernel| kernel.name()).collect();
+    assert!(names.len() >= 4, "{names:?}");
+    for kernel in one_of_each() {
+        let model = dag::Model::new(&*kernel, dag::Options::default());
+        if !names.contains(&kernel.name()) {
+            let (kernel, what) = (kernel.name(), "models");
+            let error = Error::Unsupported { kernel, what, can: names.clone() };
+            assert_eq!(model.err(), Some(error));
+            continue;
+        }
+        let mut model = model.unwrap();
+        let mut random = Random(3);
+        let alphas: Vec<f64> = trees.iter().map(|_| random.unit() - 0.5).collect();
+        model.add(&all, &alphas, &mut on).unwrap();
+        let scores = model.score(&all, Some(2), &mut on).unwrap().0;
+        let rows = gram::gram(&*kernel, &all, None, options(false, 2)).unwrap();
+        for (x, row) in rows.outer_iter().enumerate() {
+            let terms = row.iter().zip(&alphas).map(|(k, alpha)| k * alpha);
+            let (sum, size) =
+                terms.fold((0.0, 0.0), |(sum, size), t| (sum + t, size + t.abs()));
+            assert!((scores[x] - sum).abs() <= 1e-10 * size, "{kernel:?} {}", trees[x]);
+        }
+        assert!(*model.kernel() == *kernel);
+    }
+}
+
+#[test]
+fn parameters_out_of_range_are_named_by_every_use() {
+    let all = read(&["(a b)"]);
+    for kernel in kernel::all() {
+        for parameter in kernel.parameters() {
+            let wrong: Vec<kernel::Value> = match parameter.range {
+                kernel::Range::Share => vec![0.0.into(), 1.1.into(), f64::NAN.into()],
+                kernel::Range::Limit => vec![Some(0).into()],
+                _ => vec![(-1.0).into(), f64::INFINITY.into(), f64::NAN.into()],
+            };
+            for value in wrong {
+                let kernel = kernel.with(parameter.name, value).unwrap();
+                let named = |error: Option<Error>| {
+                    let is_named = matches!(error, Some(Error::Parameter { name, .. })
+                        if name == parameter.name);
+                    assert!(is_named, "{kernel:?}: {error:?}");
+                };
+                let options = options(false, 1);
+                named(gram::gram(&*kernel, &all, None, options).err());
+                named(gram::Rows::new(&*kernel, &all, options).err());
+                named(gram::diagonal(&*kernel, &all, options, &mut on).err());
+                named(gram::Pairs::new(&*kernel, &all).err());
+                named(
+                    gram::for_each_row(&*kernel, &all, options, |_, _| {}, &mut on)
+                        .err(),
+                );
+                named(dag::Model::new(&*kernel, dag::Options::default()).err());
+            }
+        }
+        assert!(kernel.with("no such", 1.0.into()).is_none());
+        assert!(*kernel::named(kernel.name()).unwrap() == *kernel);
+    }
+    assert!(matches!(
+        kernel::named("Tree"),
+        Err(Error::Parameter { name: "kernel", .. })
+    ));
+}
+
+#[test]
+fn nothing_has_no_kernels() {
+    let none = Forest::default();
+    for kernel in one_of_each() {
+        let matrix = gram::gram(&*kernel, &none, None, options(true, 2)).unwrap();
+        assert_eq!(matrix.dim(), (0, 0));
+        let rows = gram::Rows::new(&*kernel, &none, options(true, 1)).unwrap();
+        assert!(rows.is_empty() && rows.fill(&[], &mut [], &mut on).is_ok());
+    }
+}
