@@ -35,6 +35,7 @@ from treekernel_rs.index import IndexRows, TreeIndex
 from treekernel_rs.kernels import (
     ElasticTreeKernel,
     PartialTreeKernel,
+    SubpathKernel,
     SubsetTreeKernel,
     SubtreeKernel,
     kernel_from_json,
@@ -106,6 +107,7 @@ __all__ = [
     "Perceptron",
     "PolynomialKernel",
     "SimilarPairs",
+    "SubpathKernel",
     "SubsetTreeKernel",
     "SubtreeKernel",
     "Tree",

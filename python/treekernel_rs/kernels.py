@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ElasticTreeKernel",
     "PartialTreeKernel",
+    "SubpathKernel",
     "SubsetTreeKernel",
     "SubtreeKernel",
     "kernel_from_json",
@@ -539,7 +540,8 @@ class TreeKernel(Parameters):
     ) -> SimilarPairs:
         """Find all pairs of trees whose kernel is at least `min_similarity`.
 
-        None is missed. Where the kernel is normalised and has an index, most pairs are ruled out without looking at them: where few trees
+        None is missed. Where the kernel is normalised and has an index (all but
+        `SubpathKernel`), most pairs are ruled out without looking at them: where few trees
         are alike this takes a small part of the time of all rows. The value that `pairs`
         has decides.
 
@@ -718,6 +720,29 @@ class ElasticTreeKernel(TreeKernel):
     >>> import treekernel_rs as tk
     >>> tk.ElasticTreeKernel(1.0).pair("(A b)", "(A (X b))")
     3.0
+    """
+
+    def __init__(self, decay: float = 0.4, *, normalize: bool = False) -> None:
+        self._remember(decay=decay, normalize=normalize)
+
+
+class SubpathKernel(TreeKernel):
+    r"""Paths in common: the labels from a node down to one of its descendants.
+
+    Every pair of equal paths with n nodes adds decay^n.
+
+    Parameters
+    ----------
+    decay : float, default 0.4
+        Weight of a path per node, above 0 and at most 1.
+    normalize : bool, default False
+        Divide by the root of the product of both self-kernels.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> tk.SubpathKernel(1.0).pair("(A (A b))", "(A (A b))")  # A twice, b, AA, Ab, AAb
+    8.0
     """
 
     def __init__(self, decay: float = 0.4, *, normalize: bool = False) -> None:

@@ -9,6 +9,7 @@
 //! | [`SubsetTree`] | a connected part; each node with all its children or none | λ per production |
 //! | [`PartialTree`] | any connected part; children may be left out | μ per node, λ per gap |
 //! | [`ElasticTree`] | nodes in the tree's order; nodes may be left out | λ per node |
+//! | [`Subpath`] | the labels from a node down to one below it | λ per node |
 //!
 //! [`naive`] transcribes the definitions; [`crate::gram`] computes whole matrices.
 //!
@@ -84,6 +85,7 @@ pub mod naive;
 mod number;
 mod parameter;
 pub(crate) mod partial;
+mod subpath;
 pub(crate) mod subset;
 pub(crate) mod subtree;
 mod tree_counts;
@@ -100,6 +102,7 @@ pub use number::{Number, Scaled};
 pub use parameter::{Parameter, Range, Value};
 pub(crate) use parameter::{described, kernel_struct};
 pub use partial::PartialTree;
+pub use subpath::Subpath;
 pub use subset::SubsetTree;
 pub use subtree::Subtree;
 pub(crate) use tree_counts::TreeCounts;
@@ -111,6 +114,7 @@ pub fn all() -> Vec<Arc<dyn Kernel>> {
         Arc::new(SubsetTree::default()),
         Arc::new(PartialTree::default()),
         Arc::new(ElasticTree::default()),
+        Arc::new(Subpath::default()),
     ]
 }
 

@@ -153,6 +153,20 @@ def elastic_tree(tree: Tree, *, decay: float = 0.4) -> Vector:
     return collect(pair for node in nodes(tree) for pair in embeddings(node))
 
 
+# --- Subpaths -----------------------------------------------------------------------
+
+
+def subpath(tree: Tree, *, decay: float = 0.4) -> Vector:
+    def paths(node: Tree) -> Iterator[tuple[str, ...]]:
+        """Yield the labels from this node down to each of its descendants."""
+        label, children = node
+        yield (label,)
+        yield from ((label, *path) for child in children for path in paths(child))
+
+    down = (path for node in nodes(tree) for path in paths(node))
+    return collect((path, sqrt(decay) ** len(path)) for path in down)
+
+
 # --- All of them --------------------------------------------------------------------
 
 VECTORS: dict[str, Callable[..., Vector]] = {
@@ -160,6 +174,7 @@ VECTORS: dict[str, Callable[..., Vector]] = {
     "SubsetTreeKernel": subset_tree,
     "PartialTreeKernel": partial_tree,
     "ElasticTreeKernel": elastic_tree,
+    "SubpathKernel": subpath,
 }
 
 
@@ -229,6 +244,7 @@ _PARAMETERS: dict[str, dict[str, st.SearchStrategy]] = {
         "max_children": st.one_of(st.none(), st.integers(1, 4)),
     },
     "ElasticTreeKernel": {"decay": _unit},
+    "SubpathKernel": {"decay": _unit},
 }
 
 parameters: dict[str, st.SearchStrategy[dict]] = {

@@ -26,6 +26,7 @@ KERNELS = {
     "SubsetTreeKernel": {"leaf_weight": [0.0, 0.3]},
     "PartialTreeKernel": {"leaf_factor": [0.0, 1.0, 1.7], "max_children": [None, 2]},
     "ElasticTreeKernel": {},
+    "SubpathKernel": {},
 }
 DECAYS = [0.05, 0.1, 0.3, 1 / 3, 0.7, 0.9]
 WITH_VECTORS = ["SubtreeKernel", "SubsetTreeKernel", "PartialTreeKernel"]

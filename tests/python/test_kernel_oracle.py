@@ -172,11 +172,23 @@ def elastic_tree(a: Tree, b: Tree, *, decay: float = 0.4) -> float:
     return at_or_below(a, b)
 
 
+def subpath(a: Tree, b: Tree, *, decay: float = 0.4) -> float:
+    @cache
+    def down(u: Tree, v: Tree) -> float:
+        """Sum over the equal paths that start here."""
+        if u[0] != v[0]:
+            return 0.0
+        return decay * (1 + sum(down(x, y) for x in u[1] for y in v[1]))
+
+    return sum(down(u, v) for u in ko.nodes(a) for v in ko.nodes(b))
+
+
 RECURSIONS: dict[str, Callable[..., float]] = {
     "SubtreeKernel": subtree,
     "SubsetTreeKernel": subset_tree,
     "PartialTreeKernel": partial_tree,
     "ElasticTreeKernel": elastic_tree,
+    "SubpathKernel": subpath,
 }
 
 

@@ -404,6 +404,7 @@ PARAMETERS = {
     ("PartialTreeKernel", "leaf_factor"): AMOUNT,
     ("PartialTreeKernel", "max_children"): [0, -1],
     ("ElasticTreeKernel", "decay"): SHARE,
+    ("SubpathKernel", "decay"): SHARE,
 }
 
 
@@ -466,6 +467,7 @@ DEFAULTS = {
         "max_children": None,
     },
     "ElasticTreeKernel": {"decay": 0.4},
+    "SubpathKernel": {"decay": 0.4},
 }
 
 

@@ -26,6 +26,7 @@ KERNELS = [
     tk.PartialTreeKernel(),
     tk.PartialTreeKernel(0.7, 0.5, leaf_factor=2.0, max_children=1),
     tk.ElasticTreeKernel(0.6),
+    tk.SubpathKernel(0.5),
 ]
 X = ["(S (A a) (B b))", "(S (A a) (B c))", "(A a)", "(S (A a) (B b))", "(a)"]
 
