@@ -19,7 +19,7 @@ const U64S: &[u64] = &[0, 1, 2, 3, 1 << 40, u64::MAX];
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
-    let kernel = &*source.indexed_kernel();
+    let kernel = &*source.kernel();
     let options = Options::default().with_normalize(source.flag());
     let options = options.with_n_outputs(1 + source.below(2));
     let forest = source.forest(LABELS, 4, 10);

@@ -93,13 +93,10 @@ fuzz_target!(|bytes: &[u8]| {
     let diagonal = diagonal.expect("small values").0;
     diagonal.iter().enumerate().for_each(|(i, &got)| check("diagonal", i, i, got));
 
-    // 5. A model of one tree scores its kernels. Kernels that go pair by pair have none.
+    // 5. A model of one tree scores its kernels.
     let Options { normalize, n_jobs, .. } = options;
     let model_options = dag::Options::default().with_normalize(normalize);
-    let mut model = match Model::new(kernel, model_options) {
-        Ok(model) => model,
-        Err(error) => panic!("{error}"),
-    };
+    let mut model = Model::new(kernel, model_options).expect("all have models");
     model.add(&a, &[1.0], &mut go_on).expect("a small tree");
     let scores = model.score(&all, n_jobs, &mut go_on).expect("small scores").0;
     scores.iter().enumerate().for_each(|(j, &got)| check("score", i, j, got));

@@ -34,7 +34,7 @@ impl Sum {
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
-    let kernel = &*source.indexed_kernel();
+    let kernel = &*source.kernel();
     let run = source.options();
     let width = 1 + source.below(3);
     let max_nodes = source.pick(&[8, 16, 40]);

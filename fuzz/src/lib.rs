@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use treekernel_rs::gram::Options;
-use treekernel_rs::kernel::{ElasticTree, PartialTree, SubsetTree, Subtree};
+use treekernel_rs::kernel::{ElasticTree, PartialTree, Subpath, SubsetTree, Subtree};
 use treekernel_rs::{Forest, Kernel, NodeId, Nodes, Result};
 
 /// Labels of ordinary trees.
@@ -99,20 +99,11 @@ impl<'a> Source<'a> {
 
     /// A kernel, any of the five, with parameters of every kind.
     pub fn kernel(&mut self) -> Arc<dyn Kernel> {
-        self.any_kernel(4)
-    }
-
-    /// The same of the four that have an index, and so models.
-    pub fn indexed_kernel(&mut self) -> Arc<dyn Kernel> {
-        self.any_kernel(4)
-    }
-
-    fn any_kernel(&mut self, n: usize) -> Arc<dyn Kernel> {
         let decay = self.pick(&[0.4, 1.0, 0.5, 0.07, 0.999, 1e-3]);
         let mu = self.pick(&[0.4, 1.0, 0.5, 0.02]);
         let extra = self.pick(&[0.0, 1.0, 0.25, 4.0, 100.0]);
         let longest = self.pick(&[None, Some(1), Some(2), Some(3), Some(1000)]);
-        self.kernel_of(n, decay, mu, extra, longest)
+        self.kernel_of(5, decay, mu, extra, longest)
     }
 
     /// A kernel whose values for small trees are sums of few powers of 2: exact in
@@ -141,7 +132,8 @@ impl<'a> Source<'a> {
                 Arc::new(kernel.with_max_children(max_children))
             }
             2 => Arc::new(ElasticTree::new(decay)),
-            _ => Arc::new(Subtree::new(decay).with_leaf_weight(extra)),
+            3 => Arc::new(Subtree::new(decay).with_leaf_weight(extra)),
+            _ => Arc::new(Subpath::new(decay)),
         }
     }
 

@@ -540,8 +540,7 @@ class TreeKernel(Parameters):
     ) -> SimilarPairs:
         """Find all pairs of trees whose kernel is at least `min_similarity`.
 
-        None is missed. Where the kernel is normalised and has an index (all but
-        `SubpathKernel`), most pairs are ruled out without looking at them: where few trees
+        None is missed. Where the kernel is normalised, most pairs are ruled out without looking at them: where few trees
         are alike this takes a small part of the time of all rows. The value that `pairs`
         has decides.
 

@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 use super::{BYTES_PER_NODE, Model};
 use crate::gram::Watch;
-use crate::kernel::{Indexed, Rule, SubsetTree, Subtree};
+use crate::kernel::{IndexOf, Rule, SubsetTree, Subtree};
 use crate::threads::Throttle;
 use crate::{
     Error, Forest, Kernel, Label, NodeId, Nodes, ProductionId, Result, memory,
@@ -185,11 +185,11 @@ impl Model {
 
 /// What fragments there are, with decay and leaf weight, where each has a weight.
 fn weighted(kernel: &dyn Kernel) -> Option<(Rule, f64, f64)> {
-    match kernel.indexed()? {
-        Indexed::Subtree(Subtree { decay, leaf_weight }) => {
+    match kernel.indexed()?.index {
+        IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
             Some((Rule::Subtree, decay, leaf_weight))
         }
-        Indexed::SubsetTree(SubsetTree { decay, leaf_weight }) => {
+        IndexOf::SubsetTree(SubsetTree { decay, leaf_weight }) => {
             Some((Rule::Subset, decay, leaf_weight))
         }
         _ => None,

@@ -59,7 +59,9 @@ use crate::index::weights::{
 };
 use crate::index::{elastic, partial, subset, subtree};
 use crate::kernel::Worker as Single;
-use crate::kernel::{ElasticTree, Indexed, PartialTree, Scaled, SubsetTree, Subtree};
+use crate::kernel::{
+    ElasticTree, IndexOf, Indexed, PartialTree, Scaled, SubsetTree, Subtree,
+};
 use crate::memory;
 use crate::threads::{Kept, Pause, Threads, Throttle};
 use crate::{Error, Forest, Kernel, Label, NodeId, Nodes, ProductionId, Result};
@@ -218,14 +220,14 @@ impl Model {
             let got = options.n_outputs.to_string();
             return Err(Error::Parameter { name, expected, got });
         }
-        let index = match kernel {
-            Indexed::Subtree(Subtree { decay, leaf_weight }) => {
+        let index = match kernel.index.clone() {
+            IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
                 Index::Subtree(subtree::Index { decay, leaf_weight })
             }
-            Indexed::SubsetTree(SubsetTree { decay, leaf_weight }) => {
+            IndexOf::SubsetTree(SubsetTree { decay, leaf_weight }) => {
                 Index::Subset(Box::new(subset::Index::new(decay, leaf_weight)))
             }
-            Indexed::PartialTree(PartialTree {
+            IndexOf::PartialTree(PartialTree {
                 decay,
                 mu,
                 leaf_factor,
@@ -234,7 +236,7 @@ impl Model {
                 let index = partial::Index::new(decay, mu, leaf_factor, max_children);
                 Index::Partial(Box::new(index))
             }
-            Indexed::ElasticTree(ElasticTree { decay }) => {
+            IndexOf::ElasticTree(ElasticTree { decay }) => {
                 Index::Elastic(Box::new(elastic::Index::new(decay)))
             }
         };
@@ -1033,10 +1035,10 @@ impl Model {
         }
         let zeros = Mutex::new(Vec::new());
         let parts: Vec<_> = out.chunks_mut(PER_TASK * width).map(Mutex::new).collect();
-        let team = Threads::new(n_jobs, parts.len());
+        let threads = Threads::new(n_jobs, parts.len());
         let new = || (Worker::default(), singles.as_ref().map(|of| of.worker()));
-        let mut workers: Vec<_> = (0..team.size()).map(|_| new()).collect();
-        team.run(
+        let mut workers: Vec<_> = (0..threads.size()).map(|_| new()).collect();
+        threads.run(
             parts.len(),
             &mut workers,
             |part, (worker, selfs), pause| {

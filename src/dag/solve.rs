@@ -41,7 +41,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::{Model, Options, add_scaled, check_finite, check_length, compact};
-use crate::dtk::random::NonTemporal;
+use crate::dtk::random::Stream;
 use crate::gram::{self, Watch};
 use crate::index::reader::NONE;
 use crate::kernel::Indexed;
@@ -571,7 +571,7 @@ impl Solver {
         let mut next = self.state.clone();
         next.n_iter += 1;
         next.since += 1;
-        let order = NonTemporal::numbered(self.seed, self.state.n_iter)
+        let order = Stream::numbered(self.seed, self.state.n_iter)
             .permutation(next.active.len(), &mut || watch(0, 0))?;
         let order: Vec<u32> =
             order.into_iter().map(|at| self.state.active[at as usize]).collect();
@@ -616,10 +616,10 @@ impl Solver {
             let kernel = self.matrix(&known, limits, watch)?;
             let block = Block { examples: left, places, n_trees: known.len(), kernel };
             let solved: Vec<_> = (0..width).map(|_| Mutex::new(None)).collect();
-            let team = Threads::new(limits.n_jobs, width);
-            team.run(
+            let threads = Threads::new(limits.n_jobs, width);
+            threads.run(
                 width,
-                &mut vec![(); team.size()],
+                &mut vec![(); threads.size()],
                 |output, (), pause| {
                     let own: Vec<f64> = (block.examples.iter())
                         .map(|&e| self.places(&trees, e))

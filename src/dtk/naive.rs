@@ -8,7 +8,7 @@
 
 use super::composition::{Composition, Real};
 use super::{DistributedTrees, Fold};
-use crate::kernel::{Indexed, PartialTree, SubsetTree, Subtree};
+use crate::kernel::{IndexOf, PartialTree, SubsetTree, Subtree};
 use crate::{Kernel, NodeId, Nodes, Result};
 
 /// A fragment written out.
@@ -116,21 +116,21 @@ fn fragments(
     height: usize,
 ) -> Vec<(Fragment, f64)> {
     let leaf = nodes.is_leaf(node);
-    match kernel.indexed() {
+    match kernel.indexed().map(|of| of.index) {
         Some(
-            Indexed::Subtree(Subtree { leaf_weight, .. })
-            | Indexed::SubsetTree(SubsetTree { leaf_weight, .. }),
+            IndexOf::Subtree(Subtree { leaf_weight, .. })
+            | IndexOf::SubsetTree(SubsetTree { leaf_weight, .. }),
         ) if leaf => vec![(bare(nodes, node), leaf_weight.sqrt())],
-        Some(Indexed::Subtree(Subtree { decay, .. })) => {
+        Some(IndexOf::Subtree(Subtree { decay, .. })) => {
             whole(nodes, node, decay.sqrt())
                 .into_iter()
                 .filter(|(fragment, _)| levels(fragment) <= height)
                 .collect()
         }
-        Some(Indexed::SubsetTree(SubsetTree { decay, .. })) => {
+        Some(IndexOf::SubsetTree(SubsetTree { decay, .. })) => {
             subset(nodes, node, decay.sqrt(), height)
         }
-        Some(Indexed::PartialTree(kernel)) => {
+        Some(IndexOf::PartialTree(kernel)) => {
             let PartialTree { decay, mu, leaf_factor, max_children } = kernel;
             let longest = max_children.unwrap_or(usize::MAX);
             partial(nodes, node, (decay, mu, leaf_factor), longest, height)

@@ -367,13 +367,13 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
         let (n, width) = (rows.len(), self.columns.len());
         let out = std::mem::take(&mut self.out);
         let split = rows.split_rows(out, self.columns.of.len());
-        let team = Threads::new(self.options.n_jobs, n);
-        let mut scratch: Vec<_> = (0..team.size())
+        let threads = Threads::new(self.options.n_jobs, n);
+        let mut scratch: Vec<_> = (0..threads.size())
             .map(|_| (engine.scratch(), finish.worker(), vec![0.0; width]))
             .collect();
         let Rows { first, repeats } = split;
         let cells: Vec<Mutex<&mut [T]>> = first.into_iter().map(Mutex::new).collect();
-        team.run(
+        threads.run(
             n,
             &mut scratch,
             |x, (engine_scratch, worker, values), pause| {
@@ -401,11 +401,11 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
         let n = self.columns.len();
         let out = std::mem::take(&mut self.out);
         let mut rows = self.columns.split_rows(out, self.columns.of.len());
-        let team = Threads::new(self.options.n_jobs, n);
+        let threads = Threads::new(self.options.n_jobs, n);
         let new = || (engine.scratch(), finish.worker(), vec![0.0; n]);
-        let mut scratch: Vec<_> = (0..team.size()).map(|_| new()).collect();
+        let mut scratch: Vec<_> = (0..threads.size()).map(|_| new()).collect();
         let blocks: Vec<_> = rows.first.chunks_mut(E::HEIGHT).map(Mutex::new).collect();
-        team.run(
+        threads.run(
             blocks.len(),
             &mut scratch,
             |number, (engine_scratch, worker, values), pause| {

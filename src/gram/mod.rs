@@ -38,7 +38,7 @@ use std::sync::{Arc, Mutex};
 use ndarray::Array2;
 
 use crate::kernel::{
-    ElasticTree, Indexed, PartialTree, Prepared, Scaled, SubsetTree, Subtree,
+    ElasticTree, IndexOf, PartialTree, Prepared, Scaled, SubsetTree, Subtree,
     TreeCounts,
 };
 use crate::threads::{Pause, Threads, WatchedThreads};
@@ -263,8 +263,8 @@ impl Index<'_> {
         let others =
             others.map(|rows| TreeCounts::by(nodes, rows, &mut threads)).transpose()?;
         let rows = rows.map(|_| others.as_ref().unwrap_or(columns));
-        match indexed {
-            Indexed::SubsetTree(SubsetTree { decay, leaf_weight }) => {
+        match indexed.index {
+            IndexOf::SubsetTree(SubsetTree { decay, leaf_weight }) => {
                 let engine = subset::Engine::new(
                     nodes,
                     decay,
@@ -275,17 +275,17 @@ impl Index<'_> {
                 )?;
                 work.call(engine, singles, watch)
             }
-            Indexed::Subtree(Subtree { decay, leaf_weight }) => {
+            IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
                 let engine =
                     subtree::Engine::new(nodes, decay, leaf_weight, columns, rows)?;
                 work.call(engine, singles, watch)
             }
-            Indexed::ElasticTree(ElasticTree { decay }) => {
+            IndexOf::ElasticTree(ElasticTree { decay }) => {
                 let engine =
                     elastic::Engine::new(nodes, decay, columns, rows, &mut threads)?;
                 work.call(engine, singles, watch)
             }
-            Indexed::PartialTree(kernel) => {
+            IndexOf::PartialTree(kernel) => {
                 let PartialTree { decay, mu, leaf_factor, max_children } = kernel;
                 let engine = partial::Engine::new(
                     nodes,
@@ -353,9 +353,9 @@ pub(crate) fn self_kernels(
     const PER_TASK: usize = 64;
     let mut values = vec![Scaled::of(0.0); n];
     let parts: Vec<_> = values.chunks_mut(PER_TASK).map(Mutex::new).collect();
-    let team = Threads::new(n_jobs, parts.len());
-    let mut workers: Vec<_> = (0..team.size()).map(|_| singles.worker()).collect();
-    team.run(
+    let threads = Threads::new(n_jobs, parts.len());
+    let mut workers: Vec<_> = (0..threads.size()).map(|_| singles.worker()).collect();
+    threads.run(
         parts.len(),
         &mut workers,
         |part, of, pause| {

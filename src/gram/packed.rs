@@ -84,10 +84,10 @@ impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<S> {
             known
         };
         let widths: Vec<usize> = trees.of.iter().map(width).collect();
-        let team = Threads::new(options.n_jobs, n);
+        let threads = Threads::new(options.n_jobs, n);
         let new = || (engine.scratch(), finish.worker(), Vec::new(), Vec::new());
-        let mut scratch: Vec<_> = (0..team.size()).map(|_| new()).collect();
-        team.run(
+        let mut scratch: Vec<_> = (0..threads.size()).map(|_| new()).collect();
+        threads.run(
             n,
             &mut scratch,
             |i, (engine_scratch, worker, values, row), pause| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::matrix::Distinct;
 use super::{Watch, subset};
 use crate::kernel::{
-    Indexed, Prepared, SubsetTree, TreeCounts, Worker, subset as subset_trees,
+    IndexOf, Prepared, SubsetTree, TreeCounts, Worker, subset as subset_trees,
 };
 use crate::threads::{Pause, Throttle, WatchedThreads};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
@@ -154,7 +154,7 @@ pub(crate) fn prepare(
 ) -> Result<Box<dyn Prepared>> {
     let threads = &mut WatchedThreads::alone(pause);
     let pause = &mut || threads.pause();
-    let Some(Indexed::SubsetTree(kernel)) = kernel.indexed() else {
+    let Some(IndexOf::SubsetTree(kernel)) = kernel.indexed().map(|of| of.index) else {
         return kernel.pairs(nodes, roots, pause);
     };
     let SubsetTree { decay, leaf_weight } = kernel;

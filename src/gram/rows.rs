@@ -166,10 +166,10 @@ impl Rows {
             return Err(Error::Length { array: "out", expected, got: out.len() });
         }
         let cells: Vec<_> = out.chunks_mut(self.len().max(1)).map(Mutex::new).collect();
-        let team = Threads::new(self.n_jobs, cells.len());
-        team.run(
+        let threads = Threads::new(self.n_jobs, cells.len());
+        threads.run(
             cells.len(),
-            &mut vec![(); team.size()],
+            &mut vec![(); threads.size()],
             |number, (), pause| match cells[number].lock() {
                 Ok(mut row) => self.paused_row(which[number], &mut row, pause),
                 Err(_) => Ok(()),

@@ -42,7 +42,7 @@
 use std::sync::Arc;
 
 use super::{
-    Indexed, Kernel, Number, Pairs, Prepared, described, kernel_struct, naive,
+    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, described, kernel_struct, naive,
 };
 use crate::intern::new_id;
 use crate::threads::Pause;
@@ -74,7 +74,7 @@ impl Kernel for ElasticTree {
     }
 
     fn indexed(&self) -> Option<Indexed> {
-        Some(Indexed::ElasticTree(self.clone()))
+        Some(Indexed::new(self, IndexOf::ElasticTree(self.clone())))
     }
 }
 

@@ -209,27 +209,36 @@ impl PartialEq for dyn Kernel {
     }
 }
 
-/// The kernels that have an index, with their parameters.
+/// A kernel that has an index, and which.
 #[doc(hidden)]
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Indexed {
+pub struct Indexed {
+    pub(crate) kernel: Arc<dyn Kernel>,
+    pub(crate) index: IndexOf,
+}
+
+impl Indexed {
+    pub(crate) fn new(kernel: &(impl Kernel + Clone), index: IndexOf) -> Self {
+        Self { kernel: Arc::new(kernel.clone()), index }
+    }
+
+    /// The kernel itself.
+    pub(crate) fn kernel(&self) -> &dyn Kernel {
+        &*self.kernel
+    }
+}
+
+/// The indexes, each by the kernel that it was made for: another kernel has it too, if it is
+/// that one with other parameters.
+#[doc(hidden)]
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum IndexOf {
     Subtree(Subtree),
     SubsetTree(SubsetTree),
     PartialTree(PartialTree),
     ElasticTree(ElasticTree),
-}
-
-impl Indexed {
-    /// The kernel itself.
-    pub(crate) fn kernel(&self) -> &dyn Kernel {
-        match self {
-            Self::Subtree(kernel) => kernel,
-            Self::SubsetTree(kernel) => kernel,
-            Self::PartialTree(kernel) => kernel,
-            Self::ElasticTree(kernel) => kernel,
-        }
-    }
 }
 
 /// Whose recursion distributed trees follow.

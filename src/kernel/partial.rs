@@ -37,8 +37,8 @@
 use std::sync::Arc;
 
 use super::{
-    Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, TreeCounts, described,
-    kernel_struct, naive,
+    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, TreeCounts,
+    described, kernel_struct, naive,
 };
 use crate::intern::{Seed, new_id};
 use crate::threads::Pause;
@@ -78,7 +78,7 @@ impl Kernel for PartialTree {
     }
 
     fn indexed(&self) -> Option<Indexed> {
-        Some(Indexed::PartialTree(self.clone()))
+        Some(Indexed::new(self, IndexOf::PartialTree(self.clone())))
     }
 
     fn sketch(&self) -> Option<Sketch> {

@@ -32,7 +32,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Kernel, Number, Pairs, Pause, Prepared, described, kernel_struct, naive};
+use super::{
+    IndexOf, Indexed, Kernel, Number, Pairs, PartialTree, Pause, Prepared, described,
+    kernel_struct, naive,
+};
 use crate::intern::new_id;
 use crate::ragged::Ragged;
 use crate::{Error, Label, NodeId, Nodes, Result};
@@ -61,6 +64,12 @@ impl Kernel for Subpath {
         pause: &mut Pause<'_>,
     ) -> Result<Box<dyn Prepared>> {
         Ok(Box::new(Trees::new(nodes, self.decay, roots, pause)?))
+    }
+
+    fn indexed(&self) -> Option<Indexed> {
+        // A path is a partial tree whose nodes have one child each, none of it left out.
+        let paths = PartialTree::new(1.0, self.decay).with_max_children(Some(1));
+        Some(Indexed::new(self, IndexOf::PartialTree(paths)))
     }
 }
 

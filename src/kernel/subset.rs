@@ -21,8 +21,8 @@
 use std::sync::Arc;
 
 use super::{
-    Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, TreeCounts, described,
-    kernel_struct, naive,
+    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, TreeCounts,
+    described, kernel_struct, naive,
 };
 use crate::intern::new_id;
 use crate::ragged::Ragged;
@@ -59,7 +59,7 @@ impl Kernel for SubsetTree {
     }
 
     fn indexed(&self) -> Option<Indexed> {
-        Some(Indexed::SubsetTree(self.clone()))
+        Some(Indexed::new(self, IndexOf::SubsetTree(self.clone())))
     }
 
     fn sketch(&self) -> Option<Sketch> {

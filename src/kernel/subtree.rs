@@ -18,8 +18,8 @@
 use std::sync::Arc;
 
 use super::{
-    Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, TreeCounts, described,
-    kernel_struct, naive,
+    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, TreeCounts,
+    described, kernel_struct, naive,
 };
 use crate::ragged::Ragged;
 use crate::threads::Pause;
@@ -55,7 +55,7 @@ impl Kernel for Subtree {
     }
 
     fn indexed(&self) -> Option<Indexed> {
-        Some(Indexed::Subtree(self.clone()))
+        Some(Indexed::new(self, IndexOf::Subtree(self.clone())))
     }
 
     fn sketch(&self) -> Option<Sketch> {

@@ -28,7 +28,9 @@ use std::sync::Arc;
 use crate::dag::{self, Model};
 use crate::index::id_map::{IdMap, LISTS, Wanted};
 use crate::intern::{Keys, new_id};
-use crate::kernel::{Indexed, LARGEST, SubsetTree, Subtree, TreeCounts, subtree};
+use crate::kernel::{
+    IndexOf, Indexed, LARGEST, SubsetTree, Subtree, TreeCounts, subtree,
+};
 use crate::memory::{filled, reserve, room};
 use crate::ragged::Ragged;
 use crate::threads::{Pause, WatchedThreads};
@@ -55,22 +57,22 @@ pub(crate) fn vectors(
     roots: &[NodeId],
     threads: &mut WatchedThreads<'_>,
 ) -> Result<(Vectors, usize)> {
-    let bags = match kernel {
-        Indexed::Subtree(_) | Indexed::SubsetTree(_) => {
+    let bags = match &kernel.index {
+        IndexOf::Subtree(_) | IndexOf::SubsetTree(_) => {
             let bags = TreeCounts::alone(nodes, roots, threads)?;
             room(bags.n_entries(), 32)?;
             bags
         }
         _ => TreeCounts::new(nodes, &[])?,
     };
-    let rule = match kernel {
-        Indexed::Subtree(Subtree { decay, leaf_weight }) => {
+    let rule = match &kernel.index {
+        IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
             Rule::Subtree(subtree::weights(nodes, *decay, *leaf_weight)?)
         }
-        Indexed::SubsetTree(kernel) => {
+        IndexOf::SubsetTree(kernel) => {
             Rule::Subset(kernel, Edges::new(nodes, &bags, threads)?)
         }
-        Indexed::PartialTree(_) | Indexed::ElasticTree(_) => Rule::Roots,
+        IndexOf::PartialTree(_) | IndexOf::ElasticTree(_) => Rule::Roots,
     };
     let n_blocks = match &rule {
         Rule::Subtree(weights) => weights.len(),

@@ -77,6 +77,13 @@ def test_every_kernel_is_one_of_scikit_learn(recwarn):
             assert model.fit(X, Y).predict(X).tolist() == Y, kernel
 
 
+def test_what_a_kernel_cannot_do_is_refused_with_those_that_can():
+    for kernel in (tk.SubpathKernel(), tk.ElasticTreeKernel()):
+        name = type(kernel).__name__
+        with pytest.raises(ValueError, match=rf"SubsetTreeKernel.*got {name}"):
+            tk.DistributedTrees(kernel)
+
+
 @pytest.mark.parametrize("value", [-1, math.nan, "x", [1], None], ids=repr)
 def test_any_value_is_remembered_and_refused_in_use(value):
     k = tk.SubsetTreeKernel(value)
