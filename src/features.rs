@@ -83,7 +83,7 @@ pub enum Kind {
         /// 1 is labels only.
         max_size: u32,
     },
-    /// Label paths down the tree of at most so many nodes.
+    /// Those of [`crate::kernel::Subpath`] of at most so many nodes.
     Paths {
         /// λ.
         decay: f64,

@@ -46,11 +46,11 @@ class TreeVectorizer(_TreeTransformer):
     ----------
     kernel : TreeKernel or {"labels", "edges", "productions", "pq-grams"}
         Whose fragments are counted: `SubtreeKernel`, `SubsetTreeKernel` (the default),
-        or `PartialTreeKernel`; or which pieces. Rows have length 1 where the
+        `PartialTreeKernel` or `SubpathKernel`; or which pieces. Rows have length 1 where the
         kernel is normalised.
     max_size : int, default 3
         Productions of a fragment of `SubsetTreeKernel`; nodes of one of
-        and `PartialTreeKernel`; at most 64.
+        `PartialTreeKernel` and `SubpathKernel`; at most 64.
     pq : tuple of int, default (2, 3)
         Of "pq-grams": labels downwards, and children side by side.
     min_df : int, default 1

@@ -9,7 +9,7 @@ use super::kernel::Kernel;
 use super::objects::{forest_of, integers, split_names, unsigned};
 use super::{Progress, interruptible};
 use crate::features::{self, Arrays, Kind, Rows};
-use crate::kernel::{Indexed, Value};
+use crate::kernel::{IndexOf, Value};
 use crate::memory;
 
 /// Where rows start, columns, values.
@@ -31,22 +31,26 @@ fn csr(py: Python<'_>, rows: Rows) -> PyResult<Csr<'_>> {
 fn kind_of(kind: &Bound<'_, PyAny>, size: (u32, u32)) -> PyResult<Kind> {
     if let Ok(kernel) = kind.cast::<Kernel>() {
         let kernel = kernel.get().core();
-        return match kernel.indexed() {
-            Some(Indexed::Subtree(kernel)) => Ok(Kind::Subtrees {
+        let first = kernel.parameters().first().map(|parameter| parameter.value);
+        if let ("Subpath", Some(Value::Number(decay))) = (kernel.name(), first) {
+            return Ok(Kind::Paths { decay, max_size: size.0 });
+        }
+        return match kernel.indexed().map(|of| of.index) {
+            Some(IndexOf::Subtree(kernel)) => Ok(Kind::Subtrees {
                 decay: kernel.decay,
                 leaf_weight: kernel.leaf_weight,
             }),
-            Some(Indexed::SubsetTree(kernel)) => Ok(Kind::Fragments {
+            Some(IndexOf::SubsetTree(kernel)) => Ok(Kind::Fragments {
                 decay: kernel.decay,
                 leaf_weight: kernel.leaf_weight,
                 max_size: size.0,
             }),
-            Some(Indexed::PartialTree(kernel)) => {
+            Some(IndexOf::PartialTree(kernel)) => {
                 Ok(Kind::Partial { kernel, max_size: size.0 })
             }
             _ => Err(PyValueError::new_err(format!(
-                "kernel must be a SubtreeKernel, SubsetTreeKernel or \
-                 PartialTreeKernel, got {}Kernel",
+                "kernel must be a SubtreeKernel, SubsetTreeKernel, \
+                 PartialTreeKernel or SubpathKernel, got {}Kernel",
                 kernel.name()
             ))),
         };

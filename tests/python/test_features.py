@@ -103,6 +103,23 @@ def test_partial_trees(
     check(tk.TreeVectorizer(kernel, max_size=size, dtype=float), trees, want)
 
 
+@given(kernel_oracle.small_forests, st.integers(1, 5))
+def test_paths(trees: list[Tree], size: int) -> None:
+    def tree_of(path: tuple[str, ...]) -> Tree:
+        return oracle.chain(list(path))
+
+    want = []
+    for tree in trees:
+        paths = kernel_oracle.subpath(tree)
+        chains = Counter({tree_of(path): value for path, value in paths.items()})
+        want.append(cut(chains, oracle.n_nodes, size))
+    check(
+        tk.TreeVectorizer(tk.SubpathKernel(0.4), max_size=size, dtype=float),
+        trees,
+        want,
+    )
+
+
 @given(kernel_oracle.small_forests)
 def test_labels_edges_and_productions(trees: list[Tree]) -> None:
     def counts(pieces: Callable[[Tree], list[Tree]]) -> list[dict[str, float]]:
@@ -155,6 +172,7 @@ def test_products_are_the_kernel(trees: list[Tree]) -> None:
         tk.SubtreeKernel(0.4),
         tk.SubsetTreeKernel(0.4, normalize=True),
         tk.PartialTreeKernel(0.4, normalize=True),
+        tk.SubpathKernel(0.4),
     ):
         vectorizer = tk.TreeVectorizer(kernel, max_size=30, dtype=float)
         rows = vectorizer.fit_transform(texts)
@@ -265,7 +283,7 @@ def test_every_number_of_threads_gives_the_same_bits() -> None:
 
 
 @pytest.mark.parametrize(
-    "kernel", [tk.SubsetTreeKernel(0.4), "pq-grams"]
+    "kernel", [tk.SubsetTreeKernel(0.4), "pq-grams", tk.SubpathKernel(0.4)]
 )
 def test_pickles_and_copies_answer_as_before(kernel: tk.SubsetTreeKernel | str) -> None:
     texts = ["(S (A a) (B b))", "(S (A (B b) (B b)))"]
