@@ -298,9 +298,9 @@ impl<T> Clone for Kept<T> {
     }
 }
 
-/// A team at work on something that has no rows yet, and who may stop it.
+/// Threads at work on something that has no rows yet, and who may stop them.
 pub(crate) struct WatchedThreads<'a> {
-    team: Threads,
+    threads: Threads,
     watch: &'a mut dyn FnMut() -> Result<()>,
     throttle: Throttle,
 }
@@ -313,7 +313,7 @@ impl<'a> WatchedThreads<'a> {
         watch: &'a mut dyn FnMut() -> Result<()>,
     ) -> Self {
         Self {
-            team: Threads::new(n_jobs, n.div_ceil(LEAST)),
+            threads: Threads::new(n_jobs, n.div_ceil(LEAST)),
             watch,
             throttle: Throttle::default(),
         }
@@ -336,12 +336,12 @@ impl<'a> WatchedThreads<'a> {
         n: usize,
         task: impl Fn(Range<usize>, &mut Pause<'_>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
-        let n_parts = self.team.size();
+        let n_parts = self.threads.size();
         let parts: Vec<Mutex<Option<R>>> =
             (0..n_parts).map(|_| Mutex::new(None)).collect();
-        self.team.run(
+        self.threads.run(
             n_parts,
-            &mut vec![(); self.team.size()],
+            &mut vec![(); self.threads.size()],
             |part, (), pause| {
                 let range = n * part / n_parts..n * (part + 1) / n_parts;
                 let mut calls = 0u32;
@@ -365,7 +365,7 @@ impl<'a> WatchedThreads<'a> {
         own: impl FnOnce(&mut Self) -> Result<A>,
         other: impl FnOnce() -> Result<B> + Send,
     ) -> Result<(A, B)> {
-        let Some(pool) = self.team.helpers.take() else {
+        let Some(pool) = self.threads.helpers.take() else {
             return Ok((own(self)?, other()?));
         };
         let mut done = None;
@@ -373,7 +373,7 @@ impl<'a> WatchedThreads<'a> {
             scope.spawn(|_| done = Some(other()));
             own(self)
         });
-        self.team.helpers = Some(pool);
+        self.threads.helpers = Some(pool);
         match (own, done) {
             (Ok(own), Some(other)) => Ok((own, other?)),
             (Ok(_), None) => Err(Error::Interrupted),

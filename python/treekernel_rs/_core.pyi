@@ -337,6 +337,7 @@ class Encoder:
         max_height: int | None,
         sketch_decay: float | None,
         zero_mean: bool,
+        reproducible: bool,
         normalize: str | None,
         paths: NDArray[np.uint64] | None,
     ) -> Self: ...

@@ -70,6 +70,10 @@ class DistributedTrees:
         Type of the vectors.
     zero_mean : bool, default True
         Whether label vectors of "convolution" sum to zero; False is the paper's.
+    reproducible : bool, default True
+        Whether vectors of "convolution" have the same bits on every processor. False is
+        twice as fast: it uses the processor's vector instructions, and last bits
+        differ from machine to machine. All other compositions are reproducible anyway.
     norm : {"exact", "own"}, default "exact"
         What vectors are divided by if the kernel is normalised: the root of the exact
         self-kernel (dot products stay unbiased), or their own norm (cosines).
@@ -99,6 +103,7 @@ class DistributedTrees:
     sketch_decay: float | Literal["auto"] | None
     dtype: np.dtype[Any]
     zero_mean: bool
+    reproducible: bool
     norm: str
     paths: NDArray[np.uint64] | None
     _core: Encoder
@@ -115,6 +120,7 @@ class DistributedTrees:
         sketch_decay: float | Literal["auto"] | None = None,
         dtype: DTypeLike = np.float32,
         zero_mean: bool = True,
+        reproducible: bool = True,
         norm: str = "exact",
         paths: ArrayLike | None = None,
     ) -> None:
@@ -127,9 +133,10 @@ class DistributedTrees:
         if norm not in ("exact", "own"):
             msg = f"norm must be 'exact' or 'own', got {norm!r}"
             raise ValueError(msg)
-        if not isinstance(zero_mean, bool | np.bool_):
-            msg = f"zero_mean must be True or False, got {zero_mean!r}"
-            raise ValueError(msg)
+        for name, flag in (("zero_mean", zero_mean), ("reproducible", reproducible)):
+            if not isinstance(flag, bool | np.bool_):
+                msg = f"{name} must be True or False, got {flag!r}"
+                raise ValueError(msg)
         seed = _integer("seed", seed)
         if not 0 <= seed < 2**64:
             msg = f"seed must be from 0 to 2**64 - 1, got {seed}"
@@ -153,6 +160,7 @@ class DistributedTrees:
             max_height,
             None if sketch_decay == "auto" else sketch_decay,
             bool(zero_mean),
+            bool(reproducible),
             norm if kernel.normalize else None,
             hashes,
         )
@@ -167,6 +175,7 @@ class DistributedTrees:
             sketch_decay=sketch_decay,
             dtype=_float_type(dtype),
             zero_mean=bool(zero_mean),
+            reproducible=bool(reproducible),
             norm=norm,
             paths=hashes,
         )
@@ -319,8 +328,9 @@ class DistributedTrees:
         two of them share, so what lies beyond it is dropped. The kernel of two different
         trees among these is kept as it is, with less noise; that of a tree with itself
         falls. For trees to come the dictionary stands for what is worth knowing: a
-        fragment that no two of these trees had is left out. For SubsetTreeKernel. Time
-        and memory grow with the square of the depth of what is shared: set `max_height`
+        fragment that no two of these trees had is left out. For SubsetTreeKernel, and not
+        with ``norm="own"``: a pruned vector is shorter than the tree's, so its own norm
+        would make trees that share little look alike. Time and memory grow with the square of the depth of what is shared: set `max_height`
         where trees are very deep.
 
         Examples
@@ -376,6 +386,7 @@ _DEFAULTS: dict[str, Any] = {
     "sketch_decay": None,
     "dtype": np.dtype(np.float32),
     "zero_mean": True,
+    "reproducible": True,
     "norm": "exact",
     "paths": None,
 }

@@ -562,6 +562,9 @@ class DistributedTreeEncoder(_TreeTransformer):
         Type of the vectors.
     zero_mean : bool, default True
         Whether label vectors of "convolution" sum to zero.
+    reproducible : bool, default True
+        Whether vectors of "convolution" have the same bits on every processor; False is
+        twice as fast.
     norm : {"exact", "own"}, default "exact"
         What vectors are divided by if the kernel is normalised.
     paths : ndarray of uint64, optional
@@ -606,6 +609,7 @@ class DistributedTreeEncoder(_TreeTransformer):
         sketch_decay: float | Literal["auto"] | None = None,
         dtype: DTypeLike = np.float32,
         zero_mean: bool = True,
+        reproducible: bool = True,
         norm: str = "exact",
         paths: ArrayLike | None = None,
         prune: bool = False,
@@ -620,6 +624,7 @@ class DistributedTreeEncoder(_TreeTransformer):
         self.sketch_decay = sketch_decay
         self.dtype = dtype
         self.zero_mean = zero_mean
+        self.reproducible = reproducible
         self.norm = norm
         self.paths = paths
         self.prune = prune

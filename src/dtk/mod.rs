@@ -24,8 +24,8 @@
 //! paper nests to the right, n ◇ (c1 ◇ (c2 ◇ c3)), where `(A B C)` and `(A (B C))` are the
 //! same expression whatever ◇ is; [`Fold::Right`] is there for comparison.
 //!
-//! What noise to expect: over seeds a dot product has mean K12 and a variance of about
-//! (K11 K22 + K12²)/d, times 1.1 (λ = .4) to 2.5 (λ = 1). So keep `decay` low, raise d,
+//! What noise to expect: over seeds a dot product of different trees has mean K12 and a variance of
+//! about (K11 K22 + K12²)/d, times 1.1 (λ = .4) to 2.5 (λ = 1). So keep `decay` low, raise d,
 //! or shrink self-kernels: `max_height` (fragments of few levels), `sketch_decay` (the
 //! kernel of a lower decay), and [`DistributedTrees::prune`], the only one that keeps the
 //! kernel of different trees as it is.
@@ -108,6 +108,9 @@ pub struct Settings {
     pub sketch_decay: Option<f64>,
     /// Whether labels of convolutions sum to 0.
     pub zero_mean: bool,
+    /// Whether convolutions have the same bits on every processor; if not they are twice
+    /// as fast.
+    pub reproducible: bool,
     /// Divide vectors by a norm.
     pub normalize: Option<Norm>,
     /// Leave out what lies beyond paths that are not among these.
@@ -131,6 +134,7 @@ impl Settings {
             max_height: None,
             sketch_decay: None,
             zero_mean: true,
+            reproducible: true,
             normalize: None,
             paths: None,
         }
@@ -239,10 +243,11 @@ impl DistributedTrees {
             return Err(parameter("fold", expected, &"\"right\""));
         }
         if settings.paths.is_some() {
-            prunable(&*settings.kernel)?;
+            prunable(&settings)?;
         }
-        let Settings { composition, seed, zero_mean, .. } = settings;
-        let composer = Composer::new(composition, d, seed, zero_mean, pause)?;
+        let Settings { composition, seed, zero_mean, reproducible, .. } = settings;
+        let composer =
+            Composer::new(composition, d, seed, zero_mean, reproducible, pause)?;
         Ok(Self { settings, composer: Arc::new(composer), weights })
     }
 
@@ -267,7 +272,7 @@ impl DistributedTrees {
     /// `watch` returns.
     pub fn prune(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<Self> {
         let longest = self.settings.max_height.unwrap_or(usize::MAX);
-        prunable(&*self.settings.kernel)?;
+        prunable(&self.settings)?;
         let mut throttle = Throttle::default();
         let n = forest.len();
         let paths =
@@ -397,15 +402,15 @@ impl DistributedTrees {
         // Small enough to share the work out, and to stop soon.
         let per_task = (roots.len() / 64).clamp(1, 64);
         let parts: Vec<_> = out.chunks_mut(per_task * d).map(Mutex::new).collect();
-        let team = Threads::new(options.n_jobs, parts.len());
-        let share = options.cache_bytes / team.size();
-        memory::room(team.size(), Worker::<T>::most_bytes(&job, share))?;
+        let threads = Threads::new(options.n_jobs, parts.len());
+        let share = options.cache_bytes / threads.size();
+        memory::room(threads.size(), Worker::<T>::most_bytes(&job, share))?;
         let mut workers: Vec<Worker<'_, T>> =
-            (0..team.size()).map(|_| Worker::new(&job, share)).collect();
+            (0..threads.size()).map(|_| Worker::new(&job, share)).collect();
         let normalize = self.settings.normalize;
         let own_norm = normalize == Some(Norm::Own);
         let zeros = Mutex::new(Vec::new());
-        team.run(
+        threads.run(
             parts.len(),
             &mut workers,
             |part, worker, pause| {
@@ -586,9 +591,14 @@ fn weights(settings: &Settings) -> Result<Sketch> {
     settings.kernel().require("distributed trees", <dyn Kernel>::sketch)
 }
 
-/// Refuses kernels whose paths mean nothing.
-fn prunable(kernel: &dyn Kernel) -> Result<Sketch> {
-    kernel.require("distributed trees that can be pruned", |kernel| {
+/// Refuses kernels whose paths mean nothing, and norms that pruning makes wrong: a tree's own
+/// norm lacks what was left out, so trees with much of their own would seem close to all.
+fn prunable(settings: &Settings) -> Result<Sketch> {
+    if settings.normalize == Some(Norm::Own) {
+        let expected = "\"exact\" with prune: own norms lack what is left out";
+        return Err(parameter("norm", expected, &"\"own\""));
+    }
+    settings.kernel.require("distributed trees that can be pruned", |kernel| {
         kernel.sketch().filter(|sketch| sketch.rule == Rule::Subset)
     })
 }

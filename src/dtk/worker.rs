@@ -25,6 +25,7 @@ use super::composition::{Composer, Composition, Fft, Form, Real, Side, convoluti
 use super::plan::{NONE, Operand, Plan, label_of};
 use crate::kernel::{Rule, Sketch};
 use crate::threads::Pause;
+use crate::vector::{Loop, vectorized};
 use crate::{NodeId, Nodes, Result};
 
 impl Sketch {
@@ -655,13 +656,41 @@ impl<'a, T: Real> Worker<'a, T> {
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
 fn scale<T: Real>(out: &mut [T], weight: T, x: &[T]) {
-    for (out, &x) in out.iter_mut().zip(x) {
-        *out = weight * x;
-    }
+    vectorized(Scale { out, weight, x });
 }
 
 fn add<T: Real>(out: &mut [T], weight: T, x: &[T]) {
-    for (out, &x) in out.iter_mut().zip(x) {
-        *out += weight * x;
+    vectorized(Add { out, weight, x });
+}
+
+struct Scale<'a, T> {
+    out: &'a mut [T],
+    weight: T,
+    x: &'a [T],
+}
+
+impl<T: Real> Loop for Scale<'_, T> {
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
+    fn run(self) {
+        for (out, &x) in self.out.iter_mut().zip(self.x) {
+            *out = self.weight * x;
+        }
+    }
+}
+
+struct Add<'a, T> {
+    out: &'a mut [T],
+    weight: T,
+    x: &'a [T],
+}
+
+impl<T: Real> Loop for Add<'_, T> {
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
+    fn run(self) {
+        for (out, &x) in self.out.iter_mut().zip(self.x) {
+            *out += self.weight * x;
+        }
     }
 }

@@ -24,7 +24,7 @@ impl Encoder {
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (
         kernel, n_components, composition, fold, seed, max_height, sketch_decay, zero_mean,
-        normalize, paths
+        reproducible, normalize, paths
     ))]
     fn new(
         kernel: &Bound<'_, Kernel>,
@@ -35,6 +35,7 @@ impl Encoder {
         max_height: Option<i128>,
         sketch_decay: Option<f64>,
         zero_mean: bool,
+        reproducible: bool,
         normalize: Option<&str>,
         paths: Option<&Bound<'_, PyArray1<u64>>>,
     ) -> PyResult<Self> {
@@ -87,6 +88,7 @@ impl Encoder {
             max_height,
             sketch_decay,
             zero_mean,
+            reproducible,
             normalize,
             paths,
         };

@@ -312,6 +312,7 @@ def test_encoders_are_values():
         ({"dtype": np.int32}, "dtype must be float64 or float32, got int32"),
         ({"norm": "l1"}, "norm must be 'exact' or 'own', got 'l1'"),
         ({"zero_mean": 1}, "zero_mean must be True or False, got 1"),
+        ({"reproducible": 0}, "reproducible must be True or False, got 0"),
         ({"paths": [1.5]}, "paths must be .*got 1 dimensions of float64"),
         ({"kernel": tk.PartialTreeKernel(), "fold": "right"}, "fold must be"),
     ],
@@ -409,3 +410,31 @@ def test_noise_on_questions_is_that_of_the_table(questions):
             V = enc.encode(some).astype(float)
             errors.append(((V @ V.T - K)[pairs] ** 2).mean() / limit)
         assert abs(np.mean(errors) / ratio - 1) < 0.1 + 2 * np.std(errors) / 24**0.5
+
+
+def test_convolutions_by_vector_instructions_differ_in_last_bits_only():
+    trees = ["(S (A a) (B b (C c)))", "(S (A a) (B c))", "(X (Y y) (Z z) z)"]
+    for dtype, rtol in ((np.float32, 1e-5), (np.float64, 1e-12)):
+        by = [
+            tk.DistributedTrees(
+                n_components=720,
+                composition="convolution",
+                dtype=dtype,
+                reproducible=reproducible,
+            )
+            for reproducible in (True, False)
+        ]
+        one, two = (encoder.encode(trees) for encoder in by)
+        np.testing.assert_allclose(one, two, atol=rtol)
+        assert repr(by[1]).endswith("reproducible=False)")
+
+
+def test_pruned_vectors_are_not_divided_by_their_own_norm():
+    kernel = tk.SubsetTreeKernel(0.4, normalize=True)
+    trees = ["(S (A a) (B b))", "(S (A a) (B c))"]
+    encoder = tk.DistributedTrees(kernel, 64, norm="own")
+    with pytest.raises(ValueError, match=r"norm must be .exact. with prune"):
+        encoder.prune(trees)
+    paths = tk.DistributedTrees(kernel, 64).prune(trees).paths
+    with pytest.raises(ValueError, match=r"norm must be .exact. with prune"):
+        tk.DistributedTrees(kernel, 64, norm="own", paths=paths)

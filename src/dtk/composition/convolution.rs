@@ -11,47 +11,72 @@
 //! 1, and chains of it explode (norms to 3e15, cosines of 1). `zero_mean=False` is the
 //! paper's.
 //!
-//! rustfft is built without its AVX and SSE code: that would make bits depend on the
-//! processor. At d = 8192 in f32 an FFT takes 19 µs, and 5.5 µs with AVX.
+//! **Which FFT.** Bits must not depend on the processor, so rustfft's scalar code is used.
+//! With `reproducible = false` it is its AVX, SSE or NEON code, whatever the processor
+//! has. An encoder is then twice as fast (questions, d = 8192 in f32), and last bits
+//! differ between machines.
+//!
+//! **Real numbers.** d real numbers x are d/2 complex ones, z_k = x_2k + i x_2k+1, and need an
+//! FFT of half the length. With w = exp(-2πi/d), E_k = (Z_k + conj Z_{d/2-k}) / 2 the spectrum of
+//! the even numbers and O_k = (Z_k - conj Z_{d/2-k}) / 2i of the odd ones, X_k = E_k + w^k O_k.
 
 use std::sync::Arc;
 
-use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::num_complex::Complex;
+use rustfft::{FftPlanner, FftPlannerScalar};
 
 use super::{Form, Real};
 
 /// FFTs of one length, planned.
 pub struct Fft<T> {
-    forward: Arc<dyn RealToComplex<T>>,
-    inverse: Arc<dyn ComplexToReal<T>>,
+    forward: Arc<dyn rustfft::Fft<T>>,
+    inverse: Arc<dyn rustfft::Fft<T>>,
+    /// w^k for k from 0 to d/4.
+    turns: Vec<Complex<T>>,
 }
 
 /// What a worker keeps from call to call.
 pub(in crate::dtk) struct Scratch<T> {
-    time: Vec<T>,
+    /// A real vector as complex numbers of half the length, or their spectrum.
+    half: Vec<Complex<T>>,
     product: Vec<Complex<T>>,
     inner: Vec<Complex<T>>,
 }
 
 impl<T: Real> Fft<T> {
-    pub(super) fn new(d: usize) -> Self {
-        let mut planner = RealFftPlanner::new();
-        let forward = planner.plan_fft_forward(d);
-        Self { forward, inverse: planner.plan_fft_inverse(d) }
+    /// For vectors of `d` numbers, an even number.
+    pub(super) fn new(d: usize, is_reproducible: bool) -> Self {
+        let (forward, inverse) = if is_reproducible {
+            let mut planner = FftPlannerScalar::new();
+            (planner.plan_fft_forward(d / 2), planner.plan_fft_inverse(d / 2))
+        } else {
+            let mut planner = FftPlanner::new();
+            (planner.plan_fft_forward(d / 2), planner.plan_fft_inverse(d / 2))
+        };
+        let turn = |k: usize| {
+            let (sine, cosine) =
+                (-std::f64::consts::TAU * k as f64 / d as f64).sin_cos();
+            Complex::new(T::of(cosine), T::of(sine))
+        };
+        Self { forward, inverse, turns: (0..=d / 4).map(turn).collect() }
+    }
+
+    fn half(&self) -> usize {
+        self.forward.len()
     }
 
     pub(in crate::dtk) fn scratch(&self) -> Scratch<T> {
-        let inner = self.forward.get_scratch_len().max(self.inverse.get_scratch_len());
+        let [there, back] = [&self.forward, &self.inverse];
+        let inner = there.get_inplace_scratch_len().max(back.get_inplace_scratch_len());
         Scratch {
-            time: self.forward.make_input_vec(),
+            half: vec![Complex::default(); self.half()],
             product: self.spectrum(),
             inner: vec![Complex::default(); inner],
         }
     }
 
     pub(in crate::dtk) fn spectrum(&self) -> Vec<Complex<T>> {
-        self.forward.make_output_vec()
+        vec![Complex::default(); self.half() + 1]
     }
 
     /// The spectrum of a shuffled vector.
@@ -62,15 +87,48 @@ impl<T: Real> Fft<T> {
         out: &mut [Complex<T>],
         scratch: &mut Scratch<T>,
     ) {
-        for (time, &i) in scratch.time.iter_mut().zip(permutation) {
-            *time = x[i as usize];
+        let Scratch { half: z, inner, .. } = scratch;
+        for (z, &[i, j]) in z.iter_mut().zip(permutation.as_chunks::<2>().0) {
+            *z = Complex::new(x[i as usize], x[j as usize]);
         }
-        let done = self.forward.process_with_scratch(
-            &mut scratch.time,
-            out,
-            &mut scratch.inner,
-        );
-        debug_assert!(done.is_ok(), "lengths are the plan's own");
+        self.forward.process_with_scratch(z, inner);
+        let n = self.half();
+        out[0] = Complex::new(z[0].re + z[0].im, T::zero());
+        out[n] = Complex::new(z[0].re - z[0].im, T::zero());
+        let one_half = T::of(0.5);
+        for k in 1..=n / 2 {
+            let (a, b) = (z[k], z[n - k].conj());
+            let even = (a + b) * one_half;
+            let odd = (a - b) * one_half;
+            // (a - b) / 2i
+            let odd = Complex::new(odd.im, -odd.re) * self.turns[k];
+            out[k] = even + odd;
+            out[n - k] = (even - odd).conj();
+        }
+    }
+
+    /// The vector of a spectrum, times d.
+    fn inverse(
+        &self,
+        x: &[Complex<T>],
+        out: &mut [T],
+        z: &mut [Complex<T>],
+        inner: &mut [Complex<T>],
+    ) {
+        let n = self.half();
+        // Both ends of a real signal's spectrum are real.
+        z[0] = Complex::new(x[0].re + x[n].re, x[0].re - x[n].re);
+        for k in 1..=n / 2 {
+            let (a, b) = (x[k], x[n - k].conj());
+            let even = a + b;
+            let odd = (a - b) * self.turns[k].conj();
+            z[k] = Complex::new(even.re - odd.im, even.im + odd.re);
+            z[n - k] = Complex::new(even.re + odd.im, odd.re - even.im);
+        }
+        self.inverse.process_with_scratch(z, inner);
+        for (out, z) in out.as_chunks_mut::<2>().0.iter_mut().zip(z) {
+            *out = [z.re, z.im];
+        }
     }
 
     /// The vector whose spectrum is the product of two, times d.
@@ -112,13 +170,8 @@ impl<T: Real> Fft<T> {
             }
             (None, None) => product.fill(Complex::default()),
         }
-        // Both ends of a real signal's spectrum are real; the inverse wants them so to
-        // the bit.
-        for end in [0, product.len() - 1] {
-            product[end].im = T::zero();
-        }
-        let done = self.inverse.process_with_scratch(product, out, &mut scratch.inner);
-        debug_assert!(done.is_ok(), "lengths are the plan's own");
+        let Scratch { half, product, inner } = scratch;
+        self.inverse(product, out, half, inner);
     }
 }
 

@@ -10,7 +10,7 @@
 //! trees. It is here to reproduce the paper.
 
 use super::{Form, Real, gaussian};
-use crate::dtk::random::NonTemporal;
+use crate::dtk::random::Stream;
 use crate::threads::Pause;
 use crate::{Result, memory};
 
@@ -20,8 +20,7 @@ pub(super) fn factor(d: usize, seed: u64, pause: &mut Pause<'_>) -> Result<f64> 
     let (mut a, mut b) = (memory::filled(0.0, d)?, memory::filled(0.0, d)?);
     let mut sum = 0.0;
     for pair in 0..PAIRS {
-        let [first, second] =
-            [100, 101].map(|n| NonTemporal::numbered(seed, n + 2 * pair));
+        let [first, second] = [100, 101].map(|n| Stream::numbered(seed, n + 2 * pair));
         gaussian(first, false, 1.0, &mut a, pause)?;
         gaussian(second, false, 1.0, &mut b, pause)?;
         let squares = a.iter().zip(&b).map(|(x, y): (&f64, &f64)| (x * y) * (x * y));

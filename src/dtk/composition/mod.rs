@@ -20,6 +20,7 @@
 //! needs a factor: with U = √d the product of ±1/√d vectors is plain multiplication of
 //! ±1, with U = γ the γ-product is ⊗, and with U = 1/d the inverse FFT is not scaled.
 
+mod avx2;
 mod block;
 pub(super) mod convolution;
 pub(super) mod gamma;
@@ -29,9 +30,10 @@ pub(super) mod sign;
 
 use std::sync::Arc;
 
-use super::random::{NonTemporal, PART, normal_pair};
+use super::random::{Normal, PART, Stream};
 use crate::gram::Element;
 use crate::threads::{Kept, Pause};
+use crate::vector::vectorized;
 use crate::{Result, memory};
 pub(super) use convolution::Fft;
 
@@ -56,6 +58,16 @@ pub trait Real: rustfft::FftNum + Element + std::ops::AddAssign {
     fn get(self) -> f64;
     #[doc(hidden)]
     fn fft(plans: &Plans) -> &Kept<Fft<Self>>;
+    /// Products of quaternions by vector instructions; how many numbers of `out` are done.
+    #[doc(hidden)]
+    fn quaternions(
+        _permutations: (&[u32], &[u32]),
+        _left: &[Self],
+        _right: &Form<'_, Self>,
+        _out: &mut [Self],
+    ) -> usize {
+        0
+    }
 }
 
 /// FFTs for each kind of number, planned when first used.
@@ -74,6 +86,15 @@ impl Real for f32 {
     fn fft(plans: &Plans) -> &Kept<Fft<Self>> {
         &plans.single
     }
+
+    fn quaternions(
+        permutations: (&[u32], &[u32]),
+        left: &[Self],
+        right: &Form<'_, Self>,
+        out: &mut [Self],
+    ) -> usize {
+        avx2::quaternions(permutations, left, right, out)
+    }
 }
 
 impl Real for f64 {
@@ -90,7 +111,7 @@ impl Real for f64 {
 /// A label's vector and a value, each with its weight, where either may be missing: an
 /// operand, or its spectrum.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Form<'a, T, E = T> {
+pub struct Form<'a, T, E = T> {
     pub(super) label: Option<(&'a [E], T)>,
     pub(super) value: Option<(&'a [E], T)>,
 }
@@ -131,6 +152,7 @@ pub(super) struct Composer {
     pub(super) d: usize,
     seed: u64,
     zero_mean: bool,
+    is_reproducible: bool,
     /// How much larger vectors are inside than outside.
     pub(super) unit: f64,
     first: Vec<u32>,
@@ -145,6 +167,7 @@ impl Composer {
         d: usize,
         seed: u64,
         zero_mean: bool,
+        is_reproducible: bool,
         pause: &mut Pause<'_>,
     ) -> Result<Self> {
         let n = match composition {
@@ -163,15 +186,16 @@ impl Composer {
             d,
             seed,
             zero_mean: zero_mean && composition == Composition::Convolution,
+            is_reproducible,
             unit,
-            first: NonTemporal::numbered(seed, 1).permutation(n, pause)?,
-            second: NonTemporal::numbered(seed, 2).permutation(n, pause)?,
+            first: Stream::numbered(seed, 1).permutation(n, pause)?,
+            second: Stream::numbered(seed, 2).permutation(n, pause)?,
             plans: Plans::default(),
         })
     }
 
     pub(super) fn fft<T: Real>(&self) -> Arc<Fft<T>> {
-        T::fft(&self.plans).get_or_make(|| Fft::new(self.d))
+        T::fft(&self.plans).get_or_make(|| Fft::new(self.d, self.is_reproducible))
     }
 
     /// A label's vector, times the unit.
@@ -181,16 +205,15 @@ impl Composer {
         out: &mut [T],
         pause: &mut Pause<'_>,
     ) -> Result<()> {
-        let stream = NonTemporal::of_label(self.seed, name.as_bytes());
-        let (draw, per_word): (fn(NonTemporal, &mut [T]), usize) =
-            match self.composition {
-                Composition::Quaternion => (quaternion::label, 4),
-                Composition::Sign => (sign::label, 64),
-                Composition::Phasor => (phasor::label, 4),
-                Composition::Convolution | Composition::Gamma => {
-                    return gaussian(stream, self.zero_mean, self.unit, out, pause);
-                }
-            };
+        let stream = Stream::of_label(self.seed, name.as_bytes());
+        let (draw, per_word): (fn(Stream, &mut [T]), usize) = match self.composition {
+            Composition::Quaternion => (quaternion::label, 4),
+            Composition::Sign => (sign::label, 64),
+            Composition::Phasor => (phasor::label, 4),
+            Composition::Convolution | Composition::Gamma => {
+                return gaussian(stream, self.zero_mean, self.unit, out, pause);
+            }
+        };
         for (part, out) in out.chunks_mut(PART).enumerate() {
             draw(stream.skip(part * PART / per_word), out);
             pause()?;
@@ -220,11 +243,12 @@ impl Composer {
         let permutations = (&self.first[start..], &self.second[start..]);
         match self.composition {
             Composition::Quaternion => {
+                let done = T::quaternions(permutations, left, right, out);
                 block::product::<quaternion::Quaternions, T>(
-                    permutations,
+                    (&permutations.0[done / 4..], &permutations.1[done / 4..]),
                     left,
                     right,
-                    out,
+                    &mut out[done..],
                 );
             }
             Composition::Sign => {
@@ -313,7 +337,7 @@ pub(super) fn scaled<T: Real>(
 
 /// A vector of normal numbers, brought to the norm `unit`; to the mean 0 first, if asked.
 fn gaussian<T: Real>(
-    stream: NonTemporal,
+    stream: Stream,
     zero_mean: bool,
     unit: f64,
     out: &mut [T],
@@ -321,10 +345,7 @@ fn gaussian<T: Real>(
 ) -> Result<()> {
     let mut values = memory::filled(0.0, out.len())?;
     for (part, values) in values.chunks_mut(PART).enumerate() {
-        let stream = stream.skip(part * PART / 2);
-        for (i, pair) in values.chunks_exact_mut(2).enumerate() {
-            (pair[0], pair[1]) = normal_pair(stream.at(i));
-        }
+        vectorized(Normal { stream: stream.skip(part * PART / 2), out: values });
         pause()?;
     }
     if zero_mean {

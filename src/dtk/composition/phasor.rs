@@ -7,7 +7,8 @@
 
 use super::Real;
 use super::block::Blocks;
-use crate::dtk::random::{NonTemporal, circle};
+use crate::dtk::random::{Stream, circle};
+use crate::vector::{Loop, vectorized};
 
 pub(super) struct Phasors;
 
@@ -23,11 +24,37 @@ impl Blocks for Phasors {
     }
 }
 
-pub(super) fn label<T: Real>(stream: NonTemporal, out: &mut [T]) {
-    for (i, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-        let word = stream.at(i);
-        let (c, s) = circle(word as u32);
-        let (e, f) = circle((word >> 32) as u32);
-        *out = [T::of(c), T::of(e), T::of(s), T::of(f)];
+pub(super) fn label<T: Real>(stream: Stream, out: &mut [T]) {
+    vectorized(Draw { stream, out });
+}
+
+/// In passes over blocks, compiled for AVX2: the numbers are the same.
+struct Draw<'a, T> {
+    stream: Stream,
+    out: &'a mut [T],
+}
+
+impl<T: Real> Loop for Draw<'_, T> {
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
+    fn run(self) {
+        const BLOCK: usize = 32;
+        let mut words = [0u64; BLOCK];
+        let [mut a, mut b, mut c, mut d] = [[0.0; BLOCK]; 4];
+        let blocks = self.out.as_chunks_mut::<4>().0.chunks_mut(BLOCK);
+        for (block, out) in blocks.enumerate() {
+            for (i, word) in words.iter_mut().enumerate() {
+                *word = self.stream.at(block * BLOCK + i);
+            }
+            for i in 0..BLOCK {
+                (a[i], b[i]) = circle(words[i] as u32);
+            }
+            for i in 0..BLOCK {
+                (c[i], d[i]) = circle((words[i] >> 32) as u32);
+            }
+            for (i, out) in out.iter_mut().enumerate() {
+                *out = [T::of(a[i]), T::of(c[i]), T::of(b[i]), T::of(d[i])];
+            }
+        }
     }
 }

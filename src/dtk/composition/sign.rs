@@ -6,7 +6,7 @@
 
 use super::Real;
 use super::block::Blocks;
-use crate::dtk::random::NonTemporal;
+use crate::dtk::random::Stream;
 
 pub(super) struct Signs;
 
@@ -17,7 +17,7 @@ impl Blocks for Signs {
     }
 }
 
-pub(super) fn label<T: Real>(stream: NonTemporal, out: &mut [T]) {
+pub(super) fn label<T: Real>(stream: Stream, out: &mut [T]) {
     for (i, out) in out.chunks_mut(64).enumerate() {
         let word = stream.at(i);
         for (bit, out) in out.iter_mut().enumerate() {
