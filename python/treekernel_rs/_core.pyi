@@ -172,6 +172,10 @@ class TreeIterator(Iterator[Tree]):
 @final
 class Kernel:
     def __new__(cls, name: str, parameters: dict[str, Any]) -> Self: ...
+    @staticmethod
+    def composed(
+        name: str, parts: Sequence[Kernel], parameters: dict[str, Any]
+    ) -> Kernel: ...
     def gram(
         self,
         x: Any,

@@ -10,11 +10,13 @@ import numpy as np
 from treekernel_rs import _core
 from treekernel_rs._core import as_forest
 from treekernel_rs.kernels import (
+    _COMPOSED,
     _KERNELS,
     Parameters,
     TreeKernel,
     _bar,
     _from_json,
+    _integer,
     _jobs,
     _own,
     _real,
@@ -826,13 +828,6 @@ def _model_of(model: Any, arrays: dict[str, Any]) -> Any:
     return model.from_arrays(**arrays)
 
 
-def _integer(name: str, value: object) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return int(value)
-    msg = f"{name} must be an int, got {value!r}"
-    raise TypeError(msg)
-
-
 def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
@@ -897,7 +892,7 @@ def _plural(n: int, one: str) -> str:
 
 
 def _kernel_of(arrays: dict[str, Any]) -> TreeKernel:
-    return _from_json(str(_taken(arrays, "kernel")), _KERNELS)
+    return _from_json(str(_taken(arrays, "kernel")), _KERNELS | _COMPOSED)
 
 
 def _taken(arrays: dict[str, Any], name: str) -> Any:

@@ -18,6 +18,7 @@ from treekernel_rs.kernels import (
     _check_out,
     _flag,
     _float_type,
+    _integer,
     _jobs,
     _real,
     _warn_of_zeros,
@@ -264,11 +265,4 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, str):
         return value
     msg = f"{name} must be a str, got {value!r}"
-    raise TypeError(msg)
-
-
-def _integer(name: str, value: object) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return int(value)
-    msg = f"{name} must be an int, got {value!r}"
     raise TypeError(msg)
