@@ -53,6 +53,7 @@ from treekernel_rs.neighbors import Neighbors, SimilarPairs
 from treekernel_rs.pairs import PairKernel
 from treekernel_rs.reporting import report
 from treekernel_rs.solve import KernelMachine
+from treekernel_rs.views import PreferencePairs, ViewKernel, Views
 
 if TYPE_CHECKING:
     from treekernel_rs.estimators import (
@@ -119,6 +120,7 @@ __all__ = [
     "Polynomial",
     "PolynomialKernel",
     "PowerKernel",
+    "PreferencePairs",
     "ProductKernel",
     "ScaledKernel",
     "SimilarPairs",
@@ -128,6 +130,8 @@ __all__ = [
     "SumKernel",
     "Tree",
     "TreeIndex",
+    "ViewKernel",
+    "Views",
     "__version__",
     "datasets",
     "draw",

@@ -36,7 +36,9 @@ from treekernel_rs.dag import (
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.drawing import _one_tree
 from treekernel_rs.kernels import SubsetTreeKernel, TreeKernel
+from treekernel_rs.pairs import PairKernel
 from treekernel_rs.solve import KernelMachine
+from treekernel_rs.views import _OfViews
 
 try:
     from scipy.sparse import csr_matrix
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
 
     from treekernel_rs._core import Tree
 
+    AnyKernel = TreeKernel | PairKernel | _OfViews
     TreesX = Forest | Iterable[str | bytes] | Iterable[Tree]
 
 __all__ = [
@@ -94,7 +97,7 @@ _LONGEST_KEPT = 1 << 22
 class _TreeEstimator(BaseEstimator):
     """What estimators over trees have in common."""
 
-    kernel: TreeKernel
+    kernel: Any
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__decay=0.2`` replaces the kernel by such a one.
@@ -124,7 +127,7 @@ class _TreeEstimator(BaseEstimator):
             **{n: v for n, v in params.items() if not n.startswith("kernel__")}
         )
         if of_kernel:
-            self.kernel = _checked_kernel(self.kernel).replace(**of_kernel)
+            self.kernel = _any_kernel(self.kernel).replace(**of_kernel)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -154,20 +157,22 @@ class TreeGram(_TreeTransformer):
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
+    kernel : kernel of trees, pairs or views
+        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on, those
+        of a sum's parts as ``kernel__left__decay``. With a `PairKernel` X holds pairs, with a
+        `ViewKernel` or `PreferencePairs` it is `Views` or a DataFrame.
     n_jobs : int, optional
         Threads; all cores the process may use by default and by -1. In joblib's workers the
         default is what joblib gives them, mostly 1.
 
     Attributes
     ----------
-    forest_ : Forest
-        The trees of the training set.
-    kernel_ : TreeKernel
+    forest_ : Forest, PairForest or Views
+        The training set.
+    kernel_ : kernel
         The kernel at the time of `fit`.
     index_ : TreeIndex
-        What `transform` asks; built when it does so first.
+        What `transform` asks; built when it does so first. None for pairs and views.
 
     Examples
     --------
@@ -185,11 +190,11 @@ class TreeGram(_TreeTransformer):
     array([0, 0, 1, 1])
     """
 
-    def __init__(self, kernel: TreeKernel, *, n_jobs: int | None = None) -> None:
+    def __init__(self, kernel: AnyKernel, *, n_jobs: int | None = None) -> None:
         self.kernel = kernel
         self.n_jobs = n_jobs
 
-    def fit(self, X: TreesX, y: object = None) -> Self:
+    def fit(self, X: Any, y: object = None) -> Self:
         """Keep the trees.
 
         Parameters
@@ -202,13 +207,20 @@ class TreeGram(_TreeTransformer):
         -------
         self
         """
-        kernel = _checked_kernel(self.kernel).replace()
-        self.index_ = kernel.index(_trees_to_fit(X))
-        self.forest_ = self.index_.forest
-        self.kernel_ = kernel
+        kernel = _any_kernel(self.kernel).replace()
+        self.kernel_: Any = kernel
+        self.index_ = None
+        if isinstance(kernel, TreeKernel):
+            self.index_ = kernel.index(_trees_to_fit(X))
+            self.forest_: Any = self.index_.forest
+            return self
+        self.forest_ = kernel._read(X)
+        if len(self.forest_) == 0:
+            msg = "X must hold at least one example to fit, got none"
+            raise ValueError(msg)
         return self
 
-    def transform(self, X: TreesX) -> NDArray[np.float64]:
+    def transform(self, X: Any) -> NDArray[np.float64]:
         """Compute the kernels of all trees of X with all of the training set.
 
         Parameters
@@ -221,9 +233,14 @@ class TreeGram(_TreeTransformer):
         ndarray of float64, shape (len(X), len(forest_))
         """
         check_is_fitted(self)
+        if self.index_ is None:
+            kernels: NDArray[np.float64] = self.kernel_.gram(
+                X, self.forest_, n_jobs=self.n_jobs
+            )
+            return kernels
         return self.index_.gram(_trees(X), n_jobs=self.n_jobs)
 
-    def fit_transform(self, X: TreesX, y: object = None) -> NDArray[np.float64]:
+    def fit_transform(self, X: Any, y: object = None) -> NDArray[np.float64]:
         """Keep the trees and compute their kernels with each other, once per pair.
 
         Parameters
@@ -237,7 +254,10 @@ class TreeGram(_TreeTransformer):
         ndarray of float64, shape (len(X), len(X))
         """
         self.fit(X)
-        return self.kernel_.gram(self.forest_, n_jobs=self.n_jobs)
+        kernels: NDArray[np.float64] = self.kernel_.gram(
+            self.forest_, n_jobs=self.n_jobs
+        )
+        return kernels
 
     @property
     def _n_features_out(self) -> int:
@@ -1384,6 +1404,16 @@ def _checked_kernel(kernel: object) -> TreeKernel:
     if isinstance(kernel, TreeKernel):
         return kernel
     msg = f"kernel must be a tree kernel, such as SubsetTreeKernel(0.4), got {kernel!r}"
+    raise TypeError(msg)
+
+
+def _any_kernel(kernel: object) -> AnyKernel:
+    if isinstance(kernel, TreeKernel | PairKernel | _OfViews):
+        return kernel
+    msg = (
+        "kernel must be one of trees, pairs or views, such as SubsetTreeKernel(0.4), "
+        f"got {kernel!r}"
+    )
     raise TypeError(msg)
 
 

@@ -137,7 +137,7 @@ class Parameters:
             for name, part in parts.items()
             for parameter, value in part.get_params().items()
         }
-        return {**self._parameters, **parts, **nested}
+        return {**parts, **nested, **self._parameters}
 
     def _parts(self) -> dict[str, Parameters]:
         """Kernels that this one is made of, by the names of their parameters."""
@@ -901,6 +901,8 @@ def _composed(name: str, *parameters: Any) -> TreeKernel:
 
 
 def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copied(part) for name, part in value.items()}
     return value.replace() if isinstance(value, Parameters) else value
 
 

@@ -199,7 +199,7 @@ impl Kernel {
 /// >>> rows[1:].shape, rows[[0, 2, 2]].shape
 /// ((2, 3), (3, 3))
 #[pyclass(frozen, module = "treekernel_rs", name = "KernelRows", sequence)]
-pub(super) struct KernelRows(gram::Rows);
+pub(super) struct KernelRows(pub(super) gram::Rows);
 
 #[pymethods]
 impl KernelRows {
@@ -421,7 +421,11 @@ fn joined<'py>(
 type PairSink<'a> = dyn FnMut(neighbours::Pairs) -> crate::Result<()> + Send + 'a;
 
 /// Numbers of trees.
-fn trees(name: &str, given: &Bound<'_, PyAny>, n: usize) -> PyResult<Vec<usize>> {
+pub(super) fn trees(
+    name: &str,
+    given: &Bound<'_, PyAny>,
+    n: usize,
+) -> PyResult<Vec<usize>> {
     let wrong = |(index, tree): (usize, i64)| {
         let message =
             format!("{name}[{index}]: expected from 0 to below {n}, got {tree}");
