@@ -97,7 +97,7 @@ _LONGEST_KEPT = 1 << 22
 class _TreeEstimator(BaseEstimator):
     """What estimators over trees have in common."""
 
-    kernel: Any
+    kernel: TreeKernel
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__decay=0.2`` replaces the kernel by such a one.
@@ -127,7 +127,8 @@ class _TreeEstimator(BaseEstimator):
             **{n: v for n, v in params.items() if not n.startswith("kernel__")}
         )
         if of_kernel:
-            self.kernel = _any_kernel(self.kernel).replace(**of_kernel)
+            kernel: Any = _any_kernel(self.kernel).replace(**of_kernel)
+            self.kernel = kernel
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -189,6 +190,8 @@ class TreeGram(_TreeTransformer):
     >>> model.set_params(treegram__kernel__decay=0.2).fit(X, [0, 0, 1, 1]).predict(X)
     array([0, 0, 1, 1])
     """
+
+    kernel: Any
 
     def __init__(self, kernel: AnyKernel, *, n_jobs: int | None = None) -> None:
         self.kernel = kernel

@@ -155,9 +155,10 @@ class Parameters:
                 continue
             part, _, parameter = name.partition("__")
             kernel = new.get(part)
-            if not isinstance(kernel, Parameters):
+            if isinstance(kernel, Parameters):
+                new[part] = kernel.replace(**{parameter: value})
+            else:
                 self._check_names({name: value})
-            new[part] = kernel.replace(**{parameter: value})
         return new
 
     def replace(self, **changes: Any) -> Self:
@@ -854,6 +855,8 @@ def _from_json(text: str, known: Mapping[str, type[_P]], what: str = "kernel") -
     if version != _VERSION:
         msg = f"{what}: expected version {_VERSION} of the JSON, got {version!r}"
         raise ValueError(msg)
+    if not _is_saved(stored):
+        raise ValueError(wrong)
     try:
         kernel: _P = _read(stored, known)
     except (KeyError, RecursionError):

@@ -214,7 +214,8 @@ def _len(column: Any) -> int:
 def _matrix(kernel: Any, x: Any, y: Any, n_jobs: int | None, tell: Any) -> Matrix:
     """Compute all kernels of x with y (of x, where it is None)."""
     if isinstance(kernel, TreeKernel | PairKernel | _OfViews):
-        return kernel.gram(x, y, n_jobs=n_jobs, progress=tell)
+        matrix: Matrix = kernel.gram(x, y, n_jobs=n_jobs, progress=tell)
+        return matrix
     if not callable(kernel):
         other = x if y is None else y
         dots = x @ other.T
@@ -235,7 +236,12 @@ def _matrix(kernel: Any, x: Any, y: Any, n_jobs: int | None, tell: Any) -> Matri
 def _pairs(kernel: Any, x: Any, y: Any, n_jobs: int | None) -> Matrix:
     """Compute the kernels of row n of x with row n of y; y None: of x with itself."""
     if isinstance(kernel, TreeKernel | PairKernel | _OfViews):
-        return kernel.diag(x, n_jobs=n_jobs) if y is None else kernel.pairs(x, y)
+        values: Matrix = (
+            kernel.diag(x, n_jobs=n_jobs)
+            if y is None
+            else kernel.pairs(x, y, n_jobs=n_jobs)
+        )
+        return values
     if not callable(kernel):
         if y is None:
             return _of_own(kernel, _squares(x, x), x.shape[1])

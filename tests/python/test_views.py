@@ -108,7 +108,10 @@ def test_columns_that_do_not_fit_are_refused(make, error, message):
 def test_kernels_of_views_are_those_of_numpy(combine, normalize):
     weights = {"answer": 0.5, "numbers": 2.0} if combine == "sum" else None
     k = both(combine=combine, weights=weights, normalize=normalize)
-    X, parts = views(), [SST(TREES), PT(OTHERS), pairwise_kernels(NUMBERS, metric="rbf")]
+    X, parts = (
+        views(),
+        [SST(TREES), PT(OTHERS), pairwise_kernels(NUMBERS, metric="rbf")],
+    )
     expected = (
         parts[0] + 0.5 * parts[1] + 2.0 * parts[2]
         if combine == "sum"
@@ -183,10 +186,18 @@ def test_parameters_are_nested_saved_and_compared():
     [
         (tk.ViewKernel({}), ValueError, "kernels must map"),
         (tk.ViewKernel({"nothing": SST}), ValueError, "no view 'nothing', only 'quest"),
-        (tk.ViewKernel({"question": "sigmoid"}), ValueError, "kernel of 'question' must"),
+        (
+            tk.ViewKernel({"question": "sigmoid"}),
+            ValueError,
+            "kernel of 'question' must",
+        ),
         (tk.ViewKernel({"question": "rbf"}), TypeError, "a kernel of numbers"),
         (tk.ViewKernel({"numbers": SST}), TypeError, "a kernel of trees"),
-        (tk.ViewKernel({"question": SST}, combine="max"), ValueError, "combine must be"),
+        (
+            tk.ViewKernel({"question": SST}, combine="max"),
+            ValueError,
+            "combine must be",
+        ),
         (tk.ViewKernel({"question": SST}, weights=[-1]), ValueError, "weights must be"),
         (tk.ViewKernel({"question": SST}, weights=[1, 2]), ValueError, "one per view"),
         (tk.ViewKernel({"question": SST}, weights={"q": 1}), ValueError, "got 'q'"),
@@ -200,8 +211,16 @@ def test_parameters_are_nested_saved_and_compared():
             ValueError,
             "must return a matrix of shape",
         ),
-        (tk.ViewKernel({"question": SST.replace(decay=2)}), ValueError, "decay must be"),
-        (tk.ViewKernel({"question": SST}, normalize="yes"), ValueError, "normalize must"),
+        (
+            tk.ViewKernel({"question": SST.replace(decay=2)}),
+            ValueError,
+            "decay must be",
+        ),
+        (
+            tk.ViewKernel({"question": SST}, normalize="yes"),
+            ValueError,
+            "normalize must",
+        ),
     ],
 )
 def test_kernels_that_do_not_fit_are_refused_in_use(kernel, error, message):
@@ -223,7 +242,9 @@ def test_scikit_learn_takes_views():
         assert cross_val_score(model, X, Y, cv=2).mean() == 1.0
         search = GridSearchCV(model, {name: [0.2, 0.4]}, cv=2).fit(X, Y)
         assert search.best_score_ == 1.0
-    frame = pd.DataFrame({"question": TREES, "answer": OTHERS, "numbers": NUMBERS[:, 0]})
+    frame = pd.DataFrame(
+        {"question": TREES, "answer": OTHERS, "numbers": NUMBERS[:, 0]}
+    )
     model = make_pipeline(tk.TreeGram(k), SVC(kernel="precomputed"))
     assert cross_val_score(model, frame, Y, cv=2).mean() == 1.0
 
