@@ -276,7 +276,9 @@ def _of_dots(kernel: Any, dots: Matrix, xx: Matrix, yy: Matrix, width: int) -> M
         return powers
     if kernel == "cosine":
         norms = np.sqrt(xx) * np.sqrt(yy)
-        return np.divide(dots, norms, out=np.zeros_like(norms), where=norms > 0)
+        cosines: Matrix = np.zeros_like(norms)
+        np.divide(dots, norms, out=cosines, where=norms > 0)
+        return cosines
     if kernel == "rbf":
         distances = np.maximum(xx + yy - 2.0 * dots, 0.0)
         similar: Matrix = np.exp(-distances / max(1, width))
@@ -383,6 +385,15 @@ class _OfViews(Parameters):
         -------
         ndarray, shape (len(X), len(Y))
             `out` where it is given.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = tk.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
+        >>> k = tk.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
+        >>> k.gram(X, n_jobs=1)
+        array([[2., 2.],
+               [2., 5.]])
         """
         _flag(self.normalize)
         x, y = self._read(X), None if Y is None else self._read(Y)
@@ -416,6 +427,14 @@ class _OfViews(Parameters):
             The examples.
         n_jobs : int, optional
             Threads, as in `gram`.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = tk.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
+        >>> k = tk.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
+        >>> k.diag(X)
+        array([2., 5.])
         """
         values = self._raw_pairs(self._read(X), None, n_jobs)
         return (values > 0).astype(np.float64) if _flag(self.normalize) else values
@@ -429,6 +448,14 @@ class _OfViews(Parameters):
             As many examples.
         n_jobs : int, optional
             Threads, as in `gram`.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = tk.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
+        >>> k = tk.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
+        >>> k.pairs(X, X[::-1])
+        array([2., 2.])
         """
         x, y = self._read(X), self._read(Y)
         if len(x) != len(y):
@@ -447,6 +474,14 @@ class _OfViews(Parameters):
         ----------
         a, b : mapping of str to a tree, pair or vector
             The examples, as ``views[i]`` is.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = tk.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
+        >>> k = tk.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
+        >>> k.pair(X[0], {"tree": "(A a)", "number": 3.0})
+        4.0
         """
         columns = [
             {name: _one(example[name]) for name in self._names()} for example in (a, b)
@@ -471,8 +506,9 @@ def _root(values: Matrix) -> Matrix:
 
 
 def _normalized(values: Matrix, rows: Matrix, columns: Matrix) -> Matrix:
-    norms = rows * columns
-    return np.divide(values, norms, out=np.zeros_like(values), where=norms > 0)
+    norms, cosines = rows * columns, np.zeros_like(values)
+    np.divide(values, norms, out=cosines, where=norms > 0)
+    return cosines
 
 
 class ViewKernel(_OfViews):

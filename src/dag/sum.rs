@@ -58,7 +58,8 @@ impl Terms {
         if let [one] = &mut new.terms[..]
             && normalize
         {
-            *one = Term { factor: one.factor.min(1.0).ceil(), normalize, ..one.clone() };
+            *one =
+                Term { factor: one.factor.min(1.0).ceil(), normalize, ..one.clone() };
             new.normalize = false;
         }
         Ok(new)
@@ -73,7 +74,12 @@ impl Terms {
 }
 
 /// Whether a kernel is a sum of terms, which are added to `terms`.
-fn read(kernel: &dyn Kernel, factor: f64, normalize: bool, terms: &mut Vec<Term>) -> bool {
+fn read(
+    kernel: &dyn Kernel,
+    factor: f64,
+    normalize: bool,
+    terms: &mut Vec<Term>,
+) -> bool {
     if let Some(kernel) = kernel.indexed() {
         terms.push(Term { factor, kernel, normalize });
         return true;
@@ -318,10 +324,12 @@ impl SumModel {
         let forest = compact(forest)?;
         let trees = gram::Distinct::new(forest.roots());
         let pause = &mut || watch(0, trees.len());
-        let singles = gram::prepare(self.kernel(), forest.nodes(), &trees.roots, pause)?;
+        let singles =
+            gram::prepare(self.kernel(), forest.nodes(), &trees.roots, pause)?;
         let selfs = gram::self_kernels(&*singles, trees.len(), None, watch)?;
         let scales: Vec<f64> = selfs.into_iter().map(gram::scale).collect();
-        let all: Vec<f64> = trees.of.iter().map(|&tree| scales[tree as usize]).collect();
+        let all: Vec<f64> =
+            trees.of.iter().map(|&tree| scales[tree as usize]).collect();
         match all.iter().position(|scale| scale.is_nan()) {
             Some(tree) => Err(Error::ScoreOverflow { tree }),
             None => Ok(all),

@@ -109,9 +109,8 @@ impl Engine {
             self.columns.iter().copied().zip(0..).collect();
         let first_row = if is_same { 0 } else { n };
         let same = self.rows.iter().zip(&own[first_row..]);
-        let same = same.map(|(root, &own)| {
-            (number.get(root).copied().unwrap_or(NONE), own)
-        });
+        let same =
+            same.map(|(root, &own)| (number.get(root).copied().unwrap_or(NONE), own));
         let same = same.collect();
         let rows = norms.iter().map(|of| of[first_row..].to_vec()).collect();
         norms.iter_mut().for_each(|of| of.truncate(n));
@@ -125,7 +124,8 @@ impl Engine {
         let mut top = 0; // the stack's height
         for &step in &self.plan.steps {
             if let Step::Leaf(leaf) = step {
-                stack[top * WIDTH..][..len].copy_from_slice(&leaves[leaf][start..][..len]);
+                stack[top * WIDTH..][..len]
+                    .copy_from_slice(&leaves[leaf][start..][..len]);
                 top += 1;
                 continue;
             }

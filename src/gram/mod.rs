@@ -252,7 +252,8 @@ impl Index<'_> {
             let others = rows.filter(|&rows| rows != columns);
             let trees = [columns, others.unwrap_or_default()].concat();
             let pause = &mut || watch(0, n);
-            let singles = options.normalize.then(|| prepare(kernel, nodes, &trees, pause));
+            let singles =
+                options.normalize.then(|| prepare(kernel, nodes, &trees, pause));
             return work.call(engine, singles.transpose()?.map(Arc::from), watch);
         }
         let mut going = || watch(0, n);

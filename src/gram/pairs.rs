@@ -155,7 +155,8 @@ pub(crate) fn prepare(
 ) -> Result<Box<dyn Prepared>> {
     if let Some(composed) = kernel.composed() {
         let plan = Plan::new(composed);
-        let prepared = plan.leaves.iter().map(|leaf| prepare(&**leaf, nodes, roots, pause));
+        let prepared =
+            plan.leaves.iter().map(|leaf| prepare(&**leaf, nodes, roots, pause));
         let leaves = prepared.collect::<Result<_>>()?;
         return Ok(Box::new(Singles { plan, leaves, roots: roots.to_vec() }));
     }

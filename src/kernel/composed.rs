@@ -183,7 +183,9 @@ impl Kernel for Composed {
         match (&mut new.operation, name) {
             (Operation::Scaled(number), "factor")
             | (Operation::Polynomial { coef0: number, .. }, "coef0")
-            | (Operation::Gaussian(number), "gamma") => *number = value.try_into().ok()?,
+            | (Operation::Gaussian(number), "gamma") => {
+                *number = value.try_into().ok()?
+            }
             (
                 Operation::Power(degree) | Operation::Polynomial { degree, .. },
                 "degree",
@@ -468,7 +470,10 @@ mod tests {
         let twice = |factor| of(Operation::Scaled(factor), &[sst()]);
         assert!(*twice(2.0) == *twice(2.0) && *twice(2.0) != *twice(3.0));
         let other: Arc<dyn Kernel> = Arc::new(SubsetTree::new(0.3));
-        assert!(*of(Operation::Normalized, &[other]) != *of(Operation::Normalized, &[sst()]));
+        assert!(
+            *of(Operation::Normalized, &[other])
+                != *of(Operation::Normalized, &[sst()])
+        );
     }
 
     #[test]

@@ -331,9 +331,8 @@ pub fn values(
         gave_up: AtomicBool::new(false),
     };
     let of_y = if second.is_some() { first.len() } else { 0 };
-    let number = |at: usize| {
-        [i[at], of_y + j[at]].map(|pair: usize| numbers[pair] as usize)
-    };
+    let number =
+        |at: usize| [i[at], of_y + j[at]].map(|pair: usize| numbers[pair] as usize);
     // 2. Their kernels with themselves, of those that are asked for.
     let mut selfs = Vec::new();
     if options.normalize {
@@ -375,7 +374,8 @@ pub fn values(
     let given_up = gaps.map(|at| (i[at], j[at])).collect();
     let mut zeros = gram::Report::default();
     for at in 0..i.len() {
-        let [a, b] = number(at).map(|pair| selfs.get(pair).is_some_and(|k| k.is_zero()));
+        let [a, b] =
+            number(at).map(|pair| selfs.get(pair).is_some_and(|k| k.is_zero()));
         zeros.zero_rows.extend(a.then_some(i[at]));
         zeros.zero_columns.extend(b.then_some(j[at]));
     }

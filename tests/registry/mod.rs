@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use treekernel_rs::dag::{Model, Options};
 use treekernel_rs::kernel::{
-    self, Composed, ElasticTree, Kernel, Operation, Parameter, PartialTree, Range, Subpath,
-    SubsetTree, Subtree, Value,
+    self, Composed, ElasticTree, Kernel, Operation, Parameter, PartialTree, Range,
+    Subpath, SubsetTree, Subtree, Value,
 };
 
 /// Goes on.
@@ -57,7 +57,10 @@ pub(crate) fn composed() -> Vec<Arc<dyn Kernel>> {
         of(Operation::Polynomial { degree: Some(2), coef0: 1.0 }, [a]),
         gaussian,
         of(Operation::Sum, [unit(square), half]),
-        of(Operation::Product, [unit(Arc::clone(&b)), of(Operation::Gaussian(1.0), [b])]),
+        of(
+            Operation::Product,
+            [unit(Arc::clone(&b)), of(Operation::Gaussian(1.0), [b])],
+        ),
     ]
 }
 
