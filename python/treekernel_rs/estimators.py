@@ -843,8 +843,10 @@ class TreeSVC(_Explained):
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
+    kernel : tree kernel
+        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on. One
+        without models (`SubpathKernel`, products, `Gaussian`) is trained by matrix, and
+        predicts by kernels with its support vectors.
     C : float, default 1
         Penalty for training errors, as in `SVC`. Use a small C with unnormalised kernels.
     multi_class : {"ovo", "ovr"}
@@ -889,7 +891,7 @@ class TreeSVC(_Explained):
     intercept_ : ndarray, shape (n_decisions,)
         The constants of the decision functions.
     model_ : DagModel
-        The decision functions.
+        The decision functions, where the kernel has models.
 
     Examples
     --------
@@ -968,8 +970,9 @@ class TreeSVC(_Explained):
             costs = weights * compute_sample_weight(self.class_weight, classes[codes])
         else:
             costs = _one_vs_rest_costs(self.class_weight, classes, codes, weights)
-        is_small = len(forest) <= _FEW
-        if self.solver == "model" or (self.solver == "auto" and not is_small):
+        is_small, has_model = len(forest) <= _FEW, _has_model(kernel)
+        by_matrix = is_small or not has_model
+        if self.solver == "model" or (self.solver == "auto" and not by_matrix):
             fit = self._pairs_of_model if is_paired else self._each_of_model
             dual, intercept = fit(forest, codes, self.C * costs)
         else:
@@ -987,9 +990,9 @@ class TreeSVC(_Explained):
         self.n_support_ = np.bincount(codes[support], minlength=len(classes))
         self.dual_coef_ = np.ascontiguousarray(dual[:, support])
         self.intercept_ = intercept
-        self.model_ = DagModel.from_dual(
-            kernel, forest[support.tolist()], self.dual_coef_.T, intercept
-        )
+        given = kernel, forest[support.tolist()], self.dual_coef_.T, intercept
+        made = DagModel.from_dual(*given) if has_model else _Support(*given)
+        self.model_: DagModel | _Support = made
         self._pairs = is_paired
         return self
 
@@ -1038,6 +1041,8 @@ class TreeSVC(_Explained):
 
     def _model(self) -> DagModel:
         check_is_fitted(self)
+        if isinstance(self.model_, _Support):
+            return DagModel(self.model_.kernel)  # which says why there is none
         return self.model_
 
     def _outputs(self) -> list[Any]:
@@ -1126,6 +1131,35 @@ class TreeSVC(_Explained):
         kernel, seed = _checked_kernel(self.kernel), _seed(self.random_state)
         machine = KernelMachine(kernel, forest, signs, C=costs, random_state=seed)
         return _run(machine, self)
+
+
+class _Support:
+    """Scores by kernels with the support trees, of a kernel that has no model."""
+
+    def __init__(
+        self,
+        kernel: TreeKernel,
+        forest: Forest,
+        dual_coef: NDArray[np.float64],
+        intercept: NDArray[np.float64],
+    ) -> None:
+        self.kernel = kernel.replace()
+        self.forest, self.dual_coef, self.intercept = forest, dual_coef, intercept
+
+    def score(self, forest: Forest, *, n_jobs: int | None) -> NDArray[np.float64]:
+        kernels = self.kernel.gram(forest, self.forest, n_jobs=n_jobs)
+        scores: NDArray[np.float64] = kernels @ self.dual_coef + self.intercept
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+def _has_model(kernel: TreeKernel) -> bool:
+    """Whether there is a `DagModel` of a kernel, whose parameters are in range."""
+    _ = kernel._core
+    try:
+        DagModel(kernel)
+    except ValueError:
+        return False
+    return True
 
 
 class TreePerceptron(_Explained):

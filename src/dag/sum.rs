@@ -215,7 +215,9 @@ impl SumModel {
         let scales = self.scales(forest, watch)?;
         let mut alphas = Cow::Borrowed(alphas);
         for (own, scale) in alphas.to_mut().chunks_mut(width).zip(&scales) {
-            own.iter_mut().for_each(|alpha| *alpha *= scale);
+            for alpha in own {
+                *alpha *= scale;
+            }
         }
         memory::room(1, self.nbytes())?;
         let mut parts = self.parts.clone();
@@ -262,7 +264,9 @@ impl SumModel {
 
     fn scale(&self, scales: &[f64], out: &mut [f64]) {
         for (scores, scale) in out.chunks_mut(self.n_outputs).zip(scales) {
-            scores.iter_mut().for_each(|score| *score *= scale);
+            for score in scores {
+                *score *= scale;
+            }
         }
     }
 
@@ -278,7 +282,9 @@ impl SumModel {
         let mut out = Vec::new();
         for (part, term) in self.parts.iter().zip(&self.terms.terms) {
             let mut shares = part.contributions(tree, watch)?;
-            shares.iter_mut().for_each(|share| *share *= term.factor);
+            for share in &mut shares {
+                *share *= term.factor;
+            }
             if out.is_empty() {
                 out = shares;
             } else {
@@ -288,7 +294,9 @@ impl SumModel {
         if self.parts.len() > 1
             && let Some(scale) = self.scales(tree, watch)?.first()
         {
-            out.iter_mut().for_each(|share| *share *= scale);
+            for share in &mut out {
+                *share *= scale;
+            }
         }
         if out.iter().all(|share| share.is_finite()) {
             return Ok(out);
@@ -312,7 +320,9 @@ impl SumModel {
         };
         let mut found = one.top_fragments(query, watch)?;
         let factor = self.terms.terms[0].factor;
-        found.weights.iter_mut().for_each(|weight| *weight *= factor);
+        for weight in &mut found.weights {
+            *weight *= factor;
+        }
         Ok(found)
     }
 

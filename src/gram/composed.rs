@@ -113,7 +113,9 @@ impl Engine {
             same.map(|(root, &own)| (number.get(root).copied().unwrap_or(NONE), own));
         let same = same.collect();
         let rows = norms.iter().map(|of| of[first_row..].to_vec()).collect();
-        norms.iter_mut().for_each(|of| of.truncate(n));
+        for of in &mut norms {
+            of.truncate(n);
+        }
         Ok(Norms { columns: norms, rows, same })
     }
 
@@ -146,11 +148,9 @@ impl Engine {
                 norms.map(|n| (n.rows[part][x], &n.columns[part][start..][..len]))
             };
             match step {
-                Step::Scale(factor) => values.iter_mut().for_each(|v| *v *= factor),
-                Step::Plus(constant) => values.iter_mut().for_each(|v| *v += constant),
-                Step::Power(degree) => {
-                    values.iter_mut().for_each(|v| *v = float_power(*v, degree));
-                }
+                Step::Scale(factor) => each(values, |value| value * factor),
+                Step::Plus(constant) => each(values, |value| value + constant),
+                Step::Power(degree) => each(values, |value| float_power(value, degree)),
                 Step::Normalize(part) => {
                     let Some((own, others)) = of(part) else { continue };
                     for (value, other) in values.iter_mut().zip(others) {
@@ -181,6 +181,13 @@ impl Engine {
         let row = nodes.absorb_one(&self.nodes, self.rows[x])?;
         let singles = prepare(&self.kernel, &Arc::new(nodes), &[row, column], pause)?;
         singles.worker()(0, 1, pause)
+    }
+}
+
+#[inline]
+fn each(values: &mut [f64], of: impl Fn(f64) -> f64) {
+    for value in values {
+        *value = of(*value);
     }
 }
 

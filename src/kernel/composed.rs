@@ -184,7 +184,7 @@ impl Kernel for Composed {
             (Operation::Scaled(number), "factor")
             | (Operation::Polynomial { coef0: number, .. }, "coef0")
             | (Operation::Gaussian(number), "gamma") => {
-                *number = value.try_into().ok()?
+                *number = value.try_into().ok()?;
             }
             (
                 Operation::Power(degree) | Operation::Polynomial { degree, .. },
@@ -198,6 +198,7 @@ impl Kernel for Composed {
     }
 
     fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
+        // Not by the plan: an oracle shares nothing.
         let of = |part: usize, a, b| self.parts[part].definition(nodes, a, b);
         let power = |value: f64, degree: Option<usize>| {
             value.powi(degree.unwrap_or_default() as i32)

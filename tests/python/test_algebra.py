@@ -376,6 +376,24 @@ def test_solvers_of_sums_agree_with_the_matrix(kernel):
     np.testing.assert_allclose(*scores, atol=1e-3)
 
 
+@pytest.mark.parametrize("kernel", [SST * PT, tk.Gaussian(SST), PATHS])
+@pytest.mark.parametrize("labels", [Y, np.arange(len(X)) % 3], ids=["two", "three"])
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_kernels_without_models_are_trained_by_matrix(kernel, labels, multi_class):
+    svc = tk.TreeSVC(kernel, multi_class=multi_class).fit(X, labels)
+    if multi_class == "ovo":
+        plain = SVC(kernel="precomputed").fit(kernel(X), labels)
+        expected = plain.decision_function(kernel(X[:4], X))
+        np.testing.assert_allclose(svc.decision_function(X[:4]), expected, atol=1e-8)
+    again = pickle.loads(pickle.dumps(svc))
+    np.testing.assert_array_equal(again.predict(X), svc.predict(X))
+    for explain in (svc.top_fragments, lambda: svc.contributions(X[0])):
+        with pytest.raises(ValueError, match="which have models"):
+            explain()
+    with pytest.raises(ValueError, match="which have models"):
+        tk.TreeSVC(kernel, solver="model").fit(X, labels)
+
+
 def test_an_operator_of_a_sum_is_its_matrix():
     k = tk.Normalized(SST + PT)
     vector = np.arange(len(X)) - 5.0
