@@ -991,8 +991,10 @@ class TreeSVC(_Explained):
         self.dual_coef_ = np.ascontiguousarray(dual[:, support])
         self.intercept_ = intercept
         given = kernel, forest[support.tolist()], self.dual_coef_.T, intercept
-        made = DagModel.from_dual(*given) if has_model else _Support(*given)
-        self.model_: DagModel | _Support = made
+        made: Any = _Support(*given)
+        if has_model:
+            made = DagModel.from_dual(*given)
+        self.model_ = made
         self._pairs = is_paired
         return self
 

@@ -26,7 +26,7 @@ use crate::{Error, Forest, Kernel, Result};
 pub(crate) struct Terms {
     /// None: the only term is the kernel itself.
     whole: Option<Composed>,
-    terms: Vec<Term>,
+    all: Vec<Term>,
     /// Whether the sum is normalised: not where a single term can be.
     normalize: bool,
 }
@@ -54,8 +54,9 @@ impl Terms {
                 other => other.unwrap_or(Error::Interrupted),
             });
         }
-        let mut new = Self { whole: kernel.composed().cloned(), terms, normalize };
-        if let [one] = &mut new.terms[..]
+        let whole = kernel.composed().cloned();
+        let mut new = Self { whole, all: terms, normalize };
+        if let [one] = &mut new.all[..]
             && normalize
         {
             *one =
@@ -68,7 +69,7 @@ impl Terms {
     pub(crate) fn kernel(&self) -> &dyn Kernel {
         match &self.whole {
             Some(kernel) => kernel,
-            None => self.terms[0].kernel.kernel(),
+            None => self.all[0].kernel.kernel(),
         }
     }
 }
@@ -139,7 +140,7 @@ impl SumModel {
             let options = Options { normalize: term.normalize, n_outputs };
             Model::new(term.kernel.kernel(), options)
         };
-        let parts = terms.terms.iter().map(part).collect::<Result<_>>()?;
+        let parts = terms.all.iter().map(part).collect::<Result<_>>()?;
         let intercept = memory::filled(0.0, n_outputs)?;
         Ok(Self { terms, parts, n_outputs, intercept })
     }
@@ -152,7 +153,7 @@ impl SumModel {
     /// The model itself, where there is one term without a factor.
     fn plain(&self) -> Option<&Model> {
         match &self.parts[..] {
-            [one] if self.terms.terms[0].factor == 1.0 => Some(one),
+            [one] if self.terms.all[0].factor == 1.0 => Some(one),
             _ => None,
         }
     }
@@ -243,7 +244,7 @@ impl SumModel {
         }
         let mut out = memory::filled(0.0, forest.len() * self.n_outputs)?;
         let mut zeros = Vec::new();
-        for (part, term) in self.parts.iter().zip(&self.terms.terms) {
+        for (part, term) in self.parts.iter().zip(&self.terms.all) {
             let (scores, none) = part.score(forest, n_jobs, watch)?;
             add_scaled(term.factor, &scores, &mut out);
             zeros = none;
@@ -280,7 +281,7 @@ impl SumModel {
         watch: &mut Watch<'_>,
     ) -> Result<Vec<f64>> {
         let mut out = Vec::new();
-        for (part, term) in self.parts.iter().zip(&self.terms.terms) {
+        for (part, term) in self.parts.iter().zip(&self.terms.all) {
             let mut shares = part.contributions(tree, watch)?;
             for share in &mut shares {
                 *share *= term.factor;
@@ -319,7 +320,7 @@ impl SumModel {
             return Err(Error::Unsupported { kernel, what, can });
         };
         let mut found = one.top_fragments(query, watch)?;
-        let factor = self.terms.terms[0].factor;
+        let factor = self.terms.all[0].factor;
         for weight in &mut found.weights {
             *weight *= factor;
         }
@@ -374,7 +375,7 @@ impl From<Model> for SumModel {
     fn from(model: Model) -> Self {
         let Options { normalize, n_outputs } = model.options;
         let term = Term { factor: 1.0, kernel: model.kernel.clone(), normalize };
-        let terms = Terms { whole: None, terms: vec![term], normalize: false };
+        let terms = Terms { whole: None, all: vec![term], normalize: false };
         let intercept = vec![0.0; n_outputs];
         Self { terms, parts: vec![model], n_outputs, intercept }
     }

@@ -9,7 +9,7 @@ use super::kernel::Kernel;
 use super::objects::{forest_of, integers, split_names, unsigned};
 use super::{Progress, interruptible};
 use crate::features::{self, Arrays, Kind, Rows};
-use crate::kernel::{Indexed, Value};
+use crate::kernel::Indexed;
 use crate::memory;
 
 /// Where rows start, columns, values.
