@@ -546,7 +546,7 @@ impl<'a> Maker<'a> {
         self.grow(node, first, longest, pause, |state, place, fragment| {
             // A leaf is no fragment of its parent's.
             let hash = hash(5, &[state.hash, place as u128, fragment.hash]);
-            (fragment.size > 0).then(|| (hash, state.value * fragment.value))
+            (fragment.size > 0).then_some((hash, state.value * fragment.value))
         })?;
         let bare = |child: &NodeId| Part::Bare(self.nodes.label(*child).0);
         let all: Vec<Part> = self.nodes.children(node).iter().map(bare).collect();

@@ -9,9 +9,11 @@ use std::sync::Mutex;
 
 use corpus::{Random, read};
 use ndarray::Array2;
-use registry::{assert_close, has_models, largest, on, one_of_each, settings};
+use registry::{
+    assert_close, composed, has_models, largest, on, one_of_each, settings,
+};
 use treekernel_rs::gram::{self, Element, Options};
-use treekernel_rs::kernel::{self, Kernel};
+use treekernel_rs::kernel::{self, Kernel, Operation};
 use treekernel_rs::{Error, Forest, dag};
 
 fn options(normalize: bool, n_jobs: usize) -> Options {
@@ -308,13 +310,51 @@ fn models_score_as_rows_do_or_are_refused_by_name() {
 }
 
 #[test]
+fn models_of_sums_score_as_rows_do_and_other_compositions_are_refused() {
+    let all = read(&corpus::generated(40, 1));
+    let mut random = Random(3);
+    let alphas: Vec<f64> = (0..all.len()).map(|_| random.unit() - 0.5).collect();
+    let unit: Vec<_> = kernel::all().into_iter().filter(has_models).collect();
+    let sum = unit.iter().cloned().reduce(|a, b| {
+        let half = registry::of(Operation::Scaled(0.5), [b]);
+        registry::of(Operation::Sum, [registry::of(Operation::Normalized, [half]), a])
+    });
+    let mut n_models = 0;
+    for kernel in one_of_each().into_iter().chain(sum) {
+        for normalize in [false, true] {
+            let own = dag::Options::default().with_normalize(normalize);
+            let mut model = match dag::SumModel::new(&*kernel, own) {
+                Ok(model) => model,
+                Err(Error::Unsupported { what: "models", can, .. }) => {
+                    assert!(can.contains(&"Sum"), "{can:?}");
+                    continue;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            n_models += 1;
+            model.add(&all, &alphas, &mut on).unwrap();
+            let scores = model.score(&all, Some(2), &mut on).unwrap().0;
+            let rows = gram::gram(&*kernel, &all, None, options(normalize, 2)).unwrap();
+            for (x, row) in rows.outer_iter().enumerate() {
+                let sum: f64 =
+                    row.iter().zip(&alphas).map(|(k, alpha)| k * alpha).sum();
+                assert!((scores[x] - sum).abs() <= 1e-10, "{kernel:?} {x}");
+            }
+        }
+    }
+    assert!(n_models >= 2 * (4 + 3), "{n_models}");
+}
+
+#[test]
 fn parameters_out_of_range_are_named_by_every_use() {
     let all = read(&["(a b)"]);
-    for kernel in kernel::all() {
+    for kernel in [kernel::all(), composed()].concat() {
         for parameter in kernel.parameters() {
             let wrong: Vec<kernel::Value> = match parameter.range {
                 kernel::Range::Share => vec![0.0.into(), 1.1.into(), f64::NAN.into()],
                 kernel::Range::Limit => vec![Some(0).into()],
+                kernel::Range::Degree => vec![Some(0).into(), Some(1001).into()],
+                kernel::Range::Positive => vec![0.0.into(), f64::NAN.into()],
                 _ => vec![(-1.0).into(), f64::INFINITY.into(), f64::NAN.into()],
             };
             for value in wrong {
@@ -333,10 +373,12 @@ fn parameters_out_of_range_are_named_by_every_use() {
                     gram::for_each_row(&*kernel, &all, options, |_, _| {}, &mut on)
                         .err(),
                 );
-                named(dag::Model::new(&*kernel, dag::Options::default()).err());
+                named(dag::SumModel::new(&*kernel, dag::Options::default()).err());
             }
         }
         assert!(kernel.with("no such", 1.0.into()).is_none());
+    }
+    for kernel in kernel::all() {
         assert!(*kernel::named(kernel.name()).unwrap() == *kernel);
     }
     assert!(matches!(

@@ -22,6 +22,15 @@ from treekernel_rs._core import (
     Tree,
     __version__,
 )
+from treekernel_rs.algebra import (
+    Gaussian,
+    Normalized,
+    Polynomial,
+    PowerKernel,
+    ProductKernel,
+    ScaledKernel,
+    SumKernel,
+)
 from treekernel_rs.dag import (
     DagModel,
     Fragment,
@@ -44,6 +53,7 @@ from treekernel_rs.neighbors import Neighbors, SimilarPairs
 from treekernel_rs.pairs import PairKernel
 from treekernel_rs.reporting import report
 from treekernel_rs.solve import KernelMachine
+from treekernel_rs.views import PreferencePairs, ViewKernel, Views
 
 if TYPE_CHECKING:
     from treekernel_rs.estimators import (
@@ -95,23 +105,33 @@ __all__ = [
     "ElasticTreeKernel",
     "Forest",
     "Fragment",
+    "Gaussian",
     "IndexRows",
     "KernelMachine",
     "KernelRows",
     "Neighbors",
+    "Normalized",
     "Pair",
     "PairForest",
     "PairKernel",
     "ParseError",
     "PartialTreeKernel",
     "Perceptron",
+    "Polynomial",
     "PolynomialKernel",
+    "PowerKernel",
+    "PreferencePairs",
+    "ProductKernel",
+    "ScaledKernel",
     "SimilarPairs",
     "SubpathKernel",
     "SubsetTreeKernel",
     "SubtreeKernel",
+    "SumKernel",
     "Tree",
     "TreeIndex",
+    "ViewKernel",
+    "Views",
     "__version__",
     "datasets",
     "draw",

@@ -172,6 +172,10 @@ class TreeIterator(Iterator[Tree]):
 @final
 class Kernel:
     def __new__(cls, name: str, parameters: dict[str, Any]) -> Self: ...
+    @staticmethod
+    def composed(
+        name: str, parts: Sequence[Kernel], parameters: dict[str, Any]
+    ) -> Kernel: ...
     def gram(
         self,
         x: Any,
@@ -252,10 +256,10 @@ class Dag:
     def intercept(self) -> NDArray[np.float64]: ...
     def set_intercept(self, intercept: NDArray[np.float64]) -> None: ...
     def figures(self) -> tuple[int, int, int, int]: ...
-    def to_arrays(self) -> dict[str, NDArray[Any]]: ...
+    def to_arrays(self) -> list[dict[str, NDArray[Any]]]: ...
     @staticmethod
     def from_arrays(
-        kernel: Kernel, normalize: bool, n_outputs: int, arrays: dict[str, Any]
+        kernel: Kernel, normalize: bool, n_outputs: int, arrays: list[dict[str, Any]]
     ) -> Dag: ...
 
 @final
@@ -497,6 +501,19 @@ class PairCore:
     def diagonal(
         self, x: Any, normalize: bool, n_jobs: int | None
     ) -> tuple[NDArray[np.float64], list[int]]: ...
+    def rows(
+        self, x: Any, normalize: bool, n_jobs: int | None
+    ) -> tuple[KernelRows, list[int]]: ...
+    def pairs(
+        self,
+        x: Any,
+        y: Any | None,
+        i: Any,
+        j: Any,
+        normalize: bool,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[NDArray[np.float64], tuple[list[int], list[int]]]: ...
     def pair(self, a: Any, b: Any, normalize: bool) -> float: ...
     def constraints(self, a: Any, b: Any) -> list[list[tuple[int, int]]]: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -10,11 +11,13 @@ import numpy as np
 from treekernel_rs import _core
 from treekernel_rs._core import as_forest
 from treekernel_rs.kernels import (
+    _COMPOSED,
     _KERNELS,
     Parameters,
     TreeKernel,
     _bar,
     _from_json,
+    _integer,
     _jobs,
     _own,
     _real,
@@ -481,7 +484,8 @@ class DagModel:
             alphabet (`names`, UTF-8, cut at `name_offsets`); the children of subtree ``i``
             are ``children[ends[i - 1]:ends[i]]``, and ``weights`` has a row for each. The
             rest is what `from_arrays` needs besides; `large_trees` and `large_alphas`,
-            which few models have, are trees too large for a float to normalise.
+            which few models have, are trees too large for a float to normalise. Of the
+            second term of a sum of kernels all names end in "_1", and so on.
 
         Examples
         --------
@@ -491,10 +495,14 @@ class DagModel:
         >>> model.to_arrays()["weights"].ravel()  # a, (A a), all
         array([1. , 1. , 0.5])
         """
-        arrays = self._core.to_arrays()
-        arrays["weights"] = arrays["weights"].reshape(-1, self.n_outputs)
-        arrays["kernel"] = np.array(self.kernel.to_json())
-        return arrays
+        parts = self._core.to_arrays()
+        for part in parts:
+            part["weights"] = part["weights"].reshape(-1, self.n_outputs)
+        first, *others = parts
+        for number, part in enumerate(others, 1):
+            first.update((f"{name}_{number}", array) for name, array in part.items())
+        first["kernel"] = np.array(self.kernel.to_json())
+        return first
 
     @classmethod
     def from_arrays(cls, **arrays: Any) -> DagModel:
@@ -512,10 +520,14 @@ class DagModel:
         <DagModel: SubsetTreeKernel(0.4), 1 tree, 5 distinct subtrees>
         """
         kernel = _kernel_of(arrays)
-        n_outputs = _flatten(arrays, "weights")
-        core = _core.Dag.from_arrays(
-            kernel._core, kernel.normalize, n_outputs, dict(arrays)
-        )
+        parts: dict[str, dict[str, Any]] = {"": {}}
+        for name, array in arrays.items():
+            place = re.search(r"_\d+$", name)
+            ending = place[0] if place else ""
+            parts.setdefault(ending, {})[name.removesuffix(ending)] = array
+        terms = [parts[end] for end in sorted(parts, key=lambda end: int(end[1:] or 0))]
+        n_outputs, *_ = [_flatten(term, "weights") for term in terms]
+        core = _core.Dag.from_arrays(kernel._core, kernel.normalize, n_outputs, terms)
         return cls._of(core, kernel, n_outputs)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -826,13 +838,6 @@ def _model_of(model: Any, arrays: dict[str, Any]) -> Any:
     return model.from_arrays(**arrays)
 
 
-def _integer(name: str, value: object) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return int(value)
-    msg = f"{name} must be an int, got {value!r}"
-    raise TypeError(msg)
-
-
 def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
@@ -897,7 +902,7 @@ def _plural(n: int, one: str) -> str:
 
 
 def _kernel_of(arrays: dict[str, Any]) -> TreeKernel:
-    return _from_json(str(_taken(arrays, "kernel")), _KERNELS)
+    return _from_json(str(_taken(arrays, "kernel")), _KERNELS | _COMPOSED)
 
 
 def _taken(arrays: dict[str, Any], name: str) -> Any:

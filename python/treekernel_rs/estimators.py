@@ -36,7 +36,9 @@ from treekernel_rs.dag import (
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.drawing import _one_tree
 from treekernel_rs.kernels import SubsetTreeKernel, TreeKernel
+from treekernel_rs.pairs import PairKernel
 from treekernel_rs.solve import KernelMachine
+from treekernel_rs.views import _OfViews
 
 try:
     from scipy.sparse import csr_matrix
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
 
     from treekernel_rs._core import Tree
 
+    AnyKernel = TreeKernel | PairKernel | _OfViews
     TreesX = Forest | Iterable[str | bytes] | Iterable[Tree]
 
 __all__ = [
@@ -124,7 +127,8 @@ class _TreeEstimator(BaseEstimator):
             **{n: v for n, v in params.items() if not n.startswith("kernel__")}
         )
         if of_kernel:
-            self.kernel = _checked_kernel(self.kernel).replace(**of_kernel)
+            kernel: Any = _any_kernel(self.kernel).replace(**of_kernel)
+            self.kernel = kernel
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -154,20 +158,22 @@ class TreeGram(_TreeTransformer):
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
+    kernel : kernel of trees, pairs or views
+        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on, those
+        of a sum's parts as ``kernel__left__decay``. With a `PairKernel` X holds pairs, with a
+        `ViewKernel` or `PreferencePairs` it is `Views` or a DataFrame.
     n_jobs : int, optional
         Threads; all cores the process may use by default and by -1. In joblib's workers the
         default is what joblib gives them, mostly 1.
 
     Attributes
     ----------
-    forest_ : Forest
-        The trees of the training set.
-    kernel_ : TreeKernel
+    forest_ : Forest, PairForest or Views
+        The training set.
+    kernel_ : kernel
         The kernel at the time of `fit`.
     index_ : TreeIndex
-        What `transform` asks; built when it does so first.
+        What `transform` asks; built when it does so first. None for pairs and views.
 
     Examples
     --------
@@ -185,11 +191,13 @@ class TreeGram(_TreeTransformer):
     array([0, 0, 1, 1])
     """
 
-    def __init__(self, kernel: TreeKernel, *, n_jobs: int | None = None) -> None:
+    kernel: Any
+
+    def __init__(self, kernel: AnyKernel, *, n_jobs: int | None = None) -> None:
         self.kernel = kernel
         self.n_jobs = n_jobs
 
-    def fit(self, X: TreesX, y: object = None) -> Self:
+    def fit(self, X: Any, y: object = None) -> Self:
         """Keep the trees.
 
         Parameters
@@ -202,13 +210,20 @@ class TreeGram(_TreeTransformer):
         -------
         self
         """
-        kernel = _checked_kernel(self.kernel).replace()
-        self.index_ = kernel.index(_trees_to_fit(X))
-        self.forest_ = self.index_.forest
-        self.kernel_ = kernel
+        kernel = _any_kernel(self.kernel).replace()
+        self.kernel_: Any = kernel
+        self.index_ = None
+        if isinstance(kernel, TreeKernel):
+            self.index_ = kernel.index(_trees_to_fit(X))
+            self.forest_: Any = self.index_.forest
+            return self
+        self.forest_ = kernel._read(X)
+        if len(self.forest_) == 0:
+            msg = "X must hold at least one example to fit, got none"
+            raise ValueError(msg)
         return self
 
-    def transform(self, X: TreesX) -> NDArray[np.float64]:
+    def transform(self, X: Any) -> NDArray[np.float64]:
         """Compute the kernels of all trees of X with all of the training set.
 
         Parameters
@@ -221,9 +236,14 @@ class TreeGram(_TreeTransformer):
         ndarray of float64, shape (len(X), len(forest_))
         """
         check_is_fitted(self)
+        if self.index_ is None:
+            kernels: NDArray[np.float64] = self.kernel_.gram(
+                X, self.forest_, n_jobs=self.n_jobs
+            )
+            return kernels
         return self.index_.gram(_trees(X), n_jobs=self.n_jobs)
 
-    def fit_transform(self, X: TreesX, y: object = None) -> NDArray[np.float64]:
+    def fit_transform(self, X: Any, y: object = None) -> NDArray[np.float64]:
         """Keep the trees and compute their kernels with each other, once per pair.
 
         Parameters
@@ -237,7 +257,10 @@ class TreeGram(_TreeTransformer):
         ndarray of float64, shape (len(X), len(X))
         """
         self.fit(X)
-        return self.kernel_.gram(self.forest_, n_jobs=self.n_jobs)
+        kernels: NDArray[np.float64] = self.kernel_.gram(
+            self.forest_, n_jobs=self.n_jobs
+        )
+        return kernels
 
     @property
     def _n_features_out(self) -> int:
@@ -825,8 +848,10 @@ class TreeSVC(_Explained):
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
+    kernel : tree kernel
+        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on. One
+        without models (`SubpathKernel`, products, `Gaussian`) is trained by matrix, and
+        predicts by kernels with its support vectors.
     C : float, default 1
         Penalty for training errors, as in `SVC`. Use a small C with unnormalised kernels.
     multi_class : {"ovo", "ovr"}
@@ -871,7 +896,7 @@ class TreeSVC(_Explained):
     intercept_ : ndarray, shape (n_decisions,)
         The constants of the decision functions.
     model_ : DagModel
-        The decision functions.
+        The decision functions, where the kernel has models.
 
     Examples
     --------
@@ -950,8 +975,9 @@ class TreeSVC(_Explained):
             costs = weights * compute_sample_weight(self.class_weight, classes[codes])
         else:
             costs = _one_vs_rest_costs(self.class_weight, classes, codes, weights)
-        is_small = len(forest) <= _FEW
-        if self.solver == "model" or (self.solver == "auto" and not is_small):
+        is_small, has_model = len(forest) <= _FEW, _has_model(kernel)
+        by_matrix = is_small or not has_model
+        if self.solver == "model" or (self.solver == "auto" and not by_matrix):
             fit = self._pairs_of_model if is_paired else self._each_of_model
             dual, intercept = fit(forest, codes, self.C * costs)
         else:
@@ -969,9 +995,11 @@ class TreeSVC(_Explained):
         self.n_support_ = np.bincount(codes[support], minlength=len(classes))
         self.dual_coef_ = np.ascontiguousarray(dual[:, support])
         self.intercept_ = intercept
-        self.model_ = DagModel.from_dual(
-            kernel, forest[support.tolist()], self.dual_coef_.T, intercept
-        )
+        given = kernel, forest[support.tolist()], self.dual_coef_.T, intercept
+        made: Any = _Support(*given)
+        if has_model:
+            made = DagModel.from_dual(*given)
+        self.model_ = made
         self._pairs = is_paired
         return self
 
@@ -1020,6 +1048,8 @@ class TreeSVC(_Explained):
 
     def _model(self) -> DagModel:
         check_is_fitted(self)
+        if isinstance(self.model_, _Support):
+            return DagModel(self.model_.kernel)  # which says why there is none
         return self.model_
 
     def _outputs(self) -> list[Any]:
@@ -1108,6 +1138,35 @@ class TreeSVC(_Explained):
         kernel, seed = _checked_kernel(self.kernel), _seed(self.random_state)
         machine = KernelMachine(kernel, forest, signs, C=costs, random_state=seed)
         return _run(machine, self)
+
+
+class _Support:
+    """Scores by kernels with the support trees, of a kernel that has no model."""
+
+    def __init__(
+        self,
+        kernel: TreeKernel,
+        forest: Forest,
+        dual_coef: NDArray[np.float64],
+        intercept: NDArray[np.float64],
+    ) -> None:
+        self.kernel = kernel.replace()
+        self.forest, self.dual_coef, self.intercept = forest, dual_coef, intercept
+
+    def score(self, forest: Forest, *, n_jobs: int | None) -> NDArray[np.float64]:
+        kernels = self.kernel.gram(forest, self.forest, n_jobs=n_jobs)
+        scores: NDArray[np.float64] = kernels @ self.dual_coef + self.intercept
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+def _has_model(kernel: TreeKernel) -> bool:
+    """Whether there is a `DagModel` of a kernel, whose parameters are in range."""
+    _ = kernel._core
+    try:
+        DagModel(kernel)
+    except ValueError:
+        return False
+    return True
 
 
 class TreePerceptron(_Explained):
@@ -1389,6 +1448,16 @@ def _checked_kernel(kernel: object) -> TreeKernel:
     if isinstance(kernel, TreeKernel):
         return kernel
     msg = f"kernel must be a tree kernel, such as SubsetTreeKernel(0.4), got {kernel!r}"
+    raise TypeError(msg)
+
+
+def _any_kernel(kernel: object) -> AnyKernel:
+    if isinstance(kernel, TreeKernel | PairKernel | _OfViews):
+        return kernel
+    msg = (
+        "kernel must be one of trees, pairs or views, such as SubsetTreeKernel(0.4), "
+        f"got {kernel!r}"
+    )
     raise TypeError(msg)
 
 

@@ -41,7 +41,8 @@ class TreeIndex:
 
     `PartialTreeKernel` answers by an
     index made for the call, where a node has several children or a branch below it, and all
-    indexed nodes of its label have a single leaf.
+    indexed nodes of its label have a single leaf. So do kernels made of kernels, and
+    `SubpathKernel`.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ import time
 import warnings
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -41,8 +41,10 @@ __all__ = [
     "kernel_from_json",
 ]
 
-#: Every tree kernel, by its name; and what else `kernel_from_json` reads.
+#: Every tree kernel, by its name; those made of others; and what else `kernel_from_json`
+#: reads.
 _KERNELS: dict[str, type[TreeKernel]] = {}
+_COMPOSED: dict[str, type[TreeKernel]] = {}
 _SAVED: dict[str, type[Parameters]] = {}
 
 
@@ -79,10 +81,13 @@ class Parameters:
         )
         vars(self).pop("_checked", None)
 
+    #: Parts may be changed in place, so what computes is not kept.
+    _is_composed: ClassVar[bool] = False
+
     @property
     def _core(self) -> Any:
         """What computes; made, and with it parameters checked, when it is needed first."""
-        if "_checked" not in vars(self):
+        if self._is_composed or "_checked" not in vars(self):
             vars(self)["_checked"] = self._make()
         return vars(self)["_checked"]
 
@@ -121,11 +126,45 @@ class Parameters:
         >>> import treekernel_rs as tk
         >>> tk.ElasticTreeKernel(0.3).get_params()
         {'decay': 0.3, 'normalize': False}
+        >>> sorted((tk.ElasticTreeKernel(0.3) ** 2).get_params())
+        ['base', 'base__decay', 'base__normalize', 'degree', 'normalize']
         """
-        return self._parameters
+        if not deep:
+            return self._parameters
+        parts = self._parts()
+        nested = {
+            f"{name}__{parameter}": value
+            for name, part in parts.items()
+            for parameter, value in part.get_params().items()
+        }
+        return {**parts, **nested, **self._parameters}
+
+    def _parts(self) -> dict[str, Parameters]:
+        """Kernels that this one is made of, by the names of their parameters."""
+        parameters = self._parameters.items()
+        return {name: p for name, p in parameters if isinstance(p, Parameters)}
+
+    def _changed(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters after changes; ``part__name`` makes a new part."""
+        own = {n: value for n, value in changes.items() if "__" not in n}
+        self._check_names(own)
+        # A new part comes before changes to it, whatever their order in a grid.
+        new = {**self._parameters, **own}
+        for name, value in changes.items():
+            if name in own:
+                continue
+            part, _, parameter = name.partition("__")
+            kernel = new.get(part)
+            if isinstance(kernel, Parameters):
+                new[part] = kernel.replace(**{parameter: value})
+            else:
+                self._check_names({name: value})
+        return new
 
     def replace(self, **changes: Any) -> Self:
         """Make a kernel that differs in some parameters.
+
+        Parts of kernels made of kernels are copied, and changed as ``left__decay=0.2``.
 
         Examples
         --------
@@ -133,8 +172,8 @@ class Parameters:
         >>> tk.SubsetTreeKernel(0.4, normalize=True).replace(decay=0.2)
         SubsetTreeKernel(0.2, normalize=True)
         """
-        self._check_names(changes)
-        return type(self)(**{**self._parameters, **changes})
+        new = self._changed(changes)
+        return type(self)(**{name: _copied(value) for name, value in new.items()})
 
     __replace__ = replace  # copy.replace of Python 3.13
 
@@ -151,8 +190,7 @@ class Parameters:
         >>> tk.SubsetTreeKernel(0.4).set_params(decay=0.2)
         SubsetTreeKernel(0.2)
         """
-        self._check_names(changes)
-        self._remember(**changes)
+        self._remember(**self._changed(changes))
         return self
 
     def _check_names(self, changes: dict[str, Any]) -> None:
@@ -176,8 +214,7 @@ class Parameters:
         >>> tk.kernel_from_json(text)
         ElasticTreeKernel(0.3)
         """
-        name = type(self).__name__
-        return json.dumps({"version": _VERSION, "kernel": name, **self._parameters})
+        return json.dumps(_saved(self), default=_saved)
 
     def __sklearn_clone__(self) -> Self:
         return self.replace()
@@ -193,14 +230,46 @@ class TreeKernel(Parameters):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if TreeKernel in cls.__bases__:
+        known = _COMPOSED if cls._is_composed else _KERNELS
+        if "__init__" in vars(cls) and (
+            cls._is_composed or TreeKernel in cls.__bases__
+        ):
             cls._name = cls.__name__.removesuffix("Kernel")
-            _KERNELS[cls.__name__] = cls
+            known[cls.__name__] = cls
 
     def _make(self) -> Kernel:
         parameters = self._parameters
         _flag(parameters.pop("normalize"))
         return Kernel(self._name, parameters)
+
+    def __add__(self, other: object) -> TreeKernel:
+        """Make the sum of two kernels; `sum` of several begins with 0."""
+        if isinstance(other, TreeKernel):
+            return _composed("SumKernel", self, other)
+        is_nothing = isinstance(other, Real) and other == 0
+        return self if is_nothing else NotImplemented
+
+    __radd__ = __add__
+
+    def __mul__(self, other: object) -> TreeKernel:
+        """Make the product with a kernel or a number."""
+        if isinstance(other, TreeKernel):
+            return _composed("ProductKernel", self, other)
+        return self.__rmul__(other)
+
+    def __rmul__(self, factor: object) -> TreeKernel:
+        if not isinstance(factor, Real):
+            return NotImplemented
+        return _composed("ScaledKernel", factor, self)
+
+    def __pow__(self, degree: object) -> TreeKernel:
+        """Make the power of a whole number."""
+        if not isinstance(degree, Real):
+            return NotImplemented
+        return _composed("PowerKernel", self, degree)
+
+    #: Numbers of numpy's leave multiplication to the kernel.
+    __array_ufunc__ = None
 
     def __call__(self, X: Trees, Y: Trees | None = None) -> NDArray[np.float64]:
         """Compute the kernels of all trees of X with all of Y (of X, without Y).
@@ -776,23 +845,67 @@ _VERSION = 1
 
 def _from_json(text: str, known: Mapping[str, type[_P]], what: str = "kernel") -> _P:
     expected = f"{what}: expected one of {sorted(known)} with its parameters as JSON"
+    wrong = f"{expected}, got {text[:200]!r}"
     try:
         stored = json.loads(text)
-        version, name = stored.pop("version"), stored.pop("kernel")
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        msg = f"{expected}, got {text[:200]!r}"
-        raise ValueError(msg) from None
+        version = stored["version"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ValueError(wrong) from None
     if version != _VERSION:
         msg = f"{what}: expected version {_VERSION} of the JSON, got {version!r}"
         raise ValueError(msg)
-    if (
-        not isinstance(name, str)
-        or name not in known
-        or not (stored.keys() <= known[name]._defaults.keys())
-    ):
-        msg = f"{expected}, got {text!r}"
-        raise ValueError(msg)
-    return known[name](**stored)
+    if not _is_saved(stored):
+        raise ValueError(wrong)
+    try:
+        kernel: _P = _read(stored, known)
+    except (KeyError, RecursionError):
+        raise ValueError(wrong) from None
+    return kernel
+
+
+def _saved(kernel: Any) -> dict[str, Any]:
+    if not isinstance(kernel, Parameters):
+        msg = f"a kernel with {kernel!r} cannot be written as JSON"
+        raise TypeError(msg)
+    name = type(kernel).__name__
+    return {"version": _VERSION, "kernel": name, **kernel._parameters}
+
+
+def _is_saved(stored: Any) -> bool:
+    return (
+        isinstance(stored, dict)
+        and type(stored.get("version")) is int
+        and isinstance(stored.get("kernel"), str)
+    )
+
+
+def _read(stored: Any, known: Mapping[str, type[Parameters]]) -> Any:
+    """Make what `_saved` has written, and the kernels in it; KeyError for anything else."""
+    if not isinstance(stored, dict):
+        return stored
+    parameters = {name: _read(value, _SAVED) for name, value in stored.items()}
+    if not _is_saved(stored):
+        return parameters
+    made = known[stored["kernel"]]
+    del parameters["version"], parameters["kernel"]
+    defaults = made._defaults.items()
+    needed = {n for n, default in defaults if default is inspect.Parameter.empty}
+    if not needed <= parameters.keys() <= made._defaults.keys():
+        raise KeyError
+    return made(**parameters)
+
+
+def _composed(name: str, *parameters: Any) -> TreeKernel:
+    from treekernel_rs import algebra
+
+    made: TreeKernel = getattr(algebra, name)(*parameters)
+    return made
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copied(part) for name, part in value.items()}
+    return value.replace() if isinstance(value, Parameters) else value
 
 
 def _rebuild(kernel: type[Parameters], parameters: dict[str, Any]) -> Parameters:
@@ -811,6 +924,13 @@ def _real(name: str, value: float) -> float:
     if isinstance(value, Real):
         return float(value)
     msg = f"{name} must be a number, got {value!r}"
+    raise TypeError(msg)
+
+
+def _integer(name: str, value: object) -> int:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    msg = f"{name} must be an int, got {value!r}"
     raise TypeError(msg)
 
 

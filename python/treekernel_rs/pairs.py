@@ -14,25 +14,33 @@ import numpy as np
 from treekernel_rs._core import Pair, PairCore, PairForest, as_pairs
 from treekernel_rs.kernels import (
     Parameters,
+    _at_least_one,
     _bar,
     _check_out,
     _flag,
     _float_type,
+    _integer,
     _jobs,
     _real,
     _warn_of_zeros,
 )
+from treekernel_rs.neighbors import Neighbors, SimilarPairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import DTypeLike, NDArray
+
+    from treekernel_rs._core import KernelRows
 
     OnePair = Pair | tuple[str | bytes, str | bytes]
     Pairs = PairForest | Sequence[OnePair]
     Progress = Callable[[int, int], object]
 
 __all__ = ["PairKernel"]
+
+#: Kernels that `top_k` and `join` hold at a time.
+_CELLS = 1 << 22
 
 
 class PairKernel(Parameters):
@@ -96,6 +104,9 @@ class PairKernel(Parameters):
             _text("method", self.method),
             _integer("max_constraints", self.max_constraints),
         )
+
+    def _read(self, X: Pairs) -> PairForest:
+        return as_pairs(X)
 
     def __call__(self, X: Pairs, Y: Pairs | None = None) -> NDArray[np.float64]:
         """Compute the kernels of all pairs of X with all of Y (of X, without Y).
@@ -205,6 +216,222 @@ class PairKernel(Parameters):
         _warn_of_zeros(zeros, "X", stacklevel=3, what="pairs")
         return values
 
+    def rows(self, X: Pairs, *, n_jobs: int | None = None) -> KernelRows:
+        """Make the rows of the matrix of X with itself ready to be asked for.
+
+        Parameters
+        ----------
+        X : PairForest or sequence of (left, right)
+            The pairs.
+        n_jobs : int, optional
+            Threads for self-kernels and for several rows at once, as in `gram`.
+
+        Returns
+        -------
+        KernelRows
+            ``rows[i]`` is row ``i`` of ``k(X, X)``, ``rows[indices]`` some of its rows.
+
+        Raises
+        ------
+        ConstraintLimitError
+            By ``rows[i]``, where `gram` has it.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> rows = tk.PairKernel(0.5).rows([("(A:1 a)", "(B:1 b)"), ("(A:1 a)", "(B:2 b)")])
+        >>> rows[0], len(rows)
+        (array([0.25, 0.  ]), 2)
+        """
+        rows, zeros = self._core.rows(as_pairs(X), self.normalize, _jobs(n_jobs))
+        _warn_of_zeros(zeros, "X", stacklevel=3, what="pairs")
+        return rows
+
+    def pairs(
+        self,
+        X: Pairs,
+        Y: Pairs | NDArray[Any] | Sequence[int],
+        j: NDArray[Any] | Sequence[int] | None = None,
+        *,
+        n_jobs: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> NDArray[np.float64]:
+        """Compute single kernels.
+
+        ``pairs(X, Y)`` has pair n of X with pair n of Y; ``pairs(X, i, j)`` pair ``i[n]`` of
+        X with pair ``j[n]`` of X.
+
+        Parameters
+        ----------
+        X : PairForest or sequence of (left, right)
+            The pairs.
+        Y : PairForest or sequence of (left, right), or array of int
+            As many others; or, with `j`, numbers of pairs of X.
+        j : array of int, optional
+            As many numbers of pairs of X.
+        n_jobs, progress
+            As in `gram`.
+
+        Returns
+        -------
+        ndarray of float64, shape (number of kernels,)
+
+        Raises
+        ------
+        ConstraintLimitError
+            As `gram`.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = [("(A:1 a)", "(B:1 b)"), ("(A:1 a)", "(B:2 b)")]
+        >>> tk.PairKernel(0.5).pairs(X, [0, 0], [0, 1])
+        array([0.25, 0.  ])
+        """
+        x, y = as_pairs(X), None
+        i: Any = Y
+        if j is None:
+            y = as_pairs(Y)
+            if len(y) != len(x):
+                msg = f"Y has {len(y)} pairs, expected {len(x)}, as X"
+                raise ValueError(msg)
+            i = j = np.arange(len(x))
+        tell = _teller(type(self).__name__, progress)
+        values, (rows, columns) = self._core.pairs(
+            x, y, i, j, self.normalize, _jobs(n_jobs), tell
+        )
+        if y is None:
+            rows = sorted({*rows, *columns})
+        _warn_of_zeros(rows, "X", stacklevel=3, what="pairs")
+        if y is not None:
+            _warn_of_zeros(columns, "Y", stacklevel=3, what="pairs")
+        return values
+
+    def top_k(
+        self,
+        X: Pairs,
+        Y: Pairs | None = None,
+        *,
+        k: int = 10,
+        n_jobs: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> Neighbors:
+        """Find the pairs of Y that have the largest kernels with each pair of X.
+
+        All kernels are computed, some rows at a time.
+
+        Parameters
+        ----------
+        X, Y : PairForest or sequence of (left, right)
+            The pairs; without Y, those of X, each without itself.
+        k : int, default 10
+            How many; fewer where there are fewer pairs.
+        n_jobs, progress
+            As in `gram`.
+
+        Returns
+        -------
+        Neighbors
+            As a tree kernel's `top_k`.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = [("(A:1 a)", "(B:1 b)"), ("(A:1 a)", "(B:2 b)"), ("(A:3 a)", "(B:3 b)")]
+        >>> tk.PairKernel(0.5).top_k(X, k=1).indices.ravel()
+        array([2, 0, 0])
+        """
+        k = _at_least_one("k", k)
+        x, y = as_pairs(X), None if Y is None else as_pairs(Y)
+        k = min(k, len(x) - 1 if y is None else len(y)) if len(x) else 0
+        indices = np.zeros((len(x), k), np.int64)
+        values = np.zeros((len(x), k))
+        for start, block in self._blocks(x, y, n_jobs, progress):
+            if y is None:
+                own = np.arange(len(block))
+                block[own, start + own] = -np.inf
+            nearest = np.argsort(-block, axis=1, kind="stable")[:, :k]
+            indices[start : start + len(block)] = nearest
+            values[start : start + len(block)] = np.take_along_axis(
+                block, nearest, axis=1
+            )
+        return Neighbors(indices, values)
+
+    def join(
+        self,
+        X: Pairs,
+        Y: Pairs | None = None,
+        *,
+        min_similarity: float = 0.8,
+        n_jobs: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> SimilarPairs:
+        """Find all kernels that are at least `min_similarity`.
+
+        All kernels are computed, some rows at a time.
+
+        Parameters
+        ----------
+        X, Y : PairForest or sequence of (left, right)
+            The pairs; without Y, kernels of pairs i < j of X, each once.
+        min_similarity : float, default 0.8
+            The least kernel.
+        n_jobs, progress
+            As in `gram`.
+
+        Returns
+        -------
+        SimilarPairs
+            As a tree kernel's `join`.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = [("(A:1 a)", "(B:1 b)"), ("(A:1 a)", "(B:2 b)"), ("(A:3 a)", "(B:3 b)")]
+        >>> found = tk.PairKernel(0.5, normalize=True).join(X)
+        >>> found.rows, found.columns, found.values
+        (array([0]), array([2]), array([1.]))
+        """
+        least = _real("min_similarity", min_similarity)
+        if np.isnan(least):
+            msg = f"min_similarity must be a number, got {least}"
+            raise ValueError(msg)
+        x, y = as_pairs(X), None if Y is None else as_pairs(Y)
+        found: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+        for start, block in self._blocks(x, y, n_jobs, progress):
+            rows, columns = np.nonzero(block >= least)
+            kept = np.full(len(rows), True) if y is not None else columns > start + rows
+            rows, columns = rows[kept], columns[kept]
+            found.append((start + rows, columns, block[rows, columns]))
+        none = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+        parts = zip(*found, strict=True) if found else ((part,) for part in none)
+        rows, columns, values = (np.concatenate(part) for part in parts)
+        return SimilarPairs(rows, columns, values, (len(x), len(x if y is None else y)))
+
+    def _blocks(
+        self,
+        x: PairForest,
+        y: PairForest | None,
+        n_jobs: int | None,
+        progress: Progress | bool | None,
+    ) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """Yield some rows of the matrix at a time, and the number of the first."""
+        tell, columns = _teller(type(self).__name__, progress), x if y is None else y
+        height = max(16, _CELLS // max(1, len(columns)))
+        zeros: tuple[list[int], list[int]] = ([], [])
+        for start in range(0, len(x), height):
+            rows = x[start : start + height]
+            out = np.empty((len(rows), len(columns)))
+            args = (out, self.normalize, _jobs(n_jobs), None)
+            own, others = self._core.gram(rows, columns, *args)
+            zeros = ([*zeros[0], *(start + row for row in own)], others)
+            if tell is not None:
+                tell(start + len(rows), len(x))
+            yield start, out
+        _warn_of_zeros(zeros[0], "X", stacklevel=4, what="pairs")
+        if y is not None:
+            _warn_of_zeros(zeros[1], "Y", stacklevel=4, what="pairs")
+
     def pair(self, p: OnePair, q: OnePair) -> float:
         """Compute the kernel of two pairs.
 
@@ -264,11 +491,4 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, str):
         return value
     msg = f"{name} must be a str, got {value!r}"
-    raise TypeError(msg)
-
-
-def _integer(name: str, value: object) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return int(value)
-    msg = f"{name} must be an int, got {value!r}"
     raise TypeError(msg)

@@ -8,8 +8,8 @@ import numpy as np
 
 from treekernel_rs import _core
 from treekernel_rs._core import as_forest
-from treekernel_rs.dag import DagModel, _floats, _integer, _plural, _shaped, _told
-from treekernel_rs.kernels import _jobs, _own, _real
+from treekernel_rs.dag import DagModel, _floats, _plural, _shaped, _told
+from treekernel_rs.kernels import _integer, _jobs, _own, _real
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -41,6 +41,7 @@ mod fragments;
 pub mod naive;
 mod perceptron;
 pub mod solve;
+mod sum;
 mod vectors;
 
 use std::borrow::Cow;
@@ -67,6 +68,7 @@ use crate::threads::{Kept, Pause, Threads, Throttle};
 use crate::{Error, Forest, Kernel, Label, NodeId, Nodes, ProductionId, Result};
 pub use fragments::{Fragments, Query, Rank};
 pub use perceptron::{Perceptron, Stored, Vote};
+pub use sum::SumModel;
 pub use vectors::{Features, PolynomialKernel};
 
 /// What a model is like, besides its kernel.

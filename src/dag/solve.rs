@@ -20,7 +20,7 @@
 //! then Σβ never changes (as in LIBSVM).
 //!
 //! # Method
-//! A [`Model`] holds w. A pass takes examples in a seeded order, batch by batch: it scores a
+//! A [`Model`](super::Model) holds w. A pass takes examples in a seeded order, batch by batch: it scores a
 //! batch by all threads, leaves out those that stand at a bound and are right to (most of
 //! them, soon), solves the problem of the others to the end with the matrix of these few, and
 //! adds what changed to the model. Passes over the examples that were not left out follow
@@ -40,11 +40,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::{Model, Options, add_scaled, check_finite, check_length, compact};
+use super::sum::Terms;
+use super::{Options, SumModel, add_scaled, check_finite, check_length, compact};
 use crate::dtk::random::Stream;
 use crate::gram::{self, Watch};
 use crate::index::reader::NONE;
-use crate::kernel::Indexed;
 use crate::memory;
 use crate::threads::{Pause, Threads, Throttle};
 use crate::{Error, Forest, Kernel, Result};
@@ -136,7 +136,7 @@ pub struct State {
 /// A machine in training. See the [module](self).
 #[derive(Debug, Clone)]
 pub struct Solver {
-    kernel: Indexed,
+    kernel: Terms,
     options: Options,
     forest: Forest,
     problem: Problem,
@@ -391,7 +391,7 @@ impl Solver {
     /// A machine that has learned nothing. `seed` is where the orders of passes come from.
     ///
     /// # Errors
-    /// As [`Model::new`]; [`Error::Length`] and [`Error::Array`] for what does not fit the
+    /// As [`SumModel::new`]; [`Error::Length`] and [`Error::Array`] for what does not fit the
     /// problem, [`Error::Parameter`] for a loss or an intercept out of range.
     pub fn new(
         kernel: &dyn Kernel,
@@ -402,8 +402,8 @@ impl Solver {
     ) -> Result<Self> {
         let width = problem.n_outputs;
         let options = Options { normalize, n_outputs: width };
-        Model::new(kernel, options)?;
-        let kernel = kernel.require("models", <dyn Kernel>::indexed)?;
+        let kernel = Terms::new(kernel, normalize)?;
+        SumModel::of(kernel.clone(), width)?;
         problem.check(forest.len())?;
         let n = problem.preferences.as_ref().map_or(forest.len(), Vec::len);
         let mut state = State {
@@ -838,8 +838,9 @@ impl Solver {
     }
 
     /// The model of some β.
-    fn model(&self, betas: &[f64], watch: &mut Watch<'_>) -> Result<Model> {
-        let mut model = Model::new(self.kernel.kernel(), self.options)?;
+    fn model(&self, betas: &[f64], watch: &mut Watch<'_>) -> Result<SumModel> {
+        let width = self.options.n_outputs;
+        let mut model = SumModel::of(self.kernel.clone(), width)?;
         model.add(&self.forest, &self.tree_weights(betas), watch)?;
         Ok(model)
     }
@@ -858,7 +859,7 @@ impl Solver {
     /// The scores of some trees, without a free intercept.
     fn scores(
         &self,
-        model: &Model,
+        model: &SumModel,
         betas: &[f64],
         trees: &[u32],
         limits: &Limits,

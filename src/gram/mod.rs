@@ -21,6 +21,7 @@
 //! thread a block of rows: 16 MB, or 16 rows where these are more.
 
 mod by_pairs;
+mod composed;
 mod elastic;
 mod kept;
 mod matrix;
@@ -244,6 +245,17 @@ impl Index<'_> {
     fn run<W: WithEngine>(self, work: W, watch: &mut Watch<'_>) -> Result<W::Output> {
         let Self { kernel, nodes, columns, rows, options } = self;
         let n = rows.unwrap_or(columns).len();
+        if let Some(composed) = kernel.composed() {
+            let n_jobs = options.n_jobs;
+            let engine =
+                composed::Engine::new(composed, nodes, columns, rows, n_jobs, watch)?;
+            let others = rows.filter(|&rows| rows != columns);
+            let trees = [columns, others.unwrap_or_default()].concat();
+            let pause = &mut || watch(0, n);
+            let singles =
+                options.normalize.then(|| prepare(kernel, nodes, &trees, pause));
+            return work.call(engine, singles.transpose()?.map(Arc::from), watch);
+        }
         let mut going = || watch(0, n);
         let others = rows.filter(|&rows| rows != columns);
         let mut prepared = || -> Result<Arc<dyn Prepared>> {

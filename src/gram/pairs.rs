@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::matrix::Distinct;
 use super::{Watch, subset};
+use crate::kernel::composed::{Plan, Singles};
 use crate::kernel::{
     IndexOf, Prepared, SubsetTree, TreeCounts, Worker, subset as subset_trees,
 };
@@ -152,6 +153,13 @@ pub(crate) fn prepare(
     roots: &[NodeId],
     pause: &mut Pause<'_>,
 ) -> Result<Box<dyn Prepared>> {
+    if let Some(composed) = kernel.composed() {
+        let plan = Plan::new(composed);
+        let prepared =
+            plan.leaves.iter().map(|leaf| prepare(&**leaf, nodes, roots, pause));
+        let leaves = prepared.collect::<Result<_>>()?;
+        return Ok(Box::new(Singles { plan, leaves, roots: roots.to_vec() }));
+    }
     let threads = &mut WatchedThreads::alone(pause);
     let pause = &mut || threads.pause();
     let Some(IndexOf::SubsetTree(kernel)) = kernel.indexed().map(|of| of.index) else {

@@ -46,6 +46,9 @@ pub struct Rows {
     singles: Option<Arc<dyn Prepared>>,
     report: Report,
     n_jobs: Option<usize>,
+    /// Where an engine gives values up: how much it takes before it does.
+    limit: Option<u64>,
+    most: f64,
 }
 
 impl Rows {
@@ -76,6 +79,17 @@ impl Rows {
         let index = Index { kernel, nodes: x.nodes(), columns, rows, options };
         let (source, singles) = index.run(MakeSource, watch)?;
         watch(0, n)?;
+        Self::of(source, singles, trees, options.n_jobs, watch)
+    }
+
+    fn of(
+        source: Box<dyn Source>,
+        singles: Option<Arc<dyn Prepared>>,
+        trees: Distinct,
+        n_jobs: Option<usize>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Self> {
+        let n = trees.len();
         let mut rows = Self {
             source,
             same: (0..n as u32).collect(),
@@ -84,15 +98,33 @@ impl Rows {
             singles,
             report: Report::default(),
             trees,
-            n_jobs: options.n_jobs,
+            n_jobs,
+            limit: None,
+            most: 1.0,
         };
         if let Some(singles) = &rows.singles {
-            rows.selfs = self_kernels(&**singles, n, options.n_jobs, watch)?;
+            rows.selfs = self_kernels(&**singles, n, n_jobs, watch)?;
             rows.scales = rows.selfs.iter().map(|&value| scale(value)).collect();
             let zeros = rows.trees.zeros(&rows.scales);
             rows.report = Report { zero_rows: zeros.clone(), zero_columns: zeros };
         }
         Ok(rows)
+    }
+
+    /// Rows of what is no tree, by an engine that may give values up, with the limit that
+    /// it names.
+    pub(crate) fn with_engine<E: Askable + Send + 'static>(
+        engine: E,
+        singles: Option<Arc<dyn Prepared>>,
+        trees: Distinct,
+        limit: u64,
+        options: Options,
+        watch: &mut Watch<'_>,
+    ) -> Result<Self> {
+        let most = engine.most();
+        let source = Box::new(Pool { engine, free: Mutex::new(Vec::new()) });
+        let rows = Self::of(source, singles, trees, options.n_jobs, watch)?;
+        Ok(Self { limit: Some(limit), most, ..rows })
     }
 
     /// How many trees, and so rows and columns, there are.
@@ -115,8 +147,8 @@ impl Rows {
     ///
     /// # Errors
     /// [`Error::Length`] for an `out` of the wrong length, and where rows are not
-    /// normalised [`Error::Overflow`], and what `watch` returns; after these two `out` may
-    /// hold anything.
+    /// normalised [`Error::Overflow`], [`Error::ConstraintLimit`] for pairs of trees, and
+    /// what `watch` returns; after these `out` may hold anything.
     ///
     /// # Panics
     /// If `i` is not below [`len`](Self::len).
@@ -138,13 +170,20 @@ impl Rows {
         let tree = self.trees.of[i] as usize;
         if self.trees.len() == out.len() {
             self.source.row(tree, out, pause)?;
-            return self.finish(i, out, pause);
+            self.finish(i, out, pause)?;
+        } else {
+            let mut values = vec![0.0; self.trees.len()];
+            self.source.row(tree, &mut values, pause)?;
+            self.finish(i, &mut values, pause)?;
+            self.trees.spread(0, &values, out);
         }
-        let mut values = vec![0.0; self.trees.len()];
-        self.source.row(tree, &mut values, pause)?;
-        self.finish(i, &mut values, pause)?;
-        self.trees.spread(0, &values, out);
-        Ok(())
+        let Some(limit) = self.limit else { return Ok(()) };
+        let gaps = (0..out.len()).filter(|&column| out[column].is_nan());
+        let pairs: Vec<_> = gaps.map(|column| (i, column)).collect();
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        Err(Error::ConstraintLimit { pairs, limit })
     }
 
     /// Computes some rows into `out`, one after another, by as many threads as the
@@ -193,8 +232,8 @@ impl Rows {
             singles: self.singles.as_deref(),
             same: &self.same,
             largest: f64::MAX,
-            gaps: false,
-            most: 1.0,
+            gaps: self.limit.is_some(),
+            most: self.most,
         };
         let overflow =
             |t: usize| Error::Overflow { row: i, column: self.trees.first[t] as usize };

@@ -11,6 +11,7 @@
 //! | [`ElasticTree`] | nodes in the tree's order; nodes may be left out | λ per node |
 //! | [`Subpath`] | the labels from a node down to one below it | λ per node |
 //!
+//! [`Composed`] makes sums, products and other functions of kernels.
 //! [`naive`] transcribes the definitions; [`crate::gram`] computes whole matrices.
 //!
 //! # A kernel of one's own
@@ -80,6 +81,7 @@
 //! # Ok::<(), treekernel_rs::Error>(())
 //! ```
 
+pub(crate) mod composed;
 pub(crate) mod elastic;
 pub mod naive;
 mod number;
@@ -97,6 +99,7 @@ use std::sync::Arc;
 pub(crate) use crate::corpus as sample;
 pub use crate::threads::Pause;
 use crate::{Error, NodeId, Nodes, Result};
+pub use composed::{Composed, Operation};
 pub use elastic::ElasticTree;
 pub use number::{Number, Scaled};
 pub use parameter::{Parameter, Range, Value};
@@ -167,6 +170,12 @@ pub trait Kernel: Debug + Send + Sync + 'static {
         None
     }
 
+    /// The same as a composition of other kernels: its matrices are made of theirs.
+    #[doc(hidden)]
+    fn composed(&self) -> Option<&Composed> {
+        None
+    }
+
     /// The recursion of its distributed trees.
     #[doc(hidden)]
     fn sketch(&self) -> Option<Sketch> {
@@ -180,7 +189,12 @@ impl dyn Kernel {
     /// # Errors
     /// [`Error::Parameter`] that names parameter, range and value.
     pub fn check(&self) -> Result<()> {
-        self.parameters().iter().try_for_each(Parameter::check)
+        self.parameters().iter().try_for_each(Parameter::check)?;
+        self.parts().iter().try_for_each(|part| part.check())
+    }
+
+    fn parts(&self) -> &[Arc<dyn Kernel>] {
+        self.composed().map_or(&[], Composed::parts)
     }
 
     /// What `of` says of a kernel that is in range.
@@ -202,10 +216,12 @@ impl dyn Kernel {
     }
 }
 
-/// Kernels are equal if name and parameters are.
+/// Kernels are equal if name, parameters and parts are.
 impl PartialEq for dyn Kernel {
     fn eq(&self, other: &Self) -> bool {
-        self.name() == other.name() && self.parameters() == other.parameters()
+        self.name() == other.name()
+            && self.parameters() == other.parameters()
+            && self.parts() == other.parts()
     }
 }
 

@@ -51,6 +51,10 @@ pub enum Range {
     NotNegative,
     /// A limit of at least 1, or none.
     Limit,
+    /// Finite and above 0.
+    Positive,
+    /// A whole number from 1 to 1000.
+    Degree,
 }
 
 impl Range {
@@ -60,6 +64,8 @@ impl Range {
             Self::Share => "above 0 and at most 1",
             Self::NotNegative => "finite and not negative",
             Self::Limit => "at least 1, or None for no limit",
+            Self::Positive => "finite and above 0",
+            Self::Degree => "an int from 1 to 1000",
         }
     }
 
@@ -69,6 +75,10 @@ impl Range {
             (Self::Share, Value::Number(x)) => x > 0.0 && x <= 1.0,
             (Self::NotNegative, Value::Number(x)) => x >= 0.0 && x.is_finite(),
             (Self::Limit, Value::Limit(limit)) => limit != Some(0),
+            (Self::Positive, Value::Number(x)) => x > 0.0 && x.is_finite(),
+            (Self::Degree, Value::Limit(degree)) => {
+                degree.is_some_and(|degree| (1..=1000).contains(&degree))
+            }
             _ => false,
         }
     }

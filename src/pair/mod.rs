@@ -46,13 +46,14 @@ mod paper;
 mod stemmer;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use ndarray::Array2;
 
-use crate::gram::{self, Distinct, Element, Engine, Matrix, Options, Watch};
-use crate::kernel::{LARGEST, Number, Prepared, Range, Scaled, Worker};
-use crate::threads::{Pause, WatchedThreads};
-use crate::{Error, Result, memory};
+use crate::gram::{self, Askable, Distinct, Element, Engine, Matrix, Options, Watch};
+use crate::kernel::{LARGEST, Number, Prepared, Range, Scaled, TreeCounts, Worker};
+use crate::threads::{Pause, Threads, WatchedThreads};
+use crate::{Error, NodeId, Nodes, Result, memory};
 use alignment::{Found, Trees};
 use constraints::{Bits, Bounded, Budget, Stop, Universe, retain_conflicting};
 pub use forest::{PairForest, Side, check_separator};
@@ -254,6 +255,135 @@ pub fn diagonal(
     let gaps = values.iter().enumerate().filter(|(_, value)| value.is_nan());
     let given_up = gaps.map(|(pair, _)| (pair, pair)).collect();
     Ok((values, Report { zeros, given_up }))
+}
+
+/// The rows of the matrix of `x` with itself, each computed when it is asked for. A row
+/// with a value that needs more than the kernel's `max_constraints` is
+/// [`Error::ConstraintLimit`].
+///
+/// # Errors
+/// As [`fill`].
+pub fn rows(
+    kernel: &PairKernel,
+    x: &PairForest,
+    options: Options,
+    watch: &mut Watch<'_>,
+) -> Result<gram::Rows> {
+    let kernel = kernel.validated()?;
+    let mut going = || watch(0, x.len());
+    let mut going = WatchedThreads::alone(&mut going);
+    let (numbers, examples) = x.instances(None, &mut going)?;
+    // Distinct things are told apart by an id, whatever they are.
+    let ids: Vec<NodeId> = numbers.iter().copied().map(NodeId).collect();
+    let distinct = Distinct::new(&ids);
+    let work = Arc::new(Work {
+        kernel,
+        trees: prepared(x, None, &examples, &mut going)?,
+        first_row: 0,
+        instance: distinct.roots.iter().map(|id| id.0).collect(),
+        gave_up: AtomicBool::new(false),
+    });
+    let singles = options.normalize.then(|| Arc::clone(&work) as Arc<dyn Prepared>);
+    let limit = kernel.max_constraints;
+    gram::Rows::with_engine(Kept(work), singles, distinct, limit, options, watch)
+}
+
+/// The kernels of some pairs: of `i[n]` of X and `j[n]` of Y (of X, where there is no Y);
+/// NaN where they are given up.
+///
+/// # Errors
+/// As [`fill`]; [`Error::Length`] for lists of different lengths, [`Error::Array`] for a
+/// pair that is not there.
+pub fn values(
+    kernel: &PairKernel,
+    x: &PairForest,
+    y: Option<&PairForest>,
+    (i, j): (&[usize], &[usize]),
+    options: Options,
+    watch: &mut Watch<'_>,
+) -> Result<(Vec<f64>, Report)> {
+    const PER_TASK: usize = 64;
+    let kernel = kernel.validated()?;
+    if i.len() != j.len() {
+        let expected = format!("{}, as i", i.len());
+        return Err(Error::Length { array: "j", expected, got: j.len() });
+    }
+    for (array, list, len) in [("i", i, x.len()), ("j", j, y.unwrap_or(x).len())] {
+        if let Some(index) = list.iter().position(|&pair| pair >= len) {
+            let (expected, got) = (format!("below {len}"), list[index].to_string());
+            return Err(Error::Array { array, index, expected, got });
+        }
+    }
+    // 1. Make all pairs ready, X before Y.
+    let both = y.map(|y| x.union_store(y)).transpose()?;
+    let (first, second) = match &both {
+        Some((x, y)) => (x, Some(y)),
+        None => (x, None),
+    };
+    let mut going = || watch(0, i.len());
+    let mut going = WatchedThreads::alone(&mut going);
+    let (numbers, examples) = first.instances(second, &mut going)?;
+    let work = Work {
+        kernel,
+        trees: prepared(first, second, &examples, &mut going)?,
+        first_row: 0,
+        instance: (0..examples.len() as u32).collect(),
+        gave_up: AtomicBool::new(false),
+    };
+    let of_y = if second.is_some() { first.len() } else { 0 };
+    let number =
+        |at: usize| [i[at], of_y + j[at]].map(|pair: usize| numbers[pair] as usize);
+    // 2. Their kernels with themselves, of those that are asked for.
+    let mut selfs = Vec::new();
+    if options.normalize {
+        selfs = gram::self_kernels(&work, examples.len(), options.n_jobs, watch)?;
+    }
+    // 3. The values.
+    let most = most(kernel.method);
+    let mut out = memory::filled(0.0, i.len())?;
+    let parts: Vec<_> = out.chunks_mut(PER_TASK).map(Mutex::new).collect();
+    let team = Threads::new(options.n_jobs, parts.len());
+    let mut workers: Vec<_> = (0..team.size()).map(|_| work.worker()).collect();
+    team.run(
+        parts.len(),
+        &mut workers,
+        |part, of, pause| {
+            let Ok(mut out) = parts[part].lock() else { return Ok(()) };
+            for (at, value) in (part * PER_TASK..).zip(out.iter_mut()) {
+                let [a, b] = number(at);
+                *value = match selfs.get(a) {
+                    Some(own) if a == b => f64::from(!own.is_zero()),
+                    Some(own) => {
+                        let cosine = of(a, b, pause)?.cosine(*own, selfs[b]);
+                        // Not by `min`, which NaN is no number to.
+                        if cosine > most { most } else { cosine }
+                    }
+                    None => of(a, b, pause)?.value(),
+                };
+                if value.is_infinite() {
+                    return Err(Error::Overflow { row: i[at], column: j[at] });
+                }
+                pause()?;
+            }
+            Ok(())
+        },
+        &mut |done| watch((done * PER_TASK).min(i.len()), i.len()),
+    )?;
+    drop(parts);
+    let gaps = (0..i.len()).filter(|&at| out[at].is_nan());
+    let given_up = gaps.map(|at| (i[at], j[at])).collect();
+    let mut zeros = gram::Report::default();
+    for at in 0..i.len() {
+        let [a, b] =
+            number(at).map(|pair| selfs.get(pair).is_some_and(|k| k.is_zero()));
+        zeros.zero_rows.extend(a.then_some(i[at]));
+        zeros.zero_columns.extend(b.then_some(j[at]));
+    }
+    for list in [&mut zeros.zero_rows, &mut zeros.zero_columns] {
+        list.sort_unstable();
+        list.dedup();
+    }
+    Ok((out, Report { zeros, given_up }))
 }
 
 /// The kernel of one pair with one other: pair `i` of `x` and pair `j` of `y`.
@@ -633,6 +763,55 @@ impl Engine for Work {
             };
         }
         Ok(())
+    }
+}
+
+/// Pairs that are asked row by row.
+struct Kept(Arc<Work>);
+
+impl Engine for Kept {
+    type Scratch = Scratch<f64>;
+    const GIVES_UP: bool = true;
+
+    fn most(&self) -> f64 {
+        self.0.most()
+    }
+
+    fn scratch(&self) -> Self::Scratch {
+        self.0.scratch()
+    }
+
+    fn row(
+        &self,
+        x: usize,
+        scratch: &mut Self::Scratch,
+        row: &mut [f64],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
+        self.0.row(x, scratch, row, pause)
+    }
+}
+
+impl Askable for Kept {
+    type Rows = ();
+
+    fn read(&self, _: &Nodes, _: &Arc<Nodes>, _: &TreeCounts) -> Result<Option<()>> {
+        Ok(None)
+    }
+
+    fn row_of(
+        &self,
+        (): &(),
+        x: usize,
+        scratch: &mut Self::Scratch,
+        row: &mut [f64],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
+        self.row(x, scratch, row, pause)
+    }
+
+    fn nbytes(&self) -> usize {
+        0
     }
 }
 

@@ -15,13 +15,13 @@ use super::shared::Shared;
 use super::{Progress, detached};
 use crate::dag::{
     Arrays, Features, Model, Options, Perceptron, PolynomialKernel, Query, Rank,
-    Stored, Vote,
+    Stored, SumModel, Vote,
 };
 use crate::memory;
 
 /// A model.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Dag")]
-pub(super) struct Dag(Shared<Model>);
+pub(super) struct Dag(Shared<SumModel>);
 
 /// A perceptron.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Learner")]
@@ -35,7 +35,7 @@ impl Dag {
     #[new]
     fn new(kernel: &Kernel, normalize: bool, n_outputs: i128) -> PyResult<Self> {
         let options = options(normalize, n_outputs)?;
-        Ok(Self(Shared::new(Model::new(kernel.core(), options)?)))
+        Ok(Self(Shared::new(SumModel::new(kernel.core(), options)?)))
     }
 
     /// Adds trees; returns those whose self-kernel is zero.
@@ -104,31 +104,38 @@ impl Dag {
 
     #[getter]
     fn intercept<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let of = |model: &Model| model.intercept().to_vec();
+        let of = |model: &SumModel| model.intercept().to_vec();
         Ok(self.0.read(py, &Progress::none(), |m, _| Ok(of(m)))?.into_pyarray(py))
     }
 
     fn set_intercept(&self, py: Python<'_>, intercept: Floats<'_>) -> PyResult<()> {
         let intercept = intercept.as_slice()?;
-        let set = |model: &mut Model| model.set_intercept(intercept);
+        let set = |model: &mut SumModel| model.set_intercept(intercept);
         self.0.change(py, &Progress::none(), |model, _| set(model))
     }
 
     /// Trees, distinct subtrees, nodes of the trees, bytes.
     fn figures(&self, py: Python<'_>) -> PyResult<(u64, usize, u64, usize)> {
         self.0.read(py, &Progress::none(), |m, _| {
-            Ok((m.n_trees(), m.n_nodes(), m.n_tree_nodes(), m.nbytes()))
+            let (first, nodes) = (&m.parts()[0], m.parts().iter().map(Model::n_nodes));
+            Ok((first.n_trees(), nodes.sum(), first.n_tree_nodes(), m.nbytes()))
         })
     }
 
-    fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let arrays = self.0.read(py, &Progress::none(), |model, _| {
-            memory::room(1, model.arrays_nbytes())?;
-            Ok(model.to_arrays())
+    /// A dict for each term of a sum, and what is added to its scores.
+    fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let (arrays, intercept) = self.0.read(py, &Progress::none(), |model, _| {
+            memory::room(1, model.parts().iter().map(Model::arrays_nbytes).sum())?;
+            let arrays = model.parts().iter().map(Model::to_arrays);
+            Ok((arrays.collect::<Vec<_>>(), model.intercept().to_vec()))
         })?;
-        let dict = PyDict::new(py);
-        put_model(&dict, arrays)?;
-        Ok(dict)
+        let dict = |mut arrays: Arrays| {
+            let dict = PyDict::new(py);
+            arrays.intercept.clone_from(&intercept);
+            put_model(&dict, arrays)?;
+            Ok(dict)
+        };
+        arrays.into_iter().map(dict).collect()
     }
 
     #[staticmethod]
@@ -136,11 +143,24 @@ impl Dag {
         kernel: &Kernel,
         normalize: bool,
         n_outputs: i128,
-        arrays: &Bound<'_, PyDict>,
+        arrays: Vec<Bound<'_, PyDict>>,
+        py: Python<'_>,
     ) -> PyResult<Self> {
-        let (py, kernel) = (arrays.py(), kernel.core());
-        let (options, arrays) = (options(normalize, n_outputs)?, model_arrays(arrays)?);
-        let model = detached(py, || Model::from_arrays(kernel, options, &arrays))?;
+        let (kernel, options) = (kernel.core(), options(normalize, n_outputs)?);
+        let arrays = arrays.iter().map(model_arrays).collect::<PyResult<Vec<_>>>()?;
+        let model = detached(py, || {
+            let mut model = SumModel::from_parts(kernel, options, |terms| {
+                let parts = terms.iter().zip(&arrays);
+                let part = |(&(kernel, options), arrays): (&(_, _), &Arrays)| {
+                    Model::from_arrays(kernel, options, arrays)
+                };
+                parts.map(part).collect()
+            })?;
+            if let Some(first) = arrays.first() {
+                model.set_intercept(&first.intercept)?;
+            }
+            Ok(model)
+        })?;
         Ok(Self(Shared::new(model)))
     }
 }
@@ -217,7 +237,7 @@ impl Learner {
             memory::room(1, 2 * p.last().nbytes())?;
             Ok(p.model())
         })?;
-        Ok(Dag(Shared::new(model)))
+        Ok(Dag(Shared::new(model.into())))
     }
 
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

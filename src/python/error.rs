@@ -115,11 +115,11 @@ impl From<Error> for PyErr {
             | Error::TooManyFeatures { .. }
             | Error::Parameter { .. } => PyValueError::new_err(in_python(&error)),
             Error::Unsupported { kernel, what, ref can } => {
-                let can: Vec<_> =
-                    can.iter().map(|name| format!("{name}Kernel")).collect();
+                let can: Vec<_> = can.iter().map(|name| class(name)).collect();
                 PyValueError::new_err(format!(
-                    "kernel must be a {}, which have {what}, got {kernel}Kernel",
-                    can.join(" or ")
+                    "kernel must be a {}, which have {what}, got {}",
+                    can.join(" or "),
+                    class(kernel)
                 ))
             }
             Error::Overflow { .. }
@@ -133,6 +133,14 @@ impl From<Error> for PyErr {
             Error::Search { .. } => PyRuntimeError::new_err(error.to_string()),
             Error::Interrupted => PyKeyboardInterrupt::new_err(()),
         }
+    }
+}
+
+/// What a kernel is called in Python.
+fn class(kernel: &str) -> String {
+    match kernel {
+        "Normalized" | "Polynomial" | "Gaussian" => kernel.to_owned(),
+        _ => format!("{kernel}Kernel"),
     }
 }
 

@@ -25,25 +25,18 @@ impl Kernel {
     /// The kernel of a name, with some parameters in place of their defaults.
     #[new]
     fn new(name: &str, parameters: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let mut kernel = kernel::named(name)?;
-        for (name, given) in parameters {
-            let name: String = name.extract()?;
-            let known = kernel.parameters().into_iter().find(|p| p.name == name);
-            let (value, expected) = match known.map(|known| known.value) {
-                Some(Value::Number(_)) => {
-                    (given.extract().ok().map(Value::Number), "a number")
-                }
-                Some(Value::Limit(_)) => (limit(&name, &given)?, "an int or None"),
-                _ => (None, "left out, as the kernel has no such parameter"),
-            };
-            let changed = value.and_then(|value| kernel.with(&name, value));
-            kernel = changed.ok_or_else(|| {
-                let got = given.repr().map_or_else(|_| "it".into(), |r| r.to_string());
-                PyTypeError::new_err(format!("{name} must be {expected}, got {got}"))
-            })?;
-        }
-        kernel.check()?;
-        Ok(Self(kernel))
+        Self::with(kernel::named(name)?, parameters)
+    }
+
+    /// An operation on kernels, by its name.
+    #[staticmethod]
+    fn composed(
+        name: &str,
+        parts: Vec<PyRef<'_, Self>>,
+        parameters: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let parts = parts.iter().map(|part| part.shared()).collect();
+        Self::with(Arc::new(kernel::Composed::named(name, parts)?), parameters)
     }
 
     /// Fills `out` and returns the trees of X and of Y whose self-kernel is zero.
@@ -206,7 +199,7 @@ impl Kernel {
 /// >>> rows[1:].shape, rows[[0, 2, 2]].shape
 /// ((2, 3), (3, 3))
 #[pyclass(frozen, module = "treekernel_rs", name = "KernelRows", sequence)]
-pub(super) struct KernelRows(gram::Rows);
+pub(super) struct KernelRows(pub(super) gram::Rows);
 
 #[pymethods]
 impl KernelRows {
@@ -339,6 +332,31 @@ impl TreeIndex {
 }
 
 impl Kernel {
+    /// A kernel with some parameters in place of its own.
+    fn with(
+        mut kernel: Arc<dyn crate::Kernel>,
+        parameters: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        for (name, given) in parameters {
+            let name: String = name.extract()?;
+            let known = kernel.parameters().into_iter().find(|p| p.name == name);
+            let (value, expected) = match known.map(|known| known.value) {
+                Some(Value::Number(_)) => {
+                    (given.extract().ok().map(Value::Number), "a number")
+                }
+                Some(Value::Limit(_)) => (limit(&name, &given)?, "an int or None"),
+                _ => (None, "left out, as the kernel has no such parameter"),
+            };
+            let changed = value.and_then(|value| kernel.with(&name, value));
+            kernel = changed.ok_or_else(|| {
+                let got = given.repr().map_or_else(|_| "it".into(), |r| r.to_string());
+                PyTypeError::new_err(format!("{name} must be {expected}, got {got}"))
+            })?;
+        }
+        kernel.check()?;
+        Ok(Self(kernel))
+    }
+
     pub(super) fn core(&self) -> &dyn crate::Kernel {
         &*self.0
     }
@@ -403,7 +421,11 @@ fn joined<'py>(
 type PairSink<'a> = dyn FnMut(neighbours::Pairs) -> crate::Result<()> + Send + 'a;
 
 /// Numbers of trees.
-fn trees(name: &str, given: &Bound<'_, PyAny>, n: usize) -> PyResult<Vec<usize>> {
+pub(super) fn trees(
+    name: &str,
+    given: &Bound<'_, PyAny>,
+    n: usize,
+) -> PyResult<Vec<usize>> {
     let wrong = |(index, tree): (usize, i64)| {
         let message =
             format!("{name}[{index}]: expected from 0 to below {n}, got {tree}");

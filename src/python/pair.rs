@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::forest::{Forest, Index, Text, equal, first_of, type_name};
+use super::kernel::{KernelRows, trees};
 use super::objects::forest_of;
 use super::{Matrix, Progress, detached, interruptible, written};
 use crate::Error;
@@ -653,6 +654,47 @@ impl PairCore {
         let values = values.into_pyarray(py);
         self.complete(report.given_up, values.as_any())?;
         Ok((values, report.zeros.zero_rows))
+    }
+
+    /// Rows on demand, and the pairs whose self-kernel is zero.
+    fn rows(
+        &self,
+        x: &Bound<'_, PyAny>,
+        normalize: bool,
+        n_jobs: Option<usize>,
+    ) -> PyResult<(KernelRows, Vec<usize>)> {
+        let options = Options { normalize, n_jobs };
+        let (py, x) = (x.py(), pairs_of(x)?);
+        let rows = interruptible(py, &Progress::none(), |watch| {
+            core::rows(&self.0, &x, options, watch)
+        })?;
+        let zeros = rows.report().zero_rows.clone();
+        Ok((KernelRows(rows), zeros))
+    }
+
+    /// The kernels of some pairs, and the pairs whose self-kernel is zero.
+    #[allow(clippy::too_many_arguments, clippy::type_complexity)]
+    #[pyo3(signature = (x, y, i, j, normalize, n_jobs, progress))]
+    fn pairs<'py>(
+        &self,
+        x: &Bound<'py, PyAny>,
+        y: Option<&Bound<'py, PyAny>>,
+        i: &Bound<'py, PyAny>,
+        j: &Bound<'py, PyAny>,
+        normalize: bool,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, (Vec<usize>, Vec<usize>))> {
+        let options = Options { normalize, n_jobs };
+        let (py, x, y) = (x.py(), pairs_of(x)?, y.map(pairs_of).transpose()?);
+        let i = trees("i", i, x.len())?;
+        let j = trees("j", j, y.as_ref().unwrap_or(&x).len())?;
+        let (values, report) = interruptible(py, &Progress::new(progress), |watch| {
+            core::values(&self.0, &x, y.as_ref(), (&i, &j), options, watch)
+        })?;
+        let values = values.into_pyarray(py);
+        self.complete(report.given_up, values.as_any())?;
+        Ok((values, (report.zeros.zero_rows, report.zeros.zero_columns)))
     }
 
     /// One value.

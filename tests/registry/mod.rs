@@ -5,7 +5,10 @@
 use std::sync::Arc;
 
 use treekernel_rs::dag::{Model, Options};
-use treekernel_rs::kernel::{self, Kernel, Parameter, Range, Value};
+use treekernel_rs::kernel::{
+    self, Composed, ElasticTree, Kernel, Operation, Parameter, PartialTree, Range,
+    Subpath, SubsetTree, Subtree, Value,
+};
 
 /// Goes on.
 #[allow(clippy::unnecessary_wraps)]
@@ -19,8 +22,51 @@ fn values(parameter: &Parameter) -> [Value; 3] {
         Range::Share => [0.4, 1.0, 0.05].map(Value::Number),
         Range::NotNegative => [0.0, 0.4, 5.0].map(Value::Number),
         Range::Limit => [None, Some(2), Some(1)].map(Value::Limit),
+        Range::Positive => [1.0, 0.1, 5.0].map(Value::Number),
+        Range::Degree => [1, 3, 2].map(|degree| Value::Limit(Some(degree))),
         other => panic!("{other:?}: which values?"),
     }
+}
+
+/// An operation on kernels.
+pub(crate) fn of<const N: usize>(
+    operation: Operation,
+    parts: [Arc<dyn Kernel>; N],
+) -> Arc<dyn Kernel> {
+    Arc::new(Composed::new(operation, parts.to_vec()).unwrap())
+}
+
+/// Every operation, nested ones too.
+pub(crate) fn composed() -> Vec<Arc<dyn Kernel>> {
+    let st: Arc<dyn Kernel> = Arc::new(Subtree::new(0.5));
+    let sst: Arc<dyn Kernel> = Arc::new(SubsetTree::new(0.4).with_leaf_weight(0.3));
+    let pt: Arc<dyn Kernel> = Arc::new(PartialTree::default());
+    let et: Arc<dyn Kernel> = Arc::new(ElasticTree::new(0.3));
+    let paths: Arc<dyn Kernel> = Arc::new(Subpath::new(0.4));
+    let [a, b, c] = [&sst, &pt, &st].map(Arc::clone);
+    let unit = |kernel| of(Operation::Normalized, [kernel]);
+    let gaussian = of(Operation::Gaussian(0.5), [unit(Arc::clone(&a))]);
+    let square = of(Operation::Product, [Arc::clone(&a), Arc::clone(&a)]);
+    let half = of(Operation::Scaled(0.5), [of(Operation::Gaussian(0.1), [c])]);
+    vec![
+        of(Operation::Sum, [Arc::clone(&a), paths]),
+        of(Operation::Product, [Arc::clone(&a), et]),
+        of(Operation::Scaled(2.0), [Arc::clone(&b)]),
+        of(Operation::Power(Some(3)), [Arc::clone(&a)]),
+        unit(Arc::clone(&b)),
+        of(Operation::Polynomial { degree: Some(2), coef0: 1.0 }, [a]),
+        gaussian,
+        of(Operation::Sum, [unit(square), half]),
+        of(
+            Operation::Product,
+            [unit(Arc::clone(&b)), of(Operation::Gaussian(1.0), [b])],
+        ),
+    ]
+}
+
+/// All kernels, and some that are made of them.
+fn with_composed() -> Vec<Arc<dyn Kernel>> {
+    [kernel::all(), composed()].concat()
 }
 
 /// A kernel with all parameters replaced.
@@ -38,7 +84,7 @@ fn with(
 /// orthogonal array of nine runs, three levels and up to four parameters.
 pub(crate) fn settings() -> Vec<Arc<dyn Kernel>> {
     let mut all: Vec<Arc<dyn Kernel>> = Vec::new();
-    for kernel in kernel::all() {
+    for kernel in with_composed() {
         assert!(kernel.parameters().len() <= 4, "{kernel:?} needs a larger array");
         for run in 0..9 {
             let (a, b) = (run / 3, run % 3);
@@ -58,7 +104,7 @@ pub(crate) fn one_of_each() -> Vec<Arc<dyn Kernel>> {
         Range::NotNegative => Value::Number(0.3),
         _ => parameter.value,
     };
-    kernel::all().iter().map(|kernel| with(kernel, value)).collect()
+    with_composed().iter().map(|kernel| with(kernel, value)).collect()
 }
 
 /// One of each kind, at the largest values.
@@ -67,7 +113,13 @@ pub(crate) fn largest() -> Vec<Arc<dyn Kernel>> {
         Range::Limit => Value::Limit(None),
         _ => Value::Number(1.0),
     };
-    kernel::all().iter().map(|kernel| with(kernel, value)).collect()
+    let mut all: Vec<_> =
+        kernel::all().iter().map(|kernel| with(kernel, value)).collect();
+    let [a, b] = [&all[1], &all[3]].map(Arc::clone);
+    all.push(of(Operation::Sum, [Arc::clone(&a), Arc::clone(&b)]));
+    all.push(of(Operation::Product, [Arc::clone(&a), b]));
+    all.push(of(Operation::Normalized, [a]));
+    all
 }
 
 /// Whether there are models of a kernel.

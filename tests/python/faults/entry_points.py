@@ -77,6 +77,30 @@ def calls(n: int) -> Calls:
         "readers.klp": lambda: tk.readers.klp(path / "klp"),
         "readers.penn": lambda: tk.readers.penn(path / "penn"),
     }
+    sum_of, part = KERNELS["subset"] + KERNELS["partial"], everything[: 2 + n // 20]
+    composed = tk.Gaussian(tk.Normalized(sum_of)) * KERNELS["subtree"]
+    of_sum, views = tk.DagModel(sum_of), tk.Views(a=part, b=part)
+    rules = tk.PairKernel(normalize=True)
+    both_views = tk.ViewKernel({"a": KERNELS["subset"], "b": sum_of}, normalize=True)
+    made |= {
+        "composed: k(X)": lambda: composed(part),
+        "composed: rows": lambda: composed.rows(part)[:3],
+        "composed: top_k": lambda: composed.top_k(part, k=2),
+        "composed: pair": lambda: composed.pair(everything[0], everything[1]),
+        "composed: pickled": lambda: pickle.loads(pickle.dumps(composed)),
+        "sum: DagModel.add": lambda: of_sum.add(part, np.ones(len(part))),
+        "sum: DagModel.score": lambda: of_sum.score(part),
+        "sum: DagModel pickled": lambda: pickle.loads(pickle.dumps(of_sum)),
+        "Views": lambda: tk.Views(a=lines, b=np.ones((n, 2)))[: n // 2],
+        "ViewKernel": lambda: both_views(views),
+        "PreferencePairs": lambda: tk.PreferencePairs(
+            KERNELS["subset"], first="a", second="b"
+        )(views),
+        "PairKernel.rows": lambda: rules.rows(few_pairs)[0],
+        "PairKernel.pairs": lambda: rules.pairs(few_pairs, few_pairs),
+        "PairKernel.top_k": lambda: rules.top_k(few_pairs, k=1),
+        "PairKernel.join": lambda: rules.join(few_pairs),
+    }
     for name, kernel in KERNELS.items():
         normalized = kernel.replace(normalize=True)
         # Scores of the elastic kernel, which has the most to look at, take longest.

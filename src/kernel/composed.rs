@@ -1,0 +1,491 @@
+//! Kernels made of kernels: sums, products, powers, and what follows from them.
+//!
+//! | operation | K(a,b), with k, l the parts | keeps dot products, as |
+//! |---|---|---|
+//! | `Sum` | k + l | features side by side |
+//! | `Scaled` | c k, c ≥ 0 | features times √c |
+//! | `Product` | k l | pairs of features (Schur) |
+//! | `Power` | k^d, d a whole number | a product |
+//! | `Normalized` | k / √(k(a,a) k(b,b)), 0 where either is 0 | features of length 1 |
+//! | `Polynomial` | (k + c)^d, c ≥ 0 | a sum and a power |
+//! | `Gaussian` | exp(-γ (k(a,a) + k(b,b) - 2 k(a,b))), γ > 0 | a limit of polynomials |
+//!
+//! See Haussler, "Convolution kernels on discrete structures" (1999), and Shawe-Taylor &
+//! Cristianini, "Kernel methods for pattern analysis" (2004), section 3.4.
+//!
+//! A composition is a formula over values of its parts, so it knows nothing of trees. It
+//! is written out once as a [`Plan`], steps on a stack over the distinct kernels at its
+//! leaves: a kernel that stands in it twice is computed once. Single pairs run it on
+//! [`Scaled`] numbers, which do not overflow; rows of matrices on rows of floats
+//! ([`crate::gram`]).
+//!
+//! # Complexity
+//! Time: that of the distinct kernels at the leaves, and a step for each operation. A
+//! normalised or Gaussian part also takes the leaves' kernels of trees with themselves.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{
+    Kernel, Number, Parameter, Pause, Prepared, Range, Scaled, Value, Worker, parameter,
+};
+use crate::{NodeId, Nodes, Result};
+
+/// What a composition does with its parts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// The sum of two kernels.
+    Sum,
+    /// The product of two kernels.
+    Product,
+    /// A kernel times a factor, finite and not negative.
+    Scaled(f64),
+    /// A kernel to the power of a whole number from 1 to 1000.
+    Power(Option<usize>),
+    /// A kernel divided by the root of both self-kernels.
+    Normalized,
+    /// (k + coef0) to the power of `degree`.
+    Polynomial {
+        /// A whole number from 1 to 1000.
+        degree: Option<usize>,
+        /// Finite and not negative.
+        coef0: f64,
+    },
+    /// exp(-γ distance²) of the kernel's distance, γ above 0.
+    Gaussian(f64),
+}
+
+impl Operation {
+    /// Every operation, with numbers to be replaced.
+    const ALL: [Self; 7] = [
+        Self::Sum,
+        Self::Product,
+        Self::Scaled(1.0),
+        Self::Power(Some(1)),
+        Self::Normalized,
+        Self::Polynomial { degree: Some(3), coef0: 1.0 },
+        Self::Gaussian(1.0),
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "Sum",
+            Self::Product => "Product",
+            Self::Scaled(_) => "Scaled",
+            Self::Power(_) => "Power",
+            Self::Normalized => "Normalized",
+            Self::Polynomial { .. } => "Polynomial",
+            Self::Gaussian(_) => "Gaussian",
+        }
+    }
+
+    /// How many kernels it is of.
+    fn arity(self) -> usize {
+        if matches!(self, Self::Sum | Self::Product) { 2 } else { 1 }
+    }
+}
+
+/// A kernel made of kernels. See the [module](self).
+///
+/// ```
+/// use std::sync::Arc;
+/// use treekernel_rs::kernel::{Composed, ElasticTree, Operation, SubsetTree};
+/// use treekernel_rs::{Forest, gram};
+///
+/// let parts = vec![Arc::new(SubsetTree::new(1.0)) as _, Arc::new(ElasticTree::new(1.0)) as _];
+/// let sum = Composed::new(Operation::Sum, parts)?;
+/// let forest = Forest::from_brackets("(A b) (A b)")?;
+/// let matrix = gram::gram(&sum, &forest, None, gram::Options::default())?;
+/// assert_eq!(matrix[[0, 1]], 1.0 + 3.0);
+/// # Ok::<(), treekernel_rs::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Composed {
+    operation: Operation,
+    parts: Vec<Arc<dyn Kernel>>,
+    /// Kernels and operations in it.
+    size: usize,
+}
+
+/// The most kernels and operations in a composition: what follows goes through it by
+/// recursion, and writes it out.
+const MOST: usize = 256;
+
+impl Composed {
+    /// An operation on kernels: two for a sum or a product, else one.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) for another number of kernels, and
+    /// for more than 256 kernels and operations in all.
+    pub fn new(operation: Operation, parts: Vec<Arc<dyn Kernel>>) -> Result<Self> {
+        if parts.len() != operation.arity() {
+            let expected = "two for a sum or a product, else one";
+            return Err(parameter("the number of kernels", expected, &parts.len()));
+        }
+        let of = |part: &Arc<dyn Kernel>| part.composed().map_or(1, |part| part.size);
+        let size = 1 + parts.iter().map(of).sum::<usize>();
+        if size > MOST {
+            let expected = "made of at most 256 kernels and operations";
+            return Err(parameter("a kernel", expected, &size));
+        }
+        Ok(Self { operation, parts, size })
+    }
+
+    /// The operation of a [name](Kernel::name), whose numbers are set by
+    /// [`with`](Kernel::with).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and for any other name.
+    pub fn named(name: &str, parts: Vec<Arc<dyn Kernel>>) -> Result<Self> {
+        let known = Operation::ALL.into_iter().find(|known| known.name() == name);
+        let expected = "the name of an operation on kernels";
+        Self::new(known.ok_or_else(|| parameter("operation", expected, &name))?, parts)
+    }
+
+    /// What it does with its parts.
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// The kernels it is made of.
+    pub fn parts(&self) -> &[Arc<dyn Kernel>] {
+        &self.parts
+    }
+}
+
+impl Kernel for Composed {
+    fn name(&self) -> &'static str {
+        self.operation.name()
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        match self.operation {
+            Operation::Sum | Operation::Product | Operation::Normalized => Vec::new(),
+            Operation::Scaled(factor) => {
+                vec![Parameter::new("factor", factor, Range::NotNegative)]
+            }
+            Operation::Power(degree) => {
+                vec![Parameter::new("degree", degree, Range::Degree)]
+            }
+            Operation::Polynomial { degree, coef0 } => vec![
+                Parameter::new("degree", degree, Range::Degree),
+                Parameter::new("coef0", coef0, Range::NotNegative),
+            ],
+            Operation::Gaussian(gamma) => {
+                vec![Parameter::new("gamma", gamma, Range::Positive)]
+            }
+        }
+    }
+
+    fn with(&self, name: &str, value: Value) -> Option<Arc<dyn Kernel>> {
+        let mut new = self.clone();
+        match (&mut new.operation, name) {
+            (Operation::Scaled(number), "factor")
+            | (Operation::Polynomial { coef0: number, .. }, "coef0")
+            | (Operation::Gaussian(number), "gamma") => {
+                *number = value.try_into().ok()?;
+            }
+            (
+                Operation::Power(degree) | Operation::Polynomial { degree, .. },
+                "degree",
+            ) => {
+                *degree = value.try_into().ok()?;
+            }
+            _ => return None,
+        }
+        Some(Arc::new(new))
+    }
+
+    fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
+        // Not by the plan: an oracle shares nothing.
+        let of = |part: usize, a, b| self.parts[part].definition(nodes, a, b);
+        let power = |value: f64, degree: Option<usize>| {
+            value.powi(degree.unwrap_or_default() as i32)
+        };
+        let value = of(0, a, b);
+        match self.operation {
+            Operation::Sum => value + of(1, a, b),
+            Operation::Product => value * of(1, a, b),
+            Operation::Scaled(factor) => factor * value,
+            Operation::Power(degree) => power(value, degree),
+            Operation::Normalized => {
+                let norm = of(0, a, a).sqrt() * of(0, b, b).sqrt();
+                if norm > 0.0 { value / norm } else { 0.0 }
+            }
+            Operation::Polynomial { degree, coef0 } => power(value + coef0, degree),
+            Operation::Gaussian(gamma) => {
+                (-gamma * (of(0, a, a) + of(0, b, b) - 2.0 * value)).exp()
+            }
+        }
+    }
+
+    fn pairs(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        let plan = Plan::new(self);
+        let prepared = plan.leaves.iter().map(|leaf| leaf.pairs(nodes, roots, pause));
+        let leaves = prepared.collect::<Result<_>>()?;
+        Ok(Box::new(Singles { plan, leaves, roots: roots.to_vec() }))
+    }
+
+    fn composed(&self) -> Option<&Composed> {
+        Some(self)
+    }
+}
+
+/// A composition as steps on a stack.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// The distinct kernels at its leaves.
+    pub(crate) leaves: Vec<Arc<dyn Kernel>>,
+    pub(crate) steps: Vec<Step>,
+    /// Values that the stack holds at most.
+    pub(crate) depth: usize,
+    /// Parts whose kernels of trees with themselves are needed.
+    pub(crate) n_norms: usize,
+}
+
+/// A step. What it takes is on top of the stack, and what it makes comes there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Step {
+    /// The value of a leaf.
+    Leaf(usize),
+    Add,
+    Multiply,
+    Scale(f64),
+    Plus(f64),
+    Power(usize),
+    /// With the number of the part whose self-kernels divide.
+    Normalize(usize),
+    /// With γ, and the number of the part.
+    Gaussian(f64, usize),
+}
+
+impl Plan {
+    /// Parameters are in their ranges.
+    pub(crate) fn new(kernel: &Composed) -> Self {
+        let (leaves, steps) = (Vec::new(), Vec::new());
+        let mut plan = Self { leaves, steps, depth: 0, n_norms: 0 };
+        plan.write(kernel);
+        let mut height = 0;
+        for step in &plan.steps {
+            match step {
+                Step::Leaf(_) => height += 1,
+                Step::Add | Step::Multiply => height -= 1,
+                _ => {}
+            }
+            plan.depth = plan.depth.max(height);
+        }
+        plan
+    }
+
+    /// Writes a kernel behind what is there; compositions are at most [`MOST`] deep.
+    fn write(&mut self, kernel: &Composed) {
+        for part in &kernel.parts {
+            if let Some(part) = part.composed() {
+                self.write(part);
+                continue;
+            }
+            let known = self.leaves.iter().position(|leaf| **leaf == **part);
+            self.steps.push(Step::Leaf(known.unwrap_or(self.leaves.len())));
+            if known.is_none() {
+                self.leaves.push(Arc::clone(part));
+            }
+        }
+        let power = |degree: Option<usize>| Step::Power(degree.unwrap_or_default());
+        if let Operation::Polynomial { coef0, .. } = kernel.operation {
+            self.steps.push(Step::Plus(coef0));
+        }
+        self.steps.push(match kernel.operation {
+            Operation::Sum => Step::Add,
+            Operation::Product => Step::Multiply,
+            Operation::Scaled(factor) => Step::Scale(factor),
+            Operation::Power(degree) | Operation::Polynomial { degree, .. } => {
+                power(degree)
+            }
+            Operation::Normalized => Step::Normalize(self.n_norms),
+            Operation::Gaussian(gamma) => Step::Gaussian(gamma, self.n_norms),
+        });
+        if let Operation::Normalized | Operation::Gaussian(_) = kernel.operation {
+            self.n_norms += 1;
+        }
+    }
+
+    /// Runs the steps for values of the leaves; `norm` does what needs self-kernels.
+    fn run(
+        &self,
+        leaves: &[Scaled],
+        stack: &mut Vec<Scaled>,
+        mut norm: impl FnMut(Step, Scaled) -> Scaled,
+    ) -> Scaled {
+        stack.clear();
+        for &step in &self.steps {
+            if let Step::Leaf(leaf) = step {
+                stack.push(leaves[leaf]);
+                continue;
+            }
+            let Some(top) = stack.pop() else { break };
+            let value = match step {
+                Step::Add => stack.pop().map_or(top, |below| below + top),
+                Step::Multiply => stack.pop().map_or(top, |below| below * top),
+                Step::Scale(factor) => top * Scaled::of(factor),
+                Step::Plus(constant) => top + Scaled::of(constant),
+                Step::Power(degree) => power(top, degree),
+                _ => norm(step, top),
+            };
+            stack.push(value);
+        }
+        stack.pop().unwrap_or(Scaled::of(0.0))
+    }
+
+    /// The kernel of a tree with itself, and in `norms` those of the parts that matter.
+    pub(crate) fn own(
+        &self,
+        leaves: &[Scaled],
+        stack: &mut Vec<Scaled>,
+        norms: &mut Vec<Scaled>,
+    ) -> Scaled {
+        norms.clear();
+        self.run(leaves, stack, |step, own| {
+            norms.push(own);
+            match step {
+                Step::Normalize(_) if own.is_zero() => own,
+                _ => Scaled::of(1.0),
+            }
+        })
+    }
+
+    /// The kernel of two different trees, with what [`own`](Self::own) says of each.
+    fn pair(
+        &self,
+        leaves: &[Scaled],
+        stack: &mut Vec<Scaled>,
+        [a, b]: [&[Scaled]; 2],
+    ) -> Scaled {
+        self.run(leaves, stack, |step, value| match step {
+            Step::Normalize(part) => Scaled::of(value.normalized(a[part], b[part])),
+            Step::Gaussian(gamma, part) => {
+                let square = a[part] + b[part] + value * Scaled::of(-2.0);
+                Scaled::of((-gamma * square.value().max(0.0)).exp())
+            }
+            _ => value,
+        })
+    }
+}
+
+/// By squaring.
+fn power<N: Number>(mut base: N, mut degree: usize) -> N {
+    let mut product = N::of(1.0);
+    while degree > 0 {
+        if degree % 2 == 1 {
+            product = product * base;
+        }
+        degree /= 2;
+        if degree > 0 {
+            base = base * base;
+        }
+    }
+    product
+}
+
+/// The same of floats, with the same roundings.
+#[inline]
+pub(crate) fn float_power(base: f64, degree: usize) -> f64 {
+    power(base, degree)
+}
+
+/// Trees made ready by all leaves.
+pub(crate) struct Singles {
+    pub(crate) plan: Plan,
+    pub(crate) leaves: Vec<Box<dyn Prepared>>,
+    pub(crate) roots: Vec<NodeId>,
+}
+
+impl Prepared for Singles {
+    fn worker(&self) -> Worker<'_> {
+        let plan = &self.plan;
+        let mut leaves: Vec<_> = self.leaves.iter().map(|leaf| leaf.worker()).collect();
+        let (mut values, mut stack) = (Vec::new(), Vec::new());
+        // By tree: what its kernel with itself says of parts, in a row for many pairs.
+        let mut known: HashMap<usize, Vec<Scaled>> = HashMap::new();
+        Box::new(move |a, b, pause| {
+            let mut fill = |values: &mut Vec<Scaled>, a, b| {
+                values.clear();
+                leaves.iter_mut().try_for_each(|of| {
+                    values.push(of(a, b, pause)?);
+                    Ok::<_, crate::Error>(())
+                })
+            };
+            if plan.n_norms > 0 {
+                for tree in [a, b] {
+                    if known.contains_key(&tree) {
+                        continue;
+                    }
+                    fill(&mut values, tree, tree)?;
+                    let mut norms = Vec::with_capacity(plan.n_norms);
+                    plan.own(&values, &mut stack, &mut norms);
+                    known.insert(tree, norms);
+                }
+            }
+            fill(&mut values, a, b)?;
+            if self.roots[a] == self.roots[b] {
+                return Ok(plan.own(&values, &mut stack, &mut Vec::new()));
+            }
+            let of = |tree| known.get(tree).map_or(&[][..], |norms| norms);
+            Ok(plan.pair(&values, &mut stack, [of(&a), of(&b)]))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{ElasticTree, SubsetTree};
+
+    fn sst() -> Arc<dyn Kernel> {
+        Arc::new(SubsetTree::new(0.4))
+    }
+
+    fn of(operation: Operation, parts: &[Arc<dyn Kernel>]) -> Arc<dyn Kernel> {
+        Arc::new(Composed::new(operation, parts.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn a_kernel_that_stands_twice_is_computed_once() {
+        let other: Arc<dyn Kernel> = Arc::new(ElasticTree::new(0.4));
+        let product = of(Operation::Product, &[sst(), other]);
+        let sum = of(Operation::Sum, &[sst(), product]);
+        let plan = Plan::new(sum.composed().unwrap());
+        assert_eq!((plan.leaves.len(), plan.depth, plan.n_norms), (2, 3, 0));
+        let steps = [Step::Leaf(0), Step::Leaf(0), Step::Leaf(1)];
+        assert_eq!(plan.steps[..3], steps);
+        assert_eq!(plan.steps[3..], [Step::Multiply, Step::Add]);
+    }
+
+    #[test]
+    fn compositions_are_equal_if_operations_numbers_and_parts_are() {
+        let twice = |factor| of(Operation::Scaled(factor), &[sst()]);
+        assert!(*twice(2.0) == *twice(2.0) && *twice(2.0) != *twice(3.0));
+        let other: Arc<dyn Kernel> = Arc::new(SubsetTree::new(0.3));
+        assert!(
+            *of(Operation::Normalized, &[other])
+                != *of(Operation::Normalized, &[sst()])
+        );
+    }
+
+    #[test]
+    fn what_grows_beyond_all_measure_is_refused() {
+        let mut kernel = sst();
+        for _ in 0..7 {
+            kernel = of(Operation::Product, &[Arc::clone(&kernel), kernel]);
+        }
+        let parts = vec![Arc::clone(&kernel), kernel];
+        assert!(Composed::new(Operation::Product, parts).is_err());
+        assert!(Composed::new(Operation::Sum, vec![sst()]).is_err());
+        assert!(Composed::named("Quotient", vec![sst()]).is_err());
+    }
+}

@@ -1,0 +1,309 @@
+"""Views and kernels of views, against numpy by hand and scikit-learn."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+import treekernel_rs as tk
+
+SST = tk.SubsetTreeKernel(0.4)
+PT = tk.PartialTreeKernel(normalize=True)
+TREES = ["(S (A a) (B b))", "(S (A a) (B c))", "(T (A a) (B b))", "(T (A a) (B c))"] * 4
+OTHERS = ["(Q (A a))", "(Q (B b))", "(Q (A b))", "(Q (C b) (A a))"] * 4
+NUMBERS = np.random.default_rng(0).normal(size=(16, 3))
+Y = np.array([0, 0, 1, 1] * 4)
+PAIRS = [("(A:1 a)", "(B:1 b)"), ("(A:1 a)", "(B:2 b)")] * 8
+
+
+def views() -> tk.Views:
+    return tk.Views(question=TREES, answer=OTHERS, numbers=NUMBERS)
+
+
+def both(**more: object) -> tk.ViewKernel:
+    kernels = {"question": SST, "answer": PT, "numbers": "rbf"}
+    return tk.ViewKernel(kernels, **more)
+
+
+def test_views_are_cut_like_arrays():
+    X = views()
+    assert X.shape == (len(X),) == (16,)
+    mask = np.arange(16) % 3 == 0
+    for index in (slice(2, 9, 2), mask, [3, -1, 3], np.array([], int), range(4)):
+        some, places = X[index], np.arange(16)[index]
+        assert len(some) == len(places)
+        np.testing.assert_array_equal(some["numbers"], NUMBERS[places])
+        assert some["question"].to_brackets() == [TREES[at] for at in places]
+        again = X[index, ...]
+        assert again["answer"] == some["answer"]
+    assert X[-1]["question"] == X["question"][15]
+    assert len(list(X)) == 16
+    sparse = tk.Views(numbers=csr_matrix(NUMBERS))
+    np.testing.assert_array_equal(sparse[mask]["numbers"].toarray(), NUMBERS[mask])
+    again = pickle.loads(pickle.dumps(X))
+    assert again["question"] == X["question"]
+
+
+@pytest.mark.parametrize("index", [16, -17, 1.5, "question ", [99], [0.5]], ids=repr)
+def test_what_is_no_index_is_refused(index):
+    with pytest.raises((IndexError, KeyError)):
+        views()[index]
+
+
+@pytest.mark.parametrize("index", [np.ones(3, bool), [[0]], ["a"]], ids=repr)
+def test_masks_and_arrays_of_other_shapes_are_refused(index):
+    with pytest.raises(IndexError):
+        views()[index]
+
+
+def test_columns_are_read_by_what_they_are():
+    X = tk.Views(
+        a=TREES[:2],
+        b=tk.Forest.from_brackets(TREES[:2]),
+        c=PAIRS[:2],
+        d=[1, 2],
+        e=[[1, 2], [3, 4]],
+        f=np.array([True, False]),
+        g=pd.Series(TREES[:2]),
+        h=tk.Views(x=[0, 1]),
+        i=csr_matrix([[0, 1], [1, 0]]),
+    )
+    kinds = {name: type(column).__name__ for name, column in X.columns.items()}
+    trees, rows = dict.fromkeys("abg", "Forest"), dict.fromkeys("def", "ndarray")
+    others = {"c": "PairForest", "h": "Views", "i": "csr_matrix"}
+    assert kinds == {**trees, **rows, **others}
+    assert X["d"].shape == (2, 1)
+    frame = pd.DataFrame({"question": TREES, "numbers": NUMBERS[:, 0]})
+    k = tk.ViewKernel({"question": SST, "numbers": "linear"})
+    np.testing.assert_array_equal(k(frame), k(tk.Views(frame)))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: tk.Views(), ValueError, "at least one column"),
+        (lambda: tk.Views(a=[1], b=[1, 2]), ValueError, "one length, got a: 1, b: 2"),
+        (lambda: tk.Views([1, 2]), TypeError, "a DataFrame or a mapping"),
+        (lambda: tk.Views(a="(A a)"), TypeError, "a: expected a column"),
+        (lambda: tk.Views(a=[1.0, np.nan]), ValueError, "a: expected finite numbers"),
+        (lambda: tk.Views(a=["(A a)", "(A"]), ValueError, "expected '\\)'"),
+        (lambda: tk.Views(a=np.zeros((2, 2, 2))), ValueError, "one or two dimensions"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("combine", ["sum", "product"])
+def test_kernels_of_views_are_those_of_numpy(combine, normalize):
+    weights = {"answer": 0.5, "numbers": 2.0} if combine == "sum" else None
+    k = both(combine=combine, weights=weights, normalize=normalize)
+    X, parts = (
+        views(),
+        [SST(TREES), PT(OTHERS), pairwise_kernels(NUMBERS, metric="rbf")],
+    )
+    expected = (
+        parts[0] + 0.5 * parts[1] + 2.0 * parts[2]
+        if combine == "sum"
+        else parts[0] * parts[1] * parts[2]
+    )
+    if normalize:
+        root = np.sqrt(np.diag(expected))
+        expected = expected / np.outer(root, root)
+    K = k(X)
+    np.testing.assert_allclose(K, expected, rtol=1e-12)
+    np.testing.assert_array_equal(K, K.T)
+    np.testing.assert_allclose(k(X[:5], X), expected[:5], rtol=1e-12)
+    np.testing.assert_allclose(k.diag(X), np.diag(expected), rtol=1e-12)
+    np.testing.assert_allclose(k.pairs(X[:8], X[8:]), np.diag(expected[:8, 8:]))
+    assert k.pair(X[1], X[6]) == pytest.approx(expected[1, 6], rel=1e-12)
+    assert k.gram(X, dtype=np.float32, n_jobs=2).dtype == np.float32
+    out = np.empty((16, 16))
+    assert k.gram(X, out=out) is out
+    np.testing.assert_array_equal(out, K)
+    assert np.linalg.eigvalsh(K)[0] > -1e-9
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("kernel", "metric", "more"),
+    [
+        ("linear", "linear", {}),
+        ("cosine", "cosine", {}),
+        ("rbf", "rbf", {}),
+        (tk.PolynomialKernel(2, gamma=0.5), "poly", {"degree": 2, "gamma": 0.5}),
+        (lambda a, b: a @ b.T, "linear", {}),
+    ],
+    ids=str,
+)
+def test_kernels_of_vectors_are_those_of_scikit_learn(kernel, metric, more, sparse):
+    if sparse and callable(kernel) and not isinstance(kernel, tk.PolynomialKernel):
+        pytest.skip("a callable has its own mind about sparse matrices")
+    numbers = np.vstack([NUMBERS, np.zeros(3)])
+    column = csr_matrix(numbers) if sparse else numbers
+    k, X = tk.ViewKernel({"numbers": kernel}), tk.Views(numbers=column)
+    expected = pairwise_kernels(numbers, metric=metric, **more)
+    np.testing.assert_allclose(k(X), expected, atol=1e-12)
+    np.testing.assert_allclose(k.diag(X), np.diag(expected), atol=1e-12)
+    np.testing.assert_allclose(k.pairs(X, X), np.diag(expected), atol=1e-12)
+    assert k.pair(X[0], X[1]) == pytest.approx(expected[0, 1], abs=1e-12)
+
+
+def test_parameters_are_nested_saved_and_compared():
+    k = both(weights=[1.0, 0.5, 1.0])
+    assert k.get_params()["question__decay"] == 0.4
+    assert k.get_params()["answer"] == PT
+    other = k.replace(question__decay=0.2, combine="product", weights=None)
+    assert other.kernels["question"].decay == 0.2
+    assert k.kernels["question"].decay == 0.4
+    for each in (k, other):
+        assert eval(repr(each), vars(tk)) == each
+        assert pickle.loads(pickle.dumps(each)) == each
+        assert tk.kernel_from_json(each.to_json()) == each
+        assert hash(each.replace()) == hash(each)
+    assert k != other
+    assert k.replace(answer=SST).kernels["answer"] == SST
+    assert k.set_params(question__decay=0.3).kernels["question"].decay == 0.3
+    pairs = tk.PreferencePairs(SST, normalize=True)
+    assert tk.kernel_from_json(pairs.to_json()) == pairs == eval(repr(pairs), vars(tk))
+    for wrong in ({"numbers__gamma": 1}, {"no": 1}, {"no__decay": 1}):
+        with pytest.raises(ValueError, match="has no parameter"):
+            k.replace(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "message"),
+    [
+        (tk.ViewKernel({}), ValueError, "kernels must map"),
+        (tk.ViewKernel({"nothing": SST}), ValueError, "no view 'nothing', only 'quest"),
+        (
+            tk.ViewKernel({"question": "sigmoid"}),
+            ValueError,
+            "kernel of 'question' must",
+        ),
+        (tk.ViewKernel({"question": "rbf"}), TypeError, "a kernel of numbers"),
+        (tk.ViewKernel({"numbers": SST}), TypeError, "a kernel of trees"),
+        (
+            tk.ViewKernel({"question": SST}, combine="max"),
+            ValueError,
+            "combine must be",
+        ),
+        (tk.ViewKernel({"question": SST}, weights=[-1]), ValueError, "weights must be"),
+        (tk.ViewKernel({"question": SST}, weights=[1, 2]), ValueError, "one per view"),
+        (tk.ViewKernel({"question": SST}, weights={"q": 1}), ValueError, "got 'q'"),
+        (
+            tk.ViewKernel({"question": SST}, weights=[1], combine="product"),
+            ValueError,
+            "None for a product",
+        ),
+        (
+            tk.ViewKernel({"numbers": lambda a, b: np.zeros(3)}),
+            ValueError,
+            "must return a matrix of shape",
+        ),
+        (
+            tk.ViewKernel({"question": SST.replace(decay=2)}),
+            ValueError,
+            "decay must be",
+        ),
+        (
+            tk.ViewKernel({"question": SST}, normalize="yes"),
+            ValueError,
+            "normalize must",
+        ),
+    ],
+)
+def test_kernels_that_do_not_fit_are_refused_in_use(kernel, error, message):
+    with pytest.raises(error, match=message):
+        kernel(views())
+
+
+def test_scikit_learn_takes_views():
+    X = views()
+    k = both(normalize=True)
+    for model, name in (
+        (SVC(kernel=k), "kernel__question__decay"),
+        (
+            make_pipeline(tk.TreeGram(k), SVC(kernel="precomputed")),
+            "treegram__kernel__question__decay",
+        ),
+    ):
+        assert model.fit(X, Y).predict(X).tolist() == Y.tolist()
+        assert cross_val_score(model, X, Y, cv=2).mean() == 1.0
+        search = GridSearchCV(model, {name: [0.2, 0.4]}, cv=2).fit(X, Y)
+        assert search.best_score_ == 1.0
+    frame = pd.DataFrame(
+        {"question": TREES, "answer": OTHERS, "numbers": NUMBERS[:, 0]}
+    )
+    model = make_pipeline(tk.TreeGram(k), SVC(kernel="precomputed"))
+    assert cross_val_score(model, frame, Y, cv=2).mean() == 1.0
+
+
+def test_pairs_of_trees_are_a_view_and_an_x():
+    X = tk.Views(rules=PAIRS, question=TREES)
+    rules = tk.PairKernel(0.4)
+    k = tk.ViewKernel({"rules": rules, "question": SST})
+    np.testing.assert_allclose(k(X), rules(PAIRS) + SST(TREES))
+    gram = tk.TreeGram(rules)
+    np.testing.assert_array_equal(gram.fit_transform(PAIRS), rules(PAIRS))
+    np.testing.assert_array_equal(gram.transform(PAIRS[:2]), rules(PAIRS[:2], PAIRS))
+    model = make_pipeline(gram, SVC(kernel="precomputed"))
+    forest = tk.PairForest.from_brackets(*zip(*PAIRS, strict=True))
+    labels = [0, 1] * 8
+    assert cross_val_score(model, forest, labels, cv=2).mean() == 1.0
+
+
+def test_preference_pairs_are_dot_products_of_differences():
+    numbers = np.random.default_rng(1).normal(size=(2, 9, 4))
+    X = tk.Views(first=numbers[0], second=numbers[1])
+    difference = numbers[0] - numbers[1]
+    k = tk.PreferencePairs("linear")
+    np.testing.assert_allclose(k(X), difference @ difference.T, atol=1e-12)
+    np.testing.assert_allclose(k(X[:4], X), (difference @ difference.T)[:4], atol=1e-12)
+    np.testing.assert_allclose(k.diag(X), (difference**2).sum(axis=1))
+    np.testing.assert_allclose(k.pairs(X, X), (difference**2).sum(axis=1))
+    X = tk.Views(first=TREES[:8], second=OTHERS[:8])
+    k = tk.PreferencePairs(SST)
+    K, (a, b) = k(X), (TREES[:8], OTHERS[:8])
+    np.testing.assert_allclose(K, SST(a) + SST(b) - SST(a, b) - SST(b, a), atol=1e-12)
+    np.testing.assert_array_equal(K, K.T)
+    assert np.linalg.eigvalsh(K)[0] > -1e-9
+    assert k.pair(X[0], X[1]) == pytest.approx(K[0, 1])
+    views = tk.Views(first=tk.Views(t=a, u=b), second=tk.Views(t=b, u=a))
+    both = tk.PreferencePairs(tk.ViewKernel({"t": SST, "u": PT}))
+    expected = K + tk.PreferencePairs(PT)(tk.Views(first=b, second=a))
+    np.testing.assert_allclose(both(views), expected, atol=1e-12)
+
+
+def test_a_ranker_is_a_machine_over_preference_pairs():
+    trees = [f"(S (A{i % 3} a) (B{i % 5} b) (C{i % 2} c))" for i in range(20)]
+    ranks = np.array([(7 * i) % 11 for i in range(20)])
+    better, worse = np.nonzero(ranks[:, None] > ranks[None, :])
+    forest = tk.Forest.from_brackets(trees)
+    # Each preference in both directions: then no threshold is needed, and costs are half.
+    X = tk.Views(
+        first=forest[np.r_[better, worse]], second=forest[np.r_[worse, better]]
+    )
+    labels = np.repeat([1, -1], len(better))
+    svc = SVC(kernel=tk.PreferencePairs(SST), C=0.5, tol=1e-6).fit(X, labels)
+    ranker = tk.TreeRanker(SST, C=1.0, tol=1e-6).fit(forest, ranks)
+    scores = ranker.predict(forest)
+    found = svc.decision_function(X[: len(better)])
+    np.testing.assert_allclose(found, scores[better] - scores[worse], atol=1e-3)
+
+
+def test_progress_is_told_of_every_view():
+    told: list[tuple[int, int]] = []
+    both().gram(views(), progress=lambda *done: told.append(done))
+    assert told == sorted(told)
+    assert told[-1] == (48, 48)
