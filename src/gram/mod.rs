@@ -22,6 +22,7 @@
 
 mod by_pairs;
 mod elastic;
+mod gradient;
 mod kept;
 mod matrix;
 mod mirror;
@@ -43,6 +44,7 @@ use crate::kernel::{
 };
 use crate::threads::{Pause, Threads, WatchedThreads};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
+pub use gradient::{gradient, parameter_names};
 pub(crate) use kept::{Kept, Question};
 pub use matrix::Element;
 pub(crate) use matrix::{Distinct, Matrix, scale};
