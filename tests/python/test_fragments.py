@@ -26,7 +26,6 @@ KERNELS = {
         "max_children": [None, 1, 2],
     },
     "ElasticTreeKernel": {},
-    "SubpathKernel": {},
 }
 
 

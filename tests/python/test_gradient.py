@@ -234,9 +234,10 @@ def evidence(kernel, trees, y) -> float:
     """The best likelihood of amplitudes and noise on a grid."""
     Y = (y - y.mean()) / y.std()
     values, vectors = np.linalg.eigh(kernel.gram(trees))
+    values = np.maximum(values, 0)
     projected = (vectors.T @ Y) ** 2
     best = -np.inf
-    for noise in np.geomspace(1e-4, 1e2, 200):
+    for noise in np.geomspace(1e-8, 1e3, 400):
         both = values + noise
         scale = (projected / both).mean()
         best = max(best, -0.5 * (np.log(scale) + np.log(both).mean()))
