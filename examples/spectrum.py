@@ -32,21 +32,39 @@ import treekernel_rs as tk
 STYLES = ("report", "question", "order", "story")
 #: By style: the ways to expand a symbol, the first of them most often.
 GRAMMAR = {
-    "report": {"S": ["NP VP", "S , S"], "NP": ["DT NN", "DT JJ NN"], "VP": ["VBZ NP", "VBZ"]},
-    "question": {"S": ["WP VP ?", "AUX NP VP ?"], "NP": ["PRP", "DT NN"], "VP": ["VB NP", "VB"]},
-    "order": {"S": ["VP !", "UH , VP !"], "NP": ["DT NN", "PRP"], "VP": ["VB NP ADV", "VB NP"]},
-    "story": {"S": ["PP , NP VP", "NP VP"], "NP": ["NNP", "NNP CC NNP"], "VP": ["VBD PP", "VBD NP"]},
+    "report": {
+        "S": ["NP VP", "S , S"],
+        "NP": ["DT NN", "DT JJ NN"],
+        "VP": ["VBZ NP", "VBZ"],
+    },
+    "question": {
+        "S": ["WP VP ?", "AUX NP VP ?"],
+        "NP": ["PRP", "DT NN"],
+        "VP": ["VB NP", "VB"],
+    },
+    "order": {
+        "S": ["VP !", "UH , VP !"],
+        "NP": ["DT NN", "PRP"],
+        "VP": ["VB NP ADV", "VB NP"],
+    },
+    "story": {
+        "S": ["PP , NP VP", "NP VP"],
+        "NP": ["NNP", "NNP CC NNP"],
+        "VP": ["VBD PP", "VBD NP"],
+    },
 }
 WORDS = 30
 
 
-def sentence(rng: np.random.Generator, style: str, symbol: str = "S", depth: int = 0) -> str:
+def sentence(
+    rng: np.random.Generator, style: str, symbol: str = "S", depth: int = 0
+) -> str:
     """Make a tree in a style; now and then a part of it is in another one."""
     if rng.random() < 0.05:
         style = str(rng.choice(STYLES))
     ways = GRAMMAR[style].get(symbol)
     if symbol == "PP":
-        ways = ["IN NP"]
+        ways = ["IN NP", "IN NP"]
     if ways is None or depth > 6:
         return f"({symbol} {symbol.lower()}{min(rng.zipf(1.6), WORDS)})"
     way = ways[int(rng.random() < 0.3)]
@@ -54,7 +72,9 @@ def sentence(rng: np.random.Generator, style: str, symbol: str = "S", depth: int
     return f"({symbol} {' '.join(below)})"
 
 
-def principal_components(K: LinearOperator, k: int, trace: float) -> tuple[np.ndarray, np.ndarray]:
+def principal_components(
+    K: LinearOperator, k: int, trace: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the shares of the variance, and the projections of all trees."""
     n = K.shape[0]
 
@@ -65,7 +85,9 @@ def principal_components(K: LinearOperator, k: int, trace: float) -> tuple[np.nd
 
     centred = LinearOperator((n, n), matvec=product, matmat=product, dtype=float)
     total = trace - float((K @ np.ones(n)).sum()) / n
-    values, vectors = eigsh(centred, k=k, v0=np.random.default_rng(0).normal(size=n), tol=1e-4)
+    values, vectors = eigsh(
+        centred, k=k, v0=np.random.default_rng(0).normal(size=n), tol=1e-4
+    )
     order = np.argsort(values)[::-1]
     return values[order] / total, vectors[:, order] * np.sqrt(values[order])
 
@@ -80,7 +102,9 @@ def clusters(K: LinearOperator, k: int) -> np.ndarray:
         return weights * (K @ (weights * V))
 
     balanced = LinearOperator((n, n), matvec=product, matmat=product, dtype=float)
-    _, vectors = eigsh(balanced, k=k, v0=np.random.default_rng(0).normal(size=n), tol=1e-4)
+    _, vectors = eigsh(
+        balanced, k=k, v0=np.random.default_rng(0).normal(size=n), tol=1e-4
+    )
     rows = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return kmeans2(rows, k, minit="++", rng=np.random.default_rng(0))[1]
 

@@ -211,7 +211,9 @@ def _climb(
         return -value, -np.append(by_parameter, noise * by_noise)
 
     start = np.array([_free(name, getattr(kernel, name)) for name in names] + [-2.0])
-    limits = [(_free(name, 0.0), _free(name, np.inf)) for name in names] + [(-18.0, 9.0)]
+    limits = [(_free(name, 0.0), _free(name, np.inf)) for name in names] + [
+        (-18.0, 9.0)
+    ]
     # Near 0 and 1 logits have small derivatives, which are no end of the search.
     options = {"maxiter": max_iter, "ftol": 1e-12, "gtol": 1e-8}
     found = minimize(

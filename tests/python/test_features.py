@@ -264,9 +264,7 @@ def test_every_number_of_threads_gives_the_same_bits() -> None:
         assert (getattr(one, name) == getattr(two, name)).all()
 
 
-@pytest.mark.parametrize(
-    "kernel", [tk.SubsetTreeKernel(0.4), "pq-grams"]
-)
+@pytest.mark.parametrize("kernel", [tk.SubsetTreeKernel(0.4), "pq-grams"])
 def test_pickles_and_copies_answer_as_before(kernel: tk.SubsetTreeKernel | str) -> None:
     texts = ["(S (A a) (B b))", "(S (A (B b) (B b)))"]
     vectorizer = tk.TreeVectorizer(kernel).fit(texts)

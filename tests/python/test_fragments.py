@@ -151,7 +151,11 @@ def test_a_score_is_the_sum_of_its_fragments(model, tree):
     dag = tk.DagModel(getattr(tk, name)(**parameters))
     dag.add([oracle.show(t) for t in trees], alphas)
     # Of each side one root: without it a vector counts occurrences, with their gaps.
-    flat = {**parameters, "leaf_weight": 1.0} if "leaf_weight" in parameters else parameters
+    flat = (
+        {**parameters, "leaf_weight": 1.0}
+        if "leaf_weight" in parameters
+        else parameters
+    )
     vector = ko.VECTORS[name](tree, **flat)
     times = {same_text(shown(f)): n / root(f, flat) for f, n in vector.items()}
     every = dag.top_fragments(10**6, by="absolute")

@@ -40,7 +40,9 @@ every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
     st.lists(ko.small_trees, min_size=1, max_size=4),
     st.booleans(),
 )
-def test_gradients_are_central_differences_of_lists_of_fragments(given, trees, normalize):
+def test_gradients_are_central_differences_of_lists_of_fragments(
+    given, trees, normalize
+):
     name, parameters = given
     kernel = getattr(tk, name)(**parameters, normalize=normalize)
     values = kernel.get_params()
@@ -179,7 +181,9 @@ def test_the_kernel_of_a_process_keeps_scikit_learns_rules():
     np.testing.assert_allclose(np.exp(own.theta), [0.5, 0.25, 1.0])
     np.testing.assert_allclose(np.exp(own.bounds), [[0.001, 1], [0.1, 1], [0.5, 8]])
     other = own.clone_with_theta(np.log([1.0, 0.5, 2.0]))
-    assert other.kernel == tk.PartialTreeKernel(1.0, 0.5, leaf_factor=2.0, normalize=True)
+    assert other.kernel == tk.PartialTreeKernel(
+        1.0, 0.5, leaf_factor=2.0, normalize=True
+    )
     assert own.kernel == kernel
     assert own.n_dims == 3
     assert not own.is_stationary()
@@ -191,7 +195,11 @@ def test_the_kernel_of_a_process_keeps_scikit_learns_rules():
     own.theta = np.log([1.0 + 1e-12, 1.0, 1.0])
     assert own.kernel.decay == own.kernel.mu == 1.0
     assert TreeKernel(kernel, "fixed").theta.shape == (0,)
-    assert TreeKernel(kernel, "fixed")(TREES[:3], eval_gradient=True)[1].shape == (3, 3, 0)
+    assert TreeKernel(kernel, "fixed")(TREES[:3], eval_gradient=True)[1].shape == (
+        3,
+        3,
+        0,
+    )
     assert "normalize=True" in repr(own)
     K, gradient = TreeKernel(kernel)(TREES[:4], eval_gradient=True)
     assert K.shape == (4, 4)
@@ -214,7 +222,7 @@ def test_wrong_bounds_are_refused_when_they_are_used(bounds, message):
     pytest.importorskip("sklearn")
     own = tk.gaussian_process.TreeKernel(tk.SubsetTreeKernel(), bounds)
     with pytest.raises(ValueError, match=message):
-        own.theta
+        own.theta  # noqa: B018
 
 
 # --- Tuning -------------------------------------------------------------------------

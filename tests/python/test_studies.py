@@ -2,6 +2,7 @@
 
 import runpy
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -28,26 +29,28 @@ def test_the_spectrum_of_trees_shows_their_styles(monkeypatch, capsys):
 def test_the_study_of_argument_boundaries_has_every_line_of_its_figures(
     monkeypatch, capsys, tmp_path
 ):
+    pytest.importorskip("scipy")
     pytest.importorskip("matplotlib").use("Agg")
     out = tmp_path / "figures.png"
     sizes = ["--sizes", "400", "800", "--sum-sizes", "200", "400"]
     options = ["--made-up=1200", *sizes, f"--out={out}"]
     lines = run("srl_boundaries", options, monkeypatch, capsys)
     starts = [i for i, line in enumerate(lines) if line.startswith("Figure ")]
-    tables = [lines[start + 4 : start + 12] for start in starts]
-    names = [
-        [row.split("|")[1].strip() for row in table if row.startswith("|")]
-        for table in tables
+    tables = [
+        list(takewhile(lambda line: line.startswith("|"), lines[start + 4 :]))
+        for start in starts
     ]
+    names = [[row.split("|")[1].strip() for row in table] for table in tables]
     both = ("sum", "voted DAG")
-    assert names[0] == [f"{line}, {how}" for line in both for how in ("fastest", "slowest")]
+    assert names[0] == [
+        f"{line}, {how}" for line in both for how in ("fastest", "slowest")
+    ]
     assert names[1] == [f"{line}, {how}" for line in both for how in ("fewest", "most")]
     assert names[2] == ["Tk", "Poly3", "Tk + Poly3", "SVM Tk"]
     assert set(names[2]) < set(names[3])
     for row in tables[3]:
-        if row.startswith("|"):
-            assert float(row.split("|")[-2]) > 0.6, row
+        assert float(row.split("|")[-2]) > 0.6, row
     # A DAG keeps fewer nodes than the trees that it stands for.
-    nodes = [float(row.split("|")[-2].replace(",", "")) for row in tables[1][:4]]
+    nodes = [float(row.split("|")[-2].replace(",", "")) for row in tables[1]]
     assert max(nodes[2:]) < min(nodes[:2])
     assert out.read_bytes().startswith(b"\x89PNG")
