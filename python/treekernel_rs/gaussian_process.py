@@ -56,7 +56,7 @@ class TreeKernel(GenericKernelMixin, Kernel):  # type: ignore[misc]
 
     Examples
     --------
-    >>> import treekernel_rs as tk
+    >>> import numpy as np, treekernel_rs as tk
     >>> from sklearn.gaussian_process import GaussianProcessRegressor
     >>> from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
     >>> tree = tk.gaussian_process.TreeKernel(tk.SubsetTreeKernel(0.9, normalize=True))
@@ -65,9 +65,11 @@ class TreeKernel(GenericKernelMixin, Kernel):  # type: ignore[misc]
     >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(S (C a) (B b))", "(S (C a) (B c))"]
     >>> noise = WhiteKernel(0.1, "fixed")
     >>> gp = GaussianProcessRegressor(ConstantKernel(1.0, "fixed") * tree + noise)
-    >>> gp = gp.fit(X, [1.0, 1.0, -1.0, -1.0])
+    >>> gp = gp.fit(X, [2.0, 1.0, -1.0, -1.0])
+    >>> float(np.exp(gp.kernel_.theta[0]).round(2))
+    0.5
     >>> gp.predict(["(T (A a))", "(T (C a))"]).round(1)
-    array([ 0.9, -0.9])
+    array([ 0.6, -0.4])
     """
 
     def __init__(
