@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use corpus::Random;
 use treekernel_rs::dag::{Model, Options, Query, Rank};
-use treekernel_rs::kernel::SubsetTree;
+use treekernel_rs::kernel::{ElasticTree, Kernel, PartialTree, SubsetTree};
 use treekernel_rs::{Error, Forest, NodeId, Nodes};
 
 /// Goes on.
@@ -86,6 +86,133 @@ fn the_k_best_are_those_of_the_list_of_all() {
                 let values: Vec<f64> =
                     found.weights.iter().map(|&w| value(w)).collect();
                 assert_eq!(values, wanted[..k.min(wanted.len())]);
+                for (number, &root) in found.forest.roots().iter().enumerate() {
+                    let own = all[&text(found.forest.nodes(), root)];
+                    assert_eq!(own, (found.weights[number], found.sizes[number]));
+                }
+            }
+        }
+    }
+}
+
+/// The fragments of partial or elastic trees rooted at a node, with nodes, leaves, and what
+/// all their ways make: 1 each, for a gap `gap` and for a leaf of the tree `on_leaf`.
+fn parts(
+    nodes: &Nodes,
+    node: NodeId,
+    (gap, on_leaf, longest, skips): (f64, f64, usize, bool),
+) -> Vec<(String, u64, u64, f64)> {
+    let rules = (gap, on_leaf, longest, skips);
+    let children = nodes.children(node);
+    let mut all = Vec::new();
+    let name = nodes.name(node);
+    let single = if children.is_empty() { on_leaf } else { 1.0 };
+    all.push((format!("({name})"), 1, 1, single));
+    // What each child may stand for.
+    let below: Vec<Vec<_>> = children
+        .iter()
+        .map(|&child| {
+            let mut found = Vec::new();
+            let mut todo = vec![child];
+            while let Some(at) = todo.pop() {
+                found.extend(parts(nodes, at, rules));
+                if skips {
+                    todo.extend(nodes.children(at));
+                }
+            }
+            found
+        })
+        .collect();
+    for set in 1u32..1 << children.len() {
+        let taken: Vec<usize> =
+            (0..children.len()).filter(|i| set >> i & 1 == 1).collect();
+        if taken.len() > longest {
+            continue;
+        }
+        let gaps = taken[taken.len() - 1] - taken[0] + 1 - taken.len();
+        let mut made = vec![(format!("({name}"), 1, 0, gap.powi(gaps as i32))];
+        for i in taken {
+            let with = |(text, n, l, f): &(String, u64, u64, f64)| {
+                let join = |more: &(String, u64, u64, f64)| {
+                    (format!("{text}{}", more.0), n + more.1, l + more.2, f * more.3)
+                };
+                below[i].iter().map(join).collect::<Vec<_>>()
+            };
+            made = made.iter().flat_map(with).collect();
+        }
+        all.extend(made.into_iter().map(|(text, n, l, f)| (text + ")", n, l, f)));
+    }
+    all
+}
+
+#[test]
+fn the_k_best_parts_are_those_of_the_list_of_all() {
+    let mut random = Random(11);
+    for round in 0..240 {
+        let forest = corpus::forest(&mut random, 8, 7);
+        let mut alpha = || (random.below(64) as f64 - 31.0) / 32.0;
+        let alphas: Vec<f64> = (0..8).map(|_| alpha()).collect();
+        // Powers of two, so that no sum is rounded.
+        let decay = [0.25, 0.5, 1.0][round / 3 % 3];
+        let mu = [0.5, 1.0, 0.25][round / 9 % 3];
+        let factor = [1.0, 4.0, 0.0][round / 27 % 3];
+        let longest = [None, Some(1), Some(2)][round / 2 % 3];
+        let partial = PartialTree::new(decay, mu)
+            .with_leaf_factor(factor)
+            .with_max_children(longest);
+        let all_longest = longest.unwrap_or(usize::MAX);
+        let paths = PartialTree::new(1.0, decay).with_max_children(Some(1));
+        let kinds: [(&dyn Kernel, _, f64, f64); 3] = [
+            (&partial, (decay, factor.sqrt(), all_longest, false), mu, decay * decay),
+            (&ElasticTree::new(decay), (1.0, 1.0, usize::MAX, true), decay, 1.0),
+            (&paths, (1.0, 1.0, 1, false), decay, 1.0),
+        ];
+        let (kernel, rules, of_node, of_leaf) = kinds[round % 3];
+        let mut model = Model::new(kernel, Options::default()).unwrap();
+        model.add(&forest, &alphas, &mut on).unwrap();
+
+        let nodes = forest.nodes();
+        let mut all: BTreeMap<String, (f64, u64)> = BTreeMap::new();
+        for (&root, alpha) in forest.roots().iter().zip(&alphas) {
+            let mut todo = vec![root];
+            while let Some(node) = todo.pop() {
+                todo.extend(nodes.children(node));
+                for (fragment, size, leaves, f) in parts(nodes, node, rules) {
+                    let power = of_node.powi(size as i32) * of_leaf.powi(leaves as i32);
+                    all.entry(fragment).or_insert((0.0, size)).0 += power * alpha * f;
+                }
+            }
+        }
+        // Together they are the scores.
+        let (scores, _) = model.score(&forest, Some(1), &mut on).unwrap();
+        for (&root, score) in forest.roots().iter().zip(scores) {
+            let (mut sum, mut todo) = (0.0, vec![root]);
+            while let Some(node) = todo.pop() {
+                todo.extend(nodes.children(node));
+                let own = parts(nodes, node, rules).into_iter();
+                sum += own.map(|(fragment, _, _, f)| all[&fragment].0 * f).sum::<f64>();
+            }
+            assert!((sum - score).abs() <= 1e-9 * (1.0 + score.abs()), "{sum} {score}");
+        }
+        for (rank, value) in [
+            (Rank::Largest, (|w| w) as fn(f64) -> f64),
+            (Rank::Smallest, |w| -w),
+            (Rank::Absolute, f64::abs),
+        ] {
+            let (min_size, max_size) = [(0, u64::MAX), (2, 3), (3, 9)][round / 4 % 3];
+            let fits = |size: u64| (min_size..=max_size).contains(&size);
+            let fitting = all.values().filter(|(_, size)| fits(*size));
+            let mut wanted: Vec<f64> = fitting.map(|(w, _)| value(*w)).collect();
+            wanted.retain(|value| *value > 0.0);
+            wanted.sort_by(|a, b| b.total_cmp(a));
+            for k in [1, 4, 25, 100_000] {
+                let mut query = Query::default();
+                (query.k, query.rank) = (k, rank);
+                (query.min_size, query.max_size) = (min_size, max_size);
+                let found = model.top_fragments(&query, &mut on).unwrap();
+                let values: Vec<f64> =
+                    found.weights.iter().map(|&w| value(w)).collect();
+                assert_eq!(values, wanted[..k.min(wanted.len())], "{kernel:?} {round}");
                 for (number, &root) in found.forest.roots().iter().enumerate() {
                     let own = all[&text(found.forest.nodes(), root)];
                     assert_eq!(own, (found.weights[number], found.sizes[number]));

@@ -9,6 +9,7 @@ array([[1.584, 0.96 ],
        [0.96 , 1.584]])
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from treekernel_rs import datasets, readers
@@ -54,8 +55,10 @@ from treekernel_rs.pairs import PairKernel
 from treekernel_rs.reporting import report
 from treekernel_rs.solve import KernelMachine
 from treekernel_rs.views import PreferencePairs, ViewKernel, Views
+from treekernel_rs.tuning import tune_kernel
 
 if TYPE_CHECKING:
+    from treekernel_rs import gaussian_process as gaussian_process
     from treekernel_rs.estimators import (
         DistributedTreeEncoder as DistributedTreeEncoder,
     )
@@ -140,6 +143,7 @@ __all__ = [
     "one_vs_one_dual_coef",
     "readers",
     "report",
+    "tune_kernel",
 ]
 
 
@@ -150,9 +154,11 @@ def __getattr__(name: str) -> Any:
 
         homes = (estimators, features, machines)
         return getattr(next(home for home in homes if name in home.__all__), name)
+    if name == "gaussian_process":
+        return importlib.import_module("treekernel_rs.gaussian_process")
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ESTIMATORS})
+    return sorted({*globals(), *_ESTIMATORS, "gaussian_process"})

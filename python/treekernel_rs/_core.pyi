@@ -185,6 +185,17 @@ class Kernel:
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,
     ) -> tuple[list[int], list[int]]: ...
+    @property
+    def parameter_names(self) -> list[str]: ...
+    def gradient(
+        self,
+        x: Any,
+        y: Any | None,
+        out: NDArray[np.float64],
+        normalize: bool,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[list[int], list[int]]: ...
     def diagonal(
         self, x: Any, normalize: bool, n_jobs: int | None
     ) -> tuple[NDArray[np.float64], list[int]]: ...

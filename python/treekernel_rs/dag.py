@@ -96,7 +96,8 @@ class Fragment:
     weight : float
         What one occurrence adds to the score of a tree.
     size : int
-        How many productions (inner nodes) it has.
+        How many productions (inner nodes) it has; of partial and elastic trees and of paths
+        how many nodes.
     output : object
         Whose score: the number of a model's output, and None if there is one only; a
         classifier's class, or pair of classes.
@@ -373,7 +374,8 @@ class DagModel:
             Of this output only; by default of each.
         min_size, max_size : int, optional
             Limits, both included, to the number of productions. A leaf alone, which is a
-            fragment where `leaf_weight` is above 0, has none.
+            fragment where `leaf_weight` is above 0, has none. For `PartialTreeKernel`,
+            `ElasticTreeKernel` and `SubpathKernel`, to the number of nodes.
         max_states : int, default 1,000,000
             How many partial fragments the search may look at.
 
@@ -385,8 +387,6 @@ class DagModel:
 
         Raises
         ------
-        ValueError
-            For a partial or elastic tree kernel.
         RuntimeError
             If the search exceeds `max_states`. A search takes long where fragments with many
             productions hardly count less than small ones (decay near 1) and weights of
@@ -398,6 +398,13 @@ class DagModel:
         of alpha_i and the number of times that it stands in them (for a normalised kernel
         alpha_i is divided by the root of the tree's self-kernel). For `SubtreeKernel` the
         fragments are whole subtrees.
+
+        A fragment of a partial tree may stand below a node in several ways. Each counts
+        with a factor `decay` for a child that it leaves out between two of its own, and the
+        root of `leaf_factor` for a leaf that is a leaf of the tree. The weight is what a way
+        adds without these factors: ``mu ** nodes * decay ** (2 * leaves)`` times the sum over
+        support trees of alpha_i and their ways. Fragments of elastic trees skip nodes, and
+        weigh ``decay ** nodes``; those of `SubpathKernel` are paths.
 
         Examples
         --------

@@ -745,7 +745,7 @@ class _Explained(ClassifierMixin, _TreeEstimator):
         label : class, or pair of classes, optional
             Of this decision function only.
         min_size, max_size : int, optional
-            Limits, both included, to the number of productions.
+            Limits, both included, to the size: see `DagModel.top_fragments`.
         max_states : int, default 1,000,000
             How many partial fragments the search may look at.
 
@@ -758,8 +758,7 @@ class _Explained(ClassifierMixin, _TreeEstimator):
         Raises
         ------
         ValueError
-            For a partial or elastic tree kernel, an unknown label, or a perceptron that
-            votes.
+            For an unknown label, or a perceptron that votes.
         RuntimeError
             If the search exceeds `max_states`; see `DagModel.top_fragments`.
 

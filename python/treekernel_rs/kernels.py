@@ -13,7 +13,16 @@ import time
 import warnings
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    Self,
+    TypeVar,
+    overload,
+)
 
 import numpy as np
 
@@ -286,6 +295,30 @@ class TreeKernel(Parameters):
         """
         return self._matrix(X, Y, np.float64, None, None, None)
 
+    @overload
+    def gram(
+        self,
+        X: Trees,
+        Y: Trees | None = None,
+        *,
+        dtype: DTypeLike = ...,
+        n_jobs: int | None = ...,
+        out: NDArray[Any] | None = ...,
+        progress: Progress | bool | None = ...,
+        gradient: Literal[False] = ...,
+    ) -> NDArray[Any]: ...
+    @overload
+    def gram(
+        self,
+        X: Trees,
+        Y: Trees | None = None,
+        *,
+        dtype: DTypeLike = ...,
+        n_jobs: int | None = ...,
+        out: NDArray[Any] | None = ...,
+        progress: Progress | bool | None = ...,
+        gradient: Literal[True],
+    ) -> tuple[NDArray[Any], dict[str, NDArray[np.float64]]]: ...
     def gram(
         self,
         X: Trees,
@@ -295,7 +328,8 @@ class TreeKernel(Parameters):
         n_jobs: int | None = None,
         out: NDArray[Any] | None = None,
         progress: Progress | bool | None = None,
-    ) -> NDArray[Any]:
+        gradient: bool = False,
+    ) -> NDArray[Any] | tuple[NDArray[Any], dict[str, NDArray[np.float64]]]:
         """Compute a kernel matrix, with all options.
 
         Parameters
@@ -314,11 +348,16 @@ class TreeKernel(Parameters):
         progress : callable or True, optional
             Called with the numbers of rows done and in all; True shows a bar (tqdm's,
             where it is installed).
+        gradient : bool, default False
+            Whether the derivatives by the kernel's real parameters are wanted, too. These
+            are exact, and computed pair by pair.
 
         Returns
         -------
         ndarray, shape (len(X), len(Y))
             `out` where it is given.
+        dict of str to ndarray of float64, shape (len(X), len(Y))
+            With `gradient`: by the name of a parameter the derivatives.
 
         Raises
         ------
@@ -332,8 +371,32 @@ class TreeKernel(Parameters):
         >>> k.gram(["(S (A a) (B b))", "(S (A a) (B c))"], dtype=np.float32).round(2)
         array([[1.58, 0.96],
                [0.96, 1.58]], dtype=float32)
+        >>> K, slopes = k.gram(["(S (A a) (B b))", "(S (A a) (B c))"], gradient=True)
+        >>> slopes["decay"].round(2)
+        array([[5.08, 2.8 ],
+               [2.8 , 5.08]])
         """
-        return self._matrix(X, Y, dtype, n_jobs, out, progress)
+        if not gradient:
+            return self._matrix(X, Y, dtype, n_jobs, out, progress)
+        x = as_forest(X)
+        y = None if Y is None else as_forest(Y)
+        matrix = self._matrix(x, y, dtype, n_jobs, out, None)
+        return matrix, self._slopes(x, y, n_jobs, progress)
+
+    def _slopes(
+        self,
+        x: Forest,
+        y: Forest | None,
+        n_jobs: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> dict[str, NDArray[np.float64]]:
+        """Compute the derivatives of the matrix by each real parameter."""
+        names = self._core.parameter_names
+        shape = (len(names), len(x), len(x if y is None else y))
+        out = np.zeros((shape[0] * shape[1], shape[2]))
+        tell = self._tell(progress)
+        self._core.gradient(x, y, out, self.normalize, _jobs(n_jobs), tell)
+        return dict(zip(names, out.reshape(shape), strict=True))
 
     def _matrix(
         self,
@@ -653,21 +716,62 @@ class TreeKernel(Parameters):
     ) -> Progress | None:
         return _bar(type(self).__name__, unit) if progress is True else progress or None
 
-    def pair(self, a: Tree | str | object, b: Tree | str | object) -> float:
+    @overload
+    def pair(
+        self,
+        a: Tree | str | object,
+        b: Tree | str | object,
+        *,
+        gradient: Literal[False] = ...,
+    ) -> float: ...
+    @overload
+    def pair(
+        self,
+        a: Tree | str | object,
+        b: Tree | str | object,
+        *,
+        gradient: Literal[True],
+    ) -> tuple[float, dict[str, float]]: ...
+    def pair(
+        self,
+        a: Tree | str | object,
+        b: Tree | str | object,
+        *,
+        gradient: bool = False,
+    ) -> float | tuple[float, dict[str, float]]:
         """Compute the kernel of two trees.
 
         Parameters
         ----------
         a, b : Tree, str or object as in Forest.from_trees
             The trees.
+        gradient : bool, default False
+            Whether the derivatives by the kernel's real parameters are wanted, too.
+
+        Returns
+        -------
+        float
+            The kernel.
+        dict of str to float
+            With `gradient`: by the name of a parameter the derivative.
 
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> tk.SubsetTreeKernel(1.0).pair("(S (A a) (B b))", "(S (A a) (B c))")
+        >>> k = tk.SubsetTreeKernel(1.0)
+        >>> k.pair("(S (A a) (B b))", "(S (A a) (B c))")
         3.0
+        >>> k.pair("(S (A a) (B b))", "(S (A a) (B c))", gradient=True)  # 2 λ + λ²
+        (3.0, {'decay': 4.0, 'leaf_weight': 1.0})
         """
-        return self._core.pair(a, b, self.normalize)
+        value = self._core.pair(a, b, self.normalize)
+        if not gradient:
+            return value
+        from treekernel_rs.drawing import _one_tree
+
+        x, y = (as_forest([_one_tree(tree)]) for tree in (a, b))
+        slopes = self._slopes(x, y, 1)
+        return value, {name: float(slope[0, 0]) for name, slope in slopes.items()}
 
 
 class SubtreeKernel(TreeKernel):

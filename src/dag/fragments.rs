@@ -26,7 +26,8 @@
 //! go on to `rest`, and equal lists have equal numbers. States wait in a heap by their
 //! bounds; the search is over when the largest is not above the k-th best weight found.
 //!
-//! For ST the fragments are the subtrees themselves, w(ξ) = λ^|ξ| f(ξ).
+//! For ST the fragments are the subtrees themselves, w(ξ) = λ^|ξ| f(ξ). Those of PT and ET,
+//! which may stand in one place in many ways, have a file of their own, beside this one.
 //!
 //! # Complexity
 //! A state costs the rows it has, and their children where these are expanded. How many
@@ -37,13 +38,11 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
-use super::{BYTES_PER_NODE, Model};
+use super::{BYTES_PER_NODE, Model, parts};
 use crate::gram::Watch;
-use crate::kernel::{IndexOf, Rule, SubsetTree, Subtree};
+use crate::kernel::{IndexOf, SubsetTree, Subtree};
 use crate::threads::Throttle;
-use crate::{
-    Error, Forest, Kernel, Label, NodeId, Nodes, ProductionId, Result, memory,
-};
+use crate::{Error, Forest, Label, NodeId, Nodes, ProductionId, Result, memory};
 
 /// Which weights are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,9 +76,9 @@ pub struct Query {
     pub rank: Rank,
     /// Of which of the model's outputs.
     pub output: usize,
-    /// The fewest productions; a leaf alone has none.
+    /// The smallest size: productions, of which a leaf alone has none; of PT and ET nodes.
     pub min_size: u64,
-    /// The most productions.
+    /// The largest size.
     pub max_size: u64,
     /// How many states the search may look at.
     pub max_states: usize,
@@ -103,20 +102,21 @@ impl Default for Query {
 pub struct Fragments {
     /// As trees; a node that stays bare is a leaf.
     pub forest: Forest,
-    /// What one occurrence adds to a score that is not normalised.
+    /// What one occurrence adds to a score that is not normalised; of PT one without gaps, and
+    /// without leaves of the tree.
     pub weights: Vec<f64>,
-    /// Productions.
+    /// Productions; of PT and ET nodes.
     pub sizes: Vec<u64>,
 }
 
 impl Model {
     /// The k fragments with the best weights, fewer if there are not so many above 0; see
-    /// the file's head. Of equal weights those of fewer productions come first.
+    /// the file's head. Of equal weights the smaller fragments come first.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a kernel other than ST and SST, [`Error::Parameter`] for an
-    /// output that the model does not have; [`Error::Search`] if the limit was reached; [`Error::Array`] for
-    /// weights whose sum is beyond floats; [`Error::Capacity`], and what `watch` returns.
+    /// [`Error::Parameter`] for an output that the model does not have; [`Error::Search`] if
+    /// the limit was reached; [`Error::Array`] for weights whose sum is beyond floats;
+    /// [`Error::Capacity`], and what `watch` returns.
     pub fn top_fragments(
         &self,
         query: &Query,
@@ -130,11 +130,9 @@ impl Model {
                 got: query.output.to_string(),
             });
         }
-        let (kind, decay, leaf_weight) =
-            self.kernel().require("fragments with weights", weighted)?;
         memory::room(self.nodes.len(), BYTES_PER_NODE)?;
-        match kind {
-            Rule::Subtree => {
+        match self.kernel.index.clone() {
+            IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
                 let mut best = Best::new(*query);
                 let power = |node: NodeId, below: &[f64]| {
                     let children = self.nodes.children(node).iter();
@@ -148,13 +146,24 @@ impl Model {
                     let own = if is_leaf { leaf_weight } else { powers[node.index()] };
                     best.offer(own * f, sizes[node.index()], Found::Subtree(node));
                 }
-                best.fragments(&self.nodes, &[])
+                best.fragments(&self.nodes, |_, _| Ok(NodeId(0)))
             }
-            Rule::Subset | Rule::Partial => {
+            IndexOf::SubsetTree(SubsetTree { decay, leaf_weight }) => {
                 let mut search = Search::new(&self.nodes, decay, *query);
                 search.begin(self.checked_weights(query.output)?, leaf_weight)?;
                 search.run(watch)?;
-                search.best.fragments(&self.nodes, &search.steps)
+                let Search { best, steps, .. } = search;
+                best.fragments(&self.nodes, |last, into| {
+                    build(&self.nodes, &steps, last, into)
+                })
+            }
+            IndexOf::PartialTree(kernel) => {
+                let weights = self.checked_weights(query.output)?;
+                parts::search(&self.nodes, kernel.into(), *query, weights, watch)
+            }
+            IndexOf::ElasticTree(kernel) => {
+                let weights = self.checked_weights(query.output)?;
+                parts::search(&self.nodes, kernel.into(), *query, weights, watch)
             }
         }
     }
@@ -183,19 +192,6 @@ impl Model {
     }
 }
 
-/// What fragments there are, with decay and leaf weight, where each has a weight.
-fn weighted(kernel: &dyn Kernel) -> Option<(Rule, f64, f64)> {
-    match kernel.indexed()?.index {
-        IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
-            Some((Rule::Subtree, decay, leaf_weight))
-        }
-        IndexOf::SubsetTree(SubsetTree { decay, leaf_weight }) => {
-            Some((Rule::Subset, decay, leaf_weight))
-        }
-        _ => None,
-    }
-}
-
 /// By node: the inner nodes of its tree, which are the most productions that a fragment
 /// has there.
 fn inner_nodes(nodes: &Nodes) -> Vec<u64> {
@@ -212,7 +208,7 @@ fn inner_nodes(nodes: &Nodes) -> Vec<u64> {
 
 /// How a fragment is found again.
 #[derive(Debug, Clone, Copy)]
-enum Found {
+pub(super) enum Found {
     /// A whole subtree of the model.
     Subtree(NodeId),
     /// What a chain of steps ends in.
@@ -256,19 +252,23 @@ impl Ord for Candidate {
 }
 
 /// The k best candidates so far.
-struct Best {
+pub(super) struct Best {
     query: Query,
     heap: BinaryHeap<Candidate>,
     n_offers: u64,
 }
 
 impl Best {
-    fn new(query: Query) -> Self {
+    pub(super) fn new(query: Query) -> Self {
         Self { query, heap: BinaryHeap::new(), n_offers: 0 }
     }
 
+    pub(super) fn query(&self) -> &Query {
+        &self.query
+    }
+
     /// What a fragment's value must be above to be of use.
-    fn threshold(&self) -> f64 {
+    pub(super) fn threshold(&self) -> f64 {
         match self.heap.peek() {
             _ if self.query.k == 0 => f64::INFINITY,
             Some(worst) if self.heap.len() == self.query.k => worst.value,
@@ -276,7 +276,16 @@ impl Best {
         }
     }
 
-    fn offer(&mut self, weight: f64, size: u64, found: Found) {
+    /// The largest value where what is added and what is taken away are no more than so much.
+    pub(super) fn of_signs(&self, above: f64, below: f64) -> f64 {
+        match self.query.rank {
+            Rank::Largest => above,
+            Rank::Smallest => below,
+            Rank::Absolute => f64::max(above, below),
+        }
+    }
+
+    pub(super) fn offer(&mut self, weight: f64, size: u64, found: Found) {
         let query = &self.query;
         let value = query.rank.value(weight);
         if size < query.min_size || size > query.max_size || value <= 0.0 {
@@ -294,15 +303,19 @@ impl Best {
         }
     }
 
-    /// Writes the fragments out.
-    fn fragments(self, model: &Nodes, steps: &[Step]) -> Result<Fragments> {
+    /// Writes the fragments out; `build` makes the tree that a step ends in.
+    pub(super) fn fragments(
+        self,
+        model: &Nodes,
+        build: impl Fn(u32, &mut Nodes) -> Result<NodeId>,
+    ) -> Result<Fragments> {
         let best = self.heap.into_sorted_vec();
         let mut nodes = Nodes::default();
         let mut roots = Vec::with_capacity(best.len());
         for candidate in &best {
             roots.push(match candidate.found {
                 Found::Subtree(node) => nodes.absorb_one(model, node)?,
-                Found::Steps(last) => build(model, steps, last, &mut nodes)?,
+                Found::Steps(last) => build(last, &mut nodes)?,
             });
         }
         Ok(Fragments {
@@ -316,7 +329,7 @@ impl Best {
 // --- fragments as chains of steps -----------------------------------------------------
 
 /// The step before a root.
-const START: u32 = u32::MAX;
+pub(super) const START: u32 = u32::MAX;
 
 /// One more production: after `skipped` open nodes that stay bare.
 #[derive(Debug, Clone, Copy)]
@@ -422,24 +435,24 @@ impl OpenLists {
 
 /// Subtrees with the same open nodes, and the sum of their weights.
 #[derive(Debug, Clone, Copy)]
-struct Row {
-    list: u32,
-    f: f64,
+pub(super) struct Row {
+    pub(super) list: u32,
+    pub(super) f: f64,
 }
 
 /// A fragment whose first open node is to be decided.
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     /// Nothing that is made of it has a larger value.
-    bound: f64,
-    number: u64,
-    rows: Vec<Row>,
-    size: u64,
+    pub(super) bound: f64,
+    pub(super) number: u64,
+    pub(super) rows: Vec<Row>,
+    pub(super) size: u64,
     /// λ^size.
-    power: f64,
+    pub(super) power: f64,
     /// The last production's step, and the open nodes that stay bare since then.
-    last: u32,
-    skipped: u32,
+    pub(super) last: u32,
+    pub(super) skipped: u32,
 }
 
 impl PartialEq for State {
@@ -462,7 +475,7 @@ impl Ord for State {
 }
 
 /// Bytes that a row takes in a state, with its open nodes.
-const BYTES_PER_ROW: usize = 96;
+pub(super) const BYTES_PER_ROW: usize = 96;
 
 struct Search<'a> {
     nodes: &'a Nodes,
@@ -552,11 +565,7 @@ impl<'a> Search<'a> {
                 below -= f;
             }
         }
-        let sum = match self.best.query.rank {
-            Rank::Largest => above,
-            Rank::Smallest => below,
-            Rank::Absolute => f64::max(above, below),
-        };
+        let sum = self.best.of_signs(above, below);
         let more = self.best.query.min_size.saturating_sub(size).max(1);
         sum * power * self.decay.powi(i32::try_from(more).unwrap_or(i32::MAX))
     }

@@ -39,6 +39,7 @@
 
 mod fragments;
 pub mod naive;
+mod parts;
 mod perceptron;
 pub mod solve;
 mod sum;

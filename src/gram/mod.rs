@@ -23,6 +23,7 @@
 mod by_pairs;
 mod composed;
 mod elastic;
+mod gradient;
 mod kept;
 mod matrix;
 mod mirror;
@@ -44,6 +45,7 @@ use crate::kernel::{
 };
 use crate::threads::{Pause, Threads, WatchedThreads};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
+pub use gradient::{gradient, parameter_names};
 pub(crate) use kept::{Kept, Question};
 pub use matrix::Element;
 pub(crate) use matrix::{Distinct, Matrix, scale};

@@ -166,7 +166,8 @@ pub(crate) fn prepare(
         return kernel.pairs(nodes, roots, pause);
     };
     let SubsetTree { decay, leaf_weight } = kernel;
-    let trees = subset_trees::Trees::new(nodes, decay, leaf_weight, roots, pause)?;
+    let trees =
+        subset_trees::Trees::new(nodes, decay, leaf_weight, false, roots, pause)?;
     let (nodes, roots) = (Arc::clone(nodes), roots.to_vec());
     Ok(Box::new(SubsetTrees { trees, kernel, nodes, roots }))
 }

@@ -42,7 +42,8 @@
 use std::sync::Arc;
 
 use super::{
-    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, described, kernel_struct, naive,
+    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Sloped, described,
+    kernel_struct, naive,
 };
 use crate::intern::new_id;
 use crate::threads::Pause;
@@ -71,6 +72,15 @@ impl Kernel for ElasticTree {
         _: &mut Pause<'_>,
     ) -> Result<Box<dyn Prepared>> {
         Ok(Box::new(Trees::new(nodes, self.decay, roots)?))
+    }
+
+    fn sloped(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        _: &mut Pause<'_>,
+    ) -> Result<Option<Box<dyn Sloped>>> {
+        Ok(Some(Box::new(Trees::new(nodes, self.decay, roots)?)))
     }
 
     fn indexed(&self) -> Option<Indexed> {
@@ -496,6 +506,9 @@ impl<N> Dense<N> {
 }
 
 impl<N: Number> Dense<N> {
+    /// How many cells a number counts for: one with derivatives for more than one.
+    const SIZE: usize = size_of::<N>().div_ceil(16);
+
     /// The recursion: nodes of the larger tree, children first. Tells λ(S-1) of each pair
     /// of inner nodes with equal labels, called by their places in what was read, first
     /// that of the larger tree; returns Ca of both roots.
@@ -508,13 +521,13 @@ impl<N: Number> Dense<N> {
     ) -> Result<N> {
         // Slots of larger trees before would hold on to their memory.
         let room = self.lanes.len() * 2 + self.lanes.children.len();
-        self.slots.truncate(MOST_CELLS / room.max(1));
+        self.slots.truncate(MOST_CELLS / (room.max(1) * Self::SIZE));
         self.group_lanes(n_labels);
         self.link();
         let mut last = N::of(0.0);
         for node in 0..self.tree.len() {
             self.absorb(node, node, pause)?;
-            last = self.finish(node, N::of(decay), &mut tell)?;
+            last = self.finish(node, N::parameter(decay, 0), &mut tell)?;
             // The parent takes in what is done, and what nobody else asks for goes: wide
             // nodes never hold the values of all their children.
             if self.parent[node] == NONE {
@@ -532,7 +545,8 @@ impl<N: Number> Dense<N> {
             let slot = if let Some(slot) = self.free.pop() {
                 slot
             } else {
-                if (self.slots.len() + 1) * (2 * n_lanes + n_edges) > MOST_CELLS {
+                let cells = (self.slots.len() + 1) * (2 * n_lanes + n_edges);
+                if cells * Self::SIZE > MOST_CELLS {
                     let what = "values of two trees' nodes held at once";
                     return Err(Error::Capacity { what, limit: MOST_CELLS as u64 });
                 }

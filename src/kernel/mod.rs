@@ -101,7 +101,7 @@ pub use crate::threads::Pause;
 use crate::{Error, NodeId, Nodes, Result};
 pub use composed::{Composed, Operation};
 pub use elastic::ElasticTree;
-pub use number::{Number, Scaled};
+pub use number::{Dual, MOST_SLOPES, Number, Scaled, Slopes};
 pub use parameter::{Parameter, Range, Value};
 pub(crate) use parameter::{described, kernel_struct};
 pub use partial::PartialTree;
@@ -163,6 +163,22 @@ pub trait Kernel: Debug + Send + Sync + 'static {
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Box<dyn Prepared>>;
+
+    /// As [`pairs`](Self::pairs), for kernels with their derivatives by the real parameters;
+    /// None where these are not known. All [`Pairs`] will do in which parameters come in as
+    /// [`Number::parameter`] and [`Number::depending`] have it.
+    ///
+    /// # Errors
+    /// As [`pairs`](Self::pairs), and [`Error::Parameter`] for parameters at which there is
+    /// no derivative.
+    fn sloped(
+        &self,
+        _nodes: &Arc<Nodes>,
+        _roots: &[NodeId],
+        _pause: &mut Pause<'_>,
+    ) -> Result<Option<Box<dyn Sloped>>> {
+        Ok(None)
+    }
 
     /// Which index makes rows fast, and models possible.
     #[doc(hidden)]
@@ -315,6 +331,42 @@ impl<P: Pairs + Send> Prepared for P {
                 return Ok(Scaled::of(float));
             }
             self.pair(a, b, &mut scaled, pause)
+        })
+    }
+}
+
+/// Evaluates single pairs with their derivatives for one worker: takes the numbers of two
+/// trees, and writes as many derivatives as it is given places for.
+pub type SlopesWorker<'a> = Box<
+    dyn FnMut(usize, usize, &mut [Scaled], &mut Pause<'_>) -> Result<Scaled>
+        + Send
+        + 'a,
+>;
+
+/// Trees made ready for the kernels of single pairs and their derivatives by the kernel's
+/// real parameters. Whatever implements [`Pairs`] is one.
+pub trait Sloped: Send + Sync {
+    /// What one worker calls for many pairs; it may keep what it needs from call to call.
+    fn worker(&self) -> SlopesWorker<'_>;
+}
+
+impl<P: Pairs + Send> Sloped for P {
+    fn worker(&self) -> SlopesWorker<'_> {
+        let mut floats = P::Scratch::<Dual<f64>>::default();
+        let mut scaled = P::Scratch::<Dual<Scaled>>::default();
+        Box::new(move |a, b, slopes, pause| {
+            let float = self.pair(a, b, &mut floats, pause)?;
+            let fits = float.slopes.iter().all(|&slope| slope < LARGEST);
+            let dual = if fits && float.value < LARGEST {
+                Dual {
+                    value: Scaled::of(float.value),
+                    slopes: float.slopes.map(Scaled::of),
+                }
+            } else {
+                self.pair(a, b, &mut scaled, pause)?
+            };
+            slopes.iter_mut().zip(dual.slopes).for_each(|(to, slope)| *to = slope);
+            Ok(dual.value)
         })
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! At decay 1 a kernel counts fragments, and their number is exponential in the tree:
 //! some thousand nodes exceed 1.8e308. A normalised value is nevertheless small. So
-//! pairs are evaluated over [`Number`]: `f64` as a rule, [`Scaled`] where that overflows.
+//! pairs are evaluated over [`Number`]: `f64` as a rule, [`Scaled`] where that overflows,
+//! [`Dual`] where derivatives by the kernel's parameters are wanted.
 
 use std::ops::{Add, Mul};
 
@@ -12,6 +13,23 @@ pub trait Number:
 {
     /// The number of this value.
     fn of(value: f64) -> Self;
+
+    /// The number of a value that depends on the kernel's real parameters: `slopes` has its
+    /// derivatives by them, in their order. Only a [`Dual`] asks for these.
+    #[inline]
+    fn depending(value: f64, _slopes: impl FnOnce() -> Slopes) -> Self {
+        Self::of(value)
+    }
+
+    /// A real parameter itself, of this value, by its place among them.
+    #[inline]
+    fn parameter(value: f64, place: usize) -> Self {
+        Self::depending(value, || {
+            let mut slopes = [0.0; MOST_SLOPES];
+            slopes[place] = 1.0;
+            slopes
+        })
+    }
 
     /// Whether this one, not negative as the other, is less.
     fn is_below(self, other: Self) -> bool;
@@ -139,6 +157,67 @@ impl Mul for Scaled {
     }
 }
 
+/// How many real parameters the kernel with most of them has.
+pub const MOST_SLOPES: usize = 3;
+
+/// Derivatives by the real parameters of a kernel, in their order; 0 where there are fewer.
+pub type Slopes = [f64; MOST_SLOPES];
+
+/// A number with its derivatives: a dual number. Sums and products follow the rules of
+/// derivatives, so whatever is computed in these has exact ones, up to rounding.
+///
+/// As kernels are sums of products that are not negative, and grow with every parameter,
+/// derivatives are not negative either: [`Dual<Scaled>`] is what [`Dual<f64>`] is not enough
+/// for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dual<N> {
+    /// The number.
+    pub value: N,
+    /// Its derivatives by the real parameters.
+    pub slopes: [N; MOST_SLOPES],
+}
+
+impl<N: Number> Number for Dual<N> {
+    fn of(value: f64) -> Self {
+        Self { value: N::of(value), slopes: [N::of(0.0); MOST_SLOPES] }
+    }
+
+    #[inline]
+    fn depending(value: f64, slopes: impl FnOnce() -> Slopes) -> Self {
+        Self { value: N::of(value), slopes: slopes().map(N::of) }
+    }
+
+    fn is_below(self, other: Self) -> bool {
+        self.value.is_below(other.value)
+    }
+}
+
+impl<N: Number> Add for Dual<N> {
+    type Output = Self;
+
+    #[inline]
+    fn add(mut self, other: Self) -> Self {
+        self.value = self.value + other.value;
+        for (own, other) in self.slopes.iter_mut().zip(other.slopes) {
+            *own = *own + other;
+        }
+        self
+    }
+}
+
+impl<N: Number> Mul for Dual<N> {
+    type Output = Self;
+
+    #[inline]
+    fn mul(mut self, other: Self) -> Self {
+        for (own, slope) in self.slopes.iter_mut().zip(other.slopes) {
+            *own = *own * other.value + self.value * slope;
+        }
+        self.value = self.value * other.value;
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,5 +249,26 @@ mod tests {
             assert!(small < 1e-99, "{small}");
         }
         assert_eq!(Scaled::of(6.0).normalized(Scaled::of(4.0), Scaled::of(9.0)), 1.0);
+    }
+
+    #[test]
+    fn dual_numbers_have_the_derivatives_of_sums_and_products() {
+        // x² y + 3 y at x = 2, y = 5: 2xy by x, x² + 3 by y.
+        fn polynomial<N: Number>() -> N {
+            let (x, y) = (N::parameter(2.0, 0), N::parameter(5.0, 1));
+            x * x * y + N::of(3.0) * y
+        }
+        let expected = Dual { value: 35.0, slopes: [20.0, 7.0, 0.0] };
+        assert_eq!(polynomial::<Dual<f64>>(), expected);
+        assert_eq!(
+            polynomial::<Dual<Scaled>>().slopes.map(Scaled::value),
+            [20.0, 7.0, 0.0]
+        );
+        assert_eq!(polynomial::<f64>(), 35.0);
+        // A power: its own value and derivative.
+        let power = Dual::<f64>::depending(8.0, || [12.0, 0.0, 0.0]);
+        let x = Dual::parameter(2.0, 0);
+        assert_eq!(power, x * x * x);
+        assert!(x.is_below(power) && !power.is_below(x));
     }
 }

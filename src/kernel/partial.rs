@@ -37,8 +37,8 @@
 use std::sync::Arc;
 
 use super::{
-    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, TreeCounts,
-    described, kernel_struct, naive,
+    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, Sloped,
+    TreeCounts, described, kernel_struct, naive, parameter,
 };
 use crate::intern::{Seed, new_id};
 use crate::threads::Pause;
@@ -75,6 +75,23 @@ impl Kernel for PartialTree {
         let trees =
             Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, pause)?;
         Ok(Box::new(trees))
+    }
+
+    fn sloped(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Option<Box<dyn Sloped>>> {
+        let Self { decay, mu, leaf_factor, max_children } = *self;
+        if leaf_factor == 0.0 {
+            // A leaf and an inner node weigh its root, whose derivative is infinite.
+            let expected = "above 0 where derivatives are wanted";
+            return Err(parameter("leaf_factor", expected, &leaf_factor));
+        }
+        let trees =
+            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, pause)?;
+        Ok(Some(Box::new(trees)))
     }
 
     fn indexed(&self) -> Option<Indexed> {
@@ -132,6 +149,31 @@ pub(crate) fn grow_powers(powers: &mut Vec<f64>, decay: f64, n: usize) {
     while powers.len() <= n {
         powers.push(powers.last().map_or(1.0, |last| last * decay));
     }
+}
+
+/// λ^n of the table of powers, as it depends on λ.
+#[inline]
+fn power<N: Number>(powers: &[f64], n: usize) -> N {
+    N::depending(powers[n], || [power_slope(powers, n), 0.0, 0.0])
+}
+
+/// λ^m λ^n, of the children that are left out on both sides.
+#[inline]
+fn gaps<N: Number>(powers: &[f64], m: usize, n: usize) -> N {
+    N::depending(powers[m] * powers[n], || {
+        let slope = |m, n| power_slope(powers, m) * powers[n];
+        [slope(m, n) + slope(n, m), 0.0, 0.0]
+    })
+}
+
+fn power_slope(powers: &[f64], n: usize) -> f64 {
+    n.checked_sub(1).map_or(0.0, |less| n as f64 * powers[less])
+}
+
+/// λ as a number; 1 where there is room for no gap.
+#[inline]
+fn decay_of<N: Number>(powers: &[f64]) -> N {
+    if powers.len() > 1 { power(powers, 1) } else { N::of(1.0) }
 }
 
 /// The positions of one node's children by label: what other nodes' children are
@@ -318,9 +360,12 @@ impl<N: Number> Chains<N> {
                 let mut t = d;
                 for &(row, column, chain) in &matches[..at] {
                     if row < i && column < j {
-                        let gaps = powers[(i - row - 1) as usize]
-                            * powers[(j - column - 1) as usize];
-                        t = t + d * (N::of(gaps) * chain);
+                        let gaps: N = gaps(
+                            powers,
+                            (i - row - 1) as usize,
+                            (j - column - 1) as usize,
+                        );
+                        t = t + d * (gaps * chain);
                     }
                 }
                 matches[at].2 = t;
@@ -378,7 +423,7 @@ impl<N: Number> Chains<N> {
     fn row(&mut self, row: u32, matches: &[(u32, N)], powers: &[f64]) -> N {
         // S has to decay over the rows between, which had no matches. Before the first
         // row it is zero, whatever its factor.
-        let skipped = powers[row.saturating_sub(self.last + 1) as usize];
+        let skipped = power(powers, row.saturating_sub(self.last + 1) as usize);
         let total = match self.method {
             Method::List => self.list_row(row, matches, powers),
             Method::Grid => self.grid_row(skipped, matches, powers),
@@ -399,9 +444,9 @@ impl<N: Number> Chains<N> {
             let mut t = d;
             for &(i, j, chain) in &self.found[..before] {
                 if j < column {
-                    let gaps = powers[(row - i - 1) as usize]
-                        * powers[(column - j - 1) as usize];
-                    t = t + d * (N::of(gaps) * chain);
+                    let gaps: N =
+                        gaps(powers, (row - i - 1) as usize, (column - j - 1) as usize);
+                    t = t + d * (gaps * chain);
                 }
             }
             self.found.push((row, column, t));
@@ -410,9 +455,8 @@ impl<N: Number> Chains<N> {
         total
     }
 
-    fn grid_row(&mut self, skipped: f64, matches: &[(u32, N)], powers: &[f64]) -> N {
-        let (skipped, decay, zero) =
-            (N::of(skipped), N::of(powers.get(1).copied().unwrap_or(1.0)), N::of(0.0));
+    fn grid_row(&mut self, skipped: N, matches: &[(u32, N)], powers: &[f64]) -> N {
+        let (decay, zero): (N, N) = (decay_of(powers), N::of(0.0));
         // S(i-1, j-1), R(i, j-1).
         let (mut above, mut run, mut total) = (zero, zero, zero);
         let mut matches = matches.iter().copied();
@@ -434,7 +478,7 @@ impl<N: Number> Chains<N> {
     fn tree_row(&mut self, row: u32, matches: &[(u32, N)], powers: &[f64]) -> N {
         // Node p of the tree sums the T of columns up to p (from 1) back to where its
         // lowest bit says, as seen from column p and from the row of its stamp.
-        let power = |gap: u32| N::of(powers[gap as usize]);
+        let power = |gap: u32| power::<N>(powers, gap as usize);
         let mut total = N::of(0.0);
         self.found.clear();
         for &(column, d) in matches {
@@ -466,12 +510,11 @@ impl<N: Number> Chains<N> {
     fn lengths_row(
         &mut self,
         longest: usize,
-        skipped: f64,
+        skipped: N,
         matches: &[(u32, N)],
         powers: &[f64],
     ) -> N {
-        let (skipped, decay, zero) =
-            (N::of(skipped), N::of(powers.get(1).copied().unwrap_or(1.0)), N::of(0.0));
+        let (decay, zero): (N, N) = (decay_of(powers), N::of(0.0));
         let mut total = zero;
         // The longest first, as each length continues the shorter one's rows before.
         for length in (1..=longest).rev() {
@@ -525,6 +568,9 @@ struct Node {
 pub(crate) struct Trees {
     mu: f64,
     weights: Weights,
+    /// λ and leaf factor, for derivatives.
+    decay: f64,
+    leaf_factor: f64,
     longest: usize,
     n_labels: usize,
     /// λ^k, as far as there are gaps.
@@ -594,7 +640,7 @@ const FEW: usize = 64;
 /// Values of a pair beyond which the places of those that nobody asks for any more are
 /// used again (64 kB); below, appending is cheaper.
 const FEW_VALUES: usize = 1 << 13;
-/// Values that a pair may need at a time (2 GB).
+/// Values that a pair may need at a time (2 GB of floats); of larger numbers fewer.
 const MAX_VALUES: usize = 1 << 28;
 
 impl Trees {
@@ -615,6 +661,8 @@ impl Trees {
         let mut trees = Self {
             mu,
             weights: Weights::new(decay, mu, leaf_factor),
+            decay,
+            leaf_factor,
             longest: max_children.unwrap_or(usize::MAX),
             n_labels: nodes.labels().len(),
             powers: Vec::new(),
@@ -710,7 +758,7 @@ impl Pairs for Trees {
         if scratch.starts.len() < a.nodes.len() {
             scratch.starts.resize(a.nodes.len(), 0);
         }
-        let (zero, mu) = (N::of(0.0), N::of(self.mu));
+        let (zero, mu) = (N::of(0.0), N::parameter(self.mu, 1));
         let mut total = zero;
         for (v, node) in a.nodes.iter().enumerate() {
             let label = scratch.labels[node.label as usize];
@@ -723,8 +771,7 @@ impl Pairs for Trees {
             let mut own = zero;
             for &u in group {
                 let other = b.children(u as usize);
-                let single = self.weights.of(below.is_empty(), other.is_empty());
-                let mut value = N::of(single);
+                let mut value: N = self.single(below.is_empty(), other.is_empty());
                 if !below.is_empty() && !other.is_empty() {
                     let sum =
                         self.children_sum((a, below), (b, other), scratch, pause)?;
@@ -737,7 +784,7 @@ impl Pairs for Trees {
             if scratch.values.len() > scratch.few_values {
                 scratch.chains.step(group.len(), pause)?;
                 scratch.recycle(a, v, (label, start));
-                if scratch.values.len() > MAX_VALUES {
+                if scratch.values.len() > MAX_VALUES / size_of::<N>().div_ceil(16) {
                     let what = "values of D that one pair of trees needs at a time";
                     return Err(Error::Capacity { what, limit: MAX_VALUES as u64 });
                 }
@@ -748,6 +795,17 @@ impl Pairs for Trees {
 }
 
 impl Trees {
+    /// What the fragment of one node weighs: μ λ² f^(leaves / 2) with the leaf factor f.
+    #[inline]
+    fn single<N: Number>(&self, leaf_u: bool, leaf_v: bool) -> N {
+        let weight = self.weights.of(leaf_u, leaf_v);
+        N::depending(weight, || {
+            let leaves = f64::from(u8::from(leaf_u) + u8::from(leaf_v));
+            let by_factor = leaves / 2.0 * weight / self.leaf_factor;
+            [2.0 * weight / self.decay, weight / self.mu, by_factor]
+        })
+    }
+
     /// The sum over subsequences of two nodes' children, all of whose D are known.
     #[inline]
     fn children_sum<N: Number>(

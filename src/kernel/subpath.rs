@@ -33,8 +33,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{
-    IndexOf, Indexed, Kernel, Number, Pairs, PartialTree, Pause, Prepared, described,
-    kernel_struct, naive,
+    IndexOf, Indexed, Kernel, Number, Pairs, PartialTree, Pause, Prepared, Sloped,
+    described, kernel_struct, naive,
 };
 use crate::intern::new_id;
 use crate::ragged::Ragged;
@@ -71,6 +71,15 @@ impl Kernel for Subpath {
         let paths = PartialTree::new(1.0, self.decay).with_max_children(Some(1));
         Some(Indexed::new(self, IndexOf::PartialTree(paths)))
     }
+
+    fn sloped(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Option<Box<dyn Sloped>>> {
+        Ok(Some(Box::new(Trees::new(nodes, self.decay, roots, pause)?)))
+    }
 }
 
 /// Every path of a tree, as often as it stands there.
@@ -97,9 +106,10 @@ struct Trees {
     /// By place: how many labels there are up to the root.
     depths: Vec<u32>,
     common: Common,
-    /// By n: λⁿ, and F(n).
+    /// By n: λⁿ, F(n), and the derivatives of both.
     powers: Vec<f64>,
     sums: Vec<f64>,
+    slopes: Vec<[f64; 2]>,
 }
 
 impl Trees {
@@ -131,12 +141,26 @@ impl Trees {
         let depths: Vec<u32> = order.iter().map(|&p| all.depth[p as usize]).collect();
         let deepest = depths.iter().max().copied().unwrap_or(0);
         let (mut powers, mut sums) = (vec![1.0], vec![0.0]);
+        let mut slopes = vec![[0.0; 2]];
         for n in 0..deepest as usize {
             powers.push(decay * powers[n]);
             sums.push(decay * (1.0 + sums[n]));
+            let power = (n + 1) as f64 * powers[n];
+            slopes.push([power, slopes[n][1] + power]);
         }
         let common = Common::new(common);
-        Ok(Self { places: sorted, depths, common, powers, sums })
+        Ok(Self { places: sorted, depths, common, powers, sums, slopes })
+    }
+
+    /// λ^h' F(h - h').
+    #[inline]
+    fn weight<N: Number>(&self, shorter: usize, longer: usize) -> N {
+        let more = longer - shorter;
+        let (power, sum) = (self.powers[shorter], self.sums[more]);
+        N::depending(power * sum, || {
+            let slope = self.slopes[shorter][0] * sum + power * self.slopes[more][1];
+            [slope, 0.0, 0.0]
+        })
     }
 }
 
@@ -192,9 +216,8 @@ impl Pairs for Trees {
                 stack.pop();
                 let below = stack.last().map_or(0, |below| below.len);
                 let shorter = below.max(len) as usize;
-                let weight =
-                    self.powers[shorter] * self.sums[longer as usize - shorter];
-                total = total + N::of(weight) * (in_a * in_b);
+                let weight: N = self.weight(shorter, longer as usize);
+                total = total + weight * (in_a * in_b);
                 match stack.last_mut() {
                     Some(below) if below.len as usize == shorter => {
                         below.in_a = below.in_a + in_a;

@@ -21,8 +21,8 @@
 use std::sync::Arc;
 
 use super::{
-    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, TreeCounts,
-    described, kernel_struct, naive,
+    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, Sloped,
+    TreeCounts, described, kernel_struct, naive,
 };
 use crate::intern::new_id;
 use crate::ragged::Ragged;
@@ -55,7 +55,18 @@ impl Kernel for SubsetTree {
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(Trees::new(nodes, self.decay, self.leaf_weight, roots, pause)?))
+        let Self { decay, leaf_weight } = *self;
+        Ok(Box::new(Trees::new(nodes, decay, leaf_weight, false, roots, pause)?))
+    }
+
+    fn sloped(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Option<Box<dyn Sloped>>> {
+        let Self { decay, leaf_weight } = *self;
+        Ok(Some(Box::new(Trees::new(nodes, decay, leaf_weight, true, roots, pause)?)))
     }
 
     fn indexed(&self) -> Option<Indexed> {
@@ -108,6 +119,8 @@ struct Branching {
 pub(crate) struct Trees {
     decay: f64,
     leaf_weight: f64,
+    /// Whether leaves were read: they weigh something, or derivatives are wanted.
+    has_leaves: bool,
     n_groups: usize,
     n_branching_groups: usize,
     n_labels: usize,
@@ -164,6 +177,7 @@ impl Trees {
         nodes: &Nodes,
         decay: f64,
         leaf_weight: f64,
+        sloped: bool,
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Self> {
@@ -179,6 +193,7 @@ impl Trees {
         let mut trees = Self {
             decay,
             leaf_weight,
+            has_leaves: leaf_weight > 0.0 || sloped,
             n_groups: nodes.n_productions(),
             n_branching_groups: 0,
             n_labels: nodes.labels().len(),
@@ -196,7 +211,7 @@ impl Trees {
             let mut size = 0.0;
             for (node, count) in bags.iter(tree) {
                 let Some(production) = nodes.production(node) else {
-                    if leaf_weight > 0.0 {
+                    if trees.has_leaves {
                         trees.leaves.push((nodes.label(node).0, count));
                     }
                     continue;
@@ -312,7 +327,7 @@ impl Trees {
         }
         let starts = &mut s.starts[..all_b.len()];
         c.clear();
-        let (decay, one) = (N::of(self.decay), N::of(1.0));
+        let (decay, one) = (N::parameter(self.decay, 0), N::of(1.0));
         let (mut sum, mut steps) = (N::of(0.0), 0);
         for (v, node) in all_b.iter().enumerate() {
             let (known, mut u) = last[node.group as usize];
@@ -414,10 +429,10 @@ impl Pairs for Trees {
         }
         let equal = dot(&s.counts, s.stamp, self.groups.get(b));
         let more = self.branching_pairs(a, b, s, pause)?;
-        let mut value = N::of(self.decay) * N::of(equal) + more;
-        if self.leaf_weight > 0.0 {
+        let mut value = N::parameter(self.decay, 0) * N::of(equal) + more;
+        if self.has_leaves {
             let equal = dot(&s.leaves, s.stamp, self.leaves.get(b));
-            value = value + N::of(self.leaf_weight) * N::of(equal);
+            value = value + N::parameter(self.leaf_weight, 1) * N::of(equal);
         }
         Ok(value)
     }

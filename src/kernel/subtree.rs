@@ -18,8 +18,8 @@
 use std::sync::Arc;
 
 use super::{
-    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, TreeCounts,
-    described, kernel_struct, naive,
+    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, Sloped,
+    TreeCounts, described, kernel_struct, naive,
 };
 use crate::ragged::Ragged;
 use crate::threads::Pause;
@@ -51,7 +51,18 @@ impl Kernel for Subtree {
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(Trees::new(nodes, self.decay, self.leaf_weight, roots, pause)?))
+        let Self { decay, leaf_weight } = *self;
+        Ok(Box::new(Trees::new(nodes, decay, leaf_weight, false, roots, pause)?))
+    }
+
+    fn sloped(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Option<Box<dyn Sloped>>> {
+        let Self { decay, leaf_weight } = *self;
+        Ok(Some(Box::new(Trees::new(nodes, decay, leaf_weight, true, roots, pause)?)))
     }
 
     fn indexed(&self) -> Option<Indexed> {
@@ -96,6 +107,9 @@ pub(crate) fn weights(nodes: &Nodes, decay: f64, leaf_weight: f64) -> Result<Vec
 pub(crate) struct Trees {
     n_nodes: usize,
     items: Ragged<Item>,
+    decay: f64,
+    /// By node, where derivatives are wanted: how many inner nodes it has at and below it.
+    inner: Vec<f64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +120,8 @@ struct Item {
 }
 
 impl Trees {
-    /// Reads trees in time by their distinct subtrees, and the store once.
+    /// Reads trees in time by their distinct subtrees, and the store once; where derivatives
+    /// are wanted (`sloped`), with leaves of weight 0.
     ///
     /// # Errors
     /// [`crate::Error::Capacity`] if a subtree stands 2^32 times in one tree,
@@ -115,6 +130,7 @@ impl Trees {
         nodes: &Nodes,
         decay: f64,
         leaf_weight: f64,
+        sloped: bool,
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Self> {
@@ -130,10 +146,32 @@ impl Trees {
                 weight: weights[node.index()],
             });
             // Leaves out where they have no weight: half of the subtrees.
-            items.extend(all.filter(|item| item.weight > 0.0));
+            items.extend(all.filter(|item| item.weight > 0.0 || sloped));
             items.close("subtrees, tree by tree")?;
         }
-        Ok(Self { n_nodes: nodes.len(), items })
+        let mut inner: Vec<f64> = Vec::new();
+        if sloped {
+            memory::reserve(&mut inner, nodes.len())?;
+            for node in (0..nodes.len()).map(|n| NodeId(n as u32)) {
+                let own = f64::from(u8::from(!nodes.is_leaf(node)));
+                let below = nodes.children(node).iter().map(|c| inner[c.index()]);
+                inner.push(below.fold(own, |sum, n| sum + n));
+            }
+        }
+        Ok(Self { n_nodes: nodes.len(), items, decay, inner })
+    }
+
+    /// The weight of a subtree.
+    #[inline]
+    fn weight<N: Number>(&self, item: &Item) -> N {
+        N::depending(item.weight, || {
+            let inner = self.inner[item.node.index()];
+            if inner == 0.0 {
+                [0.0, 1.0, 0.0]
+            } else {
+                [inner * item.weight / self.decay, 0.0, 0.0]
+            }
+        })
     }
 }
 
@@ -180,7 +218,7 @@ impl Pairs for Trees {
             let (stamp, count) = scratch.counts[item.node.index()];
             if stamp == scratch.stamp {
                 let count = f64::from(count) * f64::from(item.count);
-                sum = sum + N::of(count) * N::of(item.weight);
+                sum = sum + N::of(count) * self.weight(item);
             }
         }
         Ok(sum)

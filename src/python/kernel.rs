@@ -64,6 +64,32 @@ impl Kernel {
         Ok(zero_trees(report))
     }
 
+    /// The real parameters, by which there are derivatives.
+    #[getter]
+    fn parameter_names(&self) -> Vec<&'static str> {
+        gram::parameter_names(&*self.0)
+    }
+
+    /// Fills `out`, one matrix of derivatives below another, and returns the trees of X and of
+    /// Y whose self-kernel is zero.
+    #[pyo3(signature = (x, y, out, normalize, n_jobs, progress))]
+    fn gradient(
+        &self,
+        x: &Bound<'_, PyAny>,
+        y: Option<&Bound<'_, PyAny>>,
+        out: &Bound<'_, PyArray2<f64>>,
+        normalize: bool,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Zeros> {
+        let (x, y) = (forest_of(x)?, y.map(forest_of).transpose()?);
+        let (y, options) = (y.as_ref(), Options { normalize, n_jobs });
+        let report = written(out, &Progress::new(progress), |out, watch| {
+            gram::gradient(&*self.0, &x, y, options, out, watch)
+        })?;
+        Ok(zero_trees(report))
+    }
+
     /// K(t,t) of every tree, and the trees where it is zero.
     #[allow(clippy::type_complexity)]
     fn diagonal<'py>(

@@ -17,7 +17,16 @@ from hypothesis import strategies as st
 import treekernel_rs as tk
 
 BY = {"largest": lambda w: w, "smallest": lambda w: -w, "absolute": abs}
-KERNELS = ["SubsetTreeKernel", "SubtreeKernel"]
+KERNELS = {
+    "SubsetTreeKernel": {"leaf_weight": [0.0, 0.4]},
+    "SubtreeKernel": {"leaf_weight": [0.0, 0.4]},
+    "PartialTreeKernel": {
+        "mu": [0.4, 1.0],
+        "leaf_factor": [1.0, 0.0, 4.0],
+        "max_children": [None, 1, 2],
+    },
+    "ElasticTreeKernel": {},
+}
 
 
 def all_weights(name, parameters, trees, alphas, *, normalize=False) -> dict:
@@ -46,18 +55,31 @@ def is_leaf(fragment) -> bool:
 
 
 def root(fragment, parameters) -> float:
+    if "mu" in parameters:
+        leaves = sum(1 for node in ko.nodes(fragment) if not node[1])
+        power = math.sqrt(parameters["mu"]) ** len(ko.nodes(fragment))
+        return power * parameters["decay"] ** leaves
+    if "leaf_weight" not in parameters:
+        return math.sqrt(parameters["decay"]) ** size(fragment, parameters)
     if is_leaf(fragment):
         return math.sqrt(parameters.get("leaf_weight", 0.0))
-    return math.sqrt(parameters["decay"]) ** size(fragment)
+    return math.sqrt(parameters["decay"]) ** size(fragment, parameters)
 
 
-def size(fragment) -> int:
+def size(fragment, parameters) -> int:
+    """Count productions; of partial and elastic trees and of paths nodes."""
+    if "leaf_weight" not in parameters:
+        is_path = isinstance(fragment[-1], str)
+        return len(fragment) if is_path else len(ko.nodes(fragment))
     if is_leaf(fragment):
         return 0
     return sum(1 for node in ko.nodes(fragment) if node[1])
 
 
 def shown(fragment) -> str:
+    if fragment[0] != "leaf" and isinstance(fragment[-1], str):
+        for label in reversed(fragment):
+            fragment = (label, (fragment,) if isinstance(fragment[-1], tuple) else ())
     return oracle.show((fragment[1], ()) if is_leaf(fragment) else fragment)
 
 
@@ -70,11 +92,10 @@ alphas_of = st.sampled_from([1.0, -1.0, 1.0, -1.0, 0.5, -0.75, 2.0, 0.0])
 
 @st.composite
 def models(draw):
-    name = draw(st.sampled_from(KERNELS))
-    parameters = {
-        "decay": draw(st.sampled_from([1.0, 0.5, 0.4, 0.9])),
-        "leaf_weight": draw(st.sampled_from([0.0, 0.4])),
-    }
+    name = draw(st.sampled_from(list(KERNELS)))
+    parameters = {"decay": draw(st.sampled_from([1.0, 0.5, 0.4, 0.9]))}
+    for parameter, values in KERNELS[name].items():
+        parameters[parameter] = draw(st.sampled_from(values))
     trees = draw(ko.small_forests)
     alphas = draw(st.lists(alphas_of, min_size=len(trees), max_size=len(trees)))
     return name, parameters, trees, alphas
@@ -102,7 +123,7 @@ def test_top_fragments_are_those_of_the_list_of_all(model, normalize, by, low, h
             value(w)
             for f, (w, scale) in weights.items()
             if value(w) > 1e-12 * scale
-            and low <= size(f) <= (math.inf if high is None else high)
+            and low <= size(f, parameters) <= (math.inf if high is None else high)
         ),
         reverse=True,
     )
@@ -120,7 +141,7 @@ def test_top_fragments_are_those_of_the_list_of_all(model, normalize, by, low, h
         for f, text in zip(found, texts, strict=True):
             fragment, weight, scale = known[text]
             assert f.weight == pytest.approx(weight, rel=1e-9, abs=1e-12 * scale)
-            assert f.size == size(fragment)
+            assert f.size == size(fragment, parameters)
             assert f.output is None
 
 
@@ -129,9 +150,14 @@ def test_a_score_is_the_sum_of_its_fragments(model, tree):
     name, parameters, trees, alphas = model
     dag = tk.DagModel(getattr(tk, name)(**parameters))
     dag.add([oracle.show(t) for t in trees], alphas)
-    # With decay and leaf_weight 1 a vector counts occurrences.
-    counts = ko.VECTORS[name](tree, decay=1.0, leaf_weight=1.0)
-    times = {same_text(shown(f)): n for f, n in counts.items()}
+    # Of each side one root: without it a vector counts occurrences, with their gaps.
+    flat = (
+        {**parameters, "leaf_weight": 1.0}
+        if "leaf_weight" in parameters
+        else parameters
+    )
+    vector = ko.VECTORS[name](tree, **flat)
+    times = {same_text(shown(f)): n / root(f, flat) for f, n in vector.items()}
     every = dag.top_fragments(10**6, by="absolute")
     terms = [f.weight * times.get(same_text(str(f.tree)), 0) for f in every]
     slack = 1e-10 * (1 + math.fsum(map(abs, terms)))
@@ -230,14 +256,32 @@ def test_what_cannot_be_searched_for_is_refused(options, error, message):
         dag.top_fragments(**options)
 
 
-@pytest.mark.parametrize("kernel", [tk.PartialTreeKernel(), tk.ElasticTreeKernel()])
-def test_kernels_without_such_fragments_say_which_have_them(kernel):
-    with pytest.raises(ValueError, match="SubtreeKernel or SubsetTreeKernel"):
-        tk.DagModel(kernel).top_fragments(1)
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_empty_model_has_no_fragments(name):
+    assert tk.DagModel(getattr(tk, name)()).top_fragments(3) == []
 
 
-def test_an_empty_model_has_no_fragments():
-    assert tk.DagModel(tk.SubsetTreeKernel()).top_fragments(3) == []
+PT, ET = tk.PartialTreeKernel(0.4, 0.4), tk.ElasticTreeKernel(0.4)
+
+
+@pytest.mark.parametrize("kernel", [PT, ET])
+@pytest.mark.parametrize("shape", ["deep", "wide", "wide words"])
+def test_large_trees_are_no_trouble_for_parts(kernel, shape):
+    n = 20_000 if kernel is PT else 300
+    tree = {
+        "deep": "(A " * n + "a" + ")" * n,
+        "wide": "(S" + "(A a)" * n + ")",
+        "wide words": "(S" + "".join(f"(w{i % 97})" for i in range(n)) + "(A a))",
+    }[shape]
+    dag = tk.DagModel(kernel)
+    dag.add([tree], [1.0])
+    best = dag.top_fragments(3, max_size=2)
+    assert len(best) == 3
+    single = 0.4 * 0.16 if kernel is PT else 0.4
+    most = {"deep": n, "wide": n, "wide words": -(-n // 97)}[shape]
+    if kernel is PT:
+        assert best[0].weight == pytest.approx(most * single)
+    assert best[0].weight >= most * single * (1 - 1e-12)
 
 
 def test_weights_beyond_floats_are_refused():

@@ -1,0 +1,209 @@
+"""Tree kernels for scikit-learn's Gaussian processes.
+
+A Gaussian process chooses the parameters of its kernel by the likelihood of the training
+data, with gradients instead of a grid (Beck, Cohn, Hardmeier & Specia, "Learning Structural
+Kernels for Natural Language Processing", TACL 2015). `TreeKernel` is a kernel of this
+library as `GaussianProcessRegressor` and `GaussianProcessClassifier` want it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.gaussian_process.kernels import (
+    GenericKernelMixin,
+    Hyperparameter,
+    Kernel,
+)
+
+from treekernel_rs.estimators import _checked_kernel, _trees
+from treekernel_rs.kernels import TreeKernel as _TreeKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from treekernel_rs.estimators import TreesX
+
+    Bounds = tuple[float, float] | Literal["fixed"]
+
+__all__ = ["TreeKernel"]
+
+#: Of parameters above 0 and at most 1. Others are fixed where nothing is said.
+_DEFAULT = {"decay": (1e-3, 1.0), "mu": (1e-3, 1.0)}
+
+
+class TreeKernel(GenericKernelMixin, Kernel):  # type: ignore[misc]
+    """A tree kernel as a kernel of a Gaussian process.
+
+    Its hyperparameters are the real parameters of the tree kernel, on a logarithmic scale,
+    with exact derivatives. It can be combined with other kernels: usually a constant factor
+    and white noise. Normalise the tree kernel, unless larger trees are to vary more.
+
+    The process takes a list of bracketed strings, an array of them, or a `Forest`.
+
+    Parameters
+    ----------
+    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel, ElasticTreeKernel, ...
+        The kernel, with the parameters to begin with.
+    bounds : dict or "fixed", optional
+        By parameter the least and the largest value that is tried, or "fixed". By default
+        `decay` and `mu` are searched from 0.001 to 1, and all others are fixed.
+    n_jobs : int, optional
+        Threads, as in `gram`.
+
+    Examples
+    --------
+    >>> import numpy as np, treekernel_rs as tk
+    >>> from sklearn.gaussian_process import GaussianProcessRegressor
+    >>> from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
+    >>> tree = tk.gaussian_process.TreeKernel(tk.SubsetTreeKernel(0.9, normalize=True))
+    >>> tree.hyperparameters[0].name, tree.theta.round(3), tree.bounds.round(3)
+    ('decay', array([-0.105]), array([[-6.908,  0.   ]]))
+    >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(S (C a) (B b))", "(S (C a) (B c))"]
+    >>> noise = WhiteKernel(0.1, "fixed")
+    >>> gp = GaussianProcessRegressor(ConstantKernel(1.0, "fixed") * tree + noise)
+    >>> gp = gp.fit(X, [2.0, 1.0, -1.0, -1.0])
+    >>> float(np.exp(gp.kernel_.theta[0]).round(2))
+    0.5
+    >>> gp.predict(["(T (A a))", "(T (C a))"]).round(1)
+    array([ 0.6, -0.4])
+    """
+
+    def __init__(
+        self,
+        kernel: _TreeKernel,
+        bounds: Mapping[str, Bounds] | Literal["fixed"] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bounds = bounds
+        self.n_jobs = n_jobs
+
+    @property
+    def hyperparameters(self) -> list[Hyperparameter]:
+        """The real parameters of the tree kernel, with what is searched."""
+        values = self._values()
+        given = self._given
+        if isinstance(given, str):
+            if given != "fixed":
+                msg = f"bounds must be a dict, 'fixed' or None, got {given!r}"
+                raise ValueError(msg)
+            given = dict.fromkeys(values, "fixed")
+        given = dict(given or {})
+        for name in given.keys() - values.keys():
+            msg = f"bounds: expected names among {', '.join(values)}, got {name!r}"
+            raise ValueError(msg)
+        return [
+            _hyperparameter(name, value, given.get(name, _DEFAULT.get(name, "fixed")))
+            for name, value in values.items()
+        ]
+
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """The logarithms of what is searched."""
+        values = self._values()
+        return np.log([values[h.name] for h in self._free()])
+
+    @theta.setter
+    def theta(self, theta: ArrayLike) -> None:
+        free, logs = self._free(), np.asarray(theta, np.float64)
+        if logs.shape != (len(free),):
+            msg = f"theta must have shape ({len(free)},), got {logs.shape}"
+            raise ValueError(msg)
+        # Rounding must not take a parameter out of its range.
+        values = {
+            h.name: float(np.clip(np.exp(log), *h.bounds[0]))
+            for h, log in zip(free, logs, strict=True)
+        }
+        self.kernel = _checked_kernel(self.kernel).replace(**values)
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """The logarithms of the bounds of what is searched."""
+        return np.log([h.bounds[0] for h in self._free()]).reshape(-1, 2)
+
+    @bounds.setter
+    def bounds(self, bounds: Mapping[str, Bounds] | Literal["fixed"] | None) -> None:
+        self._given = bounds
+
+    def _values(self) -> dict[str, float]:
+        kernel = _checked_kernel(self.kernel)
+        params = kernel.get_params()
+        return {name: params[name] for name in kernel._core.parameter_names}
+
+    def _free(self) -> list[Hyperparameter]:
+        return [h for h in self.hyperparameters if not h.fixed]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Name the constructor's parameters and their values."""
+        return {"kernel": self.kernel, "bounds": self._given, "n_jobs": self.n_jobs}
+
+    def __sklearn_clone__(self) -> TreeKernel:
+        kernel = _checked_kernel(self.kernel).replace()
+        return TreeKernel(kernel, self._given, self.n_jobs)
+
+    def __call__(
+        self, X: TreesX, Y: TreesX | None = None, eval_gradient: bool = False
+    ) -> Any:
+        """Compute the kernel matrix.
+
+        Parameters
+        ----------
+        X, Y : Forest or sequence of str
+            The trees; without Y, those of X with each other.
+        eval_gradient : bool, default False
+            Whether the derivatives by `theta` are wanted, too; only without Y.
+
+        Returns
+        -------
+        ndarray, shape (len(X), len(Y))
+            The kernels.
+        ndarray, shape (len(X), len(X), n_dims)
+            With `eval_gradient`: the derivatives.
+        """
+        kernel, x = _checked_kernel(self.kernel), _trees(X)
+        if not eval_gradient:
+            return kernel.gram(x, None if Y is None else _trees(Y), n_jobs=self.n_jobs)
+        if Y is not None:
+            msg = "the gradient is evaluated without Y only"
+            raise ValueError(msg)
+        free, values = self._free(), self._values()
+        if not free:
+            return kernel.gram(x, n_jobs=self.n_jobs), np.empty((len(x), len(x), 0))
+        matrix, slopes = kernel.gram(x, gradient=True, n_jobs=self.n_jobs)
+        # By the logarithm of a parameter p: p dK/dp.
+        scaled = [values[h.name] * slopes[h.name] for h in free]
+        return matrix, np.stack(scaled, axis=-1)
+
+    def diag(self, X: TreesX) -> NDArray[np.float64]:
+        """Compute the kernels of trees with themselves."""
+        kernel = _checked_kernel(self.kernel)
+        return kernel.diag(_trees(X), n_jobs=self.n_jobs)
+
+    def is_stationary(self) -> bool:
+        """Tell that the kernel is no function of a difference."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"TreeKernel({self.kernel!r})"
+
+
+def _hyperparameter(name: str, value: float, bounds: Bounds) -> Hyperparameter:
+    if isinstance(bounds, str) and bounds == "fixed":
+        return Hyperparameter(name, "numeric", "fixed")
+    most = 1.0 if name in _DEFAULT else np.inf
+    wanted = f"'fixed' or two numbers, 0 < least <= most <= {most:g}"
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    if not (0 < low <= high <= most and high < np.inf):
+        msg = f"bounds of {name} must be {wanted}, got {bounds!r}"
+        raise ValueError(msg)
+    if value <= 0:
+        msg = f"{name} is searched on a logarithmic scale: begin above 0, got {value}"
+        raise ValueError(msg)
+    return Hyperparameter(name, "numeric", (low, high))

@@ -1,0 +1,260 @@
+//! Derivatives of kernel matrices by the parameters of the kernel.
+//!
+//! Every kernel is a sum of products of its parameters, and single pairs are evaluated in
+//! any [`Number`](crate::kernel::Number). In [dual numbers](crate::kernel::Dual) the same
+//! evaluation gives the derivatives too, exactly but for rounding: nothing is approximated by
+//! differences. A normalised kernel k = K / sqrt(A B), with A = K(a,a) and B = K(b,b), has
+//!
+//! ```text
+//! dk = dK / sqrt(A B)  -  k/2 (dA / A + dB / B)
+//! ```
+//!
+//! so that dk(a,a) is 0. Where A or B is 0, k is 0 whatever the parameters, and so is dk.
+//!
+//! ```
+//! use treekernel_rs::{Forest, gram, kernel::SubsetTree};
+//!
+//! // K(0,1) = 1 λ + λ (1 + λ): by λ, 2 + 2 λ. And both have the leaf a.
+//! let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
+//! let kernel = SubsetTree::new(0.5);
+//! let mut slopes = vec![0.0; 2 * 4];
+//! gram::gradient(&kernel, &forest, None, gram::Options::default(), &mut slopes, &mut |_, _| Ok(()))?;
+//! assert_eq!(gram::parameter_names(&kernel), ["decay", "leaf_weight"]);
+//! assert_eq!((slopes[1], slopes[4 + 1]), (3.0, 1.0));
+//! # Ok::<(), treekernel_rs::Error>(())
+//! ```
+//!
+//! # Complexity
+//! Pair by pair, some four times what a kernel of a single pair takes. Equal trees are
+//! computed once, and of a symmetric matrix one half.
+
+use std::sync::{Arc, Mutex};
+
+use super::matrix::Distinct;
+use super::{Options, Report, Watch};
+use crate::kernel::{self, Scaled, Sloped, SlopesWorker, Value};
+use crate::threads::{Pause, Threads, Throttle};
+use crate::{Error, Forest, Kernel, Result, memory};
+
+/// The real parameters of a kernel, which it has derivatives by, in order.
+pub fn parameter_names(kernel: &dyn Kernel) -> Vec<&'static str> {
+    let all = kernel.parameters().into_iter();
+    all.filter(|of| matches!(of.value, Value::Number(_))).map(|of| of.name).collect()
+}
+
+/// The derivatives of [`gram`](super::gram()) by every real parameter: into `out`, one matrix
+/// after another, each row after row.
+///
+/// # Errors
+/// As [`fill`](super::fill()); [`Error::Unsupported`] for a kernel that does not know its
+/// derivatives, [`Error::Parameter`] for parameters where there is none.
+pub fn gradient(
+    kernel: &dyn Kernel,
+    x: &Forest,
+    y: Option<&Forest>,
+    options: Options,
+    out: &mut [f64],
+    watch: &mut Watch<'_>,
+) -> Result<Report> {
+    kernel.check()?;
+    let n_slopes = parameter_names(kernel).len();
+    let shape = (x.len(), y.unwrap_or(x).len());
+    let size = shape.0 * shape.1;
+    if out.len() != n_slopes * size {
+        let expected =
+            format!("{}, parameters times rows times columns", n_slopes * size);
+        return Err(Error::Length { array: "out", expected, got: out.len() });
+    }
+    // 1. Trees of one store, each once: those of the columns, and those of the rows.
+    let both = y.map(|y| y.union_store(x)).transpose()?;
+    let (columns, rows) = match &both {
+        Some((y, x)) => (y, x),
+        None => (x, x),
+    };
+    let trees = [columns.roots(), rows.roots()].concat();
+    let trees = Distinct::new(&trees);
+    let (columns, rows) = trees.of.split_at(columns.len());
+    let store = both.as_ref().map_or(x, |(y, _)| y).nodes();
+    let mut throttle = Throttle::default();
+    let pause = &mut || throttle.ask(|| watch(0, shape.0));
+    let Some(pairs) = kernel.sloped(store, &trees.roots, pause)? else {
+        return Err(unsupported(kernel));
+    };
+    let matrix = Gradient { pairs: &*pairs, n_slopes, columns, rows, options };
+    // 2. Self-kernels.
+    let (selfs, self_slopes) = if options.normalize {
+        matrix.selfs(trees.roots.len(), watch)?
+    } else {
+        Default::default()
+    };
+    // 3. One row for each tree that is a row's.
+    matrix.fill(y.is_none(), &selfs, &self_slopes, out, watch)?;
+    let zeros = |of: &[u32]| {
+        let is_zero =
+            |tree: u32| selfs.get(tree as usize).is_some_and(|own| own.is_zero());
+        (0..of.len()).filter(|&at| is_zero(of[at])).collect()
+    };
+    Ok(Report { zero_rows: zeros(rows), zero_columns: zeros(columns) })
+}
+
+/// That a kernel has no derivatives, and which have.
+fn unsupported(kernel: &dyn Kernel) -> Error {
+    let has = |kernel: &Arc<dyn Kernel>| {
+        let pairs = kernel.sloped(&Arc::default(), &[], &mut || Ok(()));
+        matches!(pairs, Ok(Some(_)))
+    };
+    let can =
+        kernel::all().into_iter().filter(has).map(|kernel| kernel.name()).collect();
+    Error::Unsupported { kernel: kernel.name(), what: "derivatives", can }
+}
+
+/// Self-kernels of all trees, and their derivatives, tree after tree.
+type Selfs = (Vec<Scaled>, Vec<Scaled>);
+
+struct Gradient<'a> {
+    pairs: &'a dyn Sloped,
+    n_slopes: usize,
+    /// By column, and by row: the tree.
+    columns: &'a [u32],
+    rows: &'a [u32],
+    options: Options,
+}
+
+impl Gradient<'_> {
+    fn selfs(&self, n: usize, watch: &mut Watch<'_>) -> Result<Selfs> {
+        const PER_TASK: usize = 16;
+        let zero = Scaled::of(0.0);
+        let mut selfs = memory::filled(zero, n)?;
+        let mut slopes = memory::filled(zero, n * self.n_slopes)?;
+        let slopes_of = slopes.chunks_mut(PER_TASK * self.n_slopes);
+        let parts = selfs.chunks_mut(PER_TASK).zip(slopes_of);
+        let parts: Vec<_> = parts.map(Mutex::new).collect();
+        self.run(
+            parts.len(),
+            &mut |_| watch(0, self.rows.len()),
+            |part, of, pause| {
+                let Ok(mut part_of) = parts[part].lock() else { return Ok(()) };
+                let (selfs, slopes) = &mut *part_of;
+                let places = slopes.chunks_mut(self.n_slopes);
+                for ((at, own), slopes) in
+                    (PER_TASK * part..).zip(selfs.iter_mut()).zip(places)
+                {
+                    *own = of(at, at, slopes, pause)?;
+                    pause()?;
+                }
+                Ok(())
+            },
+        )?;
+        drop(parts);
+        Ok((selfs, slopes))
+    }
+
+    fn run(
+        &self,
+        n_tasks: usize,
+        watch: &mut dyn FnMut(usize) -> Result<()>,
+        task: impl Fn(usize, &mut SlopesWorker<'_>, &mut Pause<'_>) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let team = Threads::new(self.options.n_jobs, n_tasks);
+        let mut workers: Vec<_> =
+            (0..team.size()).map(|_| self.pairs.worker()).collect();
+        team.run(n_tasks, &mut workers, task, watch)
+    }
+
+    /// Computes the rows of different trees, each with the columns of different trees, and
+    /// copies what is equal.
+    fn fill(
+        &self,
+        symmetric: bool,
+        selfs: &[Scaled],
+        self_slopes: &[Scaled],
+        out: &mut [f64],
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
+        let (n_rows, n_columns) = (self.rows.len(), self.columns.len());
+        if n_rows * n_columns == 0 || self.n_slopes == 0 {
+            return Ok(());
+        }
+        let (first_row, first_column) = (firsts(self.rows), firsts(self.columns));
+        // By row: its part of each matrix.
+        let mut parts: Vec<Vec<&mut [f64]>> = (0..n_rows).map(|_| Vec::new()).collect();
+        for (at, row) in out.chunks_mut(n_columns).enumerate() {
+            parts[at % n_rows].push(row);
+        }
+        let parts: Vec<_> = parts.into_iter().map(Mutex::new).collect();
+        let slopes_of =
+            |tree: u32| &self_slopes[tree as usize * self.n_slopes..][..self.n_slopes];
+        self.run(n_rows, &mut |done| watch(done, n_rows), |x, of, pause| {
+            let Ok(mut rows) = parts[x].lock() else { return Ok(()) };
+            let a = self.rows[x];
+            if first_row[a as usize] != x as u32 {
+                return Ok(());
+            }
+            let slopes = &mut *vec![Scaled::of(0.0); self.n_slopes];
+            for (y, &b) in self.columns.iter().enumerate() {
+                let is_later = symmetric && first_column[b as usize] > x as u32;
+                if first_column[b as usize] != y as u32 || is_later {
+                    continue;
+                }
+                let is_flat = self.options.normalize
+                    && (a == b
+                        || selfs[a as usize].is_zero()
+                        || selfs[b as usize].is_zero());
+                if is_flat {
+                    rows.iter_mut().for_each(|row| row[y] = 0.0);
+                    continue;
+                }
+                let value = of(a as usize, b as usize, slopes, pause)?;
+                pause()?;
+                for (p, row) in rows.iter_mut().enumerate() {
+                    row[y] = if self.options.normalize {
+                        let (own, other) = (selfs[a as usize], selfs[b as usize]);
+                        let share = |slope: Scaled, of: Scaled| slope.cosine(of, of);
+                        let both =
+                            share(slopes_of(a)[p], own) + share(slopes_of(b)[p], other);
+                        slopes[p].cosine(own, other)
+                            - 0.5 * value.cosine(own, other) * both
+                    } else {
+                        slopes[p].value()
+                    };
+                    if !row[y].is_finite() {
+                        return Err(Error::Overflow { row: x, column: y });
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        drop(parts);
+        // What is equal, or on the other side of the diagonal.
+        let mut throttle = Throttle::default();
+        for matrix in out.chunks_mut(n_rows * n_columns) {
+            for (x, &a) in self.rows.iter().enumerate() {
+                throttle.ask(|| watch(n_rows, n_rows))?;
+                for (y, &b) in self.columns.iter().enumerate() {
+                    let (row, column) =
+                        (first_row[a as usize], first_column[b as usize]);
+                    let (row, column) = if symmetric && column > row {
+                        (column, row)
+                    } else {
+                        (row, column)
+                    };
+                    let from = row as usize * n_columns + column as usize;
+                    if from != x * n_columns + y {
+                        matrix[x * n_columns + y] = matrix[from];
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// By tree: where it stands first.
+fn firsts(of: &[u32]) -> Vec<u32> {
+    let mut first =
+        vec![u32::MAX; of.iter().max().map_or(0, |&most| most as usize + 1)];
+    for (at, &tree) in of.iter().enumerate().rev() {
+        first[tree as usize] = at as u32;
+    }
+    first
+}
