@@ -43,6 +43,11 @@ from treekernel_rs.kernels import (
 from treekernel_rs.neighbors import Neighbors, SimilarPairs
 from treekernel_rs.pairs import PairKernel
 from treekernel_rs.reporting import report
+from treekernel_rs.similarity import (
+    ComposedSimilarity,
+    PairSimilarity,
+    VectorSimilarity,
+)
 from treekernel_rs.solve import KernelMachine
 
 if TYPE_CHECKING:
@@ -88,6 +93,7 @@ _ESTIMATORS = (
 )
 
 __all__ = [
+    "ComposedSimilarity",
     "ConstraintLimitError",
     "DagModel",
     "DistributedTrees",
@@ -102,6 +108,7 @@ __all__ = [
     "Pair",
     "PairForest",
     "PairKernel",
+    "PairSimilarity",
     "ParseError",
     "PartialTreeKernel",
     "Perceptron",
@@ -112,6 +119,7 @@ __all__ = [
     "SubtreeKernel",
     "Tree",
     "TreeIndex",
+    "VectorSimilarity",
     "__version__",
     "datasets",
     "draw",

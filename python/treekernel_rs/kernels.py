@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from treekernel_rs._core import KernelRows
     from treekernel_rs.index import TreeIndex
+    from treekernel_rs.similarity import Similarity
 
     Trees = Forest | Sequence[str | bytes] | Sequence[Tree]
     Progress = Callable[[int, int], object]
@@ -176,8 +177,22 @@ class Parameters:
         >>> tk.kernel_from_json(text)
         ElasticTreeKernel(0.3)
         """
-        name = type(self).__name__
-        return json.dumps({"version": _VERSION, "kernel": name, **self._parameters})
+        return json.dumps({"version": _VERSION, **self._stored()})
+
+    def _stored(self) -> dict[str, Any]:
+        """Return class and parameters as JSON has them."""
+        stored = {
+            name: value._stored() if isinstance(value, Parameters) else value
+            for name, value in self._parameters.items()
+        }
+        return {"kernel": type(self).__name__, **stored}
+
+    @classmethod
+    def _read(cls, stored: dict[str, Any]) -> Self:
+        """Make what `_stored` told of this class; ValueError for anything else."""
+        if not stored.keys() <= cls._defaults.keys():
+            raise ValueError
+        return cls(**stored)
 
     def __sklearn_clone__(self) -> Self:
         return self.replace()
@@ -677,12 +692,19 @@ class PartialTreeKernel(TreeKernel):
         The longest child subsequence that counts; no limit by default.
     normalize : bool, default False
         Divide by the root of the product of both self-kernels.
+    similarity : PairSimilarity, VectorSimilarity or ComposedSimilarity, optional
+        How similar labels are: the smoothed kernels SPTK and CSPTK, in which pairs of
+        fragments of one shape also weigh the product of the similarities of their labels. By
+        default labels are equal or not.
 
     Examples
     --------
     >>> import treekernel_rs as tk
     >>> round(tk.PartialTreeKernel().pair("(A b)", "(A b)"), 4)
     0.1536
+    >>> k = tk.PartialTreeKernel(similarity=tk.PairSimilarity({("cat", "dog"): 0.8}))
+    >>> round(k.pair("(N (cat))", "(N (dog))"), 6)
+    0.13568
     """
 
     def __init__(
@@ -693,6 +715,7 @@ class PartialTreeKernel(TreeKernel):
         leaf_factor: float = 1.0,
         max_children: int | None = None,
         normalize: bool = False,
+        similarity: Similarity | None = None,
     ) -> None:
         self._remember(
             decay=decay,
@@ -700,7 +723,27 @@ class PartialTreeKernel(TreeKernel):
             leaf_factor=leaf_factor,
             max_children=max_children,
             normalize=normalize,
+            similarity=similarity,
         )
+
+    def _make(self) -> Kernel:
+        parameters = self._parameters
+        similarity = parameters.pop("similarity")
+        _flag(parameters.pop("normalize"))
+        if not (similarity is None or hasattr(similarity, "_table")):
+            msg = f"similarity must be a PairSimilarity or the like, got {similarity!r}"
+            raise TypeError(msg)
+        return Kernel(self._name, parameters, similarity)
+
+    @classmethod
+    def _read(cls, stored: dict[str, Any]) -> Self:
+        similarity = stored.get("similarity")
+        if similarity is not None:
+            from treekernel_rs import similarity as similarities
+
+            known = {name: getattr(similarities, name) for name in similarities.__all__}
+            stored["similarity"] = known[similarity.pop("kernel")]._read(similarity)
+        return super()._read(stored)
 
 
 class ElasticTreeKernel(TreeKernel):
@@ -786,14 +829,13 @@ def _from_json(text: str, known: Mapping[str, type[_P]], what: str = "kernel") -
     if version != _VERSION:
         msg = f"{what}: expected version {_VERSION} of the JSON, got {version!r}"
         raise ValueError(msg)
-    if (
-        not isinstance(name, str)
-        or name not in known
-        or not (stored.keys() <= known[name]._defaults.keys())
-    ):
-        msg = f"{expected}, got {text!r}"
-        raise ValueError(msg)
-    return known[name](**stored)
+    try:
+        if not isinstance(name, str):
+            raise ValueError
+        return known[name]._read(stored)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        msg = f"{expected}, got {text[:200]!r}"
+        raise ValueError(msg) from None
 
 
 def _rebuild(kernel: type[Parameters], parameters: dict[str, Any]) -> Parameters:

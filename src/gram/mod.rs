@@ -324,7 +324,12 @@ pub(crate) fn diagonal_of<I: Copy + Eq + Hash>(
     options: Options,
     watch: &mut Watch<'_>,
 ) -> Result<(Vec<f64>, Report)> {
-    let values = self_kernels(singles, trees.len(), options.n_jobs, watch)?;
+    let (n, n_jobs) = (trees.len(), options.n_jobs);
+    let values = if options.normalize {
+        norms(singles, n, |t| (trees.first[t] as usize, "X"), n_jobs, watch)?
+    } else {
+        self_kernels(singles, n, n_jobs, watch)?
+    };
     let mut report = Report::default();
     let mut diagonal = Vec::with_capacity(trees.of.len());
     for (index, &tree) in trees.of.iter().enumerate() {
@@ -341,6 +346,24 @@ pub(crate) fn diagonal_of<I: Copy + Eq + Hash>(
         }
     }
     Ok((diagonal, report))
+}
+
+/// As [`self_kernels`], to normalise by; `place` is a tree's index and set.
+pub(crate) fn norms(
+    singles: &dyn Prepared,
+    n: usize,
+    place: impl Fn(usize) -> (usize, &'static str),
+    n_jobs: Option<usize>,
+    watch: &mut Watch<'_>,
+) -> Result<Vec<Scaled>> {
+    let values = self_kernels(singles, n, n_jobs, watch)?;
+    for (t, &own) in values.iter().enumerate() {
+        if singles.is_indefinite(own) {
+            let (tree, set) = place(t);
+            return Err(Error::Indefinite { tree, set, value: own.value() });
+        }
+    }
+    Ok(values)
 }
 
 /// K(t,t) of the first `n` trees.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::matrix::{Distinct, Finish, scale};
-use super::{Askable, Index, Options, Report, Watch, WithEngine, self_kernels};
+use super::{Askable, Index, Options, Report, Watch, WithEngine, norms};
 use crate::kernel::{Prepared, Scaled, TreeCounts};
 use crate::threads::{Pause, Threads, Throttle};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
@@ -87,7 +87,8 @@ impl Rows {
             n_jobs: options.n_jobs,
         };
         if let Some(singles) = &rows.singles {
-            rows.selfs = self_kernels(&**singles, n, options.n_jobs, watch)?;
+            let place = |t: usize| (rows.trees.first[t] as usize, "X");
+            rows.selfs = norms(&**singles, n, place, options.n_jobs, watch)?;
             rows.scales = rows.selfs.iter().map(|&value| scale(value)).collect();
             let zeros = rows.trees.zeros(&rows.scales);
             rows.report = Report { zero_rows: zeros.clone(), zero_columns: zeros };
@@ -194,7 +195,7 @@ impl Rows {
             same: &self.same,
             largest: f64::MAX,
             gaps: false,
-            most: 1.0,
+            most: self.singles.as_ref().map_or(1.0, |of| of.most()),
         };
         let overflow =
             |t: usize| Error::Overflow { row: i, column: self.trees.first[t] as usize };

@@ -112,13 +112,20 @@ impl From<Error> for PyErr {
             Error::Array { .. }
             | Error::Length { .. }
             | Error::Expansion { .. }
+            | Error::Indefinite { .. }
             | Error::TooManyFeatures { .. }
             | Error::Parameter { .. } => PyValueError::new_err(in_python(&error)),
             Error::Unsupported { kernel, what, ref can } => {
                 let can: Vec<_> =
                     can.iter().map(|name| format!("{name}Kernel")).collect();
+                let got = match kernel {
+                    "SmoothedPartialTree" => {
+                        "PartialTreeKernel with a similarity".into()
+                    }
+                    _ => format!("{kernel}Kernel"),
+                };
                 PyValueError::new_err(format!(
-                    "kernel must be a {}, which have {what}, got {kernel}Kernel",
+                    "kernel must be a {}, which have {what}, got {got}",
                     can.join(" or ")
                 ))
             }

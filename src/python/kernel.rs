@@ -10,9 +10,10 @@ use pyo3::types::PyDict;
 use super::forest::Index;
 use super::objects::{forest_of, integers, tree_of};
 use super::shared::Shared;
+use super::similarity::PySimilarity;
 use super::{Matrix, Progress, detached, interruptible, with_slice, written, zeros};
 use crate::gram::{self, Options};
-use crate::kernel::{self, Range, Value};
+use crate::kernel::{self, PartialTree, Range, SmoothedPartialTree, Value};
 use crate::memory;
 use crate::neighbours;
 
@@ -24,8 +25,19 @@ pub(super) struct Kernel(Arc<dyn crate::Kernel>);
 impl Kernel {
     /// The kernel of a name, with some parameters in place of their defaults.
     #[new]
-    fn new(name: &str, parameters: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let mut kernel = kernel::named(name)?;
+    #[pyo3(signature = (name, parameters, similarity=None))]
+    fn new(
+        name: &str,
+        parameters: &Bound<'_, PyDict>,
+        similarity: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let mut kernel = match similarity {
+            None => kernel::named(name)?,
+            Some(of) => Arc::new(SmoothedPartialTree::new(
+                PartialTree::default(),
+                PySimilarity(of),
+            )),
+        };
         for (name, given) in parameters {
             let name: String = name.extract()?;
             let known = kernel.parameters().into_iter().find(|p| p.name == name);

@@ -3,7 +3,7 @@
 Written from the definition, before the library's code; it shares no recursion with it. For
 every pair of fragments F of a, G of b with the same unlabelled ordered shape,
 
-    w(F) w(G) Π_i σ(F_i, G_i)      nodes paired in preorder
+    w(F) w(G) Π_i sigma(F_i, G_i)      nodes paired in preorder
     w(F) = μ^(|F|/2) λ^(fragment leaves + gaps) √leaf_factor^(leaves of the tree among them)
 
 and a kernel is the sum. A tree is ``(label, children)`` as in oracle.py, a similarity a
