@@ -282,9 +282,9 @@ def _checked_pairs(pairs: Any) -> Iterable[tuple[str, str, float]]:
         }
         diagonal = matrix.diagonal()
     else:
-        i, j = np.nonzero(np.asarray(matrix))
-        values = np.asarray(matrix, np.float64)[i, j].tolist()
-        found = dict(zip(zip(i.tolist(), j.tolist(), strict=True), values, strict=True))
+        dense = np.asarray(matrix, np.float64)
+        places = np.argwhere(dense).tolist()
+        found = {(i, j): float(dense[i, j]) for i, j in places}
         diagonal = np.diagonal(matrix)
     for label, value in zip(labels, diagonal, strict=True):
         _in_range(label, label, float(value))
@@ -658,7 +658,7 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(_same, a, b))
     if hasattr(a, "tocsr") and hasattr(b, "tocsr"):
-        return a.shape == b.shape and (a != b).nnz == 0
+        return bool(a.shape == b.shape and (a != b).nnz == 0)
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_same(v, b[key]) for key, v in a.items())
     if isinstance(a, np.ndarray | list) or isinstance(b, np.ndarray | list):

@@ -250,6 +250,23 @@ impl Index<'_> {
             let trees = [columns, others.unwrap_or_default()].concat();
             Ok(Arc::from(prepare(kernel, nodes, &trees, &mut going)?))
         };
+        if let Some(kernel) = kernel.smoothed() {
+            let singles = options.normalize.then(prepared).transpose()?;
+            let mut threads =
+                WatchedThreads::new(options.n_jobs, columns.len(), &mut going);
+            let columns = &TreeCounts::by(nodes, columns, &mut threads)?;
+            let others = others.map(|rows| TreeCounts::by(nodes, rows, &mut threads));
+            let others = others.transpose()?;
+            let rows = rows.map(|_| others.as_ref().unwrap_or(columns));
+            let engine = partial::smoothed::Engine::new(
+                kernel,
+                nodes,
+                columns,
+                rows,
+                &mut threads,
+            )?;
+            return work.call(engine, singles, watch);
+        }
         let Some(indexed) = kernel.indexed() else {
             let pairs = prepared()?;
             let singles = options.normalize.then(|| Arc::clone(&pairs));

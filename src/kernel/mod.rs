@@ -86,8 +86,8 @@ pub mod naive;
 mod number;
 mod parameter;
 pub(crate) mod partial;
-mod similarity;
-mod smoothed;
+pub(crate) mod similarity;
+pub(crate) mod smoothed;
 mod subpath;
 pub(crate) mod subset;
 pub(crate) mod subtree;
@@ -173,6 +173,13 @@ pub trait Kernel: Debug + Send + Sync + 'static {
         None
     }
 
+    /// The kernel whose labels match by similarity, if it is that: it has fast rows, and no
+    /// models.
+    #[doc(hidden)]
+    fn smoothed(&self) -> Option<&SmoothedPartialTree> {
+        None
+    }
+
     /// The recursion of its distributed trees.
     #[doc(hidden)]
     fn sketch(&self) -> Option<Sketch> {
@@ -208,10 +215,15 @@ impl dyn Kernel {
     }
 }
 
-/// Kernels are equal if name and parameters are.
+/// Kernels are equal if name and parameters are, and similarities one and the same.
 impl PartialEq for dyn Kernel {
     fn eq(&self, other: &Self) -> bool {
-        self.name() == other.name() && self.parameters() == other.parameters()
+        let similarity =
+            |of: &Self| of.smoothed().map(|of| Arc::as_ptr(&of.similarity));
+        self.name() == other.name()
+            && self.parameters() == other.parameters()
+            && similarity(self).map(<*const _>::cast::<()>)
+                == similarity(other).map(<*const _>::cast::<()>)
     }
 }
 

@@ -176,12 +176,12 @@ impl Table {
 
     /// How many children have this label (NONE: no child has it).
     #[inline]
-    pub(super) fn count(&self, label: u32) -> u32 {
+    pub(crate) fn count(&self, label: u32) -> u32 {
         self.heads.get(label as usize).map_or(0, |head| head.1)
     }
 
     #[inline]
-    pub(super) fn positions(&self, label: u32) -> impl Iterator<Item = u32> {
+    pub(crate) fn positions(&self, label: u32) -> impl Iterator<Item = u32> {
         let mut at = self.heads.get(label as usize).map_or(NONE, |head| head.0);
         std::iter::from_fn(move || {
             let position = at;
@@ -296,7 +296,7 @@ impl<N: Number> Chains<N> {
     }
 
     /// About how many steps a row of so many matches takes.
-    pub(super) fn per_row(&self, n_matches: usize) -> usize {
+    pub(crate) fn per_row(&self, n_matches: usize) -> usize {
         match self.method {
             Method::List => self.found.len() * n_matches,
             Method::Grid => self.columns,
@@ -349,7 +349,7 @@ impl<N: Number> Chains<N> {
 
     /// Begins a pair of nodes: so many rows with matches, so many columns, and matches
     /// in all.
-    pub(super) fn start(
+    pub(crate) fn start(
         &mut self,
         rows: usize,
         columns: usize,
@@ -389,7 +389,7 @@ impl<N: Number> Chains<N> {
 
     /// Enters the next row's matches (column, D), both ascending; returns Σ T over them.
     #[inline]
-    pub(super) fn row(&mut self, row: u32, matches: &[(u32, N)], powers: &[f64]) -> N {
+    pub(crate) fn row(&mut self, row: u32, matches: &[(u32, N)], powers: &[f64]) -> N {
         // S has to decay over the rows between, which had no matches. Before the first
         // row it is zero, whatever its factor.
         let skipped = powers[row.saturating_sub(self.last + 1) as usize];

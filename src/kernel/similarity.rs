@@ -387,6 +387,43 @@ impl Table {
         (self.block[label], self.place[label])
     }
 
+    /// What is not 0 in a row of a block that is kept by rows.
+    pub(crate) fn row(&self, block: usize, place: usize) -> &[(u32, f64)] {
+        match &self.blocks[block] {
+            Block::Rows { ends, items } => {
+                let start = place.checked_sub(1).map_or(0, |before| ends[before]);
+                &items[start..ends[place]]
+            }
+            Block::Matrix { .. } => &[],
+        }
+    }
+
+    /// The labels of each block, by places.
+    pub(crate) fn members(&self) -> Result<Vec<Vec<u32>>> {
+        let mut members: Vec<_> = self.blocks.iter().map(|_| Vec::new()).collect();
+        for (label, (&block, &place)) in self.block.iter().zip(&self.place).enumerate()
+        {
+            if let Some(of) = members.get_mut(block as usize) {
+                reserve(of, 1)?;
+                of.push((place, label as u32));
+            }
+        }
+        let by_place = |mut of: Vec<(u32, u32)>| {
+            of.sort_unstable();
+            of.into_iter().map(|(_, label)| label).collect()
+        };
+        Ok(members.into_iter().map(by_place).collect())
+    }
+
+    /// About how many bytes it holds.
+    pub(crate) fn nbytes(&self) -> usize {
+        let block = |block: &Block| match block {
+            Block::Matrix { values, .. } => 8 * values.len(),
+            Block::Rows { ends, items } => 8 * ends.len() + 16 * items.len(),
+        };
+        8 * self.len() + self.blocks.iter().map(block).sum::<usize>()
+    }
+
     /// σ of two labels.
     #[inline]
     pub fn get(&self, x: usize, y: usize) -> f64 {

@@ -24,7 +24,7 @@
 //! A pair: that of PT, where all nodes with similar labels match, and the pairs of labels of
 //! the two trees that are in one block. Memory: as PT, the values that a parent will ask for.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use super::partial::{NONE, Node, Scratch as Usual, Tree, Trees};
 use super::similarity::{Similarity, Table};
@@ -44,6 +44,16 @@ pub struct SmoothedPartialTree {
     pub tree: PartialTree,
     /// How similar labels are.
     pub similarity: Arc<dyn Similarity>,
+    /// The table that was made last, while it is used: single pairs and rows of one call
+    /// ask for the same.
+    known: Arc<Mutex<Weak<Known>>>,
+}
+
+/// A table, and whose labels.
+#[derive(Debug)]
+struct Known {
+    names: Vec<String>,
+    table: Arc<Table>,
 }
 
 impl Default for SmoothedPartialTree {
@@ -58,7 +68,7 @@ impl SmoothedPartialTree {
     /// A kernel with these parameters and this similarity.
     #[must_use]
     pub fn new(tree: PartialTree, similarity: impl Similarity) -> Self {
-        Self { tree, similarity: Arc::new(similarity) }
+        Self { tree, similarity: Arc::new(similarity), known: Arc::default() }
     }
 }
 
@@ -73,7 +83,7 @@ impl Kernel for SmoothedPartialTree {
 
     fn with(&self, name: &str, value: Value) -> Option<Arc<dyn Kernel>> {
         let tree = self.tree.changed(name, value)?;
-        Some(Arc::new(Self { tree, similarity: Arc::clone(&self.similarity) }))
+        Some(Arc::new(Self { tree, ..self.clone() }))
     }
 
     /// NaN where the similarity fails.
@@ -82,7 +92,7 @@ impl Kernel for SmoothedPartialTree {
         let Ok(labels) = Labels::new(
             nodes,
             both.iter().map(|&node| nodes.label(node)),
-            &*self.similarity,
+            self,
             &mut || Ok(()),
         ) else {
             return f64::NAN;
@@ -104,21 +114,27 @@ impl Kernel for SmoothedPartialTree {
     ) -> Result<Box<dyn Prepared>> {
         Ok(Box::new(Smoothed::new(self, nodes, roots, pause)?))
     }
+
+    fn smoothed(&self) -> Option<&SmoothedPartialTree> {
+        Some(self)
+    }
 }
 
 /// Some labels of a store, and their similarities.
 #[derive(Debug)]
 pub(crate) struct Labels {
     /// By label of the store: its number in the table, or [`NONE`].
-    numbers: Vec<u32>,
+    pub(crate) numbers: Vec<u32>,
     pub(crate) table: Arc<Table>,
+    /// Kept for who asks next.
+    _known: Arc<Known>,
 }
 
 impl Labels {
     pub(crate) fn new(
         nodes: &Nodes,
         labels: impl Iterator<Item = Label>,
-        similarity: &dyn Similarity,
+        kernel: &SmoothedPartialTree,
         pause: &mut Pause<'_>,
     ) -> Result<Self> {
         let mut numbers = vec![NONE; nodes.labels().len()];
@@ -130,13 +146,25 @@ impl Labels {
                 names.push(nodes.labels().name(label));
             }
         }
-        let table = similarity.table(&names, pause)?;
+        // Where another thread has it just now, or had it in a process that was forked, it is
+        // made once more.
+        let known = kernel.known.try_lock().ok().and_then(|known| known.upgrade());
+        if let Some(known) = known.filter(|known| known.names == names) {
+            let table = Arc::clone(&known.table);
+            return Ok(Self { numbers, table, _known: known });
+        }
+        let table = kernel.similarity.table(&names, pause)?;
         if table.len() != names.len() {
             let (array, expected) =
                 ("similarity", format!("{}, one per label", names.len()));
             return Err(Error::Length { array, expected, got: table.len() });
         }
-        Ok(Self { numbers, table })
+        let names = names.into_iter().map(str::to_owned).collect();
+        let known = Arc::new(Known { names, table: Arc::clone(&table) });
+        if let Ok(mut last) = kernel.known.try_lock() {
+            *last = Arc::downgrade(&known);
+        }
+        Ok(Self { numbers, table, _known: known })
     }
 
     #[inline]
@@ -214,8 +242,14 @@ impl Smoothed {
         let PartialTree { decay, mu, leaf_factor, max_children } = kernel.tree;
         let trees =
             Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, pause)?;
-        let known = trees.labels.iter().map(|&(label, _)| Label(label));
-        let labels = Labels::new(nodes, known, &*kernel.similarity, pause)?;
+        // In the order of a walk, as rows ask.
+        let walk =
+            (0..trees.ends.len()).map(|tree| trees.tree(tree)).flat_map(|tree| {
+                tree.nodes
+                    .iter()
+                    .map(move |node| Label(tree.labels[node.label as usize].0))
+            });
+        let labels = Labels::new(nodes, walk, kernel, pause)?;
         let (mut by_block, mut ends) = (Vec::new(), Vec::new());
         for tree in 0..trees.ends.len() {
             pause()?;

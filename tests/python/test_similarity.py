@@ -415,6 +415,44 @@ def test_rows_diagonals_neighbours_and_kept_indices_agree_with_pairs(normalize):
     np.testing.assert_allclose(single, K, rtol=1e-5, atol=1e-6)
 
 
+def kinds_of_blocks():
+    """Yield similarities that are dense, sparse, and both; and of leaves and inner nodes."""
+    rng = random.Random(13)
+    names = [f"w{i}" for i in range(20)]
+    vectors = {name: [rng.gauss(0, 1) for _ in range(5)] for name in names}
+    chain = {(f"w{i}", f"w{i + 1}"): rng.uniform(-1, 1) for i in range(12)}
+    yield tk.VectorSimilarity(vectors)
+    yield tk.VectorSimilarity(vectors, classes=lambda name: int(name[1:]) % 2)
+    yield tk.VectorSimilarity(vectors, threshold=0.6)
+    yield tk.PairSimilarity(chain)
+    yield tk.PairSimilarity({**chain, ("w17", "w18"): 0.5, ("w18", "w19"): -0.7})
+    yield tk.PairSimilarity({})
+
+
+@pytest.mark.parametrize("leaf_factor", [1.0, 0.0, 3.0])
+@pytest.mark.parametrize("max_children", [None, 2])
+def test_rows_agree_with_pairs_for_all_kinds_of_similarities(leaf_factor, max_children):
+    rng = random.Random(14)
+    names = [f"w{i}" for i in range(20)]
+    trees = [random_tree(rng, rng.randint(1, 40), names) for _ in range(30)]
+    X = [to_brackets(tree) for tree in trees]
+    few = [to_brackets(random_tree(rng, 25, ["w0", "w1"])) for _ in range(6)]
+    wide = [
+        f"(w0 {' '.join(f'(w{i % m} (w3))' for i in range(n))})"
+        for n, m in ((45, 20), (50, 2), (12, 1))
+    ]
+    X += few + wide + X[:3]
+    for similar in kinds_of_blocks():
+        k = tk.PartialTreeKernel(
+            leaf_factor=leaf_factor, max_children=max_children, similarity=similar
+        )
+        expected = np.array([[k.pair(a, b) for b in X] for a in X])
+        scale = np.sqrt(np.outer(*[np.abs(np.diag(expected))] * 2)) + 1e-300
+        for K in (k(X), k(X, X), k.rows(X)[:]):
+            assert np.abs((K - expected) / scale).max() < 1e-9
+        np.testing.assert_array_equal(k.gram(X, n_jobs=1), k.gram(X, n_jobs=2))
+
+
 def test_values_do_not_depend_on_what_else_is_in_the_store():
     similar, X = some()
     for threshold in (None, 0.3):
@@ -667,9 +705,8 @@ def test_indefinite_similarities_warn_once_and_others_do_not():
 
 def test_a_warning_made_an_error_ends_the_call():
     similar = tk.VectorSimilarity(angles(*EIGHT), clip=True)
-    with (
-        warnings.catch_warnings(),
-        pytest.raises(RuntimeWarning, match="semidefinite"),
-    ):
+    k, X = tk.PartialTreeKernel(similarity=similar), [f"(w{d})" for d in EIGHT]
+    with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tk.PartialTreeKernel(similarity=similar)([f"(w{d})" for d in EIGHT])
+        with pytest.raises(RuntimeWarning, match="semidefinite"):
+            k(X)

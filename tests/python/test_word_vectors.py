@@ -68,7 +68,7 @@ def test_an_error_names_its_place(tmp_path, text, message):
 def test_keys_that_are_not_utf_8_are_named(tmp_path):
     path = tmp_path / "vectors"
     path.write_bytes(b"a 1\nb\xff 2\n")
-    with pytest.raises(tk.ParseError, match="line 2, column 2 .*0xff"):
+    with pytest.raises(tk.ParseError, match=r"line 2, column 2 .*0xff"):
         tk.readers.word_vectors(path)
 
 
