@@ -251,6 +251,25 @@ def test_worked_values(a, b, similar, parameters, value, cosine):
         assert k.replace(normalize=True).pair(a, b) == pytest.approx(cosine, abs=6e-7)
 
 
+def test_sentences_become_the_compounds_of_the_worked_value():
+    def sentence(noun, verb):
+        return (
+            f"1\t{noun}s\t{noun}\tNOUN\tNN\t_\t2\tnsubj\t_\t_\n"
+            f"2\t{verb}s\t{verb}\tVERB\tVBZ\t_\t0\troot\t_\t_\n\n"
+        )
+
+    text = sentence("cat", "run") + sentence("dog", "walk")
+    X = tk.readers.conllu(text, "clct").forest
+    assert X == tk.Forest.from_brackets([clct("run", "cat"), clct("walk", "dog")])
+    for how, value in (("sum", 0.410730), ("product", 0.313281)):
+        k = tk.PartialTreeKernel(similarity=kelp(how))
+        assert k(X)[0, 1] == pytest.approx(value, abs=6e-7)
+    X = tk.readers.conllu(text, "lct").forest
+    similar = tk.VectorSimilarity(VECTORS, **CUT)
+    k = tk.PartialTreeKernel(leaf_factor=0.2, similarity=similar)
+    assert k(X)[0, 1] == pytest.approx(0.169709, abs=6e-7)
+
+
 def angles(*degrees):
     return {
         f"w{d}": [math.cos(math.radians(d)), math.sin(math.radians(d))] for d in degrees
@@ -458,9 +477,10 @@ def test_values_do_not_depend_on_what_else_is_in_the_store():
     for threshold in (None, 0.3):
         k = tk.PartialTreeKernel(similarity=similar.replace(threshold=threshold))
         forest = tk.Forest.from_brackets(["(w19 (w3) (w1))", *X])
-        whole, some_ = k(forest)[1:11, 1:11], k(forest[1:11])
-        np.testing.assert_array_equal(whole, some_)
-        assert k.pair(X[0], X[1]) == pytest.approx(whole[0, 1], rel=1e-12)
+        K = k(forest[1:])
+        np.testing.assert_array_equal(K, k(X))
+        np.testing.assert_allclose(k(forest)[1:, 1:], K, rtol=1e-9, atol=1e-14)
+        assert k.pair(X[0], X[1]) == pytest.approx(K[0, 1], rel=1e-9)
 
 
 def test_values_beyond_floats_are_errors_or_normalised():
