@@ -117,6 +117,20 @@ pub enum Error {
         /// Index of the second tree, in Y (in X where there is no Y).
         column: usize,
     },
+    /// A kernel of a tree with itself that is not above 0, so that nothing can be normalised.
+    #[error(
+        "the kernel of tree {tree} of {set} with itself is {value}, and nothing can be \
+         normalised by it: the similarity of labels is indefinite. Take cosines without a \
+         threshold, or a power of them before the threshold"
+    )]
+    Indefinite {
+        /// Index of the tree.
+        tree: usize,
+        /// X or Y.
+        set: &'static str,
+        /// Its kernel with itself.
+        value: f64,
+    },
     /// A vector with numbers beyond what its type holds.
     #[error(
         "the vector of tree {tree} is too large for its type: lower decay or \

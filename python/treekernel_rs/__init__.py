@@ -53,9 +53,14 @@ from treekernel_rs.kernels import (
 from treekernel_rs.neighbors import Neighbors, SimilarPairs
 from treekernel_rs.pairs import PairKernel
 from treekernel_rs.reporting import report
+from treekernel_rs.similarity import (
+    ComposedSimilarity,
+    PairSimilarity,
+    VectorSimilarity,
+)
 from treekernel_rs.solve import KernelMachine
-from treekernel_rs.views import PreferencePairs, ViewKernel, Views
 from treekernel_rs.tuning import tune_kernel
+from treekernel_rs.views import PreferencePairs, ViewKernel, Views
 
 if TYPE_CHECKING:
     from treekernel_rs import gaussian_process as gaussian_process
@@ -101,6 +106,7 @@ _ESTIMATORS = (
 )
 
 __all__ = [
+    "ComposedSimilarity",
     "ConstraintLimitError",
     "DagModel",
     "DistributedTrees",
@@ -117,6 +123,7 @@ __all__ = [
     "Pair",
     "PairForest",
     "PairKernel",
+    "PairSimilarity",
     "ParseError",
     "PartialTreeKernel",
     "Perceptron",
@@ -133,6 +140,7 @@ __all__ = [
     "SumKernel",
     "Tree",
     "TreeIndex",
+    "VectorSimilarity",
     "ViewKernel",
     "Views",
     "__version__",

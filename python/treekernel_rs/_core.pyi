@@ -16,6 +16,7 @@ __all__ = [
     "Index",
     "Kernel",
     "KernelRows",
+    "LabelTable",
     "Learner",
     "Pair",
     "PairCore",
@@ -171,7 +172,9 @@ class TreeIterator(Iterator[Tree]):
 
 @final
 class Kernel:
-    def __new__(cls, name: str, parameters: dict[str, Any]) -> Self: ...
+    def __new__(
+        cls, name: str, parameters: dict[str, Any], similarity: Any | None = None
+    ) -> Self: ...
     @staticmethod
     def composed(
         name: str, parts: Sequence[Kernel], parameters: dict[str, Any]
@@ -237,6 +240,34 @@ class Kernel:
         progress: Callable[[int, int], object] | None,
     ) -> tuple[NDArray[np.float64], tuple[list[int], list[int]]]: ...
     def pair(self, a: Any, b: Any, normalize: bool) -> float: ...
+
+@final
+class LabelTable:
+    @staticmethod
+    def of_pairs(
+        n: int,
+        i: NDArray[np.int64],
+        j: NDArray[np.int64],
+        values: NDArray[np.float64],
+    ) -> LabelTable: ...
+    @staticmethod
+    def of_vectors(
+        vectors: NDArray[np.float64],
+        classes: NDArray[np.int64],
+        power: int,
+        threshold: float | None,
+        clip: bool,
+    ) -> LabelTable: ...
+    def blocks(
+        self,
+    ) -> tuple[
+        list[
+            tuple[int, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]
+        ],
+        NDArray[np.int64],
+        NDArray[np.int64],
+    ]: ...
+    def __len__(self) -> int: ...
 
 @final
 class Dag:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from treekernel_rs._core import KernelRows
     from treekernel_rs.index import TreeIndex
+    from treekernel_rs.similarity import Similarity
 
     Trees = Forest | Sequence[str | bytes] | Sequence[Tree]
     Progress = Callable[[int, int], object]
@@ -224,6 +225,15 @@ class Parameters:
         ElasticTreeKernel(0.3)
         """
         return json.dumps(_saved(self), default=_saved)
+
+    def _stored(self) -> dict[str, Any]:
+        """Return the parameters as JSON has them; kernels in them as they are."""
+        return self._parameters
+
+    @classmethod
+    def _read(cls, stored: dict[str, Any]) -> Self:
+        """Make what `_stored` told of this class."""
+        return cls(**stored)
 
     def __sklearn_clone__(self) -> Self:
         return self.replace()
@@ -849,12 +859,19 @@ class PartialTreeKernel(TreeKernel):
         The longest child subsequence that counts; no limit by default.
     normalize : bool, default False
         Divide by the root of the product of both self-kernels.
+    similarity : PairSimilarity, VectorSimilarity or ComposedSimilarity, optional
+        How similar labels are: the smoothed kernels SPTK and CSPTK, in which pairs of
+        fragments of one shape also weigh the product of the similarities of their labels. By
+        default labels are equal or not.
 
     Examples
     --------
     >>> import treekernel_rs as tk
     >>> round(tk.PartialTreeKernel().pair("(A b)", "(A b)"), 4)
     0.1536
+    >>> k = tk.PartialTreeKernel(similarity=tk.PairSimilarity({("cat", "dog"): 0.8}))
+    >>> round(k.pair("(N (cat))", "(N (dog))"), 6)
+    0.13568
     """
 
     def __init__(
@@ -865,6 +882,7 @@ class PartialTreeKernel(TreeKernel):
         leaf_factor: float = 1.0,
         max_children: int | None = None,
         normalize: bool = False,
+        similarity: Similarity | None = None,
     ) -> None:
         self._remember(
             decay=decay,
@@ -872,7 +890,17 @@ class PartialTreeKernel(TreeKernel):
             leaf_factor=leaf_factor,
             max_children=max_children,
             normalize=normalize,
+            similarity=similarity,
         )
+
+    def _make(self) -> Kernel:
+        parameters = self._parameters
+        similarity = parameters.pop("similarity")
+        _flag(parameters.pop("normalize"))
+        if not (similarity is None or hasattr(similarity, "_table")):
+            msg = f"similarity must be a PairSimilarity or the like, got {similarity!r}"
+            raise TypeError(msg)
+        return Kernel(self._name, parameters, similarity)
 
 
 class ElasticTreeKernel(TreeKernel):
@@ -962,7 +990,7 @@ def _from_json(text: str, known: Mapping[str, type[_P]], what: str = "kernel") -
         raise ValueError(wrong)
     try:
         kernel: _P = _read(stored, known)
-    except (KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise ValueError(wrong) from None
     return kernel
 
@@ -972,7 +1000,7 @@ def _saved(kernel: Any) -> dict[str, Any]:
         msg = f"a kernel with {kernel!r} cannot be written as JSON"
         raise TypeError(msg)
     name = type(kernel).__name__
-    return {"version": _VERSION, "kernel": name, **kernel._parameters}
+    return {"version": _VERSION, "kernel": name, **kernel._stored()}
 
 
 def _is_saved(stored: Any) -> bool:
@@ -996,7 +1024,7 @@ def _read(stored: Any, known: Mapping[str, type[Parameters]]) -> Any:
     needed = {n for n, default in defaults if default is inspect.Parameter.empty}
     if not needed <= parameters.keys() <= made._defaults.keys():
         raise KeyError
-    return made(**parameters)
+    return made._read(parameters)
 
 
 def _composed(name: str, *parameters: Any) -> TreeKernel:

@@ -19,6 +19,10 @@ impl super::Engine for Engine {
     type Scratch = ();
     const HEIGHT: usize = 16;
 
+    fn most(&self) -> f64 {
+        self.pairs.most()
+    }
+
     fn scratch(&self) {}
 
     fn row(
@@ -31,6 +35,9 @@ impl super::Engine for Engine {
         let mut of = self.pairs.worker();
         for (tree, value) in row.iter_mut().enumerate() {
             *value = of(self.first_row + x, tree, pause)?.value();
+            if value.is_infinite() {
+                *value = f64::INFINITY; // of either sign an overflow
+            }
             pause()?;
         }
         Ok(())

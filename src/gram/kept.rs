@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::matrix::{Distinct, Element, Finish, Matrix, scale};
 use super::rows::{Asked, MakeSource, Source};
-use super::{Engine, Index, Options, Report, Watch, prepare, self_kernels};
+use super::{Engine, Index, Options, Report, Watch, norms, prepare};
 use crate::dag::compact;
 use crate::index::id_map::{IdMap, Wanted};
 use crate::index::reader::NONE;
@@ -57,7 +57,10 @@ impl Kept {
         let index = Index { kernel: &**kernel, nodes, columns: roots, rows, options };
         let (source, singles) = index.run(MakeSource, watch)?;
         let selfs = match singles {
-            Some(of) => self_kernels(&*of, columns.len(), options.n_jobs, watch)?,
+            Some(of) => {
+                let place = |t: usize| (columns.first[t] as usize, "Y");
+                norms(&*of, columns.len(), place, options.n_jobs, watch)?
+            }
             None => Vec::new(),
         };
         Ok(Self {
@@ -99,7 +102,8 @@ impl Kept {
         let mut selfs = Vec::new();
         if self.normalize {
             let singles = prepare(&*self.kernel, &nodes, &rows.roots, &mut going)?;
-            selfs = self_kernels(&*singles, n, n_jobs, watch)?;
+            let place = |t: usize| (rows.first[t] as usize, "X");
+            selfs = norms(&*singles, n, place, n_jobs, watch)?;
         }
         let twins = IdMap::new(&nodes, &self.nodes, Wanted::Nodes, |_| None)?.nodes;
         let number = |root: &NodeId| self.number.get(&NodeId(twins[root.index()]));

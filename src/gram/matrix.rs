@@ -8,7 +8,7 @@ use std::hash::Hash;
 use std::sync::Mutex;
 
 use super::mirror::{Strip, mirror_within};
-use super::{Engine, Options, Report, Watch, self_kernels};
+use super::{Engine, Options, Report, Watch, norms};
 use crate::kernel::{LARGEST, Prepared, Scaled, Worker};
 use crate::nontemporal::NonTemporal;
 use crate::threads::{Pause, Threads};
@@ -305,8 +305,14 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
         let n_columns = self.columns.len();
         let others = self.rows.filter(|rows| rows.roots != self.columns.roots);
         let n_pairs = n_columns + others.map_or(0, Distinct::<I>::len);
+        let place = |t: usize| {
+            let column = self.columns.first.get(t).map(|&first| (first as usize, "Y"));
+            let row = || others.map(|rows| (rows.first[t - n_columns] as usize, "X"));
+            let (tree, set) = column.or_else(row).unwrap_or_default();
+            (tree, if self.rows.is_none() { "X" } else { set })
+        };
         let selfs = match singles {
-            Some(of) => self_kernels(of, n_pairs, self.options.n_jobs, watch)?,
+            Some(of) => norms(of, n_pairs, place, self.options.n_jobs, watch)?,
             None => Vec::new(),
         };
         let scales: Vec<f64> = selfs.iter().map(|&value| scale(value)).collect();

@@ -264,6 +264,23 @@ impl Index<'_> {
             let trees = [columns, others.unwrap_or_default()].concat();
             Ok(Arc::from(prepare(kernel, nodes, &trees, &mut going)?))
         };
+        if let Some(kernel) = kernel.smoothed() {
+            let singles = options.normalize.then(prepared).transpose()?;
+            let mut threads =
+                WatchedThreads::new(options.n_jobs, columns.len(), &mut going);
+            let columns = &TreeCounts::by(nodes, columns, &mut threads)?;
+            let others = others.map(|rows| TreeCounts::by(nodes, rows, &mut threads));
+            let others = others.transpose()?;
+            let rows = rows.map(|_| others.as_ref().unwrap_or(columns));
+            let engine = partial::smoothed::Engine::new(
+                kernel,
+                nodes,
+                columns,
+                rows,
+                &mut threads,
+            )?;
+            return work.call(engine, singles, watch);
+        }
         let Some(indexed) = kernel.indexed() else {
             let pairs = prepared()?;
             let singles = options.normalize.then(|| Arc::clone(&pairs));
@@ -338,7 +355,12 @@ pub(crate) fn diagonal_of<I: Copy + Eq + Hash>(
     options: Options,
     watch: &mut Watch<'_>,
 ) -> Result<(Vec<f64>, Report)> {
-    let values = self_kernels(singles, trees.len(), options.n_jobs, watch)?;
+    let (n, n_jobs) = (trees.len(), options.n_jobs);
+    let values = if options.normalize {
+        norms(singles, n, |t| (trees.first[t] as usize, "X"), n_jobs, watch)?
+    } else {
+        self_kernels(singles, n, n_jobs, watch)?
+    };
     let mut report = Report::default();
     let mut diagonal = Vec::with_capacity(trees.of.len());
     for (index, &tree) in trees.of.iter().enumerate() {
@@ -355,6 +377,24 @@ pub(crate) fn diagonal_of<I: Copy + Eq + Hash>(
         }
     }
     Ok((diagonal, report))
+}
+
+/// As [`self_kernels`], to normalise by; `place` is a tree's index and set.
+pub(crate) fn norms(
+    singles: &dyn Prepared,
+    n: usize,
+    place: impl Fn(usize) -> (usize, &'static str),
+    n_jobs: Option<usize>,
+    watch: &mut Watch<'_>,
+) -> Result<Vec<Scaled>> {
+    let values = self_kernels(singles, n, n_jobs, watch)?;
+    for (t, &own) in values.iter().enumerate() {
+        if singles.is_indefinite(own) {
+            let (tree, set) = place(t);
+            return Err(Error::Indefinite { tree, set, value: own.value() });
+        }
+    }
+    Ok(values)
 }
 
 /// K(t,t) of the first `n` trees.

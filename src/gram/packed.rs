@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::matrix::{Distinct, Finish, scale};
-use super::{Engine, Index, Options, Report, Watch, WithEngine, self_kernels};
+use super::{Engine, Index, Options, Report, Watch, WithEngine, norms};
 use crate::kernel::Prepared;
 use crate::threads::Threads;
 use crate::{Error, Forest, Kernel, Result};
@@ -60,7 +60,10 @@ impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<S> {
         let singles = singles.as_deref();
         let n = trees.of.len();
         let selfs = match singles {
-            Some(of) => self_kernels(of, trees.len(), options.n_jobs, watch)?,
+            Some(of) => {
+                let place = |t: usize| (trees.first[t] as usize, "X");
+                norms(of, trees.len(), place, options.n_jobs, watch)?
+            }
             None => Vec::new(),
         };
         let scales: Vec<f64> = selfs.iter().map(|&value| scale(value)).collect();
@@ -75,7 +78,7 @@ impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<S> {
             same: &same,
             largest: f64::MAX,
             gaps: false,
-            most: 1.0,
+            most: engine.most(),
         };
         // Different trees among the first i + 1: the columns of row i.
         let mut known = 0;

@@ -108,7 +108,9 @@ pub fn pair(
         roots.push(nodes.absorb_one(forest.nodes(), root)?);
     }
     // Different trees come in one order, whichever is called a.
-    if content_order(&nodes, &TreeCounts::read(&nodes, &roots, pause)?).is_gt() {
+    let is_reversed =
+        content_order(&nodes, &TreeCounts::read(&nodes, &roots, pause)?).is_gt();
+    if is_reversed {
         roots.reverse();
     }
     roots.dedup();
@@ -120,12 +122,18 @@ pub fn pair(
         let overflow = Error::Overflow { row: 0, column: 1 };
         return if value.is_finite() { Ok(value) } else { Err(overflow) };
     }
-    let own = of(0, 0, pause)?;
+    let mut norm = |t: usize, pause: &mut Pause<'_>| {
+        let own = of(t, t, pause)?;
+        let set = if (t == 0) == is_reversed { "b" } else { "a" };
+        let error = Error::Indefinite { tree: 0, set, value: own.value() };
+        if singles.is_indefinite(own) { Err(error) } else { Ok(own) }
+    };
+    let own = norm(0, pause)?;
     if last == 0 {
         return Ok(if own.is_zero() { 0.0 } else { 1.0 });
     }
-    let other = of(last, last, pause)?;
-    Ok(of(0, last, pause)?.normalized(own, other))
+    let other = norm(last, pause)?;
+    Ok(of(0, last, pause)?.cosine(own, other).min(singles.most()))
 }
 
 /// The order of two trees by their labels and shapes.

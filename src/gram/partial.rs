@@ -13,6 +13,8 @@
 //! That of the index; its memory is linear in the distinct subtrees of the columns, their
 //! edges, and the pairs of these that have one parent.
 
+pub(super) mod smoothed;
+
 use std::sync::Arc;
 
 use super::Askable;
@@ -123,11 +125,23 @@ impl Engine {
         rows: Option<&TreeCounts>,
         threads: &mut WatchedThreads<'_>,
     ) -> Result<Self> {
+        Self::build(nodes, params, columns, rows, None, threads)
+    }
+
+    /// The same for labels that go together in groups, which get to know the subtrees.
+    fn build(
+        nodes: &Arc<Nodes>,
+        params: Params,
+        columns: &TreeCounts,
+        rows: Option<&TreeCounts>,
+        mut similar: Option<&mut smoothed::Similar>,
+        threads: &mut WatchedThreads<'_>,
+    ) -> Result<Self> {
         let Params { decay, mu, leaf_factor, max_children } = params;
         let rows = rows.unwrap_or(columns);
         // 1. Find the labels whose nodes are simple preterminals.
         let is_simple = |node| simple_leaf(nodes, node).is_some();
-        let mut simple = vec![true; nodes.labels().len()];
+        let mut simple = vec![similar.is_none(); nodes.labels().len()];
         for trees in [columns, rows] {
             for &node in (0..trees.len()).flat_map(|tree| trees.nodes(tree)) {
                 if !nodes.is_leaf(node) && !is_simple(node) {
@@ -159,15 +173,25 @@ impl Engine {
         for new in new.iter() {
             for &node in new {
                 threads.pause()?;
-                let label = nodes.label(node).0;
+                let group = |node| match &similar {
+                    None => nodes.label(node).0,
+                    Some(similar) => similar.group(nodes.label(node)),
+                };
+                let own_group = group(node);
                 let below = nodes.children(node).iter().map(|&child| {
-                    let is_leaf = nodes.is_leaf(child);
-                    let number = if is_leaf { LEAF } else { number[child.index()] };
-                    Below { label: nodes.label(child).0, number }
+                    let number = match (nodes.is_leaf(child), &similar) {
+                        (false, _) => number[child.index()],
+                        (true, None) => LEAF,
+                        (true, Some(similar)) => similar.leaf(nodes.label(child)),
+                    };
+                    Below { label: group(child), number }
                 });
-                let own = index.enter(label, below, slot_of[node.index()])?;
+                let own = index.enter(own_group, below, slot_of[node.index()])?;
+                if let Some(similar) = &mut similar {
+                    similar.entered(nodes.label(node));
+                }
                 number[node.index()] = own;
-                prefixes.groups.push(label);
+                prefixes.groups.push(own_group);
                 prefixes.lists.extend(index.entered());
                 prefixes.lists.close("edges")?;
             }
@@ -176,7 +200,9 @@ impl Engine {
         index.shrink();
         // 4. Count what needs no index.
         let find = |key| index.find(key);
-        let id_map = IdMap::new(nodes, nodes, Wanted::LabelPairs, find)?;
+        let wanted =
+            if similar.is_some() { Wanted::Labels } else { Wanted::LabelPairs };
+        let id_map = IdMap::new(nodes, nodes, wanted, find)?;
         threads.pause()?;
         let mut symbols = SimpleSymbols { keys: Keys::default(), labels: simple };
         for tree in 0..columns.len() {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::matrix::{Distinct, Finish, scale};
-use super::{Askable, Index, Options, Report, Watch, WithEngine, self_kernels};
+use super::{Askable, Index, Options, Report, Watch, WithEngine, norms};
 use crate::kernel::{Prepared, Scaled, TreeCounts};
 use crate::threads::{Pause, Threads, Throttle};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
@@ -103,7 +103,9 @@ impl Rows {
             most: 1.0,
         };
         if let Some(singles) = &rows.singles {
-            rows.selfs = self_kernels(&**singles, n, n_jobs, watch)?;
+            rows.most = singles.most();
+            let place = |t: usize| (rows.trees.first[t] as usize, "X");
+            rows.selfs = norms(&**singles, n, place, n_jobs, watch)?;
             rows.scales = rows.selfs.iter().map(|&value| scale(value)).collect();
             let zeros = rows.trees.zeros(&rows.scales);
             rows.report = Report { zero_rows: zeros.clone(), zero_columns: zeros };

@@ -37,6 +37,8 @@
 //! index, and by their pairs, at most a constant times the grids; a new subtree by its
 //! children and their pairs. Memory: 16 to 20 bytes per edge, 8 per pair.
 
+pub(crate) mod smoothed;
+
 use super::Target;
 use super::id_map::{IdMap, Key, LISTS};
 use super::prefixes::Extent;
@@ -58,6 +60,8 @@ const REPEATED: usize = 8;
 /// A pair is about so many times cheaper than a cell of a grid: T and S take some
 /// dependent additions and multiplications, a pair one.
 const CELL: usize = 4;
+/// Numbers of children from here on are leaves: [`LEAF`], or what says which.
+pub(crate) const FIRST_LEAF: u32 = 1 << 31;
 /// Values that are kept as they are (16 MB).
 const MAX_LIVE: usize = 1 << 21;
 
@@ -293,7 +297,7 @@ impl<T: Target> Index<T> {
         let member = Member { start: start as u32, len, target };
         self.members.push(group, member, "subtrees")?;
         self.n_edges[group] += below.len();
-        if !matches!(below, [child] if child.number == LEAF) {
+        if !matches!(below, [child] if child.number >= FIRST_LEAF) {
             self.open[group] = true;
         }
         // 2. List its children, unless they are many. Those of the others have keys, too:
@@ -308,7 +312,7 @@ impl<T: Target> Index<T> {
             let key = self.keys.insert([label, 0, child.label], LISTS)? as usize;
             self.lists.reach(2 * key + 2);
             if is_listed {
-                let list = 2 * key + usize::from(child.number == LEAF);
+                let list = 2 * key + usize::from(child.number >= FIRST_LEAF);
                 self.places.push((list as u32, self.lists.get(list).len() as u32));
                 let entry = Entry { u: number, child: child.number, target };
                 self.lists.push(list, entry, "edges")?;
@@ -704,8 +708,9 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             grow_powers(powers, index.decay, below.len().max(other.len()));
             let d = |row: u32, column: u32| {
                 let (x, y) = (below[column as usize], other[row as usize]);
-                if store.is_leaf(x) || y.number == LEAF {
-                    return index.weights.of(store.is_leaf(x), y.number == LEAF);
+                if store.is_leaf(x) || y.number >= FIRST_LEAF {
+                    let is_leaf = y.number >= FIRST_LEAF;
+                    return index.weights.of(store.is_leaf(x), is_leaf);
                 }
                 let place = tree.place(x);
                 match (values[place], &kept[place]) {

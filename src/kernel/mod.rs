@@ -8,6 +8,7 @@
 //! | [`Subtree`] | a node with all below it | λ per inner node |
 //! | [`SubsetTree`] | a connected part; each node with all its children or none | λ per production |
 //! | [`PartialTree`] | any connected part; children may be left out | μ per node, λ per gap |
+//! | [`SmoothedPartialTree`] | the same; labels match by similarity | the same, times σ per node |
 //! | [`ElasticTree`] | nodes in the tree's order; nodes may be left out | λ per node |
 //! | [`Subpath`] | the labels from a node down to one below it | λ per node |
 //!
@@ -87,6 +88,8 @@ pub mod naive;
 mod number;
 mod parameter;
 pub(crate) mod partial;
+pub(crate) mod similarity;
+pub(crate) mod smoothed;
 mod subpath;
 pub(crate) mod subset;
 pub(crate) mod subtree;
@@ -105,12 +108,15 @@ pub use number::{Dual, MOST_SLOPES, Number, Scaled, Slopes};
 pub use parameter::{Parameter, Range, Value};
 pub(crate) use parameter::{described, kernel_struct};
 pub use partial::PartialTree;
+pub use similarity::{Block, Cosines, Equality, LabelPairs, Similarity, Table};
+pub use smoothed::SmoothedPartialTree;
 pub use subpath::Subpath;
 pub use subset::SubsetTree;
 pub use subtree::Subtree;
 pub(crate) use tree_counts::TreeCounts;
 
-/// Every kernel of this crate, at its defaults: the one list of them.
+/// Every kernel of this crate, at its defaults: the one list of them. ([`SmoothedPartialTree`]
+/// is [`PartialTree`], unless it is given a similarity.)
 pub fn all() -> Vec<Arc<dyn Kernel>> {
     vec![
         Arc::new(Subtree::default()),
@@ -192,6 +198,13 @@ pub trait Kernel: Debug + Send + Sync + 'static {
         None
     }
 
+    /// The kernel whose labels match by similarity, if it is that: it has fast rows, and no
+    /// models.
+    #[doc(hidden)]
+    fn smoothed(&self) -> Option<&SmoothedPartialTree> {
+        None
+    }
+
     /// The recursion of its distributed trees.
     #[doc(hidden)]
     fn sketch(&self) -> Option<Sketch> {
@@ -232,12 +245,16 @@ impl dyn Kernel {
     }
 }
 
-/// Kernels are equal if name, parameters and parts are.
+/// Kernels are equal if name, parameters and parts are, and similarities one and the same.
 impl PartialEq for dyn Kernel {
     fn eq(&self, other: &Self) -> bool {
+        let similarity =
+            |of: &Self| of.smoothed().map(|of| Arc::as_ptr(&of.similarity));
         self.name() == other.name()
             && self.parameters() == other.parameters()
             && self.parts() == other.parts()
+            && similarity(self).map(<*const _>::cast::<()>)
+                == similarity(other).map(<*const _>::cast::<()>)
     }
 }
 
@@ -316,6 +333,17 @@ pub type Worker<'a> =
 pub trait Prepared: Send + Sync {
     /// What one worker calls for many pairs; it may keep what it needs from call to call.
     fn worker(&self) -> Worker<'_>;
+
+    /// Whether this kernel of a tree with itself shows that the kernel is no dot product, so
+    /// that nothing can be normalised by it.
+    fn is_indefinite(&self, _own: Scaled) -> bool {
+        false
+    }
+
+    /// The largest normalised value: 1 for a dot product.
+    fn most(&self) -> f64 {
+        1.0
+    }
 }
 
 /// Self-kernels from here on (and below its inverse) are handled as [`Scaled`].
@@ -327,11 +355,19 @@ impl<P: Pairs + Send> Prepared for P {
         let mut scaled = P::Scratch::<Scaled>::default();
         Box::new(move |a, b, pause| {
             let float = self.pair(a, b, &mut floats, pause)?;
-            if float < LARGEST {
+            if float.abs() < LARGEST {
                 return Ok(Scaled::of(float));
             }
             self.pair(a, b, &mut scaled, pause)
         })
+    }
+
+    fn is_indefinite(&self, own: Scaled) -> bool {
+        Pairs::is_indefinite(self, own)
+    }
+
+    fn most(&self) -> f64 {
+        Pairs::most(self)
     }
 }
 
@@ -390,6 +426,16 @@ pub trait Pairs: Sync {
         scratch: &mut Self::Scratch<N>,
         pause: &mut Pause<'_>,
     ) -> Result<N>;
+
+    /// See [`Prepared::is_indefinite`].
+    fn is_indefinite(&self, _own: Scaled) -> bool {
+        false
+    }
+
+    /// See [`Prepared::most`].
+    fn most(&self) -> f64 {
+        1.0
+    }
 }
 
 pub(crate) fn parameter(

@@ -83,17 +83,20 @@ pub(super) fn subset_tree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f6
     })
 }
 
-/// D(u,v) = μ · (λ² · leafness + Σ_{I,J} λ^gaps Π D(u_i, v_j)) for equal labels, else 0,
-/// over all subsequences I, J of the children with 1 <= |I| = |J| <= longest.
+/// D(u,v) = μ · σ(u,v) (λ² · leafness + Σ_{I,J} λ^gaps Π D(u_i, v_j)) over all subsequences
+/// I, J of the children with 1 <= |I| = |J| <= longest; σ is 1 for equal labels, else 0, or
+/// a similarity of labels.
 pub(super) fn partial_tree(
     nodes: &Nodes,
     kernel: &PartialTree,
+    sigma: &impl Fn(NodeId, NodeId) -> f64,
     u: NodeId,
     v: NodeId,
 ) -> f64 {
     let PartialTree { decay, mu, leaf_factor, max_children } = *kernel;
     let longest = max_children.unwrap_or(usize::MAX);
-    if nodes.label(u) != nodes.label(v) {
+    let similarity = sigma(u, v);
+    if similarity == 0.0 {
         return 0.0;
     }
     let leafness = match (nodes.is_leaf(u), nodes.is_leaf(v)) {
@@ -106,7 +109,7 @@ pub(super) fn partial_tree(
     // hand as (last i, last j, weight).
     let d = |i: usize, j: usize| {
         let (x, y) = (below_u[i], below_v[j]);
-        partial_tree(nodes, kernel, x, y)
+        partial_tree(nodes, kernel, sigma, x, y)
     };
     let mut sum = decay * decay * leafness;
     let mut chains: Vec<(usize, usize, f64)> = Vec::new();
@@ -119,7 +122,7 @@ pub(super) fn partial_tree(
             break;
         }
         let mut longer = Vec::new();
-        for &(i, j, weight) in chains.iter().filter(|c| c.2 > 0.0) {
+        for &(i, j, weight) in chains.iter().filter(|c| c.2 != 0.0) {
             for next_i in i + 1..below_u.len() {
                 for next_j in j + 1..below_v.len() {
                     let gaps = (next_i - i - 1) + (next_j - j - 1);
@@ -130,7 +133,7 @@ pub(super) fn partial_tree(
         }
         chains = longer;
     }
-    mu * sum
+    mu * similarity * sum
 }
 
 /// C(u,v) = λ · Σ over all ways to map some children of u, in order, to children of v:

@@ -7,7 +7,8 @@
 
 use std::ops::{Add, Mul};
 
-/// What a kernel is computed in: not negative, added and multiplied, never subtracted.
+/// What a kernel is computed in: added and multiplied, never subtracted. Negative only where
+/// labels have negative similarities.
 pub trait Number:
     Copy + PartialEq + Send + Sync + Add<Output = Self> + Mul<Output = Self>
 {

@@ -170,7 +170,8 @@ macro_rules! kernel_struct {
                 vec![$(Parameter::new(stringify!($field), self.$field, Range::$range)),*]
             }
 
-            fn changed(&self, name: &str, value: $crate::kernel::Value) -> Option<Self> {
+            #[allow(dead_code)]
+            pub(super) fn changed(&self, name: &str, value: $crate::kernel::Value) -> Option<Self> {
                 let mut new = self.clone();
                 match name {
                     $(stringify!($field) => new.$field = value.try_into().ok()?,)*

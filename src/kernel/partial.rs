@@ -62,7 +62,10 @@ impl Kernel for PartialTree {
     described!();
 
     fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
-        naive::sum(nodes, a, b, |u, v| naive::partial_tree(nodes, self, u, v))
+        naive::sum(nodes, a, b, |u, v| {
+            let equal = |u, v| f64::from(u8::from(nodes.label(u) == nodes.label(v)));
+            naive::partial_tree(nodes, self, &equal, u, v)
+        })
     }
 
     fn pairs(
@@ -215,12 +218,12 @@ impl Table {
 
     /// How many children have this label (NONE: no child has it).
     #[inline]
-    fn count(&self, label: u32) -> u32 {
+    pub(crate) fn count(&self, label: u32) -> u32 {
         self.heads.get(label as usize).map_or(0, |head| head.1)
     }
 
     #[inline]
-    fn positions(&self, label: u32) -> impl Iterator<Item = u32> {
+    pub(crate) fn positions(&self, label: u32) -> impl Iterator<Item = u32> {
         let mut at = self.heads.get(label as usize).map_or(NONE, |head| head.0);
         std::iter::from_fn(move || {
             let position = at;
@@ -326,12 +329,7 @@ impl<N: Number> Chains<N> {
                 .extend(table.positions(label).map(|column| (column, d(row, column))));
             if !matches.is_empty() {
                 total = total + self.row(row, &matches, powers);
-                let per_row = match self.method {
-                    Method::List => self.found.len() * matches.len(),
-                    Method::Grid => self.columns,
-                    Method::Tree => 64 * matches.len(),
-                    Method::Lengths(longest) => longest * self.columns,
-                };
+                let per_row = self.per_row(matches.len());
                 self.step(per_row, pause)?;
             }
         }
@@ -339,9 +337,19 @@ impl<N: Number> Chains<N> {
         Ok(total)
     }
 
+    /// About how many steps a row of so many matches takes.
+    pub(crate) fn per_row(&self, n_matches: usize) -> usize {
+        match self.method {
+            Method::List => self.found.len() * n_matches,
+            Method::Grid => self.columns,
+            Method::Tree => 64 * n_matches,
+            Method::Lengths(longest) => longest * self.columns,
+        }
+    }
+
     /// The same for a list of few matches (row, column, D) in ascending order.
     #[inline]
-    fn sum_list(
+    pub(super) fn sum_list(
         &mut self,
         matches: &mut [(u32, u32, N)],
         shape: (usize, usize),
@@ -386,7 +394,13 @@ impl<N: Number> Chains<N> {
 
     /// Begins a pair of nodes: so many rows with matches, so many columns, and matches
     /// in all.
-    fn start(&mut self, rows: usize, columns: usize, matches: usize, longest: usize) {
+    pub(crate) fn start(
+        &mut self,
+        rows: usize,
+        columns: usize,
+        matches: usize,
+        longest: usize,
+    ) {
         let zero = N::of(0.0);
         self.columns = columns;
         self.found.clear();
@@ -420,7 +434,7 @@ impl<N: Number> Chains<N> {
 
     /// Enters the next row's matches (column, D), both ascending; returns Σ T over them.
     #[inline]
-    fn row(&mut self, row: u32, matches: &[(u32, N)], powers: &[f64]) -> N {
+    pub(crate) fn row(&mut self, row: u32, matches: &[(u32, N)], powers: &[f64]) -> N {
         // S has to decay over the rows between, which had no matches. Before the first
         // row it is zero, whatever its factor.
         let skipped = power(powers, row.saturating_sub(self.last + 1) as usize);
@@ -550,41 +564,41 @@ impl<N: Number> Chains<N> {
 
 /// A distinct node of a prepared tree.
 #[derive(Debug, Clone, Copy)]
-struct Node {
+pub(super) struct Node {
     /// Its label's number in the tree.
-    label: u32,
+    pub(super) label: u32,
     /// Its number among the tree's nodes with this label.
-    rank: u32,
+    pub(super) rank: u32,
     /// How often it stands in the tree.
-    count: u32,
+    pub(super) count: u32,
     /// Where its children end, all trees' in one array.
-    end: u32,
+    pub(super) end: u32,
     /// The number of its last parent in the tree; [`NONE`] for the root.
-    last_use: u32,
+    pub(super) last_use: u32,
 }
 
 /// Trees made ready for single pairs.
 #[derive(Debug)]
 pub(crate) struct Trees {
-    mu: f64,
-    weights: Weights,
+    pub(super) mu: f64,
+    pub(super) weights: Weights,
     /// λ and leaf factor, for derivatives.
     decay: f64,
     leaf_factor: f64,
-    longest: usize,
-    n_labels: usize,
+    pub(super) longest: usize,
+    pub(super) n_labels: usize,
     /// λ^k, as far as there are gaps.
-    powers: Vec<f64>,
+    pub(super) powers: Vec<f64>,
     /// Per tree: where its nodes end, and where its labels end.
-    ends: Vec<(u32, u32)>,
+    pub(super) ends: Vec<(u32, u32)>,
     /// Per tree: a hash of its labels and shape, whatever the store calls them.
-    content: Vec<u64>,
+    pub(super) content: Vec<u64>,
     /// Tree by tree, in the order in which a walk leaves them: children first.
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     /// Children by their numbers in the tree.
     children: Vec<u32>,
     /// Tree by tree: label, and where its nodes end in `by_label`.
-    labels: Vec<(u32, u32)>,
+    pub(super) labels: Vec<(u32, u32)>,
     /// Tree by tree: numbers of the nodes, by label.
     by_label: Vec<u32>,
 }
@@ -593,33 +607,33 @@ pub(crate) struct Trees {
 #[derive(Debug)]
 pub(crate) struct Scratch<N> {
     /// Per label of a: its number in b; and of any label, while that is found.
-    labels: Vec<u32>,
+    pub(super) labels: Vec<u32>,
     in_b: Vec<u32>,
     /// Per node of a: where its D with the nodes of b of the same label start.
-    starts: Vec<u32>,
-    values: Vec<N>,
+    pub(super) starts: Vec<u32>,
+    pub(super) values: Vec<N>,
     /// Per label of b: starts of values that nobody asks for any more.
-    free: Vec<Vec<u32>>,
-    matches: Vec<(u32, u32, N)>,
-    table: Table,
-    chains: Chains<N>,
+    pub(super) free: Vec<Vec<u32>>,
+    pub(super) matches: Vec<(u32, u32, N)>,
+    pub(super) table: Table,
+    pub(super) chains: Chains<N>,
     /// Values beyond which places are used again: set low by tests.
-    few_values: usize,
+    pub(super) few_values: usize,
 }
 
 /// One prepared tree.
 #[derive(Clone, Copy)]
-struct Tree<'a> {
+pub(super) struct Tree<'a> {
     all: &'a Trees,
     first: usize,
     first_label: usize,
-    nodes: &'a [Node],
-    labels: &'a [(u32, u32)],
+    pub(super) nodes: &'a [Node],
+    pub(super) labels: &'a [(u32, u32)],
 }
 
 impl<'a> Tree<'a> {
     #[inline]
-    fn children(&self, node: usize) -> &'a [u32] {
+    pub(super) fn children(&self, node: usize) -> &'a [u32] {
         let at = self.first + node;
         let start = at.checked_sub(1).map_or(0, |before| self.all.nodes[before].end);
         &self.all.children[start as usize..self.nodes[node].end as usize]
@@ -627,7 +641,7 @@ impl<'a> Tree<'a> {
 
     /// The nodes with a label, ascending.
     #[inline]
-    fn group(&self, label: u32) -> &'a [u32] {
+    pub(super) fn group(&self, label: u32) -> &'a [u32] {
         let at = self.first_label + label as usize;
         let start = at.checked_sub(1).map_or(0, |before| self.all.labels[before].1);
         &self.all.by_label[start as usize..self.all.labels[at].1 as usize]
@@ -726,7 +740,7 @@ impl Trees {
         Ok(trees)
     }
 
-    fn tree(&self, number: usize) -> Tree<'_> {
+    pub(super) fn tree(&self, number: usize) -> Tree<'_> {
         let start = number.checked_sub(1).map_or((0, 0), |before| self.ends[before]);
         let end = self.ends[number];
         Tree {
@@ -784,10 +798,7 @@ impl Pairs for Trees {
             if scratch.values.len() > scratch.few_values {
                 scratch.chains.step(group.len(), pause)?;
                 scratch.recycle(a, v, (label, start));
-                if scratch.values.len() > MAX_VALUES / size_of::<N>().div_ceil(16) {
-                    let what = "values of D that one pair of trees needs at a time";
-                    return Err(Error::Capacity { what, limit: MAX_VALUES as u64 });
-                }
+                scratch.check_values()?;
             }
         }
         Ok(total)
@@ -874,7 +885,12 @@ impl<N> Scratch<N> {
     /// of the two lists, what comes next cannot be predicted: together with short lists
     /// of matches summed on the spot this took GRCT from 319 to 238 ns per pair of
     /// trees, QC from 543 to 435, WSJ from 1,970 to 1,780.)
-    fn match_labels(&mut self, n_labels: usize, a: &[(u32, u32)], b: &[(u32, u32)]) {
+    pub(super) fn match_labels(
+        &mut self,
+        n_labels: usize,
+        a: &[(u32, u32)],
+        b: &[(u32, u32)],
+    ) {
         self.labels.clear();
         if self.in_b.len() < n_labels {
             self.in_b.resize(n_labels, NONE);
@@ -886,6 +902,14 @@ impl<N> Scratch<N> {
         for &(label, _) in b {
             self.in_b[label as usize] = NONE;
         }
+    }
+
+    pub(super) fn check_values(&self) -> Result<()> {
+        if self.values.len() <= MAX_VALUES / size_of::<N>().div_ceil(16) {
+            return Ok(());
+        }
+        let what = "values of D that one pair of trees needs at a time";
+        Err(Error::Capacity { what, limit: MAX_VALUES as u64 })
     }
 
     /// Gives places of values that node `v` was the last to ask for back, and moves its

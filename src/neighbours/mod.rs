@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use crate::gram::{
-    Distinct, Options, Report, Source, Watch, prepare, scale, self_kernels, source,
+    Distinct, Options, Report, Source, Watch, norms, prepare, scale, source,
 };
 use crate::kernel::{Prepared, Scaled, Worker};
 use crate::memory::{filled, reserve, room};
@@ -497,7 +497,16 @@ impl Values {
         let mut selfs = Vec::new();
         if corpus.options.normalize {
             let n_jobs = corpus.options.n_jobs;
-            selfs = self_kernels(&*singles, roots.len(), n_jobs, &mut |_, _| watch())?;
+            let place = |t: usize| {
+                let tree = number.as_ref().map_or(t, |n: &Vec<u32>| n[t] as usize);
+                match (tree.checked_sub(corpus.columns.len()), &corpus.rows) {
+                    (Some(row), Some(rows)) => (rows.first[row] as usize, "X"),
+                    (_, Some(_)) => (corpus.columns.first[tree] as usize, "Y"),
+                    (_, None) => (corpus.columns.first[tree] as usize, "X"),
+                }
+            };
+            let watch = &mut |_, _| watch();
+            selfs = norms(&*singles, roots.len(), place, n_jobs, watch)?;
         }
         Ok(Self { singles, number, selfs })
     }
@@ -534,7 +543,7 @@ impl Values {
         if corpus.same[x] as usize == y {
             return Ok(1.0);
         }
-        Ok(of(a, b, pause)?.normalized(own, other))
+        Ok(of(a, b, pause)?.cosine(own, other).min(self.singles.most()))
     }
 }
 

@@ -774,7 +774,7 @@ impl Engine for Kept {
     const GIVES_UP: bool = true;
 
     fn most(&self) -> f64 {
-        self.0.most()
+        Engine::most(&*self.0)
     }
 
     fn scratch(&self) -> Self::Scratch {

@@ -112,6 +112,7 @@ impl From<Error> for PyErr {
             Error::Array { .. }
             | Error::Length { .. }
             | Error::Expansion { .. }
+            | Error::Indefinite { .. }
             | Error::TooManyFeatures { .. }
             | Error::Parameter { .. } => PyValueError::new_err(in_python(&error)),
             Error::Unsupported { kernel, what, ref can } => {
@@ -140,6 +141,7 @@ impl From<Error> for PyErr {
 fn class(kernel: &str) -> String {
     match kernel {
         "Normalized" | "Polynomial" | "Gaussian" => kernel.to_owned(),
+        "SmoothedPartialTree" => "PartialTreeKernel with a similarity".to_owned(),
         _ => format!("{kernel}Kernel"),
     }
 }

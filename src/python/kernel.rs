@@ -10,9 +10,10 @@ use pyo3::types::PyDict;
 use super::forest::Index;
 use super::objects::{forest_of, integers, tree_of};
 use super::shared::Shared;
+use super::similarity::PySimilarity;
 use super::{Matrix, Progress, detached, interruptible, with_slice, written, zeros};
 use crate::gram::{self, Options};
-use crate::kernel::{self, Range, Value};
+use crate::kernel::{self, PartialTree, Range, SmoothedPartialTree, Value};
 use crate::memory;
 use crate::neighbours;
 
@@ -24,8 +25,20 @@ pub(super) struct Kernel(Arc<dyn crate::Kernel>);
 impl Kernel {
     /// The kernel of a name, with some parameters in place of their defaults.
     #[new]
-    fn new(name: &str, parameters: &Bound<'_, PyDict>) -> PyResult<Self> {
-        Self::with(kernel::named(name)?, parameters)
+    #[pyo3(signature = (name, parameters, similarity=None))]
+    fn new(
+        name: &str,
+        parameters: &Bound<'_, PyDict>,
+        similarity: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let kernel = match similarity {
+            None => kernel::named(name)?,
+            Some(of) => Arc::new(SmoothedPartialTree::new(
+                PartialTree::default(),
+                PySimilarity(of),
+            )),
+        };
+        Self::with(kernel, parameters)
     }
 
     /// An operation on kernels, by its name.

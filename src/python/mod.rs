@@ -14,6 +14,7 @@ mod kernel;
 mod objects;
 mod pair;
 mod shared;
+mod similarity;
 mod solve;
 
 use numpy::ndarray::Dimension;
@@ -46,6 +47,8 @@ mod _core {
     use super::kernel::{Kernel, KernelRows, TreeIndex, as_forest};
     #[pymodule_export]
     use super::pair::{Pair, PairCore, PairForest, PairIterator, as_pairs};
+    #[pymodule_export]
+    use super::similarity::LabelTable;
     #[pymodule_export]
     use super::solve::Solver;
 
@@ -120,6 +123,7 @@ fn caught<T: Send>(
         })
     };
     let done = py.detach(|| without_panic(|| work(&mut watch)))?;
+    let raised = raised.or_else(|| similarity::raised(&done));
     Ok(raised.map_or_else(|| done.map_err(PyErr::from), Err))
 }
 

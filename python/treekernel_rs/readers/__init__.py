@@ -3,7 +3,8 @@
 `svmlight_tk` reads SVM-Light-TK's examples, `klp` KeLP's, `penn` treebanks; the others
 read what parsers and fields of science have, and return a `Reading`: `conllu`,
 `python_ast`, `tree_sitter`, `xml`, `html`, `json`, `sql`, `newick`, `nexus`,
-`dot_bracket` and `glycans`. All read plain and gzip files, and an error says where in
+`dot_bracket` and `glycans`. `word_vectors` reads what similarities of labels are made of. All
+read plain and gzip files, and an error says where in
 the file it is. `write_svmlight_tk` writes what `svmlight_tk` reads.
 """
 
@@ -16,6 +17,7 @@ from treekernel_rs.readers._penn import penn
 from treekernel_rs.readers._reading import Reading
 from treekernel_rs.readers._sparse import SparseRows
 from treekernel_rs.readers._svmlight import SvmLightData, svmlight_tk
+from treekernel_rs.readers._vectors import word_vectors
 from treekernel_rs.readers._write import write_svmlight_tk
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "sql",
     "svmlight_tk",
     "tree_sitter",
+    "word_vectors",
     "write_svmlight_tk",
     "xml",
 ]

@@ -1,0 +1,690 @@
+"""Similarities of labels, for the smoothed partial tree kernel.
+
+    sigma(x, y) from -1 to 1, symmetric, 1 for equal labels
+
+A similarity holds plain data, and is asked once per call for all labels of the trees at
+hand: never per pair of nodes. The kernel is positive semidefinite if and only if
+sigma is.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import numpy as np
+
+from treekernel_rs._core import LabelTable, as_forest
+from treekernel_rs.kernels import Parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from treekernel_rs.kernels import Trees
+
+    Labelled: TypeAlias = tuple[Sequence[str], Any]
+    Pairs: TypeAlias = (
+        Mapping[tuple[str, str], float] | Labelled | Callable[[str, str], float]
+    )
+    Vectors: TypeAlias = Mapping[str, ArrayLike] | Labelled
+    Classes: TypeAlias = Mapping[str, Hashable] | Callable[[str], Hashable] | str | None
+
+__all__ = ["ComposedSimilarity", "PairSimilarity", "VectorSimilarity"]
+
+#: Labels of a block whose eigenvalues are computed by NumPy; SciPy has those of more.
+_DENSE = 4_000
+#: Labels of a block whose eigenvalues are computed for the sake of a warning.
+_CHECKED = 400
+#: What rounding makes of an eigenvalue 0.
+_ROUNDING = 1e-9
+
+_ADVICE = (
+    "kernels may have negative eigenvalues, and machines trained on them may fail. Take "
+    "cosines without threshold and clip, or power=2 (a power comes before all else); "
+    "smallest_eigenvalue(forest) says how far off it is"
+)
+
+
+class Similarity(Parameters):
+    """What all similarities can do."""
+
+    #: Whether positive semidefiniteness is certain.
+    _certain: bool
+
+    def _remember(self, **parameters: object) -> None:
+        super()._remember(**parameters)
+        vars(self).pop("_told", None)
+
+    def _of(self, labels: list[str]) -> LabelTable:
+        """Make the table of some different labels."""
+        raise NotImplementedError
+
+    def _table(self, labels: list[str]) -> LabelTable:
+        """Answer the kernel."""
+        table = self._of(labels)
+        told = vars(self).get("_told", 0)
+        if not self._certain and len(labels) > told >= 0:
+            vars(self)["_told"] = len(labels)
+            self._warn(table)
+        return table
+
+    def _warn(self, table: LabelTable) -> None:
+        """Say once that a similarity is indefinite, or may be."""
+        blocks, _, _ = table.blocks()
+        least = min((_least(b) for b in blocks if b[0] <= _CHECKED), default=1.0)
+        if least < -_ROUNDING:
+            text = f"is not positive semidefinite (an eigenvalue is {least:.3g})"
+        elif any(n > _CHECKED for n, _ in blocks):
+            text = "may not be positive semidefinite"
+        else:
+            return
+        vars(self)["_told"] = -1
+        name = type(self).__name__
+        warnings.warn(f"{name} {text}: {_ADVICE}", RuntimeWarning, stacklevel=4)
+
+    def smallest_eigenvalue(self, X: Trees) -> float:
+        """Compute the smallest eigenvalue of the matrix of similarities of labels.
+
+        Labels of different classes, and labels that no similarity connects, are separate: the
+        matrix of each block is looked at alone, by NumPy up to 4,000 labels and by SciPy's
+        Lanczos beyond. Without any negative eigenvalue the kernel is positive semidefinite
+        for all trees with these labels.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees whose labels are meant.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> similar = tk.PairSimilarity({("a", "b"): -1, ("b", "c"): -1, ("a", "c"): -1})
+        >>> round(similar.smallest_eigenvalue(["(a (b) (c))"]), 6)
+        -1.0
+        """
+        blocks, _, _ = self._of(list(as_forest(X).labels)).blocks()
+        return min(map(_least, blocks), default=1.0)
+
+    def matrix(self, labels: Sequence[str]) -> NDArray[np.float64]:
+        """Return the similarities of some different labels.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> tk.PairSimilarity({("cat", "dog"): 0.8}).matrix(["cat", "cow", "dog"])
+        array([[1. , 0. , 0.8],
+               [0. , 1. , 0. ],
+               [0.8, 0. , 1. ]])
+        """
+        names = list(labels)
+        blocks, of, places = self._of(names).blocks()
+        out = np.eye(len(names))
+        for number, (n, (rows, columns, values)) in enumerate(blocks):
+            here = np.empty(n, np.int64)
+            members = np.flatnonzero(of == number)
+            here[places[members]] = members
+            out[here[rows], here[columns]] = values
+        return out
+
+    def __eq__(self, other: object) -> bool:
+        """Compare class and data."""
+        if type(other) is not type(self):
+            return NotImplemented
+        mine, theirs = self._parameters, other._parameters
+        return all(_same(value, theirs[name]) for name, value in mine.items())
+
+    def __hash__(self) -> int:
+        # Data may be large, and arrays have no hash: what is equal has equal settings.
+        settings = (v for v in self._parameters.values() if isinstance(v, int | float))
+        return hash((type(self), *settings))
+
+    def __repr__(self) -> str:
+        """Name the settings, and say how much data there is."""
+        (_, data), *rest = self._parameters.items()
+        changed = [(name, v) for name, v in rest if v is not self._defaults[name]]
+        changed = [(name, v) for name, v in changed if v != self._defaults[name]]
+        shown = [_shown(data), *(f"{name}={_shown(v)}" for name, v in changed)]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def to_json(self) -> str:
+        """Write class and data as JSON, for `kernel_from_json`.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> tk.PairSimilarity({("cat", "dog"): 0.8}).to_json()
+        '{"version": 1, "kernel": "PairSimilarity", "pairs": [["cat", "dog", 0.8]]}'
+        """
+        return super().to_json()
+
+    def _stored(self) -> dict[str, Any]:
+        return {key: _plain(key, v) for key, v in self._parameters.items()}
+
+    @classmethod
+    def _read(cls, stored: dict[str, Any]) -> Self:
+        for name in ("pairs", "vectors"):
+            data = stored.get(name)
+            if isinstance(data, list):
+                stored[name] = {(x, y): value for x, y, value in data}
+            elif isinstance(data, dict) and "matrix" in data:
+                stored[name] = (data["labels"], np.array(data["matrix"]))
+            elif isinstance(data, dict):
+                stored[name] = data["vectors"]
+        return super()._read(stored)
+
+
+class PairSimilarity(Similarity):
+    """Pairs of labels with their similarities; pairs not given have 0.
+
+    It may be indefinite: then kernels warn, and say what to do.
+
+    Parameters
+    ----------
+    pairs : dict, (labels, matrix) or callable
+        Similarities by pairs of labels, in either order or both; a matrix of NumPy or SciPy
+        with as many rows and columns as labels, symmetric, with a diagonal of 1; or a
+        function of two labels x < y. Values are from -1 to 1. A function cannot be saved as
+        JSON.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> similar = tk.PairSimilarity({("cat", "dog"): 0.8})
+    >>> k = tk.PartialTreeKernel(similarity=similar)
+    >>> round(k.pair("(N (cat))", "(N (dog))"), 6)
+    0.13568
+    """
+
+    _certain = False
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._remember(pairs=pairs)
+
+    def _make(self) -> Any:
+        """Check the data, and make a look-up of it: by label its similar ones."""
+        pairs: Any = vars(self)["pairs"]
+        if callable(pairs):
+            return pairs
+        by_label: dict[str, dict[str, float]] = {}
+        for x, y, value in _checked_pairs(pairs):
+            by_label.setdefault(x, {})[y] = value
+            by_label.setdefault(y, {})[x] = value
+        return by_label
+
+    def _of(self, labels: list[str]) -> LabelTable:
+        known = self._core
+        rows: list[int] = []
+        columns: list[int] = []
+        values: list[float] = []
+
+        def tell(i: int, j: int, value: float) -> None:
+            if value != 0:
+                rows.append(i)
+                columns.append(j)
+                values.append(value)
+
+        if callable(known):
+            order = sorted(range(len(labels)), key=labels.__getitem__)
+            for at, i in enumerate(order):
+                for j in order[at + 1 :]:
+                    x, y = labels[i], labels[j]
+                    tell(i, j, _in_range(x, y, known(x, y)))
+        else:
+            number = {label: i for i, label in enumerate(labels)}
+            for i, label in enumerate(labels):
+                for other, value in known.get(label, {}).items():
+                    j = number.get(other, -1)
+                    if i < j:
+                        tell(i, j, value)
+        ids = (np.array(rows, np.int64), np.array(columns, np.int64))
+        return LabelTable.of_pairs(len(labels), *ids, np.array(values, np.float64))
+
+
+def _checked_pairs(pairs: Any) -> Iterable[tuple[str, str, float]]:
+    """Yield each pair of different labels once, its value in range."""
+    if not isinstance(pairs, tuple):
+        if not hasattr(pairs, "items"):
+            msg = f"pairs must be a dict, (labels, matrix) or a callable, got {pairs!r}"
+            raise TypeError(msg)
+        for key, given in pairs.items():
+            if not (isinstance(key, tuple) and len(key) == 2):
+                msg = f"pairs: expected keys (x, y) of two labels, got {key!r}"
+                raise ValueError(msg)
+            x, y = map(str, key)
+            value = _in_range(x, y, given)
+            other = pairs.get((y, x), given)
+            if other != given:
+                msg = (
+                    f"pairs: ({x!r}, {y!r}) is {given!r}, but ({y!r}, {x!r}) {other!r}"
+                )
+                raise ValueError(msg)
+            if x < y or (x != y and (y, x) not in pairs):
+                yield x, y, value
+        return
+    labels, matrix = _labelled("pairs", pairs)
+    n = len(labels)
+    if getattr(matrix, "shape", None) is None:
+        matrix = np.asarray(matrix, np.float64)
+    if matrix.shape != (n, n):
+        msg = f"pairs: expected a matrix of shape {(n, n)}, got {matrix.shape}"
+        raise ValueError(msg)
+    if hasattr(matrix, "tocoo"):
+        coo = matrix.tocsr().tocoo()  # sums what stands twice
+        found = {
+            (int(i), int(j)): float(v)
+            for i, j, v in zip(coo.row, coo.col, coo.data, strict=True)
+        }
+        diagonal = matrix.diagonal()
+    else:
+        dense = np.asarray(matrix, np.float64)
+        places = np.argwhere(dense).tolist()
+        found = {(i, j): float(dense[i, j]) for i, j in places}
+        diagonal = np.diagonal(matrix)
+    for label, value in zip(labels, diagonal, strict=True):
+        _in_range(label, label, float(value))
+    for (i, j), value in found.items():
+        x, y = labels[i], labels[j]
+        _in_range(x, y, value)
+        other = found.get((j, i), 0.0)
+        if other != value:
+            msg = f"pairs: ({x!r}, {y!r}) is {value!r}, but ({y!r}, {x!r}) {other!r}"
+            raise ValueError(msg)
+        if i < j:
+            yield x, y, value
+
+
+def _in_range(x: str, y: str, value: Any) -> float:
+    """Return the similarity of two labels as a float from -1 to 1."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if x == y:
+        if number != 1.0:
+            msg = f"pairs: the similarity of {x!r} with itself must be 1, got {value!r}"
+            raise ValueError(msg)
+    elif not abs(number) <= 1.0:
+        msg = f"pairs: the similarity of {x!r} and {y!r} must be from -1 to 1, got {value!r}"
+        raise ValueError(msg)
+    return number
+
+
+class VectorSimilarity(Similarity):
+    """Cosines of vectors of labels.
+
+    Two different labels have the cosine of their vectors, from which `clip`, `threshold` and
+    `power` make the similarity, in this order; 0 if they are of different classes, or one
+    has no class or no vector (or a vector of zeros). Without clip and threshold it is
+    positive semidefinite.
+
+    Parameters
+    ----------
+    vectors : dict or (labels, matrix)
+        Vectors by label, all of one length; as `readers.word_vectors` reads them.
+    classes : dict, callable or "kelp", optional
+        The class of a label; None for a label that only equals itself. By default all labels
+        are of one class. "kelp": labels are KeLP's, words ``LEX##lemma::pos`` are of the class
+        of their pos and have the vector of ``lemma::pos``, all else only equals itself.
+    power : int, default 1
+        An exponent of the cosine, at least 1.
+    threshold : float, optional
+        Cosines below are 0. Makes it indefinite; with power 2 and a low threshold less so.
+    clip : bool, default False
+        Negative cosines are 0. Makes it indefinite.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> vectors = {"cat": [1.0, 0.0], "dog": [0.8, 0.6]}
+    >>> similar = tk.VectorSimilarity(vectors, power=2)
+    >>> similar
+    VectorSimilarity(<2 vectors>, power=2)
+    >>> round(tk.PartialTreeKernel(similarity=similar).pair("(N (cat))", "(N (dog))"), 6)
+    0.121344
+    """
+
+    def __init__(
+        self,
+        vectors: Vectors,
+        *,
+        classes: Classes = None,
+        power: int = 1,
+        threshold: float | None = None,
+        clip: bool = False,
+    ) -> None:
+        self._remember(
+            vectors=vectors,
+            classes=classes,
+            power=power,
+            threshold=threshold,
+            clip=clip,
+        )
+
+    @property
+    def _certain(self) -> bool:  # type: ignore[override]
+        return vars(self)["threshold"] is None and not vars(self)["clip"]
+
+    def _make(self) -> Any:
+        return _lookup(vars(self)["vectors"])
+
+    def _of(self, labels: list[str]) -> LabelTable:
+        vector, classes = self._core, vars(self)["classes"]
+        rows = _Rows(len(labels))
+        for i, label in enumerate(labels):
+            key, class_ = label, _class(classes, label)
+            if classes == "kelp":
+                class_, key = _word(label)
+            if class_ is not None:
+                rows.add(i, class_, vector(key))
+        return rows.table(self)
+
+
+class ComposedSimilarity(Similarity):
+    """Cosines of vectors that are composed of a head's and a modifier's.
+
+    For trees CGRCT and CLCT (`readers.conllu`), whose labels ``COMP##relation<head,modifier>``
+    are of two words ``lemma::pos`` (CSPTK: Annesi, Croce & Basili, CIKM 2014). Of two words
+    one may have no vector: the other takes its place. Labels that are neither compounds nor
+    words only equal themselves.
+
+    Parameters
+    ----------
+    vectors : dict or (labels, matrix)
+        Vectors of ``lemma::pos``, as in `VectorSimilarity`.
+    compose : {"sum", "product", "dilation"}, default "sum"
+        The vector of head h and modifier m, both of length 1: ``h + m``, ``h_i m_i`` or
+        ``(h·h) h + (h·m) m``.
+    same_pos : bool, default True
+        Heads must have the same pos, and modifiers.
+    same_relation : bool, default False
+        Relations must be the same.
+    lexical : bool, default True
+        Words ``LEX##lemma::pos`` are similar, too, as with ``classes="kelp"``. (The paper;
+        KeLP compares them by equality.)
+    power, threshold, clip
+        As in `VectorSimilarity`.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> vectors = {"run::v": [1.0, 0.0], "walk::v": [0.6, 0.8]}
+    >>> similar = tk.ComposedSimilarity(vectors)
+    >>> similar.matrix(["COMP##root<*::*,run::v>", "COMP##root<*::*,walk::v>"])
+    array([[1. , 0.6],
+           [0.6, 1. ]])
+    """
+
+    def __init__(
+        self,
+        vectors: Vectors,
+        *,
+        compose: str = "sum",
+        same_pos: bool = True,
+        same_relation: bool = False,
+        lexical: bool = True,
+        power: int = 1,
+        threshold: float | None = None,
+        clip: bool = False,
+    ) -> None:
+        self._remember(
+            vectors=vectors,
+            compose=compose,
+            same_pos=same_pos,
+            same_relation=same_relation,
+            lexical=lexical,
+            power=power,
+            threshold=threshold,
+            clip=clip,
+        )
+
+    _certain = VectorSimilarity._certain
+    _make = VectorSimilarity._make
+
+    def _of(self, labels: list[str]) -> LabelTable:
+        own, vector = vars(self), self._core
+        if own["compose"] not in ("sum", "product", "dilation"):
+            msg = f"compose must be sum, product or dilation, got {own['compose']!r}"
+            raise ValueError(msg)
+        for name in ("same_pos", "same_relation", "lexical"):
+            _flag(name, own[name])
+        rows = _Rows(len(labels))
+        for i, label in enumerate(labels):
+            class_, key = _word(label)
+            if class_ is not None:
+                if own["lexical"]:
+                    rows.add(i, class_, vector(key))
+                continue
+            found = _compound(label)
+            if found is not None:
+                relation, head, modifier = found
+                parts: list[Hashable] = ["COMP"]
+                if own["same_pos"]:
+                    parts += [word.partition("::")[2] for word in (head, modifier)]
+                if own["same_relation"]:
+                    parts.append(relation)
+                both = vector(head), vector(modifier)
+                rows.add(i, tuple(parts), _composed(own["compose"], *both))
+        return rows.table(self)
+
+
+class _Rows:
+    """Vectors and classes of labels, as they are found."""
+
+    def __init__(self, n: int) -> None:
+        self._classes = np.full(n, -1, np.int64)
+        self._number: dict[Hashable, int] = {}
+        self._vectors: dict[int, NDArray[np.float64]] = {}
+
+    def add(self, i: int, class_: Hashable, vector: NDArray[np.float64] | None) -> None:
+        if vector is not None:
+            self._vectors[i] = vector
+            self._classes[i] = self._number.setdefault(class_, len(self._number))
+
+    def table(self, similarity: Similarity) -> LabelTable:
+        power, threshold, clip = (
+            vars(similarity)[name] for name in ("power", "threshold", "clip")
+        )
+        is_int = isinstance(power, int) and not isinstance(power, bool)
+        if not (is_int and 1 <= power <= 1 << 20):
+            msg = f"power must be an int of at least 1, got {power!r}"
+            raise ValueError(msg)
+        if threshold is not None:
+            ok = isinstance(threshold, int | float) and math.isfinite(threshold)
+            if not ok:
+                msg = f"threshold must be a finite number or None, got {threshold!r}"
+                raise ValueError(msg)
+            threshold = float(threshold)
+        _flag("clip", clip)
+        # Only what has a vector goes to the matrix; its place in the table stays.
+        length = len(next(iter(self._vectors.values()), ()))
+        matrix = np.zeros((len(self._classes), length))
+        for i, vector in self._vectors.items():
+            matrix[i] = vector
+        return LabelTable.of_vectors(matrix, self._classes, power, threshold, clip)
+
+
+def _lookup(vectors: Any) -> Callable[[str], NDArray[np.float64] | None]:
+    """Return a function from a label to its vector, which checks what it gives."""
+    if isinstance(vectors, tuple):
+        labels, matrix = _labelled("vectors", vectors)
+        matrix = np.asarray(matrix)
+        if matrix.ndim != 2 or len(matrix) != len(labels):
+            expected = f"a matrix of {len(labels)} rows"
+            msg = f"vectors: expected {expected}, got shape {matrix.shape}"
+            raise ValueError(msg)
+        rows = {label: i for i, label in enumerate(labels)}
+        length = matrix.shape[1]
+    elif hasattr(vectors, "items"):
+        rows, matrix = {label: label for label in vectors}, vectors
+        length = len(next(iter(vectors.values()), ()))
+    else:
+        msg = f"vectors must be a dict or (labels, matrix), got {vectors!r}"
+        raise TypeError(msg)
+
+    def vector(label: str) -> NDArray[np.float64] | None:
+        row = rows.get(label)
+        if row is None:
+            return None
+        try:
+            found = np.asarray(matrix[row], np.float64)
+        except (TypeError, ValueError):
+            msg = f"vectors: expected numbers for {label!r}, got {matrix[row]!r}"
+            raise ValueError(msg) from None
+        if found.shape != (length,):
+            msg = (
+                f"vectors: expected {length} numbers for {label!r}, as for the first "
+                f"label, got shape {found.shape}"
+            )
+            raise ValueError(msg)
+        if not np.isfinite(found).all():
+            at = int(np.flatnonzero(~np.isfinite(found))[0])
+            msg = f"vectors: number {at} of {label!r} is {found[at]}, expected a finite one"
+            raise ValueError(msg)
+        return found
+
+    return vector
+
+
+def _labelled(name: str, given: Any) -> tuple[list[str], Any]:
+    """Take (labels, matrix) apart; labels are different."""
+    if len(given) != 2:
+        msg = f"{name}: expected (labels, matrix), got {len(given)} objects"
+        raise ValueError(msg)
+    labels = [str(label) for label in given[0]]
+    seen: set[str] = set()
+    for label in labels:
+        if label in seen:
+            msg = f"{name}: the label {label!r} stands twice"
+            raise ValueError(msg)
+        seen.add(label)
+    return labels, given[1]
+
+
+def _class(classes: Any, label: str) -> Hashable:
+    if classes is None:
+        return True
+    if callable(classes):
+        return classes(label)  # type: ignore[no-any-return]
+    if hasattr(classes, "get"):
+        return classes.get(label)  # type: ignore[no-any-return]
+    if classes == "kelp":
+        return None
+    msg = f'classes must be None, a dict, a callable or "kelp", got {classes!r}'
+    raise ValueError(msg)
+
+
+def _typed(label: str) -> tuple[str, str]:
+    """Take a label of KeLP's apart: its type and content."""
+    kind, mark, content = label.partition("##")
+    if mark:
+        return kind, content
+    return ("LEX" if "::" in label else "NOTYPE"), label
+
+
+def _word(label: str) -> tuple[Hashable, str]:
+    """Return the class of a word and the key of its vector; None for other labels."""
+    kind, content = _typed(label)
+    _, mark, pos = content.partition("::")
+    return (("LEX", pos) if kind == "LEX" and mark else None), content
+
+
+def _compound(label: str) -> tuple[str, str, str] | None:
+    """Return relation, head and modifier of a compound."""
+    kind, content = _typed(label)
+    relation, opened, rest = content.partition("<")
+    head, comma, modifier = rest.removesuffix(">").partition(",")
+    if kind != "COMP" or not (opened and comma and rest.endswith(">")):
+        return None
+    return relation, head, modifier
+
+
+def _composed(
+    how: str, head: NDArray[np.float64] | None, modifier: NDArray[np.float64] | None
+) -> NDArray[np.float64] | None:
+    """Compose the vectors of two words; one that is missing is the other."""
+    h = modifier if head is None else head
+    m = head if modifier is None else modifier
+    if h is None or m is None:
+        return None
+    h, m = _unit(h), _unit(m)
+    if how == "sum":
+        return h + m
+    if how == "product":
+        return np.asarray(h * m)
+    return np.asarray(math.fsum(h * h) * h + math.fsum(h * m) * m)
+
+
+def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    # By exact sums: the same bits on every machine.
+    largest = np.abs(vector).max(initial=0.0)
+    if largest == 0:
+        return vector
+    vector = vector / largest
+    return np.asarray(vector / math.sqrt(math.fsum(vector * vector)))
+
+
+def _least(block: tuple[int, tuple[Any, Any, Any]]) -> float:
+    """Compute the smallest eigenvalue of a block of a table."""
+    n, (rows, columns, values) = block
+    if n <= _DENSE:
+        matrix = np.eye(n)
+        matrix[rows, columns] = values
+        return float(np.linalg.eigvalsh(matrix)[0])
+    from scipy.sparse import coo_matrix, identity
+    from scipy.sparse.linalg import eigsh
+
+    matrix = coo_matrix((values, (rows, columns)), shape=(n, n)).tocsr() + identity(n)
+    # A start of its own: SciPy's is random.
+    start = np.ones(n) + np.arange(n) % 7
+    return float(eigsh(matrix, k=1, which="SA", v0=start, return_eigenvectors=False)[0])
+
+
+def _flag(name: str, value: object) -> None:
+    if not isinstance(value, bool | np.bool_):
+        msg = f"{name} must be True or False, got {value!r}"
+        raise ValueError(msg)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Compare data that may hold arrays."""
+    if a is b:
+        return True
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if hasattr(a, "tocsr") and hasattr(b, "tocsr"):
+        return bool(a.shape == b.shape and (a != b).nnz == 0)
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(v, b[key]) for key, v in a.items())
+    if isinstance(a, np.ndarray | list) or isinstance(b, np.ndarray | list):
+        return np.array_equal(np.asarray(a), np.asarray(b))
+    return bool(a == b)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple) and len(value) == 2:
+        return f"<{len(value[0])} labels, {type(value[1]).__name__}>"
+    if isinstance(value, dict):
+        key = next(iter(value), "")
+        what = "pair" if isinstance(key, tuple) else "vector"
+        what = what if value and not isinstance(value[key], str) else "label"
+        return f"<{len(value)} {what}{'s' * (len(value) != 1)}>"
+    return repr(value)
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return what JSON holds of data."""
+    if callable(value):
+        msg = f"{name} is a function, {value!r}, which cannot be written as JSON"
+        raise ValueError(msg)
+    if name == "pairs" and hasattr(value, "items"):
+        return [[*key, float(v)] for key, v in value.items()]
+    if isinstance(value, tuple):
+        labels, matrix = value
+        matrix = matrix.toarray() if hasattr(matrix, "toarray") else matrix
+        return {"labels": list(labels), "matrix": np.asarray(matrix).tolist()}
+    if name == "vectors":
+        return {"vectors": {x: np.asarray(v).tolist() for x, v in value.items()}}
+    return value

@@ -1,0 +1,261 @@
+//! Rows of the smoothed partial tree kernel.
+//!
+//! As those of the [partial tree kernel](super), with an index whose groups are of
+//! [similar labels](crate::index::partial::smoothed). Pairs of nodes with equal labels add
+//! integer dot products, those with similar ones the dot product of counts and
+//!
+//! ```text
+//! w(y) = Σ_x σ(x,y) count(x) over the labels x of the row's tree, y ≠ x
+//! ```
+//!
+//! for which lists have the trees of each label.
+//!
+//! # Complexity
+//! That of the index; and for each row its labels times what is similar, and the occurrences of
+//! that in the columns.
+
+use std::sync::Arc;
+
+use super::{Params, Weights};
+use crate::gram::Askable;
+use crate::index::counts::tally;
+use crate::index::partial::smoothed::{self, Groups, Query, walk};
+use crate::kernel::similarity::{Block, NONE};
+use crate::kernel::smoothed::Labels;
+use crate::kernel::{PartialTree, SmoothedPartialTree, TreeCounts};
+use crate::ragged::{Filler, Ragged};
+use crate::threads::{Pause, WatchedThreads};
+use crate::{Label, NodeId, Nodes, Result};
+
+/// Labels of a store and their groups.
+#[derive(Debug)]
+pub(super) struct Similar {
+    labels: Labels,
+    groups: Groups,
+}
+
+impl Similar {
+    pub(super) fn group(&self, label: Label) -> u32 {
+        self.groups.of(self.labels.number(label))
+    }
+
+    pub(super) fn leaf(&self, label: Label) -> u32 {
+        self.groups.leaf(self.labels.number(label))
+    }
+
+    pub(super) fn entered(&mut self, label: Label) {
+        self.groups.entered(self.labels.number(label));
+    }
+}
+
+/// The index of some trees (columns), and others (rows) that walk it.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    plain: super::Engine,
+    similar: Similar,
+    weights: Weights,
+    /// By symbol: the columns' trees that have it, and how often. A symbol is twice the
+    /// number of a label that is in a block, and 1 more for leaves.
+    trees: Ragged<(u32, u32)>,
+    /// By row's tree: symbols with counts.
+    symbols: Ragged<(u32, u32)>,
+    /// By block: its labels.
+    members: Vec<Vec<u32>>,
+}
+
+/// What one worker keeps from row to row.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    plain: super::Scratch,
+    walk: smoothed::Scratch,
+    /// By symbol: w; zero between rows.
+    wanted: Vec<f64>,
+    touched: Vec<u32>,
+}
+
+impl Engine {
+    /// Indexes the trees of `columns` for rows from `rows` (None: from the same trees).
+    ///
+    /// # Errors
+    /// As for partial trees, and those of the similarity.
+    pub(crate) fn new(
+        kernel: &SmoothedPartialTree,
+        nodes: &Arc<Nodes>,
+        columns: &TreeCounts,
+        rows: Option<&TreeCounts>,
+        threads: &mut WatchedThreads<'_>,
+    ) -> Result<Self> {
+        let PartialTree { decay, mu, leaf_factor, max_children } = kernel.tree;
+        let params = Params { decay, mu, leaf_factor, max_children };
+        // 1. Ask for similarities, in the order of a walk: sums are in that of labels.
+        let others = rows.filter(|&rows| !std::ptr::eq(rows, columns));
+        let all = [Some(columns), others];
+        let walk = all.into_iter().flatten().flat_map(|trees| {
+            (0..trees.len()).flat_map(|tree| trees.nodes(tree)).map(|&n| nodes.label(n))
+        });
+        let labels = Labels::new(nodes, walk, kernel, &mut || threads.pause())?;
+        let groups = Groups::new(Arc::clone(&labels.table));
+        // 2. Index the trees.
+        let mut similar = Similar { labels, groups };
+        let some = Some(&mut similar);
+        let plain = super::Engine::build(nodes, params, columns, rows, some, threads)?;
+        similar.groups.finish(&plain.index)?;
+        // 3. List the trees of labels that are similar to others.
+        let table = &similar.groups.table;
+        let n_symbols = 2 * table.len();
+        let symbol = |node: NodeId| {
+            let label = similar.labels.number(nodes.label(node));
+            let symbol = 2 * label as u32 + u32::from(nodes.is_leaf(node));
+            (table.place(label).0 != NONE).then_some(symbol)
+        };
+        let of_columns = tally(columns, n_symbols, symbol)?;
+        let mut lens = vec![0; n_symbols];
+        of_columns.items.iter().for_each(|item| lens[item.0 as usize] += 1);
+        let mut trees = Filler::new(lens, (0, 0));
+        for (tree, symbols) in (0..).zip(of_columns.iter()) {
+            for &(symbol, count) in symbols {
+                trees.put(symbol, (tree, count));
+            }
+        }
+        Ok(Self {
+            trees: trees.done(),
+            symbols: tally(rows.unwrap_or(columns), n_symbols, symbol)?,
+            members: table.members()?,
+            weights: Weights::new(decay, mu, leaf_factor),
+            plain,
+            similar,
+        })
+    }
+
+    /// Adds what single nodes with similar labels have.
+    fn add_similar(
+        &self,
+        symbols: &[(u32, u32)],
+        wanted: &mut [f64],
+        touched: &mut Vec<u32>,
+        row: &mut [f64],
+    ) {
+        let table = &self.similar.groups.table;
+        for &(symbol, count) in symbols {
+            let (label, is_leaf) = (symbol / 2, symbol % 2 == 1);
+            let (block, place) = table.place(label as usize);
+            let weights = [false, true]
+                .map(|is_other| self.weights.of(is_leaf, is_other) * f64::from(count));
+            let members = &self.members[block as usize];
+            let mut add = |place: usize, sigma: f64| {
+                let other = members[place];
+                if other == label || sigma == 0.0 {
+                    return;
+                }
+                for (symbol, weight) in (2 * other..).zip(weights) {
+                    let sum = &mut wanted[symbol as usize];
+                    if *sum == 0.0 {
+                        touched.push(symbol);
+                    }
+                    *sum += sigma * weight;
+                }
+            };
+            match &table.blocks()[block as usize] {
+                Block::Matrix { n, values } => {
+                    let row = &values[place as usize * n..][..*n];
+                    row.iter()
+                        .enumerate()
+                        .for_each(|(place, &sigma)| add(place, sigma));
+                }
+                Block::Rows { .. } => {
+                    let row = table.row(block as usize, place as usize);
+                    row.iter().for_each(|&(place, sigma)| add(place as usize, sigma));
+                }
+            }
+        }
+        for symbol in touched.drain(..) {
+            let weight = std::mem::take(&mut wanted[symbol as usize]);
+            for &(tree, count) in self.trees.get(symbol as usize) {
+                let Some(value) = row.get_mut(tree as usize) else { break };
+                *value += weight * f64::from(count);
+            }
+        }
+    }
+}
+
+impl crate::gram::Engine for Engine {
+    type Scratch = Scratch;
+
+    fn most(&self) -> f64 {
+        f64::MAX
+    }
+
+    fn scratch(&self) -> Scratch {
+        Scratch {
+            plain: crate::gram::Engine::scratch(&self.plain),
+            walk: smoothed::Scratch::default(),
+            wanted: vec![0.0; 2 * self.similar.groups.table.len()],
+            touched: Vec::new(),
+        }
+    }
+
+    fn row(
+        &self,
+        x: usize,
+        scratch: &mut Scratch,
+        row: &mut [f64],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
+        let super::Engine {
+            index,
+            prefixes,
+            slots: of_slots,
+            bases: of_bases,
+            rows,
+            ..
+        } = &self.plain;
+        let Scratch { plain, walk: of_walk, wanted, touched } = scratch;
+        let super::Scratch { prefix, reader, slots, bases, .. } = plain;
+        prefix.reveal(row.len(), prefixes);
+        let trees = slots.trees(row.len());
+        let own = of_bases.iter().zip(&rows.bases);
+        for (((base, _), own), scratch) in own.zip(bases) {
+            base.add_to(own.get(x), scratch, trees);
+        }
+        self.add_similar(self.symbols.get(x), wanted, touched, trees);
+        reader.read(&rows.nodes, rows.roots[x], false);
+        let numbers = &*self.similar.labels.numbers;
+        let query = Query { store: &rows.nodes, numbers, tree: reader };
+        let groups = &self.similar.groups;
+        let sink = &mut slots.sink();
+        if let Err(error) = walk(index, groups, query, prefix, of_walk, sink, pause) {
+            slots.clear();
+            return Err(error);
+        }
+        of_slots.finish(slots, row);
+        for value in row.iter_mut().filter(|value| value.is_infinite()) {
+            *value = f64::INFINITY; // of either sign an overflow
+        }
+        Ok(())
+    }
+}
+
+impl Askable for Engine {
+    type Rows = ();
+
+    /// Other trees may have labels that were not asked for.
+    fn read(&self, _: &Nodes, _: &Arc<Nodes>, _: &TreeCounts) -> Result<Option<()>> {
+        Ok(None)
+    }
+
+    fn row_of(
+        &self,
+        (): &(),
+        x: usize,
+        scratch: &mut Scratch,
+        row: &mut [f64],
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
+        crate::gram::Engine::row(self, x, scratch, row, pause)
+    }
+
+    fn nbytes(&self) -> usize {
+        let lists = self.trees.nbytes() + self.symbols.nbytes();
+        self.plain.nbytes() + lists + self.similar.groups.nbytes()
+    }
+}

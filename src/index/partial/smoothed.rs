@@ -1,0 +1,629 @@
+//! A walk over the [index](super) by similar labels.
+//!
+//! With a similarity σ of labels D(v,u) is μ σ(v,u) (λ² leafness + Σ ..), as in
+//! [`crate::kernel::SmoothedPartialTree`]. What is kept of a query node is D / σ, with the
+//! subtrees of all groups that have similar labels, one after another; σ comes in where a
+//! parent or the sink takes it.
+//!
+//! **Groups.** Labels of a block that is a matrix are *one* group of the index: its lists hold
+//! the children of all of them, and σ of each entry is read from a row of the matrix. Other
+//! labels are groups of their own; each finds those of its similar labels one by one, with a
+//! σ that is the same for a whole list. So where similarity is dense there are few and long
+//! lists, and where it is sparse nothing is visited that is not similar.
+//!
+//! # Complexity
+//! That of the index's own walk, by what is similar in place of what is equal.
+
+use std::sync::Arc;
+
+use super::{CELL, Chains, FIRST_LEAF, Index, Link, Member, NONE, Table, Target, WIDE};
+use super::{add_pairs, grow_powers};
+use crate::index::prefixes::Extent;
+use crate::index::reader::Reader;
+use crate::index::weights::{LEAF, Sink, View};
+use crate::kernel::similarity::{Block, Table as Similarities};
+use crate::memory::reserve;
+use crate::ragged::Ragged;
+use crate::threads::Pause;
+use crate::{Error, Label, NodeId, Nodes, Result};
+
+/// Values that a query tree may need at a time (2 GB).
+const MAX_VALUES: usize = 1 << 28;
+
+/// How labels go together. Labels are numbers in the table of similarities.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    pub(crate) table: Arc<Similarities>,
+    /// By label: its group. Those of blocks come after those of single labels.
+    groups: Vec<u32>,
+    /// By group of blocks: the place of each subtree's label.
+    places: Vec<Vec<u32>>,
+    /// By group: what is similar.
+    near: Ragged<Near>,
+    /// By group: how many subtrees are near.
+    totals: Vec<usize>,
+    /// By group: the groups of children, and their lists' keys.
+    below: Vec<Vec<(u32, u32)>>,
+}
+
+/// A group with similar labels.
+#[derive(Debug, Clone, Copy)]
+struct Near {
+    group: u32,
+    /// Where its subtrees' values start.
+    offset: u32,
+    /// σ with all of it; 1 where a row of the matrix has it.
+    sigma: f64,
+}
+
+impl Groups {
+    pub(crate) fn new(table: Arc<Similarities>) -> Self {
+        let n = table.len();
+        let group = |label: usize| {
+            let (block, _) = table.place(label);
+            match table.blocks().get(block as usize) {
+                Some(Block::Matrix { .. }) => n as u32 + block,
+                _ => label as u32,
+            }
+        };
+        let groups = (0..n).map(group).collect();
+        Self {
+            groups,
+            places: vec![Vec::new(); table.blocks().len()],
+            near: Ragged::default(),
+            totals: Vec::new(),
+            below: Vec::new(),
+            table,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.groups.len() + self.places.len()
+    }
+
+    /// A label's group.
+    pub(crate) fn of(&self, label: usize) -> u32 {
+        self.groups[label]
+    }
+
+    /// What stands for a leaf with this label in its parent's list.
+    pub(crate) fn leaf(&self, label: usize) -> u32 {
+        match self.row(label) {
+            Some(_) => FIRST_LEAF + self.table.place(label).1,
+            None => LEAF,
+        }
+    }
+
+    /// Takes note of a subtree that was entered.
+    pub(crate) fn entered(&mut self, label: usize) {
+        let block = self.groups[label] as usize;
+        if let Some(block) = block.checked_sub(self.groups.len()) {
+            self.places[block].push(self.table.place(label).1);
+        }
+    }
+
+    /// σ of a label by places, if its block is a group.
+    fn row(&self, label: usize) -> Option<&[f64]> {
+        let (block, place) = self.table.place(label);
+        match self.table.blocks().get(block as usize) {
+            Some(Block::Matrix { n, values }) => {
+                Some(&values[place as usize * n..][..*n])
+            }
+            _ => None,
+        }
+    }
+
+    /// The places of a group's subtrees.
+    fn places(&self, group: u32) -> &[u32] {
+        let block = (group as usize).checked_sub(self.groups.len());
+        block.map_or(&[], |block| &self.places[block])
+    }
+
+    /// Once all subtrees are entered.
+    pub(crate) fn finish<T: Target>(&mut self, index: &Index<T>) -> Result<()> {
+        let members = self.table.members()?;
+        for group in 0..self.len() {
+            let mut offset = 0;
+            let mut add = |group: u32, sigma: f64| {
+                self.near.push(Near { group, offset: offset as u32, sigma });
+                offset += index.n_members(group);
+            };
+            let is_label = group < self.groups.len();
+            let (block, place) =
+                if is_label { self.table.place(group) } else { (NONE, 0) };
+            match self.table.blocks().get(block as usize) {
+                Some(Block::Rows { .. }) => {
+                    let row = self.table.row(block as usize, place as usize);
+                    let others = row.iter().map(|&(y, sigma)| {
+                        (members[block as usize][y as usize], sigma)
+                    });
+                    let mut all: Vec<_> = others.chain([(group as u32, 1.0)]).collect();
+                    all.sort_unstable_by_key(|of| of.0);
+                    all.into_iter().for_each(|(label, sigma)| add(label, sigma));
+                }
+                Some(Block::Matrix { .. }) => {}
+                None => add(group as u32, 1.0),
+            }
+            self.totals.push(offset);
+            self.near.close("similar labels")?;
+        }
+        self.below = vec![Vec::new(); self.len()];
+        for (key, &[group, _, child]) in (0..).zip(&index.keys.keys) {
+            self.below[group as usize].push((child, key));
+        }
+        self.below.iter_mut().for_each(|keys| keys.sort_unstable());
+        Ok(())
+    }
+
+    #[inline]
+    fn near(&self, label: usize) -> &[Near] {
+        self.near.get(self.groups[label] as usize)
+    }
+
+    pub(crate) fn nbytes(&self) -> usize {
+        let keys: usize = self.below.iter().map(|keys| 8 * keys.capacity()).sum();
+        let places: usize = self.places.iter().map(|of| 4 * of.capacity()).sum();
+        self.near.nbytes()
+            + keys
+            + places
+            + 12 * self.groups.len()
+            + self.table.nbytes()
+    }
+}
+
+impl<T: Target> Index<T> {
+    fn n_members(&self, group: u32) -> usize {
+        let is_there = (group as usize) < self.open.len();
+        if is_there { self.members.len_of(group as usize) } else { 0 }
+    }
+}
+
+/// A query node's child and one list that it matches.
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    list: u32,
+    len: u32,
+    position: u32,
+    child: NodeId,
+    near: Near,
+    /// Where its sums start, and where its links end.
+    sums: u32,
+    links: u32,
+    /// Whether later edges have links to this one.
+    goes_on: bool,
+}
+
+/// What a worker keeps from tree to tree.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    /// By place: D / σ while a parent will ask.
+    values: Vec<Vec<f64>>,
+    pool: Vec<Vec<f64>>,
+    live: usize,
+    edges: Vec<Edge>,
+    links: Vec<Link>,
+    sums: Vec<f64>,
+    powers: Vec<f64>,
+    table: Table,
+    chains: Chains<f64>,
+    row: Vec<(u32, f64)>,
+}
+
+/// A tree that walks the index.
+#[derive(Clone, Copy)]
+pub(crate) struct Query<'a> {
+    pub(crate) store: &'a Nodes,
+    /// By label of the store: its number.
+    pub(crate) numbers: &'a [u32],
+    pub(crate) tree: &'a Reader,
+}
+
+impl Query<'_> {
+    fn label(&self, node: NodeId) -> usize {
+        let Label(label) = self.store.label(node);
+        self.numbers[label as usize] as usize
+    }
+}
+
+/// σ of the query node with the subtrees of a group.
+#[derive(Clone, Copy)]
+enum Factor<'a> {
+    One,
+    Row(&'a [f64], &'a [u32]),
+}
+
+impl Factor<'_> {
+    #[inline]
+    fn of(self, u: u32) -> f64 {
+        match self {
+            Self::One => 1.0,
+            Self::Row(row, places) => row[places[u as usize] as usize],
+        }
+    }
+}
+
+struct Walk<'a, T, E> {
+    index: &'a Index<T>,
+    groups: &'a Groups,
+    query: Query<'a>,
+    extent: &'a E,
+    scratch: &'a mut Scratch,
+}
+
+/// Tells a sink what a tree has in common with the index, beside single nodes.
+pub(crate) fn walk<T: Target, S: Sink>(
+    index: &Index<T>,
+    groups: &Groups,
+    query: Query<'_>,
+    extent: &impl Extent,
+    scratch: &mut Scratch,
+    sink: &mut S,
+    pause: &mut Pause<'_>,
+) -> Result<()> {
+    let items = query.tree.items();
+    if scratch.values.len() < items.len() {
+        scratch.values.resize_with(items.len(), Vec::new);
+    }
+    let mut walk = Walk { index, groups, query, extent, scratch };
+    let mut done = Ok(());
+    for (place, item) in items.iter().enumerate() {
+        if !query.store.is_leaf(item.node) {
+            done = walk.node(place, sink, pause);
+        }
+        for &child in query.store.children(item.node) {
+            let child = query.tree.place(child);
+            if items.get(child).is_some_and(|c| c.last_use == place as u32) {
+                walk.release(child);
+            }
+        }
+        if done.is_err() {
+            (0..items.len()).for_each(|place| walk.release(place));
+            break;
+        }
+    }
+    let root = items.len() - 1;
+    walk.release(root);
+    done
+}
+
+impl<T: Target, E: Extent> Walk<'_, T, E> {
+    fn release(&mut self, place: usize) {
+        let values = std::mem::take(&mut self.scratch.values[place]);
+        if values.capacity() > 0 {
+            self.scratch.live -= values.len();
+            self.scratch.pool.push(values);
+        }
+    }
+
+    /// Adds what a node's subtrees have beyond a node in common.
+    fn node<S: Sink>(
+        &mut self,
+        place: usize,
+        sink: &mut S,
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
+        let item = self.query.tree.items()[place];
+        let label = self.query.label(item.node);
+        let mut values = self.scratch.pool.pop().unwrap_or_default();
+        values.clear();
+        // Nobody asks for the root's D.
+        if item.last_use != NONE {
+            let total = self.groups.totals[self.groups.of(label) as usize];
+            self.scratch.live += total;
+            if self.scratch.live > MAX_VALUES {
+                self.scratch.live -= total;
+                let what = "values of D that one row needs at a time";
+                return Err(Error::Capacity { what, limit: MAX_VALUES as u64 });
+            }
+            reserve(&mut values, total)?;
+            values.resize(total, self.index.weights.inner);
+        }
+        let mut done = Ok(());
+        for near in self.groups.near(label) {
+            let members = self.index.n_members(near.group);
+            if members == 0 {
+                continue;
+            }
+            let len = self.extent.group(near.group, members);
+            if len == 0 {
+                continue;
+            }
+            sink.node(place, item.count * near.sigma);
+            let own = values.get_mut(near.offset as usize..).unwrap_or_default();
+            let n_own = own.len().min(len);
+            let mut view = sink.view(near.group);
+            done =
+                self.group(item.node, near, len, &mut own[..n_own], &mut view, pause);
+            view.close();
+            if done.is_err() {
+                break;
+            }
+        }
+        self.scratch.values[place] = values;
+        done
+    }
+
+    fn group<V: View>(
+        &mut self,
+        node: NodeId,
+        near: &Near,
+        len: usize,
+        own: &mut [f64],
+        view: &mut V,
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
+        let (index, groups, group) = (self.index, self.groups, near.group);
+        let factor = match groups.row(self.query.label(node)) {
+            Some(row) => Factor::Row(row, groups.places(group)),
+            None => Factor::One,
+        };
+        // 1. Lists, or grids where pairs would take longer.
+        let Some(touched) = self.find_edges(node, group) else {
+            return self.walk_grids(
+                node,
+                group,
+                0..len as u32,
+                own,
+                factor,
+                view,
+                pause,
+            );
+        };
+        self.walk_lists(own, factor, view);
+        // 2. Grids for what is in no list.
+        let unlisted = index.unlisted.get(group as usize);
+        let n = unlisted.partition_point(|&u| (u as usize) < len);
+        let some = unlisted[..n].iter().copied();
+        self.walk_grids(node, group, some, own, factor, view, pause)?;
+        self.scratch.chains.step(touched, pause)
+    }
+
+    /// Finds the lists that a node's children match and which of them have pairs; returns
+    /// how many entries they have. None: grids take less time.
+    fn find_edges(&mut self, node: NodeId, group: u32) -> Option<usize> {
+        let (index, groups, query) = (self.index, self.groups, self.query);
+        self.scratch.edges.clear();
+        self.scratch.links.clear();
+        let below = query.store.children(node);
+        if below.len() > WIDE {
+            return None;
+        }
+        let keys = &groups.below[group as usize];
+        let (mut used, mut n_pairs) = (0, 0);
+        for (position, &child) in below.iter().enumerate() {
+            let near = groups.near(query.label(child));
+            let mut add = |near, key| {
+                self.add_edges(
+                    position as u32,
+                    child,
+                    near,
+                    key,
+                    &mut used,
+                    &mut n_pairs,
+                );
+            };
+            if near.len() <= 2 * keys.len() {
+                for near in near {
+                    if let Some(key) = index.keys.find([group, 0, near.group]) {
+                        add(*near, key);
+                    }
+                }
+            } else {
+                for &(below, key) in keys {
+                    let found = near.binary_search_by_key(&below, |near| near.group);
+                    if let Ok(at) = found {
+                        add(near[at], key);
+                    }
+                }
+            }
+        }
+        let cells = below.len() * index.n_edges[group as usize];
+        (n_pairs <= CELL * cells).then_some(used)
+    }
+
+    /// Takes note of the two lists of a key.
+    fn add_edges(
+        &mut self,
+        position: u32,
+        child: NodeId,
+        near: Near,
+        key: u32,
+        used: &mut usize,
+        n_pairs: &mut usize,
+    ) {
+        let index = self.index;
+        let is_leaf = self.query.store.is_leaf(child);
+        let Scratch { edges, links, .. } = &mut *self.scratch;
+        for list in [2 * key, 2 * key + 1] {
+            let len = self.extent.list(list, || index.lists.len_of(list as usize));
+            // With leaf_factor 0, leaves end every chain.
+            let is_other = list % 2 == 1;
+            let ends =
+                (is_leaf || is_other) && index.weights.of(is_leaf, is_other) == 0.0;
+            if len == 0 || ends {
+                continue;
+            }
+            for (number, other) in edges.iter_mut().enumerate() {
+                if other.position == position {
+                    break;
+                }
+                let Some(joined) = index.joined.find([other.list, list, 0]) else {
+                    continue;
+                };
+                other.goes_on = true;
+                let weight = index.powers[(position - other.position - 1) as usize];
+                links.push(Link { edge: number as u32, joined, weight });
+                let lens = index.pairs_of(joined).map(|(pairs, _)| pairs.len());
+                *n_pairs += lens.sum::<usize>();
+            }
+            edges.push(Edge {
+                list,
+                len: len as u32,
+                position,
+                child,
+                near,
+                sums: *used as u32,
+                links: links.len() as u32,
+                goes_on: false,
+            });
+            *used += len;
+        }
+    }
+
+    fn walk_lists<V: View>(
+        &mut self,
+        own: &mut [f64],
+        factor: Factor<'_>,
+        view: &mut V,
+    ) {
+        let (index, groups, query) = (self.index, self.groups, self.query);
+        let Scratch { values, edges, links, sums, .. } = &mut *self.scratch;
+        let mut link = 0;
+        for edge in &*edges {
+            let list = &index.lists.get(edge.list as usize)[..edge.len as usize];
+            let used = edge.sums as usize;
+            let end = used + list.len();
+            if sums.len() < end {
+                sums.resize(end, 0.0);
+            }
+            // 1. All sums are μ times what the formula says.
+            let (earlier, t) = sums.split_at_mut(used);
+            let t = &mut t[..list.len()];
+            t.fill(index.mu);
+            for link in &links[link..edge.links as usize] {
+                let from = &earlier[edges[link.edge as usize].sums as usize..];
+                for (pairs, weight) in index.pairs_of(link.joined) {
+                    add_pairs(pairs, from, link.weight * weight, t);
+                }
+            }
+            link = edge.links as usize;
+            // 2. Times D.
+            let Near { group, offset, sigma } = edge.near;
+            let row = groups.row(query.label(edge.child));
+            let (is_leaf, is_other) =
+                (query.store.is_leaf(edge.child), edge.list % 2 == 1);
+            let entries = list.iter().map(|entry| entry.child as usize).zip(&mut *t);
+            let weight = index.weights.of(is_leaf, is_other);
+            let places = groups.places(group);
+            match row {
+                None if is_leaf || is_other => {
+                    entries.for_each(|(_, t)| *t *= weight * sigma);
+                }
+                None => {
+                    let below =
+                        &values[query.tree.place(edge.child)][offset as usize..];
+                    entries.for_each(|(c, t)| *t *= sigma * below[c]);
+                }
+                Some(row) if is_other => {
+                    let first = FIRST_LEAF as usize;
+                    entries.for_each(|(c, t)| *t *= weight * row[c - first]);
+                }
+                Some(row) if is_leaf => {
+                    entries.for_each(|(c, t)| *t *= weight * row[places[c] as usize]);
+                }
+                Some(row) => {
+                    let below =
+                        &values[query.tree.place(edge.child)][offset as usize..];
+                    entries.for_each(|(c, t)| *t *= below[c] * row[places[c] as usize]);
+                }
+            }
+            // 3. Tell it.
+            for (entry, &t) in list.iter().zip(&*t) {
+                if let Some(value) = own.get_mut(entry.u as usize) {
+                    *value += t;
+                }
+                view.add(entry.target.of(entry.u), factor.of(entry.u) * t);
+            }
+        }
+    }
+
+    /// Pairs of a node, one by one, with some subtrees of a group.
+    #[allow(clippy::too_many_arguments)]
+    fn walk_grids<V: View>(
+        &mut self,
+        node: NodeId,
+        group: u32,
+        some: impl Iterator<Item = u32>,
+        own: &mut [f64],
+        factor: Factor<'_>,
+        view: &mut V,
+        pause: &mut Pause<'_>,
+    ) -> Result<()> {
+        let mut some = some.peekable();
+        if some.peek().is_none() {
+            return Ok(());
+        }
+        let (index, groups, query) = (self.index, self.groups, self.query);
+        let Scratch { values, powers, table, chains, row, .. } = &mut *self.scratch;
+        // 1. Hang the node's children up by group.
+        let below = query.store.children(node);
+        let of = |&child: &NodeId| groups.of(query.label(child));
+        table.fill(groups.len(), below.iter().map(of));
+        // 2. Match those of each subtree with them.
+        let members = index.members.get(group as usize);
+        let mut done = Ok(());
+        'some: for u in some {
+            let Member { start, len, target } = members[u as usize];
+            let other = &index.below[start as usize..][..len as usize];
+            grow_powers(powers, index.decay, below.len().max(other.len()));
+            let found = |group: u32| -> usize {
+                let near = groups.near.get(group as usize);
+                near.iter().map(|near| table.count(near.group) as usize).sum()
+            };
+            let n_rows = other.iter().filter(|y| found(y.label) > 0).count();
+            let n_matches = other.iter().map(|y| found(y.label)).sum();
+            done = chains.step(below.len() + other.len(), pause);
+            if done.is_err() {
+                break;
+            }
+            if n_matches == 0 {
+                continue;
+            }
+            chains.start(n_rows, below.len(), n_matches, index.longest);
+            let mut sum = 0.0;
+            for (i, y) in other.iter().enumerate() {
+                let near = groups.near.get(y.label as usize);
+                let is_other = y.number >= FIRST_LEAF;
+                row.clear();
+                for &Near { group, sigma, .. } in near {
+                    row.extend(table.positions(group).map(|j| {
+                        let x = below[j as usize];
+                        let label = query.label(x);
+                        let sigma = groups.row(label).map_or(sigma, |row| {
+                            row[if is_other {
+                                (y.number - FIRST_LEAF) as usize
+                            } else {
+                                groups.places(y.label)[y.number as usize] as usize
+                            }]
+                        });
+                        let is_leaf = query.store.is_leaf(x);
+                        if is_leaf || is_other {
+                            return (j, sigma * index.weights.of(is_leaf, is_other));
+                        }
+                        let near = groups.near(label);
+                        let at = near.binary_search_by_key(&y.label, |near| near.group);
+                        let offset = at.map_or(0, |at| near[at].offset);
+                        let values = &values[query.tree.place(x)];
+                        (j, sigma * values[(offset + y.number) as usize])
+                    }));
+                }
+                if near.len() > 1 {
+                    row.sort_unstable_by_key(|of| of.0);
+                }
+                if !row.is_empty() {
+                    sum += chains.row(i as u32, row, powers);
+                }
+                done = chains.step(chains.per_row(row.len()) + near.len(), pause);
+                if done.is_err() {
+                    break 'some;
+                }
+            }
+            if let Some(value) = own.get_mut(u as usize) {
+                *value += index.mu * sum;
+            }
+            view.add(target.of(u), factor.of(u) * index.mu * sum);
+        }
+        table.clear(below.iter().map(of));
+        done
+    }
+}

@@ -1,0 +1,619 @@
+//! Similarities of labels: σ(x,y), from -1 to 1 and symmetric, 1 for equal labels.
+//!
+//! Kernels that match labels by similarity ask for it once per call: a [`Similarity`] gets
+//! all labels of the trees at hand, and answers with a [`Table`]. So it may be anything: a
+//! list of pairs, cosines of vectors, a function of a user's.
+//!
+//! **Blocks.** Labels that are similar, directly or through others, are a *block*; two
+//! labels of different blocks have σ = 0. Most labels are in no block, and cost nothing. A
+//! block of which more than a quarter is not 0 is kept as a matrix, any other by rows.
+//!
+//! **Cosines** are sums in one order, whatever other labels there are: a similarity at a
+//! threshold must not depend on what else is in a forest. (BLAS is ten times as fast, and
+//! its last bits depend on where a row stands in the matrix.)
+//!
+//! # Complexity
+//! Cosines: the pairs within each class times the length of the vectors. A look-up: constant
+//! in a matrix, the logarithm of a row elsewhere.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::{Pause, parameter};
+use crate::Result;
+use crate::memory::{filled, reserve};
+use crate::vector::{Loop, vectorized};
+
+/// "In no block", and "of no class".
+pub const NONE: u32 = u32::MAX;
+
+/// How similar labels are.
+pub trait Similarity: Debug + Send + Sync + 'static {
+    /// σ of every pair of some different labels. `pause` is called now and then where that
+    /// takes long.
+    ///
+    /// # Errors
+    /// Those of [`Table`], and what `pause` returns.
+    fn table(&self, labels: &[&str], pause: &mut Pause<'_>) -> Result<Arc<Table>>;
+}
+
+/// Labels that are equal or not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Equality;
+
+impl Similarity for Equality {
+    fn table(&self, labels: &[&str], _: &mut Pause<'_>) -> Result<Arc<Table>> {
+        Ok(Arc::new(Table::of_pairs(labels.len(), Vec::new())?))
+    }
+}
+
+/// Pairs of labels with their similarities; all others have 0.
+///
+/// ```
+/// use treekernel_rs::kernel::{LabelPairs, PartialTree, SmoothedPartialTree};
+/// use treekernel_rs::{Forest, gram};
+///
+/// let similarity = LabelPairs::new([("cat", "dog", 0.8)]);
+/// let kernel = SmoothedPartialTree::new(PartialTree::default(), similarity);
+/// let forest = Forest::from_brackets("(N (cat)) (N (dog))")?;
+/// let matrix = gram::gram(&kernel, &forest, None, gram::Options::default())?;
+/// assert!((matrix[[0, 1]] - 0.13568).abs() < 1e-12);
+/// # Ok::<(), treekernel_rs::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LabelPairs {
+    pairs: Vec<(String, String, f64)>,
+}
+
+impl LabelPairs {
+    /// Pairs in either order, each once.
+    pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str, f64)>) -> Self {
+        let own = |(x, y, s): (&str, &str, f64)| (x.to_owned(), y.to_owned(), s);
+        Self { pairs: pairs.into_iter().map(own).collect() }
+    }
+}
+
+impl Similarity for LabelPairs {
+    fn table(&self, labels: &[&str], _: &mut Pause<'_>) -> Result<Arc<Table>> {
+        let ids: HashMap<&str, u32> = labels.iter().copied().zip(0..).collect();
+        let mut pairs = Vec::new();
+        for (x, y, value) in &self.pairs {
+            let is_right = if x == y { *value == 1.0 } else { value.abs() <= 1.0 };
+            if !is_right {
+                let expected = "from -1 to 1, and 1 for equal labels";
+                let got = format!("{value} for {x:?} and {y:?}");
+                return Err(parameter("similarity", expected, &got));
+            }
+            if let (Some(&x), Some(&y)) = (ids.get(&**x), ids.get(&**y)) {
+                pairs.push((x, y, *value));
+            }
+        }
+        Ok(Arc::new(Table::of_pairs(labels.len(), pairs)?))
+    }
+}
+
+/// σ of all pairs of some labels, by their numbers.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    /// By label: its block, or [`NONE`], and its place there.
+    block: Vec<u32>,
+    place: Vec<u32>,
+    blocks: Vec<Block>,
+}
+
+/// σ within a block, by places.
+#[derive(Debug, Clone)]
+pub enum Block {
+    /// Row by row.
+    Matrix {
+        /// How many labels there are.
+        n: usize,
+        /// σ of each pair.
+        values: Vec<f64>,
+    },
+    /// What is not 0, without the diagonal.
+    Rows {
+        /// Where each row ends.
+        ends: Vec<usize>,
+        /// Places in ascending order, and σ.
+        items: Vec<(u32, f64)>,
+    },
+}
+
+impl Block {
+    /// How many labels there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Matrix { n, .. } => *n,
+            Self::Rows { ends, .. } => ends.len(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline]
+    fn get(&self, x: usize, y: usize) -> f64 {
+        match self {
+            Self::Matrix { n, values } => values[x * n + y],
+            Self::Rows { ends, items } => {
+                if x == y {
+                    return 1.0;
+                }
+                let start = x.checked_sub(1).map_or(0, |before| ends[before]);
+                let row = &items[start..ends[x]];
+                let found = row.binary_search_by_key(&(y as u32), |item| item.0);
+                found.map_or(0.0, |at| row[at].1)
+            }
+        }
+    }
+}
+
+/// What is made of cosines.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Cosines {
+    /// An exponent, applied last.
+    pub power: u32,
+    /// Cosines below are 0.
+    pub threshold: Option<f64>,
+    /// Whether negative cosines are 0.
+    pub clip: bool,
+}
+
+impl Default for Cosines {
+    fn default() -> Self {
+        Self { power: 1, threshold: None, clip: false }
+    }
+}
+
+impl Cosines {
+    /// A rule.
+    pub fn new(power: u32, threshold: Option<f64>, clip: bool) -> Self {
+        Self { power, threshold, clip }
+    }
+
+    /// σ of a cosine.
+    fn of(&self, cosine: f64) -> f64 {
+        let mut c = cosine.clamp(-1.0, 1.0);
+        if self.clip {
+            c = c.max(0.0);
+        }
+        if self.threshold.is_some_and(|threshold| c < threshold) {
+            return 0.0;
+        }
+        // By multiplications in one order: the same bits on every machine.
+        let (mut value, mut square, mut left) = (1.0, c, self.power);
+        while left > 0 {
+            if left % 2 == 1 {
+                value *= square;
+            }
+            square *= square;
+            left /= 2;
+        }
+        value
+    }
+}
+
+impl Table {
+    /// Of so many labels, some pairs of which have a σ that is not 0, each given once. The
+    /// diagonal is 1.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) for a σ beyond ±1 or not finite, or a label that is not there;
+    /// [`Error::Memory`](crate::Error::Memory).
+    pub fn of_pairs(n: usize, pairs: Vec<(u32, u32, f64)>) -> Result<Self> {
+        for &(x, y, value) in &pairs {
+            let is_right = if x == y { value == 1.0 } else { value.abs() <= 1.0 };
+            if !is_right || x.max(y) as usize >= n {
+                let expected =
+                    "from -1 to 1 for two of the labels, and 1 for equal ones";
+                let got = format!("{value} for labels {x} and {y} of {n}");
+                return Err(parameter("similarity", expected, &got));
+            }
+        }
+        let mut table = Self::blank(n)?;
+        table.add(pairs, |label| label)?;
+        Ok(table)
+    }
+
+    /// By cosines of vectors, row by row of so many numbers: of labels of the same class,
+    /// where it is not [`NONE`] and neither vector 0.
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory), and what `pause` returns.
+    pub fn of_vectors(
+        vectors: &[f64],
+        classes: &[u32],
+        how: Cosines,
+        pause: &mut Pause<'_>,
+    ) -> Result<Self> {
+        let n = classes.len();
+        let len = vectors.len().checked_div(n).unwrap_or(0);
+        let mut table = Self::blank(n)?;
+        // 1. Scale to length 1; a vector of zeros is of no class.
+        let mut unit = Vec::new();
+        let mut members: Vec<(u32, u32)> = Vec::new();
+        for (label, &class) in classes.iter().enumerate() {
+            let vector = &vectors[label * len..][..len];
+            let largest = vector.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+            if class != NONE && largest > 0.0 {
+                members.push((class, label as u32));
+            }
+        }
+        members.sort_unstable();
+        for same in members.chunk_by(|a, b| a.0 == b.0) {
+            // 2. The cosines of a class.
+            let n = same.len();
+            unit.clear();
+            reserve(&mut unit, n * len)?;
+            for &(_, label) in same {
+                scaled_to_one(&vectors[label as usize * len..][..len], &mut unit);
+            }
+            if how.threshold.is_none() {
+                let mut values = filled(0.0, n * n)?;
+                cosines(&unit, len, n, pause, |i, j, cosine| {
+                    let value = how.of(cosine);
+                    values[i * n + j] = value;
+                    values[j * n + i] = value;
+                    Ok(())
+                })?;
+                (0..n).for_each(|i| values[i * n + i] = 1.0);
+                if n > 1 {
+                    let block = table.blocks.len() as u32;
+                    for (place, &(_, label)) in same.iter().enumerate() {
+                        table.block[label as usize] = block;
+                        table.place[label as usize] = place as u32;
+                    }
+                    table.blocks.push(Block::Matrix { n, values });
+                }
+                continue;
+            }
+            let mut pairs = Vec::new();
+            cosines(&unit, len, n, pause, |i, j, cosine| {
+                let value = how.of(cosine);
+                if value != 0.0 {
+                    reserve(&mut pairs, 1)?;
+                    pairs.push((i as u32, j as u32, value));
+                }
+                Ok(())
+            })?;
+            table.add(pairs, |place| same[place as usize].1)?;
+        }
+        Ok(table)
+    }
+
+    fn blank(n: usize) -> Result<Self> {
+        Ok(Self { block: filled(NONE, n)?, place: filled(0, n)?, blocks: Vec::new() })
+    }
+
+    /// Adds the blocks of pairs of labels that are in none.
+    fn add(
+        &mut self,
+        mut pairs: Vec<(u32, u32, f64)>,
+        label: impl Fn(u32) -> u32,
+    ) -> Result<()> {
+        pairs.retain(|&(x, y, value)| x != y && value != 0.0);
+        for pair in &mut pairs {
+            (pair.0, pair.1) = (label(pair.0), label(pair.1));
+        }
+        // 1. Join what is similar: `above` leads to the first label of a block.
+        let mut above: Vec<u32> = (0..self.block.len() as u32).collect();
+        let first = |above: &mut Vec<u32>, mut x: u32| {
+            while above[x as usize] != x {
+                above[x as usize] = above[above[x as usize] as usize];
+                x = above[x as usize];
+            }
+            x
+        };
+        for &(x, y, _) in &pairs {
+            let (x, y) = (first(&mut above, x), first(&mut above, y));
+            above[x.max(y) as usize] = x.min(y);
+        }
+        // 2. Number blocks and places.
+        let before = self.blocks.len();
+        let mut sizes: Vec<usize> = Vec::new();
+        let mut is_similar = filled(false, self.block.len())?;
+        for &(x, y, _) in &pairs {
+            is_similar[x as usize] = true;
+            is_similar[y as usize] = true;
+        }
+        for x in (0..self.block.len() as u32).filter(|&x| is_similar[x as usize]) {
+            let first = first(&mut above, x);
+            if first == x {
+                self.block[x as usize] = (before + sizes.len()) as u32;
+                sizes.push(0);
+            }
+            let block = self.block[first as usize];
+            let size = &mut sizes[block as usize - before];
+            self.block[x as usize] = block;
+            self.place[x as usize] = *size as u32;
+            *size += 1;
+        }
+        // 3. Fill them.
+        let mut by_block: Vec<(u32, u32, u32, f64)> = Vec::new();
+        reserve(&mut by_block, 2 * pairs.len())?;
+        for (x, y, value) in pairs {
+            let block = self.block[x as usize];
+            let [x, y] = [x, y].map(|label| self.place[label as usize]);
+            by_block.extend([(block, x, y, value), (block, y, x, value)]);
+        }
+        by_block.sort_unstable_by_key(|&(block, x, y, _)| (block, x, y));
+        for same in by_block.chunk_by(|a, b| a.0 == b.0) {
+            let n = sizes[self.blocks.len() - before];
+            self.blocks.push(if 4 * same.len() > n * n {
+                let mut values = filled(0.0, n * n)?;
+                same.iter().for_each(|&(_, x, y, s)| {
+                    values[x as usize * n + y as usize] = s;
+                });
+                (0..n).for_each(|x| values[x * n + x] = 1.0);
+                Block::Matrix { n, values }
+            } else {
+                let mut ends = filled(0, n)?;
+                same.iter().for_each(|&(_, x, _, _)| ends[x as usize] += 1);
+                let mut end = 0;
+                for row in &mut ends {
+                    end += *row;
+                    *row = end;
+                }
+                let items = same.iter().map(|&(_, _, y, s)| (y, s)).collect();
+                Block::Rows { ends, items }
+            });
+        }
+        Ok(())
+    }
+
+    /// How many labels there are.
+    pub fn len(&self) -> usize {
+        self.block.len()
+    }
+
+    /// Whether there is no label.
+    pub fn is_empty(&self) -> bool {
+        self.block.is_empty()
+    }
+
+    /// The blocks.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// A label's block, or [`NONE`], and its place there.
+    #[inline]
+    pub fn place(&self, label: usize) -> (u32, u32) {
+        (self.block[label], self.place[label])
+    }
+
+    /// What is not 0 in a row of a block that is kept by rows.
+    pub(crate) fn row(&self, block: usize, place: usize) -> &[(u32, f64)] {
+        match &self.blocks[block] {
+            Block::Rows { ends, items } => {
+                let start = place.checked_sub(1).map_or(0, |before| ends[before]);
+                &items[start..ends[place]]
+            }
+            Block::Matrix { .. } => &[],
+        }
+    }
+
+    /// The labels of each block, by places.
+    pub(crate) fn members(&self) -> Result<Vec<Vec<u32>>> {
+        let mut members: Vec<_> = self.blocks.iter().map(|_| Vec::new()).collect();
+        for (label, (&block, &place)) in self.block.iter().zip(&self.place).enumerate()
+        {
+            if let Some(of) = members.get_mut(block as usize) {
+                reserve(of, 1)?;
+                of.push((place, label as u32));
+            }
+        }
+        let by_place = |mut of: Vec<(u32, u32)>| {
+            of.sort_unstable();
+            of.into_iter().map(|(_, label)| label).collect()
+        };
+        Ok(members.into_iter().map(by_place).collect())
+    }
+
+    /// About how many bytes it holds.
+    pub(crate) fn nbytes(&self) -> usize {
+        let block = |block: &Block| match block {
+            Block::Matrix { values, .. } => 8 * values.len(),
+            Block::Rows { ends, items } => 8 * ends.len() + 16 * items.len(),
+        };
+        8 * self.len() + self.blocks.iter().map(block).sum::<usize>()
+    }
+
+    /// σ of two labels.
+    #[inline]
+    pub fn get(&self, x: usize, y: usize) -> f64 {
+        let block = self.block[x];
+        match self.blocks.get(block as usize) {
+            _ if x == y => 1.0,
+            Some(of) if self.block[y] == block => {
+                of.get(self.place[x] as usize, self.place[y] as usize)
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+/// Appends a vector scaled to length 1. By its largest number first: squares of large
+/// numbers overflow.
+fn scaled_to_one(vector: &[f64], out: &mut Vec<f64>) {
+    let largest = vector.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+    let start = out.len();
+    out.extend(vector.iter().map(|v| v / largest));
+    let of = &out[start..];
+    let norm = dot(of, of).sqrt();
+    out[start..].iter_mut().for_each(|v| *v /= norm);
+}
+
+/// Numbers that are added side by side, whatever the machine's vectors hold.
+const LANES: usize = 16;
+/// Vectors that stay in a cache while all others pass by.
+const BLOCK: usize = 32;
+
+#[inline(always)]
+fn dot(x: &[f64], y: &[f64]) -> f64 {
+    let mut lanes = [0.0; LANES];
+    let (x, y) = (x.chunks(LANES), y.chunks(LANES));
+    for (x, y) in x.zip(y) {
+        if let (Ok(x), Ok(y)) = (<&[f64; LANES]>::try_from(x), y.try_into()) {
+            let y: &[f64; LANES] = y;
+            for lane in 0..LANES {
+                lanes[lane] += x[lane] * y[lane];
+            }
+        } else {
+            for (lane, (x, y)) in x.iter().zip(y).enumerate() {
+                lanes[lane] += x * y;
+            }
+        }
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] += lanes[lane + width];
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// The dot products of a block of vectors with one.
+struct Dots<'a> {
+    block: &'a [f64],
+    one: &'a [f64],
+    out: &'a mut [f64],
+}
+
+impl Loop for Dots<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let rows = self.block.chunks_exact(self.one.len());
+        for (out, row) in self.out.iter_mut().zip(rows) {
+            *out = dot(row, self.one);
+        }
+    }
+}
+
+/// Tells the dot products of all pairs i < j of vectors.
+fn cosines(
+    vectors: &[f64],
+    len: usize,
+    n: usize,
+    pause: &mut Pause<'_>,
+    mut tell: impl FnMut(usize, usize, f64) -> Result<()>,
+) -> Result<()> {
+    let mut out = [0.0; BLOCK];
+    for start in (0..n).step_by(BLOCK) {
+        let end = n.min(start + BLOCK);
+        for j in start + 1..n {
+            let rows = start..end.min(j);
+            let block = &vectors[rows.start * len..rows.end * len];
+            let one = &vectors[j * len..][..len];
+            vectorized(Dots { block, one, out: &mut out[..rows.len()] });
+            for (i, &cosine) in rows.zip(&out) {
+                tell(i, j, cosine)?;
+            }
+        }
+        pause()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+    use crate::corpus::Random;
+
+    const ON: fn() -> Result<()> = || Ok(());
+
+    #[test]
+    fn blocks_of_either_kind_hold_the_pairs() {
+        let mut random = Random(5);
+        for n in [1, 2, 7, 40] {
+            for density in [0.0, 0.01, 0.1, 1.0] {
+                let mut pairs = Vec::new();
+                let mut expected = vec![0.0; n * n];
+                for x in 0..n {
+                    expected[x * n + x] = 1.0;
+                    for y in 0..x {
+                        if random.unit() < density {
+                            let value = 2.0 * random.unit() - 1.0;
+                            pairs.push((x as u32, y as u32, value));
+                            expected[x * n + y] = value;
+                            expected[y * n + x] = value;
+                        }
+                    }
+                }
+                let table = Table::of_pairs(n, pairs).unwrap();
+                for (at, &value) in expected.iter().enumerate() {
+                    assert_eq!(table.get(at / n, at % n), value);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cosines_are_those_of_the_definition_whatever_else_there_is() {
+        let mut random = Random(6);
+        let (n, len) = (70, 37);
+        let mut vectors: Vec<f64> = (0..n * len).map(|_| random.unit() - 0.4).collect();
+        vectors[5 * len..6 * len].fill(0.0);
+        vectors[7 * len..8 * len].iter_mut().for_each(|v| *v *= 1e300);
+        let classes: Vec<u32> =
+            (0..n as u32).map(|x| [0, 0, 1, NONE][x as usize % 4]).collect();
+        let hows = [
+            Cosines::default(),
+            Cosines::new(3, None, true),
+            Cosines::new(2, Some(0.2), false),
+        ];
+        for how in hows {
+            let all = Table::of_vectors(&vectors, &classes, how, &mut ON).unwrap();
+            let some =
+                Table::of_vectors(&vectors[..20 * len], &classes[..20], how, &mut ON);
+            let some = some.unwrap();
+            for x in 0..n {
+                for y in 0..n {
+                    let [u, v] = [x, y].map(|l| &vectors[l * len..][..len]);
+                    let scale =
+                        |v: &[f64]| v.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+                    let dot = |u: &[f64], v: &[f64]| -> f64 {
+                        u.iter()
+                            .zip(v)
+                            .map(|(p, q)| p / scale(u) * (q / scale(v)))
+                            .sum()
+                    };
+                    let is_in = classes[x] == classes[y] && classes[x] != NONE;
+                    let expected = if x == y {
+                        1.0
+                    } else if !is_in || scale(u) == 0.0 || scale(v) == 0.0 {
+                        0.0
+                    } else {
+                        how.of(dot(u, v) / (dot(u, u) * dot(v, v)).sqrt())
+                    };
+                    let got = all.get(x, y);
+                    assert!(
+                        (got - expected).abs() < 1e-12,
+                        "{x} {y}: {got} {expected}"
+                    );
+                    if x < 20 && y < 20 {
+                        assert_eq!(got.to_bits(), some.get(x, y).to_bits());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_similarity_is_refused() {
+        for pair in [(0, 1, 1.5), (0, 1, f64::NAN), (1, 1, 0.5), (0, 2, 0.5)] {
+            assert!(matches!(
+                Table::of_pairs(2, vec![pair]),
+                Err(Error::Parameter { name: "similarity", .. })
+            ));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Similarities of labels: objects of Python's that are asked for tables.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::{Progress, interruptible};
+use crate::Error;
+use crate::kernel::{Block, Cosines, Pause, Similarity, Table};
+use crate::threads::Throttle;
+
+/// The similarities of some labels, by their numbers.
+#[pyclass(frozen, module = "treekernel_rs._core", name = "LabelTable")]
+pub(super) struct LabelTable(Arc<Table>);
+
+type Places<'py> = Bound<'py, PyArray1<i64>>;
+type BlockRows<'py> = (Places<'py>, Places<'py>, Bound<'py, PyArray1<f64>>);
+
+#[pymethods]
+impl LabelTable {
+    /// Of `n` labels: pairs i != j, each once, with their similarities.
+    #[staticmethod]
+    fn of_pairs(
+        n: usize,
+        i: PyReadonlyArray1<'_, i64>,
+        j: PyReadonlyArray1<'_, i64>,
+        values: PyReadonlyArray1<'_, f64>,
+    ) -> PyResult<Self> {
+        let (i, j, values) = (i.as_slice()?, j.as_slice()?, values.as_slice()?);
+        if i.len() != values.len() || j.len() != values.len() {
+            return Err(PyValueError::new_err("i, j and values differ in length"));
+        }
+        // A number out of range becomes one that is, and is refused.
+        let id = |&i: &i64| u32::try_from(i).unwrap_or(u32::MAX);
+        let ids = i.iter().map(id).zip(j.iter().map(id));
+        let pairs = ids.zip(values).map(|((i, j), &value)| (i, j, value)).collect();
+        Ok(Self(Arc::new(Table::of_pairs(n, pairs)?)))
+    }
+
+    /// By cosines of rows of the same class; a class below 0 is none.
+    #[staticmethod]
+    fn of_vectors(
+        py: Python<'_>,
+        vectors: PyReadonlyArray2<'_, f64>,
+        classes: PyReadonlyArray1<'_, i64>,
+        power: u32,
+        threshold: Option<f64>,
+        clip: bool,
+    ) -> PyResult<Self> {
+        let (vectors, classes) = (vectors.as_slice()?, classes.as_slice()?);
+        let class = |&class: &i64| u32::try_from(class).unwrap_or(u32::MAX);
+        let classes: Vec<u32> = classes.iter().map(class).collect();
+        if vectors.len().checked_rem(classes.len()).unwrap_or(vectors.len()) != 0 {
+            return Err(PyValueError::new_err("vectors and classes differ in length"));
+        }
+        let how = Cosines::new(power, threshold, clip);
+        let table = interruptible(py, &Progress::none(), |watch| {
+            let mut throttle = Throttle::default();
+            let pause = &mut || throttle.ask_now(|| watch(0, 0));
+            Table::of_vectors(vectors, &classes, how, pause)
+        })?;
+        Ok(Self(Arc::new(table)))
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The blocks, as what is not 0 beside the diagonal: how many labels there are, and
+    /// rows, columns and values; and each label's block and place, -1 for none.
+    #[allow(clippy::type_complexity)]
+    fn blocks<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Vec<(usize, BlockRows<'py>)>, Places<'py>, Places<'py>)> {
+        let mut blocks = Vec::new();
+        for block in self.0.blocks() {
+            let (mut rows, mut columns, mut values) =
+                (Vec::new(), Vec::new(), Vec::new());
+            match block {
+                Block::Matrix { n, values: all } => {
+                    for (at, &value) in all.iter().enumerate() {
+                        if value != 0.0 && at / n != at % n {
+                            rows.push((at / n) as i64);
+                            columns.push((at % n) as i64);
+                            values.push(value);
+                        }
+                    }
+                }
+                Block::Rows { ends, items } => {
+                    let mut start = 0;
+                    for (row, &end) in ends.iter().enumerate() {
+                        for &(column, value) in &items[start..end] {
+                            rows.push(row as i64);
+                            columns.push(i64::from(column));
+                            values.push(value);
+                        }
+                        start = end;
+                    }
+                }
+            }
+            let rows = (
+                rows.into_pyarray(py),
+                columns.into_pyarray(py),
+                values.into_pyarray(py),
+            );
+            blocks.push((block.len(), rows));
+        }
+        let of = (0..self.0.len()).map(|label| self.0.place(label));
+        let (of, places): (Vec<_>, Vec<_>) = of
+            .map(|(block, place)| {
+                let block = if block == u32::MAX { -1 } else { i64::from(block) };
+                (block, i64::from(place))
+            })
+            .unzip();
+        Ok((blocks, of.into_pyarray(py), places.into_pyarray(py)))
+    }
+}
+
+/// An object of Python's that is asked for the table of some labels.
+#[derive(Debug)]
+pub(super) struct PySimilarity(pub(super) Py<PyAny>);
+
+impl Similarity for PySimilarity {
+    fn table(&self, labels: &[&str], _: &mut Pause<'_>) -> crate::Result<Arc<Table>> {
+        let ask = |py: Python<'_>| -> PyResult<Arc<Table>> {
+            let labels = PyList::new(py, labels)?;
+            let table = self.0.bind(py).call_method1("_table", (labels,))?;
+            let table = table.cast_into::<LabelTable>()?;
+            Ok(Arc::clone(&table.get().0))
+        };
+        Python::attach(ask).map_err(|error| {
+            RAISED.with(|raised| raised.replace(Some(error)));
+            Error::Interrupted
+        })
+    }
+}
+
+thread_local! {
+    /// The exception that ended the last call of a similarity.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// The exception of a similarity that ended a computation on this thread.
+pub(super) fn raised<T>(done: &crate::Result<T>) -> Option<PyErr> {
+    let raised = RAISED.with(RefCell::take);
+    raised.filter(|_| matches!(done, Err(Error::Interrupted)))
+}
