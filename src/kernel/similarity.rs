@@ -26,7 +26,7 @@ use crate::memory::{filled, reserve};
 use crate::vector::{Loop, vectorized};
 
 /// "In no block", and "of no class".
-pub const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// How similar labels are.
 pub trait Similarity: Debug + Send + Sync + 'static {
