@@ -565,6 +565,18 @@ def test_tree_sitter_is_walked_as_its_nodes_say():
         readers.tree_sitter(JAVA, 3)
 
 
+def test_lines_of_long_code_are_told_and_do_no_harm():
+    pytest.importorskip("tree_sitter_java")
+    code = "class A {\n" + "int f() {\n  return 1;\n}\n" * 2_000 + "}\n"
+    # Points of tree-sitter 0.26.0 lose a reference to each line number above 256: the
+    # process crashed here.
+    for _ in range(3):
+        reading = readers.tree_sitter(code, "java", "function")
+        spans = [[k, k + 2] for k in range(2, 6_001, 3)]
+        assert reading.spans.tolist() == spans
+    assert readers.tree_sitter(code, "java").spans.tolist() == [[1, 6_003]]
+
+
 # --- Phylogenies --------------------------------------------------------------------------
 
 

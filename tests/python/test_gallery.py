@@ -13,6 +13,8 @@ EXAMPLES = {
     "forms": ("--most=150", 0.33, ("PT", "words", "tags")),
     "functions": ("--per-class=40", 0.125, ("SST", "kinds and")),
     "services": ("--most=100", 0.5, ("ST", "PT", "edges")),
+    "pages": ("--most=120", 0.35, ("SST, c", "PT", "tags")),
+    "rna": ("--most=60", 0.5, ("PT, sizes", "statistics")),
     "phylogenies": (
         "--n-trees=40",
         0.5,
