@@ -123,6 +123,10 @@ def main(
         known = {}
         if options.record.exists():
             known = json.loads(options.record.read_text(encoding="utf-8"))
-        known[stem] = {"shown": shown, "results": results}
+        rounded = {
+            name: [round(mean, 3), round(deviation, 3)]
+            for name, (mean, deviation) in results.items()
+        }
+        known[stem] = {"shown": shown, "results": rounded}
         text = json.dumps(known, indent=1, sort_keys=True)
         options.record.write_text(f"{text}\n", encoding="utf-8")

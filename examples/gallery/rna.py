@@ -7,7 +7,8 @@ Forest: loops and stems of the structure with the least free energy (ViennaRNA),
 without sizes; the sequence is not in it.
 Kernels: ST, SST and PT.
 Against: the free energy alone; counts of loops, pairs and free bases with a random forest, also
-with the energy; 1- to 5-grams of the dot-bracket text with tf-idf.
+with the energy; 1- to 5-grams of the dot-bracket text; loops with their sizes, without and with
+those around them. The last three with sublinear tf-idf.
 
     pip install '.[sklearn,viz,rna]'
     python examples/gallery/rna.py                 # a minute; writes rna.png
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _comparison import accuracy, by_forest, main, n_grams
+from _comparison import accuracy, bags, by_forest, main, n_grams
 
 import treekernel_rs as tk
 
@@ -126,15 +127,23 @@ def run(most: int = 500) -> dict[str, tuple[float, float]]:
         results[f"{name}, sizes"] = accuracy([k(sizes) for k in kernels], y, acids)
     text = [re.findall("[(.)]", structure) for structure in structures]
     results["1- to 5-grams, tf-idf"] = accuracy([n_grams(text, 5)], y, acids)
+    loops = bags(sizes, "labels")
+    results["loops with sizes, tf-idf"] = accuracy([loops], y, acids)
+    both = (loops + bags(sizes, "edges")) / 2
+    results["loops, edges, sizes, tf-idf"] = accuracy([both], y, acids)
     table = statistics(shapes, structures)
     results["statistics of shape"] = by_forest(table[:, :-3], y, acids)
     results["statistics"] = by_forest(table, y, acids)
-    results["statistics: energy"] = by_forest(energy, y, acids)
+    results["energy and length"] = by_forest(energy, y, acids)
     every = np.hstack([table, energy])
     results["statistics and energy"] = by_forest(every, y, acids)
     return results
 
 
 if __name__ == "__main__":
-    what = {"without": ("stat", "gram"), "what": "tRNA or shuffle", "stem": "rna"}
+    what = {
+        "without": ("stat", "energy", "tf-idf"),
+        "what": "tRNA or shuffle",
+        "stem": "rna",
+    }
     main(__doc__, run, "--most", 500, **what)

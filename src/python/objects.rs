@@ -526,11 +526,15 @@ pub(super) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i6
     Ok(values)
 }
 
-/// As [`integers`], as numbers of a type that has none below 0.
-pub(super) fn unsigned<T: TryFrom<i64>>(
+/// As [`integers`], as numbers of a type that has none below 0. Those of this very type,
+/// as files and pickles have them, do not go by way of a wider one.
+pub(super) fn unsigned<T: TryFrom<i64> + Element + Copy>(
     name: &str,
     object: &Bound<'_, PyAny>,
 ) -> PyResult<Vec<T>> {
+    if let Ok(array) = object.cast::<PyArray1<T>>() {
+        return copied(array);
+    }
     let values = integers(name, object)?;
     let mut narrow = Vec::new();
     reserve(&mut narrow, values.len())?;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import gzip
+import importlib.util
 import io
 import json
 import random
@@ -337,6 +338,23 @@ def test_html_is_mended_and_cut_to_elements():
     assert reading.skipped[1].line > 1_000
 
 
+def slow_elements(element):
+    """Elements of a tree of lxml, recursively."""
+    below = (child for child in element if isinstance(child.tag, str))
+    return element.tag, tuple(slow_elements(child) for child in below)
+
+
+def test_pages_are_what_lxml_reads():
+    html = pytest.importorskip("lxml.html")
+    spec = importlib.util.find_spec("formasaurus")
+    if spec is None:
+        pytest.skip("formasaurus is not installed")
+    folder = Path(spec.submodule_search_locations[0]) / "data/html"
+    files = sorted(folder.glob("*.html"))[:60]
+    for file, tree in zip(files, readers.html(files).forest, strict=True):
+        assert str(tree) == oracle.show(slow_elements(html.parse(str(file)).getroot()))
+
+
 def test_json_is_what_the_library_reads():
     botocore = pytest.importorskip("botocore")
     files = sorted(Path(botocore.__file__).parent.glob("data/*/*/paginators-1.json"))
@@ -565,6 +583,18 @@ def test_tree_sitter_is_walked_as_its_nodes_say():
         readers.tree_sitter(JAVA, 3)
 
 
+def test_real_code_is_walked_as_its_nodes_say():
+    ts = pytest.importorskip("tree_sitter")
+    python = ts.Language(pytest.importorskip("tree_sitter_python").language())
+    files = [STDLIB / name for name in ("ast.py", "typing.py", "dataclasses.py")]
+    for file, text in zip(
+        files, brackets(readers.tree_sitter(files, python)), strict=True
+    ):
+        code = file.read_bytes()
+        root = ts.Parser(python).parse(code).root_node
+        assert text == oracle.show(slow_nodes(root, code))
+
+
 def test_lines_of_long_code_are_told_and_do_no_harm():
     pytest.importorskip("tree_sitter_java")
     code = "class A {\n" + "int f() {\n  return 1;\n}\n" * 2_000 + "}\n"
@@ -705,6 +735,34 @@ def test_base_pairs_are_the_brackets(text):
     nested = re.sub(r"\(", "(pair ", text).replace(".", " base ")
     expected = tk.Forest.from_brackets([f"(exterior {nested})"])
     assert readers.dot_bracket(text, nodes="pairs").forest == expected
+
+
+def test_structures_are_those_of_viennarna():
+    RNA = pytest.importorskip("RNA")
+    rng = random.Random(0)
+    for _ in range(40):
+        sequence = "".join(rng.choices("ACGU", k=90))
+        structure, energy = RNA.fold(sequence)
+        partner = RNA.ptable(structure)  # from 1; the first entry is the length
+        pairs = [(i, k) for i, k in enumerate(partner) if i and k > i]
+        text = f">x\n{sequence}\n{structure} ({energy:.2f})\n"
+        (tree,) = readers.dot_bracket(text, nodes="pairs", bases=True).forest
+        found = [label for label in tree_labels(tree) if len(label) == 2]
+        assert found == [sequence[i - 1] + sequence[k - 1] for i, k in pairs]
+        # A pair that stacks on the next closes no loop.
+        stacked = sum(partner[i + 1] == k - 1 for i, k in pairs if k > i + 1)
+        labels = tree_labels(readers.dot_bracket(structure).forest[0])
+        assert len(labels) == 1 + 2 * (len(pairs) - stacked)
+
+
+def tree_labels(tree):
+    """Labels in preorder."""
+    found, todo = [], [tree]
+    while todo:
+        node = todo.pop()
+        found.append(node.label)
+        todo += reversed(node.children)
+    return found
 
 
 def test_names_sequences_and_energies_of_rna():
