@@ -408,7 +408,7 @@ def loads(text: str) -> Any:
 
 def deep_loads(text: str) -> Any:
     """Read JSON by a stack of open objects and lists; words and numbers as the library."""
-    scan = _json.JSONDecoder().scan_once
+    scan = _json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
     def skip(at: int) -> int:
         return _BLANK.match(text, at).end()  # type: ignore[union-attr]
