@@ -1,5 +1,7 @@
 """Draw the pictures of the pages: `python docs/figures.py`, after `make install`."""
 
+import json
+import sys
 from pathlib import Path
 
 import treekernel_rs as tk
@@ -25,6 +27,17 @@ def figures() -> dict[str, tk.Drawing]:
     }
 
 
+def gallery(folder: Path) -> None:
+    """Draw the accuracies of the gallery as they were recorded."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "examples/gallery"))
+    from _comparison import show
+
+    recorded = Path(__file__).with_name("gallery.json").read_text(encoding="utf-8")
+    for name, kept in json.loads(recorded).items():
+        show(kept["results"], folder / f"gallery-{name}.png", **kept["shown"])
+
+
 if __name__ == "__main__":
     for name, drawing in figures().items():
         drawing.save(Path(__file__).parent / "images" / f"{name}.svg")
+    gallery(Path(__file__).parent / "images")

@@ -745,6 +745,22 @@ impl Forest {
         Ok(all)
     }
 
+    /// Adds the trees of another forest behind these.
+    ///
+    /// # Errors
+    /// As [`concat_all`](Self::concat_all); the trees stay as they were.
+    pub fn append(&mut self, other: &Self) -> Result<()> {
+        new_id(self.len() + other.len(), "trees")?;
+        reserve(&mut self.roots, other.len())?;
+        if self.shares_store(other) {
+            self.roots.extend(&other.roots);
+        } else {
+            let nodes = Arc::make_mut(&mut self.nodes);
+            self.roots.extend(nodes.absorb(&other.nodes, &other.roots)?);
+        }
+        Ok(())
+    }
+
     /// Runs a builder on the store; a store shared with other forests is copied first,
     /// and a failed call changes nothing.
     pub(crate) fn extend_with(

@@ -269,6 +269,13 @@ proptest! {
         prop_assert_eq!(one.nodes().len(), distinct(&both).len());
 
         let all = a.concat(&b).unwrap();
+        let mut grown = a.clone();
+        grown.append(&b).unwrap();
+        prop_assert!(grown == all);
+        // Of one store: nothing is copied.
+        grown.append(&grown.clone()).unwrap();
+        prop_assert_eq!(grown.len(), 2 * all.len());
+        prop_assert_eq!(grown.n_distinct(), all.n_distinct());
         prop_assert_eq!(&plain(&all), &both);
         prop_assert_eq!(&all, &build(&both, style >> 1));
         prop_assert_eq!(all.n_distinct(), distinct(&both).len());

@@ -16,12 +16,13 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from _comparison import accuracy, main, tfidf
+from _comparison import accuracy, bags, main, n_grams
 
 import treekernel_rs as tk
 
-SST = tk.SubsetTreeKernel(0.4, normalize=True)
-PT = tk.PartialTreeKernel(0.4, 0.4, normalize=True)
+DECAYS = (0.2, 0.4)
+SST = [tk.SubsetTreeKernel(d, normalize=True) for d in DECAYS]
+PT = [tk.PartialTreeKernel(0.4, m, normalize=True) for m in DECAYS]
 # Elements that say how a form looks, not what it asks for.
 LAYOUT = {
     "a",
@@ -60,18 +61,15 @@ LAYOUT = {
 }
 
 
-def labels(forest: tk.Forest, *, edges: bool) -> list[list[str]]:
-    """Return the labels of each tree, and with `edges` those of parent and child."""
+def labels(forest: tk.Forest) -> list[list[str]]:
+    """Return the labels of each tree."""
     found = []
     for tree in forest:
-        tokens, todo = [tree.label], [tree]
+        tokens, todo = [], [tree]
         while todo:
             node = todo.pop()
-            for child in node.children:
-                tokens.append(child.label)
-                if edges:
-                    tokens.append(f"{node.label}>{child.label}")
-                todo.append(child)
+            tokens.append(node.label)
+            todo += node.children
         found.append(tokens)
     return found
 
@@ -89,22 +87,21 @@ def run(most: int | None = None) -> dict[str, tuple[float, float]]:
     texts = more.forest[kept].relabel(str.lower)
     content = texts.prune(LAYOUT, keep_children=True).collapse_repeats()
     letters = re.compile("[a-z]+").findall
-    words = tfidf(
-        [[w for t in each for w in letters(t)] for each in labels(texts, edges=False)]
-    )
+    words = n_grams([[w for t in each for w in letters(t)] for each in labels(texts)])
+    with_words = [kernel(content) for kernel in PT]
     grams = {
-        "SST": SST(forest),
-        "SST, collapsed": SST(once),
-        "PT": PT(forest),
-        "PT, collapsed": PT(once),
-        "tags and edges, tf-idf": tfidf(labels(forest, edges=True)),
-        "PT with words, no layout": PT(content),
-        "words, tf-idf": words,
-        "words + PT with words": words + PT(content),
+        "SST": [kernel(forest) for kernel in SST],
+        "SST, collapsed": [kernel(once) for kernel in SST],
+        "PT": [kernel(forest) for kernel in PT],
+        "PT, collapsed": [kernel(once) for kernel in PT],
+        "tags and edges, tf-idf": [bags(forest, "labels") + bags(forest, "edges")],
+        "PT with words, no layout": with_words,
+        "words, tf-idf": [words],
+        "words + PT with words": [words + gram for gram in with_words],
     }
-    return {name: accuracy([gram], y, pages) for name, gram in grams.items()}
+    return {name: accuracy(each, y, pages) for name, each in grams.items()}
 
 
 if __name__ == "__main__":
-    what = {"without": "tf-idf", "what": "eight purposes", "stem": "forms"}
+    what = {"without": ("tf-idf",), "what": "eight purposes", "stem": "forms"}
     main(__doc__, run, "--most", None, **what)

@@ -15,8 +15,7 @@ tf-idf.
 from __future__ import annotations
 
 import numpy as np
-from _comparison import accuracy, main
-from sklearn.feature_extraction.text import TfidfTransformer
+from _comparison import accuracy, bags, main
 
 import treekernel_rs as tk
 
@@ -42,12 +41,10 @@ def run(most: int | None = None) -> dict[str, tuple[float, float]]:
         for name, kernels in KERNELS.items()
     }
     for kind in ("labels", "edges"):
-        counts = tk.TreeVectorizer(kind).fit_transform(forest)
-        rows = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
-        results[f"{kind}, tf-idf"] = accuracy([(rows @ rows.T).toarray()], y)
+        results[f"{kind}, tf-idf"] = accuracy([bags(forest, kind)], y)
     return results
 
 
 if __name__ == "__main__":
-    what = {"without": "tf-idf", "what": "four protocols", "stem": "services"}
+    what = {"without": ("tf-idf",), "what": "four protocols", "stem": "services"}
     main(__doc__, run, "--most", None, **what)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from treekernel_rs._core import CodeBuilder
+from treekernel_rs._core import CodeBuilder, Forest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +27,11 @@ def known(cls: type) -> Known:
             own = base in (list, dict) and hasattr(cls, "label")
             return None if own else found
     return None
+
+
+def is_column(values: Any) -> bool:
+    """Say whether an object gives its strings by Arrow's interface."""
+    return hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__")
 
 
 def column(values: Any) -> Iterable[str]:
@@ -129,6 +134,8 @@ def _of_token_tree(tree: Any) -> Any:
 
 
 def _of_spacy(span: Any) -> Any:
+    if span._.has("parse_string"):  # constituents, by benepar
+        return Forest.from_brackets([span._.parse_string])[0]
     place = {token.i: at for at, token in enumerate(span, 1)}
     return _sentence(
         (

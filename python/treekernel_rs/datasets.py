@@ -64,6 +64,9 @@ _LEVELS = (
     "Domain",
 )
 
+# Some rows of glycowork have another name for the same.
+_ALIASES = {"Eukaryota": "Eukarya"}
+
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class TreeDataset:
@@ -536,7 +539,8 @@ def glycans(
                 "undetermined",
                 "unidentified",
             ):
-                owners.setdefault(row["glycan"], set()).add(row[level])
+                owner = _ALIASES.get(row[level], row[level])
+                owners.setdefault(row["glycan"], set()).add(owner)
     sole = {glycan: next(iter(of)) for glycan, of in owners.items() if len(of) == 1}
     reading = _biology.glycans(sole, linkages=linkages, errors="skip")
     counts = Counter(sole[name] for name in reading.names)

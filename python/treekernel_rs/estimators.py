@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from treekernel_rs._core import Tree
 
     AnyKernel = TreeKernel | PairKernel | _OfViews
-    TreesX = Forest | Iterable[str | bytes] | Iterable[Tree]
+    TreesX = Forest | Iterable[str | bytes] | Iterable[Tree] | Iterable[Forest]
 
 __all__ = [
     "DistributedTreeEncoder",
@@ -1488,6 +1488,8 @@ def _trees(X: Any) -> Forest:
             f"got an array of shape {shape}"
         )
         raise ValueError(msg)
+    if not hasattr(X, "__len__"):
+        return as_forest(X)  # of a generator of shards, one is held at a time
     items = tuple(X)
     if not all(isinstance(item, str) for item in items):
         return as_forest(list(items))

@@ -30,7 +30,7 @@ from treekernel_rs._core import Forest, Kernel, Tree, as_forest
 from treekernel_rs.neighbors import Neighbors, SimilarPairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import DTypeLike, NDArray
     from scipy.sparse.linalg import LinearOperator
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from treekernel_rs.index import TreeIndex
     from treekernel_rs.similarity import Similarity
 
-    Trees = Forest | Sequence[str | bytes] | Sequence[Tree]
+    Trees = Forest | Sequence[str | bytes] | Sequence[Tree] | Iterable[Forest]
     Progress = Callable[[int, int], object]
 
 __all__ = [

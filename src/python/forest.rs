@@ -30,8 +30,8 @@ use crate::{NodeId, parse};
 /// Parameters
 /// ----------
 /// trees : Forest, str, bytes or iterable, optional
-///     Bracketed text, a list or column of bracketed strings, or an iterable of trees
-///     that are objects. By default none.
+///     Bracketed text, a list or column of bracketed strings, an iterable of trees that
+///     are objects, or one of forests, which are joined. By default none.
 ///
 /// Examples
 /// --------

@@ -9,15 +9,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple, PyType};
 
 use super::forest::{self, Tree, in_range, type_name};
-use super::throttled;
+use super::{detached, throttled};
 use crate::forest::MOST_NODES;
 use crate::intern::IdTable;
 use crate::memory::reserve;
 use crate::threads::Throttle;
 use crate::{Error, Forest, Label, NodeId, Nodes};
 
-/// What is taken for a forest wherever one is expected: a `Forest`, bracketed text, or a
-/// list or column of either bracketed strings or objects.
+/// What is taken for a forest wherever one is expected: a `Forest`, bracketed text, a
+/// list or column of either bracketed strings or objects, or forests one after another.
 pub(super) fn forest_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
     if let Ok(known) = object.cast::<forest::Forest>() {
         return Ok(known.get().0.clone());
@@ -33,10 +33,15 @@ pub(super) fn forest_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
         )));
     }
     let (mut items, mut throttle) = (Vec::new(), Throttle::default());
-    for item in object.try_iter()? {
+    let mut given = object.try_iter()?;
+    while let Some(item) = given.next() {
+        let item = item?;
+        if items.is_empty() && item.is_instance_of::<forest::Forest>() {
+            return joined(item, given);
+        }
         throttle.ask(|| object.py().check_signals())?;
         reserve(&mut items, 1)?;
-        items.push(item?);
+        items.push(item);
     }
     let all_text = items.iter().all(is_text);
     let items = PyList::new(object.py(), items)?.into_any();
@@ -45,6 +50,29 @@ pub(super) fn forest_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
     } else {
         from_trees(&items, None)
     }
+}
+
+/// Shards in one forest. Each is let go when it has been read, so that of a generator of
+/// files one is held at a time.
+fn joined<'py>(
+    first: Bound<'py, PyAny>,
+    others: Bound<'py, PyIterator>,
+) -> PyResult<Forest> {
+    let py = first.py();
+    let mut all = first.cast_into::<forest::Forest>()?.get().0.clone();
+    for (shard, other) in (1..).zip(others) {
+        py.check_signals()?;
+        let other = other?;
+        let Ok(other) = other.cast::<forest::Forest>() else {
+            return Err(PyTypeError::new_err(format!(
+                "shard {shard}: expected a Forest as the first item is, got {}",
+                type_name(&other)
+            )));
+        };
+        let other = &other.get().0;
+        detached(py, || all.append(other))?;
+    }
+    Ok(all)
 }
 
 /// What is taken for a tree: a `Tree`, bracketed text, or an object as in `from_trees`.
@@ -498,11 +526,15 @@ pub(super) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i6
     Ok(values)
 }
 
-/// As [`integers`], as numbers of a type that has none below 0.
-pub(super) fn unsigned<T: TryFrom<i64>>(
+/// As [`integers`], as numbers of a type that has none below 0. Those of this very type,
+/// as files and pickles have them, do not go by way of a wider one.
+pub(super) fn unsigned<T: TryFrom<i64> + Element + Copy>(
     name: &str,
     object: &Bound<'_, PyAny>,
 ) -> PyResult<Vec<T>> {
+    if let Ok(array) = object.cast::<PyArray1<T>>() {
+        return copied(array);
+    }
     let values = integers(name, object)?;
     let mut narrow = Vec::new();
     reserve(&mut narrow, values.len())?;

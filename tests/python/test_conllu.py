@@ -236,6 +236,9 @@ def test_the_trees_of_kelp_come_out_of_their_sentences(shared_data):
         equal = sum(a == b for a, b in zip(forest, expected, strict=True))
         # All of them; 99 % was asked for.
         assert equal == len(rows) == 5952, scheme
+    other = pytest.importorskip("conllu")
+    sentences = other.parse_incr(io.StringIO(text))
+    assert tk.Forest(sentences) == conllu(text).forest
 
 
 def test_another_reader_sees_the_same_sentences(tmp_path):

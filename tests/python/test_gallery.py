@@ -1,18 +1,23 @@
 """The gallery's examples run, in their short form, and better than by chance."""
 
+import json
+import re
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
-GALLERY = Path(__file__).parents[2] / "examples" / "gallery"
+ROOT = Path(__file__).parents[2]
+GALLERY = ROOT / "examples" / "gallery"
 EXAMPLES = {
     # short form, chance, and ways that must be well above it
     "glycans": ("--per-class=20", 0.1, ("PT", "SST", "1-")),
     "forms": ("--most=150", 0.33, ("PT", "words", "tags")),
     "functions": ("--per-class=40", 0.125, ("SST", "kinds and")),
     "services": ("--most=100", 0.5, ("ST", "PT", "edges")),
+    "pages": ("--most=120", 0.35, ("SST, c", "PT", "tags")),
+    "rna": ("--most=60", 0.5, ("PT, sizes", "statistics")),
     "phylogenies": (
         "--n-trees=40",
         0.5,
@@ -24,6 +29,29 @@ EXAMPLES = {
 def test_every_example_is_tested():
     examples = {path.stem for path in GALLERY.glob("[!_]*.py")}
     assert examples == set(EXAMPLES)
+
+
+def sections():
+    page = (ROOT / "docs/GALLERY.md").read_text(encoding="utf-8")
+    for section in page.partition("## Seven fields")[2].split("\n### ")[1:]:
+        (name,) = re.findall(r"python examples/gallery/(\w+)\.py", section)
+        yield name, section
+
+
+def test_the_page_says_what_was_recorded():
+    recorded = json.loads((ROOT / "docs/gallery.json").read_text(encoding="utf-8"))
+    pages = dict(sections())
+    assert set(pages) == set(recorded) == set(EXAMPLES)
+    for name, section in pages.items():
+        assert f"(images/gallery-{name}.png)" in section
+        assert (ROOT / f"docs/images/gallery-{name}.png").exists()
+        known = recorded[name]["results"].values()
+        pairs = [[f"{number:.3f}"[1:] for number in pair] for pair in known]
+        written = {mean for mean, _ in pairs} | {" ± ".join(pair) for pair in pairs}
+        text = section.replace("\n", " ")
+        said = re.findall(r"(?<![\d.])\.\d{3}(?: ± \.\d{3})?", text)
+        assert said
+        assert [number for number in said if number not in written] == [], name
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -270,6 +270,12 @@ def test_trees_of_packages_are_read():
         ]
         with pytest.raises(ValueError, match="tree 0: expected one root"):
             brackets([doc])
+        # As benepar does.
+        spacy.tokens.Span.set_extension(
+            "parse_string", getter=lambda _: "(S (X -LRB-))"
+        )
+        assert brackets(doc.sents) == ["(S (X -LRB-))"] * 2
+        spacy.tokens.Span.remove_extension("parse_string")
     assert read or pytest.skip("none of the packages is installed")
 
 
@@ -406,6 +412,56 @@ def test_shards_are_joined_as_by_plus(forests):
     assert joined == sum(forests, tk.Forest())
     with pytest.raises(TypeError):
         tk.Forest.concat([*forests, "(S a)"])
+
+
+TEXTS = ["(S (A a) (B b))", "(S (A a) (B c))", "(S (C c) (B b))", "(A a)"]
+SST = tk.SubsetTreeKernel(0.4)
+
+
+def columns(trees):
+    return tk.TreeVectorizer("edges").fit_transform(trees).toarray()
+
+
+def learnt(trees):
+    return tk.TreeSVC(SST).fit(trees, [0, 0, 1, 1]).decision_function(trees)
+
+
+def scored(trees):
+    return tk.DagModel.from_dual(SST, trees, [1, 2, -1, 1]).score(trees)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        SST,
+        SST.diag,
+        lambda trees: SST(tk.Forest(TEXTS), trees),
+        lambda trees: SST.index(trees).gram(trees),
+        lambda trees: SST.top_k(trees, k=2).indices,
+        tk.DistributedTrees(SST, 64).encode,
+        scored,
+        learnt,
+        columns,
+    ],
+)
+def test_whatever_takes_trees_takes_shards(use):
+    shards = [tk.Forest(TEXTS[:1]), tk.Forest(TEXTS[1:3]), tk.Forest(TEXTS[3:])]
+    np.testing.assert_array_equal(use(shards), use(TEXTS))
+    assert tk.Forest(shards) == tk.Forest.concat(shards)
+    # Those of one store, which stay as they are.
+    whole = tk.Forest(TEXTS)
+    np.testing.assert_array_equal(use([whole[:3], whole[3:]]), use(TEXTS))
+    assert whole.to_brackets() == TEXTS
+
+
+def test_shards_come_from_a_generator_and_are_checked():
+    shards = (tk.Forest(text) for text in TEXTS)
+    assert tk.Forest(shards).to_brackets() == TEXTS
+    shards = (tk.Forest(text) for text in TEXTS)
+    model = tk.TreeSVC(SST).fit(shards, [0, 0, 1, 1])
+    assert len(model.predict(tk.Forest(text) for text in TEXTS)) == 4
+    with pytest.raises(TypeError, match="shard 1: expected a Forest as the first"):
+        tk.Forest([tk.Forest(TEXTS), "(S a)"])
 
 
 def test_the_size_is_that_of_store_and_roots():

@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 # --- Phylogenies ---------------------------------------------------------------------
 
 _TOKEN = re.compile(
-    r"""\s++ | \[[^\]]*+\] | '(?:[^']|'')*+' | "[^"]*+" | [(),:;=] | [^\s()\[\]'":;,=]++""",
+    r"""\s++ | '(?:[^']|'')*+' | "[^"]*+" | [(),:;=] | [^\s()\[\]'":;,=]++""",
     re.VERBOSE,
 )
+
+_COMMENT = re.compile(r"[\[\]]")
+_BLOCK_END = re.compile(r"\bend(block)?\s*;", re.IGNORECASE)
 
 _LENGTH = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
@@ -212,6 +215,9 @@ def _statements(
     at, end = text.content.find(after) if after else 0, len(text.content)
     at = max(at, 0) + len(after)
     while at < end:
+        if text.content[at] == "[" and (behind := _behind_comment(text.content, at)):
+            at = behind
+            continue
         match = _TOKEN.match(text.content, at)
         if match is None:
             what = {"'": "a quote", '"': "a quote", "[": "a comment"}
@@ -225,14 +231,29 @@ def _statements(
             continue
         at = match.end()
         token = match.group()
-        if token.isspace() or token.startswith("["):
+        if token.isspace():
             continue
         statement.append(_Token(token, match.start()))
         if token == ";":
             yield statement
+            words = [token.text.lower() for token in statement[:2]]
+            if after and words[0] == "begin" and words[1] != "trees":
+                # Not looked at: sequences and the like have signs of their own.
+                behind_it = _BLOCK_END.search(text.content, at)
+                at = behind_it.start() if behind_it else end
             statement = []
     if statement:
         collector.wrong(text.error(end, "';' at the end of the tree"))
+
+
+def _behind_comment(content: str, at: int) -> int | None:
+    """Return the place behind a comment, which may hold others; None without an end."""
+    depth = 0
+    for bracket in _COMMENT.finditer(content, at):
+        depth += 1 if bracket.group() == "[" else -1
+        if depth == 0:
+            return bracket.end()
+    return None
 
 
 def _translation(tokens: list[_Token]) -> dict[str, str]:
@@ -270,11 +291,8 @@ def _tree(
         table.forget()
         collector.wrong(error)
         return
-    lines = [
-        text.content.count("\n", 0, token.start) + 1
-        for token in (statement[0], statement[-1])
-    ]
-    collector.add(text, root if name is None else name, (lines[0], lines[1]))
+    lines = text.line(statement[0].start), text.line(statement[-1].start)
+    collector.add(text, root if name is None else name, lines)
 
 
 def _nodes(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from treekernel_rs._core import CodeBuilder, ParseError
@@ -283,9 +284,13 @@ def tree_sitter(
         if root.has_error:
             collector.wrong(_error_in(root, text, code))
             continue
+        # Not by `start_point.row`, which crashes Python in tree-sitter 0.26.0 beyond line
+        # 256: https://github.com/tree-sitter/py-tree-sitter/pull/466
+        ends = [newline.start() for newline in re.finditer(b"\n", code)]
         for node in builder.push_cursor(root.walk(), code):
             name = node.child_by_field_name("name") if roots else None
-            span = node.start_point.row + 1, node.end_point.row + 1
+            first = bisect_left(ends, node.start_byte) + 1
+            span = first, bisect_left(ends, node.end_byte) + 1
             found = code[name.start_byte : name.end_byte].decode() if name else ""
             collector.add(text, found, span)
     return collector.reading()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as _json
+import re
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
@@ -16,8 +17,9 @@ from treekernel_rs.readers._reading import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from treekernel_rs._core import ParseError
     from treekernel_rs.readers._reading import Progress, Source, Text
 
 _ATTRIBUTES = ("drop", "names", "keep")
@@ -346,7 +348,7 @@ def json(
     Notes
     -----
     Keys keep their order: see `Forest.sorted`. A key that comes twice is two nodes.
-    Numbers are written as Python does. Texts nest as deep as `json.loads` reads them.
+    Numbers are written as Python does.
 
     Examples
     --------
@@ -366,21 +368,16 @@ def json(
             pieces = list(numbered(text.content))
         for number, offset, piece in pieces:
             try:
-                value = _json.loads(piece, object_pairs_hook=Pairs)
+                value = loads(piece)
             except _json.JSONDecodeError as error:
                 # "Expecting value", "Extra data" and the like.
                 expected = f"JSON ({error.msg})"
                 collector.wrong(text.error(offset + error.pos, expected))
                 continue
-            except (RecursionError, ValueError) as error:
-                got = (
-                    "one that is too deep"
-                    if isinstance(error, RecursionError)
-                    else str(error)
-                )
-                collector.wrong(
-                    text.error_at(number, 1, "a text json.loads reads", got)
-                )
+            except ValueError as error:
+                # A number of more digits than Python reads.
+                expected = "a text that json.loads reads"
+                collector.wrong(text.error_at(number, 1, expected, str(error)))
                 continue
             table.begin()
             try:
@@ -396,6 +393,86 @@ def json(
 
 class Pairs(list[tuple[str, Any]]):
     """An object of JSON, with keys in order and as often as they come."""
+
+
+_BLANK = re.compile(r"[ \t\n\r]*")
+
+
+def loads(text: str) -> Any:
+    """Read JSON of any depth: `json.loads`, and where that gives up, a stack."""
+    try:
+        return _json.loads(text, object_pairs_hook=Pairs)
+    except RecursionError:
+        return deep_loads(text)
+
+
+def deep_loads(text: str) -> Any:
+    """Read JSON by a stack of open objects and lists; words and numbers as the library."""
+    scan = _json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+    def skip(at: int) -> int:
+        return _BLANK.match(text, at).end()  # type: ignore[union-attr]
+
+    def key(at: int) -> tuple[str, int]:
+        if text[at : at + 1] != '"':
+            msg = "Expecting property name enclosed in double quotes"
+            raise _json.JSONDecodeError(msg, text, at)
+        name, end = scan(text, at)
+        end = skip(end)
+        if text[end : end + 1] != ":":
+            msg = "Expecting ':' delimiter"
+            raise _json.JSONDecodeError(msg, text, end)
+        return name, skip(end + 1)
+
+    top: list[Any] = []
+    path: list[tuple[list[Any], str]] = [(top, "")]
+    at, name = skip(0), ""
+    while True:
+        # A value begins here.
+        open_list = path[-1][0]
+        char = text[at : at + 1]
+        if char and char in "[{":
+            value: Any = Pairs() if char == "{" else []
+            at = skip(at + 1)
+            is_empty = text[at : at + 1] == ("}" if char == "{" else "]")
+            path.append((value, name))
+            if not is_empty:
+                if char == "{":
+                    name, at = key(at)
+                continue
+        else:
+            try:
+                value, at = scan(text, at)
+            except StopIteration as stop:
+                msg = "Expecting value"
+                raise _json.JSONDecodeError(msg, text, stop.value) from None
+            open_list.append((name, value) if isinstance(open_list, Pairs) else value)
+        # Behind a value, or in an object or list that is empty.
+        while True:
+            at = skip(at)
+            open_list, outer = path[-1]
+            if len(path) == 1:
+                if at < len(text):
+                    msg = "Extra data"
+                    raise _json.JSONDecodeError(msg, text, at)
+                return top[0]
+            end = "}" if isinstance(open_list, Pairs) else "]"
+            char = text[at : at + 1]
+            if char == end:
+                path.pop()
+                above = path[-1][0]
+                above.append(
+                    (outer, open_list) if isinstance(above, Pairs) else open_list
+                )
+                at += 1
+                continue
+            if char != ",":
+                msg = "Expecting ',' delimiter"
+                raise _json.JSONDecodeError(msg, text, at)
+            at = skip(at + 1)
+            if end == "}":
+                name, at = key(at)
+            break
 
 
 def json_nodes(table: Table, value: Any, values: str) -> None:
@@ -447,7 +524,7 @@ def sql(
     literals : {"keep", "type", "blank"}, default "type"
         A literal is ``(Literal 1)``, ``(Literal number)`` or ``Literal``.
     errors : {"raise", "skip"}, default "raise"
-        "skip" leaves out the texts that are wrong, and lists why.
+        "skip" leaves out the statements that are wrong, and lists why.
     progress : callable or True, optional
         Called with texts done and in all; True shows a bar.
 
@@ -477,23 +554,70 @@ def sql(
     table = Table()
     for text in collector.texts():
         try:
-            statements = sqlglot.parse(text.content, dialect=dialect)
+            places = _statements(sqlglot, text.content, dialect)
         except sqlglot.errors.SqlglotError as error:
-            told = (getattr(error, "errors", None) or [{}])[0]
-            line, column = told.get("line") or 1, told.get("col") or 1
-            got = told.get("description") or str(error)
-            collector.wrong(text.error_at(line, column, "SQL", got))
+            collector.wrong(_sql_error(text, error))
             continue
-        except RecursionError:
-            got = "a statement that is too deep"
-            collector.wrong(text.error_at(1, 1, "SQL", got))
-            continue
-        for statement in statements:
-            if statement is not None:
-                table.begin()
-                _sql_nodes(sqlglot.exp, table, statement, identifiers, literals)
-                collector.add(text)
+        for place, statement in _parsed(sqlglot, text, places, dialect, collector):
+            table.begin()
+            _sql_nodes(sqlglot.exp, table, statement, identifiers, literals)
+            span = text.line(place.start), text.line(max(place.stop - 1, place.start))
+            collector.add(text, "", span)
     return collector.reading(table.forest())
+
+
+def _statements(sqlglot: Any, content: str, dialect: str | None) -> list[slice]:
+    """Return where each statement stands: from its first to its last token."""
+    places, start, stop = [], None, 0
+    for token in sqlglot.tokenize(content, dialect=dialect):
+        if token.token_type == sqlglot.TokenType.SEMICOLON:
+            if start is not None:
+                places.append(slice(start, stop))
+            start = None
+            continue
+        start = token.start if start is None else start
+        stop = token.end + 1
+    return places if start is None else [*places, slice(start, stop)]
+
+
+def _parsed(
+    sqlglot: Any,
+    text: Text,
+    places: list[slice],
+    dialect: str | None,
+    collector: Collector,
+) -> Iterator[tuple[slice, Any]]:
+    """Yield statements; where one is wrong, the others by themselves."""
+    whole = slice(0, len(text.content))
+    for place in [whole, *places]:
+        try:
+            found = sqlglot.parse(text.content[place], dialect=dialect)
+        except (sqlglot.errors.SqlglotError, RecursionError) as error:
+            if place is whole and len(places) > 1:
+                continue
+            collector.wrong(_sql_error(text, error, place.start))
+            found = []
+        found = [statement for statement in found if statement is not None]
+        if place is not whole:
+            yield from ((place, statement) for statement in found)
+            continue
+        # A block of statements may be one for the parser.
+        known = places if len(found) == len(places) else [whole] * len(found)
+        yield from zip(known, found, strict=True)
+        return
+
+
+def _sql_error(text: Text, error: Exception, start: int = 0) -> ParseError:
+    """Return what is wrong with the part of a text that begins at a character."""
+    line = text.line(start)
+    if isinstance(error, RecursionError):
+        return text.error(start, "SQL", "a statement that is too deep")
+    told = (getattr(error, "errors", None) or [{}])[0]
+    below, column = (told.get("line") or 1) - 1, told.get("col") or 1
+    if not below:
+        column += start - text.content.rfind("\n", 0, start) - 1
+    got = told.get("description") or str(error)
+    return text.error_at(line + below, column, "SQL", got)
 
 
 def _sql_nodes(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
+import itertools
 import os
+import zlib
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from treekernel_rs._adapters import column, is_column
 from treekernel_rs._core import Forest, ParseError
 from treekernel_rs.kernels import _bar
-from treekernel_rs.readers._source import found, opened
+from treekernel_rs.readers._source import GZIP, found, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -87,15 +92,31 @@ class Text:
     where: str = ""
     #: What was read, for parsers that find out the encoding themselves.
     raw: str | bytes = ""
+    _starts: list[int] = field(default_factory=list)
+    _bytes: list[int] = field(default_factory=list)
+
+    def line(self, offset: int) -> int:
+        """Return the line of a character, from 1."""
+        return bisect_right(self._lines(), offset)
+
+    def _lines(self) -> list[int]:
+        """Return where lines start: found once, for a text may have a million trees."""
+        if not self._starts:
+            lines = self.content.split("\n")
+            starts = itertools.accumulate((len(line) + 1 for line in lines), initial=0)
+            self._starts = list(itertools.islice(starts, len(lines)))
+            if not self.content.isascii():
+                sizes = (len(line.encode(errors="replace")) + 1 for line in lines)
+                self._bytes = list(itertools.accumulate(sizes, initial=0))
+        return self._starts
 
     def error(self, offset: int, expected: str, got: str | None = None) -> ParseError:
         """Return the error at a character of the text."""
-        before = self.content[:offset]
-        line = before.count("\n") + 1
-        column = offset - (before.rfind("\n") + 1) + 1
+        line = self.line(offset)
+        column = offset - self._lines()[line - 1] + 1
         if got is None:
             got = self.found(offset)
-        return self.error_at(line, column, expected, got, len(before.encode()))
+        return self.error_at(line, column, expected, got)
 
     def found(self, offset: int) -> str:
         """Name what stands at a character."""
@@ -104,14 +125,15 @@ class Text:
         rest = self.content[offset : offset + 80].encode()
         return found(rest) if not rest[:1].isspace() else "a blank"
 
-    def error_at(
-        self, line: int, column: int, expected: str, got: str, offset: int | None = None
-    ) -> ParseError:
+    def error_at(self, line: int, column: int, expected: str, got: str) -> ParseError:
         """Return the error at a line and a column, both from 1."""
-        if offset is None:
-            lines = self.content.split("\n")[: max(line, 1)]
-            lines[-1] = lines[-1][: column - 1]
-            offset = len("\n".join(lines).encode(errors="replace"))
+        starts = self._lines()
+        at = min(max(line, 1), len(starts)) - 1
+        end = starts[at + 1] - 1 if at + 1 < len(starts) else len(self.content)
+        offset = min(starts[at] + column - 1, end)
+        if self._bytes:
+            before = self.content[starts[at] : offset]
+            offset = self._bytes[at] + len(before.encode(errors="replace"))
         place = f"{self.where}, " if self.where else ""
         message = (
             f"{place}line {line}, column {column} (byte {offset}): expected {expected}, "
@@ -157,7 +179,7 @@ class Collector:
             raise ValueError(msg)
         self._skips = errors == "skip"
         self._tell = _bar("read", "text") if progress is True else progress or None
-        self._items = _items(source, suffixes)
+        self._items, self._several = _items(source, suffixes)
         self._raw, self._encoding = raw, encoding
         self.builder = builder
         self.names: list[str] = []
@@ -168,12 +190,29 @@ class Collector:
 
     def texts(self) -> Iterator[Text]:
         """Yield the texts; what is wrong with one is said of that one."""
-        total = len(self._items)
-        for number, item in enumerate(self._items):
+        items, total = self._items, 0
+        if self._tell is not None:
+            # Otherwise a generator of texts is asked for one at a time.
+            items = list(items)
+            total = len(items)
+        for number, item in enumerate(items):
+            name = f"item {number}" if self._several else ""
             try:
-                yield _text(item, number, total, self._raw, self._encoding)
+                yield _text(item, number, name, self._raw, self._encoding)
             except ParseError as error:
                 self.wrong(error)
+            except TypeError:
+                # A value that a column does not have.
+                if not self._skips or not self._several:
+                    raise
+                text = Text("", number, where=name)
+                got = type(item).__name__
+                self.wrong(text.error(0, "a text, a path or a file", got))
+            except gzip.BadGzipFile as damaged:
+                if not self._skips:
+                    raise
+                text = Text("", number, where=name)
+                self.wrong(text.error(0, "whole gzip data", str(damaged)))
             if self._tell is not None:
                 self._tell(number + 1, total)
 
@@ -263,36 +302,50 @@ def choice(name: str, value: Any, *choices: Any) -> None:
         raise ValueError(msg)
 
 
-def _items(source: Source, suffixes: Sequence[str]) -> list[Any]:
-    """List what a source has: texts, files, and the files of directories and globs."""
+def _items(source: Source, suffixes: Sequence[str]) -> tuple[Iterable[Any], bool]:
+    """Return texts, files, and the files of directories and patterns; and if several."""
+    if isinstance(source, bytearray | memoryview):
+        source = bytes(source)
     if isinstance(source, str | bytes | os.PathLike) or hasattr(source, "read"):
-        source = [source]
-    elif not hasattr(source, "__iter__"):
+        return _found([source], suffixes), False
+    if is_column(source):
+        return _found(column(source), suffixes), True
+    if not hasattr(source, "__iter__"):
         msg = (
             "source must be a text, a path, a file or an iterable of these, got "
             f"{type(source).__name__}"
         )
         raise TypeError(msg)
-    items: list[Any] = []
+    one = isinstance(source, list | tuple) and len(source) == 1
+    return _found(source, suffixes), not one
+
+
+def _found(source: Iterable[Any], suffixes: Sequence[str]) -> Iterator[Any]:
     for item in source:
         if not isinstance(item, os.PathLike):
-            items.append(item)
+            yield item
             continue
         path = Path(item)
         if path.is_dir():
-            files = (f for f in path.rglob("*") if f.name.endswith(tuple(suffixes)))
-            items += sorted(file for file in files if file.is_file())
+            wanted = f"a file *{' or *'.join(suffixes)} in the directory"
+            found = (f for f in path.rglob("*") if f.name.endswith(tuple(suffixes)))
         elif any(sign in str(path) for sign in "*?[") and not path.exists():
+            wanted = "a file that matches the pattern"
             anchor = Path(path.anchor) if path.anchor else Path()
             pattern = str(path.relative_to(anchor) if path.anchor else path)
-            items += sorted(file for file in anchor.glob(pattern) if file.is_file())
+            found = anchor.glob(pattern)
         else:
-            items.append(path)
-    return items
+            yield path
+            continue
+        files = sorted(file for file in found if file.is_file())
+        if not files:
+            msg = f"{os.fspath(path)}: expected {wanted}, found none"
+            raise FileNotFoundError(msg)
+        yield from files
 
 
 def _text(
-    item: Any, number: int, total: int, raw: bool, encoding: Callable[[bytes], str]
+    item: Any, number: int, name: str, raw: bool, encoding: Callable[[bytes], str]
 ) -> Text:
     """Read a text; with `raw`, bytes need not be of the encoding."""
     file = None
@@ -301,10 +354,12 @@ def _text(
         with opened(file) as handle:
             item = handle.read()
     elif hasattr(item, "read"):
-        name = getattr(item, "name", None)
-        file = name if isinstance(name, str) else None
+        named = getattr(item, "name", None)
+        file = named if isinstance(named, str) else None
         item = item.read()
-    text = Text("", number, file, file or (f"item {number}" if total > 1 else ""))
+    if isinstance(item, bytes) and item.startswith(GZIP):
+        item = _unzipped(item, file or name or "source")
+    text = Text("", number, file, file or name)
     text.raw = item
     if isinstance(item, bytes):
         if raw:
@@ -341,6 +396,14 @@ def _text(
         raise text.error(bad.start, "Unicode text", "a lone surrogate") from None
     text.content = item.removeprefix("\ufeff")
     return text
+
+
+def _unzipped(data: bytes, where: str) -> bytes:
+    try:
+        return gzip.decompress(data)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as broken:
+        msg = f"{where}: the gzip data is cut off or damaged ({broken})"
+        raise gzip.BadGzipFile(msg) from broken
 
 
 def _is_file(text: str) -> bool:

@@ -35,7 +35,7 @@ NUMBER = rb"[+-]?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?+\d++)?+"
 # the text that waits is all that is held of the file.
 _BATCH = 1 << 20
 
-_GZIP = b"\x1f\x8b"
+GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 
 
@@ -85,7 +85,7 @@ def opened(path: PathLike) -> Iterator[IO[bytes]]:
     """Open a plain or gzip file; which of them is told by its first bytes."""
     try:
         with Path(path).open("rb") as plain:
-            zipped = plain.read(2) == _GZIP
+            zipped = plain.read(2) == GZIP
             plain.seek(0)
             if not zipped:
                 yield plain
