@@ -38,6 +38,7 @@
 //! whatever the model. A score: by what its tree and the model have in common.
 
 mod fragments;
+mod merge;
 pub mod naive;
 mod perceptron;
 pub mod solve;
@@ -66,6 +67,7 @@ use crate::memory;
 use crate::threads::{Kept, Pause, Threads, Throttle};
 use crate::{Error, Forest, Kernel, Label, NodeId, Nodes, ProductionId, Result};
 pub use fragments::{Fragments, Query, Rank};
+pub use merge::Pass;
 pub use perceptron::{Perceptron, Stored, Vote};
 pub use vectors::{Features, PolynomialKernel};
 
