@@ -9,6 +9,7 @@ array([[1.584, 0.96 ],
        [0.96 , 1.584]])
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from treekernel_rs import datasets, readers
@@ -124,7 +125,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators when they are asked for."""
+    """Import the estimators, and what needs Dask, when they are asked for."""
+    if name == "dask":
+        return importlib.import_module("treekernel_rs.dask")
     if name in _ESTIMATORS:
         from treekernel_rs import estimators, features, machines
 
