@@ -44,7 +44,6 @@ from treekernel_rs._core import Forest, as_forest
 from treekernel_rs.dag import DagModel, _floats
 from treekernel_rs.index import TreeIndex
 from treekernel_rs.kernels import (
-    SubpathKernel,
     _at_least_one,
     _check_sink,
     _float_type,
@@ -161,19 +160,13 @@ def _name(what: str) -> str:
 # --- Matrices -------------------------------------------------------------------------
 
 
-def _index(kernel: TreeKernel, forest: Forest) -> TreeIndex | Forest:
-    """Index a partition; what has no index is asked pair by pair."""
-    if isinstance(kernel, SubpathKernel) or isinstance(forest, TreeIndex):
-        return forest
-    return kernel.index(forest)
+def _index(kernel: TreeKernel, forest: Forest | TreeIndex) -> TreeIndex:
+    """Index a partition, unless it is an index."""
+    return forest if isinstance(forest, TreeIndex) else kernel.index(forest)
 
 
-def _block(
-    kernel: TreeKernel, x: Forest, y: TreeIndex | Forest, dtype: Any, n_jobs: int
-) -> NDArray[Any]:
-    if isinstance(y, TreeIndex):
-        return y.gram(x, dtype=dtype, n_jobs=n_jobs)
-    return kernel.gram(x, y, dtype=dtype, n_jobs=n_jobs)
+def _block(x: Forest, y: TreeIndex, dtype: Any, n_jobs: int) -> NDArray[Any]:
+    return y.gram(x, dtype=dtype, n_jobs=n_jobs)
 
 
 def _square(kernel: TreeKernel, x: Forest, dtype: Any, n_jobs: int) -> NDArray[Any]:
@@ -236,7 +229,6 @@ def gram(
             if Y is not None or i < j:
                 task: tuple[Any, ...] = (
                     _block,
-                    kernel,
                     row.key,
                     (index, j),
                     wanted,
@@ -297,19 +289,9 @@ class NpyFile:
 
 
 def _nearest(
-    kernel: TreeKernel,
-    x: Forest | None,
-    y: TreeIndex | Forest,
-    k: int,
-    start: int,
-    n_jobs: int,
+    x: Forest | None, y: TreeIndex, k: int, start: int, n_jobs: int
 ) -> Neighbors:
-    if isinstance(y, TreeIndex):
-        found = y.top_k(x, k, n_jobs=n_jobs)
-    elif x is None:
-        found = kernel.top_k(y, k=k, n_jobs=n_jobs)
-    else:
-        found = kernel.top_k(x, y, k=k, n_jobs=n_jobs)
+    found = y.top_k(x, k, n_jobs=n_jobs)
     return Neighbors(found.indices + start, found.values)
 
 
@@ -327,10 +309,15 @@ def _best(found: list[Neighbors], k: int) -> Neighbors:
     )
 
 
-def _asked(X: Partitions, Y: Any, chunks: Any) -> tuple[_Parts, _Parts]:
+def _asked(
+    kernel: TreeKernel, X: Partitions, Y: Any, chunks: Any
+) -> tuple[_Parts, _Parts]:
     """As `_pair`; an index is a single partition, sent to all workers."""
     if not isinstance(Y, TreeIndex):
         return _pair(X, Y, chunks)
+    if Y.kernel != kernel:
+        msg = f"Y must be an index of {kernel!r}, got {Y!r}"
+        raise ValueError(msg)
     rows, _ = _both(chunks)
     whole = delayed(Y, name=_name("index"), traverse=False)
     return _parts(X, rows), _Parts([whole], (len(Y),))
@@ -375,7 +362,7 @@ def top_k(
     [[1], [0], [0]]
     """
     kernel, k = _own(kernel), _at_least_one("k", k)
-    x, y = _asked(X, Y, chunks)
+    x, y = _asked(kernel, X, Y, chunks)
     k = min(k, sum(y.sizes) - (Y is None))
     name, index, best = _name("nearest"), _name("index"), _name("best")
     graph: dict[Any, Any] = {
@@ -384,7 +371,7 @@ def top_k(
     for i, row in enumerate(x.of):
         for j, start in enumerate(y.starts[:-1]):
             asks = None if Y is None and i == j else row.key
-            graph[name, i, j] = (_nearest, kernel, asks, (index, j), k, start, n_jobs)
+            graph[name, i, j] = (_nearest, asks, (index, j), k, start, n_jobs)
         graph[best, i] = (_best, [(name, i, j) for j in range(len(y.of))], k)
     halves = []
     for part, dtype in enumerate((np.int64, np.float64)):
@@ -404,19 +391,9 @@ def _half(found: Neighbors, which: int) -> NDArray[Any]:
 
 
 def _similar(
-    kernel: TreeKernel,
-    x: Forest | None,
-    y: TreeIndex | Forest,
-    least: float,
-    starts: tuple[int, int],
-    n_jobs: int,
+    x: Forest | None, y: TreeIndex, least: float, starts: tuple[int, int], n_jobs: int
 ) -> tuple[NDArray[Any], ...]:
-    if isinstance(y, TreeIndex):
-        found = y.join(x, min_similarity=least, n_jobs=n_jobs)
-    elif x is None:
-        found = kernel.join(y, min_similarity=least, n_jobs=n_jobs)
-    else:
-        found = kernel.join(x, y, min_similarity=least, n_jobs=n_jobs)
+    found = y.join(x, min_similarity=least, n_jobs=n_jobs)
     return found.rows + starts[0], found.columns + starts[1], found.values
 
 
@@ -483,7 +460,7 @@ def join(
     array([2])
     """
     kernel, least = _own(kernel), _real("min_similarity", min_similarity)
-    x, y = _asked(X, Y, chunks)
+    x, y = _asked(kernel, X, Y, chunks)
     out = _check_sink(out)
     name, index, rows = _name("similar"), _name("index"), _name("pairs")
     graph: dict[Any, Any] = {
@@ -495,7 +472,7 @@ def join(
             asks = None if Y is None and i == j else row.key
             starts = (x.starts[i], y.starts[j])
             graph[name, i, j] = (
-                _similar, kernel, asks, (index, j), least, starts, n_jobs,
+                _similar, asks, (index, j), least, starts, n_jobs,
             )  # fmt: skip
         graph[rows, i] = (_sorted_pairs, [(name, i, j) for j in columns], out)
     whole = _name("join")

@@ -75,14 +75,14 @@ impl Model {
 
     fn check_like(&self, other: &Self) -> Result<()> {
         let expected = match () {
-            () if self.kernel != other.kernel => "a model of the same kernel",
+            () if self.kernel() != other.kernel() => "a model of the same kernel",
             () if self.options.normalize != other.options.normalize => {
                 "normalised as this model is"
             }
             () if self.options != other.options => "a model with as many outputs",
             () => return Ok(()),
         };
-        let got = format!("{:?} with {:?}", other.kernel, other.options);
+        let got = format!("{:?} with {:?}", other.kernel(), other.options);
         Err(Error::Parameter { name: "other", expected, got })
     }
 

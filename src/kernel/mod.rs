@@ -211,7 +211,7 @@ impl PartialEq for dyn Kernel {
 
 /// A kernel that has an index, and which.
 #[doc(hidden)]
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Indexed {
     pub(crate) kernel: Arc<dyn Kernel>,

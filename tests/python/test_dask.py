@@ -146,15 +146,10 @@ def test_pairs_are_handed_on_where_they_are_found():
     assert sum(len(rows) for rows, _, _ in kept) == len(want.rows)
 
 
-def test_a_kernel_without_an_index_goes_pair_by_pair():
+def test_a_kernel_whose_index_is_another_kernels_is_asked_as_well():
     kernel = tk.SubpathKernel(0.4)
     got = tkd.gram(kernel, TREES[:20], OTHERS[:9], chunks=7)
-    np.testing.assert_allclose(
-        got.compute(), kernel(TREES[:20], OTHERS[:9]), rtol=1e-12
-    )
-    near = tkd.top_k(kernel, TREES[:20], k=2, chunks=7)
-    want = kernel.top_k(TREES[:20], k=2).values
-    np.testing.assert_allclose(near.values.compute(), want, rtol=1e-12)
+    check_matrix(got, kernel, TREES[:20], OTHERS[:9])
 
 
 def test_vectors_are_those_of_one_machine():
@@ -216,6 +211,10 @@ def test_blocks_go_to_a_file_one_by_one(tmp_path: Path):
         ),
         (lambda: tkd.gram(KERNEL, TREES, dtype=int), "dtype must be"),
         (lambda: tkd.top_k(KERNEL, TREES, k=0), "k must be"),
+        (
+            lambda: tkd.top_k(tk.SubtreeKernel(), TREES, KERNEL.index(OTHERS)),
+            "Y must be an index of SubtreeKernel",
+        ),
         (lambda: tkd.fit_svm(KERNEL, TREES, Y[:3]), r"y must be of shape \(90,\)"),
         (lambda: tkd.fit_svm(KERNEL, TREES, 2 * Y), "y must be -1 or 1, got"),
         (lambda: tkd.fit_svm(KERNEL, TREES, Y, loss="log"), "loss must be"),
