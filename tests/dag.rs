@@ -304,6 +304,68 @@ fn trees_that_are_taken_out_again_leave_nothing() {
 }
 
 #[test]
+fn merged_models_score_as_sums_over_the_support_trees_of_both() {
+    for (number, kernel) in kernels().iter().enumerate() {
+        let random = &mut Random(number as u64 + 77);
+        let (first, second) =
+            (forest(&random_trees(6, 1)), forest(&random_trees(5, 2)));
+        for (normalize, n_outputs) in [(false, 1), (true, 2)] {
+            let options = options(normalize, n_outputs);
+            let all = first.concat(&second).unwrap();
+            let rows = matrix(&**kernel, normalize, &all);
+            let alphas = random_alphas(random, all.len() * n_outputs);
+            let split = first.len() * n_outputs;
+            let mut models = [&first, &second].map(|trees| {
+                let mut model = Model::new(&**kernel, options).unwrap();
+                let own = if trees.len() == first.len() {
+                    &alphas[..split]
+                } else {
+                    &alphas[split..]
+                };
+                model.add(trees, own, &mut |_, _| Ok(())).unwrap();
+                model
+            });
+            let [model, other] = &mut models;
+            model.merge(other, -0.5, &mut |_, _| Ok(())).unwrap();
+            assert_eq!(model.n_trees(), all.len() as u64);
+            let scores = model.score(&all, Some(1), &mut |_, _| Ok(())).unwrap().0;
+            for (tree, row) in rows.iter().enumerate() {
+                for output in 0..n_outputs {
+                    let of = |(at, alpha): (usize, &f64)| {
+                        if at * n_outputs < split { *alpha } else { -0.5 * alpha }
+                    };
+                    let own = alphas.iter().skip(output).step_by(n_outputs);
+                    let own: Vec<f64> = own.enumerate().map(of).collect();
+                    let got = scores[tree * n_outputs + output];
+                    assert_score(got, &own, row, &|| format!("{kernel:?} {tree}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_merge_that_is_stopped_changes_no_score() {
+    let trees = forest(&random_trees(40, 3));
+    let mut model = Model::new(&SST, Options::default()).unwrap();
+    let mut other = model.clone();
+    model.add(&trees.select(0..20), &[1.0; 20], &mut |_, _| Ok(())).unwrap();
+    other.add(&trees.select(20..40), &[1.0; 20], &mut |_, _| Ok(())).unwrap();
+    let score =
+        |model: &Model| model.score(&trees, Some(1), &mut |_, _| Ok(())).unwrap();
+    let before = score(&model);
+    let stopped = model.merge(&other, 1.0, &mut |_, _| Err(Error::Interrupted));
+    assert_eq!(stopped, Err(Error::Interrupted));
+    assert_eq!(score(&model), before);
+    model.merge(&other, 1.0, &mut |_, _| Ok(())).unwrap();
+    let mut whole = Model::new(&SST, Options::default()).unwrap();
+    whole.add(&trees, &[1.0; 40], &mut |_, _| Ok(())).unwrap();
+    for (merged, at_once) in score(&model).0.iter().zip(score(&whole).0) {
+        assert!((merged - at_once).abs() <= 1e-12 * at_once.abs());
+    }
+}
+
+#[test]
 fn contributions_add_up_to_the_score() {
     for kernel in kernels() {
         for (normalize, n_outputs) in [(false, 1), (true, 2)] {

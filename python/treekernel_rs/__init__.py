@@ -156,7 +156,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators when they are asked for."""
+    """Import the estimators, and what needs Dask, when they are asked for."""
+    if name == "dask":
+        return importlib.import_module("treekernel_rs.dask")
     if name in _ESTIMATORS:
         from treekernel_rs import estimators, features, machines
 

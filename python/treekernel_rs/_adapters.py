@@ -7,6 +7,7 @@ callable that makes another object of it, a `Tree` or something else that is kno
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from treekernel_rs._core import CodeBuilder, Forest
@@ -73,10 +74,16 @@ def json_tree(value: Any) -> Any:
 # --- Code ----------------------------------------------------------------------------
 
 
-def _of_ast(node: Any) -> Any:
+@cache
+def _ast_class() -> Callable[[type], dict[str, Any]]:
     from treekernel_rs.readers._code import ast_class
 
-    builder = CodeBuilder(ast_class("keep", "keep"))
+    # Remembered: there are few classes, and a million statements may be asked for.
+    return cache(ast_class("keep", "keep"))
+
+
+def _of_ast(node: Any) -> Any:
+    builder = CodeBuilder(_ast_class())
     builder.push_ast(node)
     return builder.finish()[0]
 

@@ -278,6 +278,50 @@ class DagModel:
         zeros = self._core.add(x, weights.ravel(), _told(self, progress))
         _warn_of_zeros(zeros, "the forest", stacklevel=3)
 
+    def merge(self, other: DagModel, factor: float = 1.0) -> None:
+        """Add another model: scores and intercepts become sums.
+
+        The models may come from different forests, processes or machines. Sums of floats
+        depend on their order in the last bits: merge in a fixed order, and the result has
+        the same bits every time.
+
+        Parameters
+        ----------
+        other : DagModel
+            A model of the same kernel and with as many outputs; it stays as it is.
+        factor : float, default 1
+            What its weights and intercepts are multiplied with.
+
+        Raises
+        ------
+        ValueError
+            For a model of another kernel, or where a weight would become infinite; no
+            score is changed.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> kernel, trees = tk.SubsetTreeKernel(0.5), ["(S (A a) (B b))", "(S (A a))"]
+        >>> one = tk.DagModel.from_dual(kernel, trees[:1], [1.0], 0.25)
+        >>> two = tk.DagModel.from_dual(kernel, trees[1:], [-2.0])
+        >>> sums = one.score(trees) + two.score(trees)
+        >>> one.merge(two)
+        >>> one.score(trees).tolist() == sums.tolist()
+        True
+        """
+        if not isinstance(other, DagModel):
+            msg = f"other must be a DagModel, got {type(other).__name__}"
+            raise TypeError(msg)
+        self._core.merge(other._core, _real("factor", factor))
+
+    def _pass(self, forest: Trees, y: ArrayLike) -> tuple[DagModel, DagModel, int]:
+        """Go on as a perceptron: its last version, the sum of all, and its mistakes."""
+        x = as_forest(forest)
+        labels = _per_output("y", y, len(x), self.n_outputs)
+        *models, mistakes = self._core.pass_over(x, labels.ravel())
+        last, total = (self._of(core, self.kernel, self.n_outputs) for core in models)
+        return last, total, mistakes
+
     def score(
         self,
         forest: Trees,
@@ -480,6 +524,10 @@ class DagModel:
     def nbytes(self) -> int:
         """Bytes held."""
         return self._core.figures()[3]
+
+    def __sizeof__(self) -> int:
+        """Return what schedulers and ``sys.getsizeof`` ask for."""
+        return object.__sizeof__(self) + self.nbytes
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Give the model as arrays, for `numpy.savez` or to look into.
@@ -713,6 +761,10 @@ class Perceptron:
         """Bytes held."""
         return self._core.figures()[2]
 
+    def __sizeof__(self) -> int:
+        """Return what schedulers and ``sys.getsizeof`` ask for."""
+        return object.__sizeof__(self) + self.nbytes
+
     @property
     def model(self) -> DagModel:
         """A copy of the trees' part as a model."""
@@ -842,7 +894,11 @@ def one_vs_one_dual_coef(
 
 
 def _model_of(model: Any, arrays: dict[str, Any]) -> Any:
-    return model.from_arrays(**arrays)
+    # Arrays that came by the wire may begin at any byte.
+    here = {
+        name: np.require(value, None, ["ALIGNED"]) for name, value in arrays.items()
+    }
+    return model.from_arrays(**here)
 
 
 def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
@@ -850,7 +906,8 @@ def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     if array.dtype.kind not in "biuf":
         msg = f"{name} must be numbers, got {array.dtype}"
         raise ValueError(msg)
-    return np.ascontiguousarray(array, dtype=np.float64)
+    # Arrays that came by the wire may begin at any byte.
+    return np.require(np.ascontiguousarray(array, np.float64), None, ["ALIGNED"])
 
 
 def _per_output(

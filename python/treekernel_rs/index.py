@@ -93,6 +93,10 @@ class TreeIndex:
         """About how many bytes are held, by trees and what has been built."""
         return self._core.nbytes()
 
+    def __sizeof__(self) -> int:
+        """Return what schedulers and ``sys.getsizeof`` ask for."""
+        return object.__sizeof__(self) + self.nbytes
+
     def add(self, Y: Trees) -> None:
         """Add trees behind the others.
 

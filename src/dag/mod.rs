@@ -38,6 +38,7 @@
 //! whatever the model. A score: by what its tree and the model have in common.
 
 mod fragments;
+mod merge;
 pub mod naive;
 mod parts;
 mod perceptron;
@@ -68,6 +69,7 @@ use crate::memory;
 use crate::threads::{Kept, Pause, Threads, Throttle};
 use crate::{Error, Forest, Kernel, Label, NodeId, Nodes, ProductionId, Result};
 pub use fragments::{Fragments, Query, Rank};
+pub use merge::Pass;
 pub use perceptron::{Perceptron, Stored, Vote};
 pub use sum::SumModel;
 pub use vectors::{Features, PolynomialKernel};

@@ -199,6 +199,27 @@ impl Perceptron {
         })
     }
 
+    /// A perceptron of averages whose first version is a model, without its intercept. Its
+    /// large trees are support trees that all versions have.
+    pub(super) fn from_version(mut model: Model) -> Result<Self> {
+        let mut own =
+            Self::new(model.kernel(), model.options, Vote::Average, None, 1.0)?;
+        model.intercept.fill(0.0);
+        if let Some(late) = &mut own.late {
+            model.slots.iter().for_each(|&slot| late.enter(slot));
+        }
+        let large = Support { root: None, scale: f64::NAN, before: 0 };
+        own.supports = vec![large; model.large.0.len()];
+        own.alphas.clone_from(&model.large.1);
+        own.model = model;
+        Ok(own)
+    }
+
+    /// The last version.
+    pub(super) fn into_last(self) -> Model {
+        self.model
+    }
+
     /// How many examples were seen.
     pub fn n_examples(&self) -> u64 {
         self.n_examples

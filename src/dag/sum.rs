@@ -14,7 +14,8 @@
 use std::borrow::Cow;
 
 use super::{
-    Fragments, Model, Options, Query, add_scaled, check_finite, check_length, compact,
+    Fragments, Model, Options, Pass, Query, add_scaled, check_finite, check_length,
+    compact,
 };
 use crate::gram::{self, Watch};
 use crate::kernel::{Composed, Indexed, Operation};
@@ -345,6 +346,59 @@ impl SumModel {
             Some(tree) => Err(Error::ScoreOverflow { tree }),
             None => Ok(all),
         }
+    }
+
+    /// Adds another model, as [`Model::merge`]. An error changes no score.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn merge(
+        &mut self,
+        other: &Self,
+        factor: f64,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
+        if let ([one], [another]) = (&mut self.parts[..], &other.parts[..])
+            && self.terms.whole.is_none()
+            && other.terms.whole.is_none()
+        {
+            return one.merge(another, factor, watch);
+        }
+        let is_like = self.kernel() == other.kernel()
+            && self.terms.normalize == other.terms.normalize
+            && self.n_outputs == other.n_outputs;
+        if !is_like {
+            let expected = "a model of the same kernel, normalised alike";
+            let got = format!("{:?}", other.kernel());
+            return Err(Error::Parameter { name: "other", expected, got });
+        }
+        memory::room(1, self.nbytes())?;
+        let mut parts = self.parts.clone();
+        for (part, more) in parts.iter_mut().zip(&other.parts) {
+            part.merge(more, factor, watch)?;
+        }
+        let mut intercept = self.intercept.clone();
+        add_scaled(factor, &other.intercept, &mut intercept);
+        check_finite("intercept", &intercept)?;
+        (self.parts, self.intercept) = (parts, intercept);
+        Ok(())
+    }
+
+    /// A perceptron's pass, as [`Model::pass_over`].
+    ///
+    /// # Errors
+    /// As there, and [`Error::Unsupported`] for a sum.
+    pub fn pass_over(
+        &self,
+        forest: &Forest,
+        labels: &[f64],
+        watch: &mut Watch<'_>,
+    ) -> Result<Pass> {
+        let Some(model) = self.plain() else {
+            let (kernel, what) = (self.kernel().name(), "perceptrons");
+            return Err(Error::Unsupported { kernel, what, can: vec!["SubsetTree"] });
+        };
+        model.pass_over(forest, labels, watch)
     }
 
     /// A model of models of its terms.

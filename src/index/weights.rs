@@ -26,7 +26,8 @@ const RESIDUE: f64 = 1e-12;
 #[inline]
 fn add_exactly(sum: &mut f64, change: f64) {
     *sum += change;
-    if sum.abs() <= RESIDUE * change.abs() {
+    // What became infinite did not cancel.
+    if sum.abs() <= RESIDUE * change.abs() && change.is_finite() {
         *sum = 0.0;
     }
 }

@@ -3,6 +3,8 @@
 // Arrays that are borrowed from numpy come by value.
 #![allow(clippy::needless_pass_by_value)]
 
+use std::sync::Arc;
+
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,7 +16,7 @@ use super::objects::{forest_of, integers, split_names, tree_of, unsigned};
 use super::shared::Shared;
 use super::{Progress, detached};
 use crate::dag::{
-    Arrays, Features, Model, Options, Perceptron, PolynomialKernel, Query, Rank,
+    Arrays, Features, Model, Options, Pass, Perceptron, PolynomialKernel, Query, Rank,
     Stored, SumModel, Vote,
 };
 use crate::memory;
@@ -67,6 +69,40 @@ impl Dag {
                 model.score(&x, n_jobs, watch)
             })?;
         Ok((scores.into_pyarray(py), zeros))
+    }
+
+    /// Adds another model, its weights times a factor.
+    fn merge(
+        slf: &Bound<'_, Self>,
+        other: &Bound<'_, Self>,
+        factor: f64,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let mut held = other.get().0.held(py)?;
+        if slf.is(other) {
+            held = detached(py, || {
+                memory::room(1, held.nbytes())?;
+                Ok(Arc::new(SumModel::clone(&held)))
+            })?;
+        }
+        slf.get().0.change(py, &Progress::none(), |model, watch| {
+            model.merge(&held, factor, watch)
+        })
+    }
+
+    /// A perceptron's pass from this model on: its last version, the sum of all versions,
+    /// and the number of mistakes.
+    fn pass_over(
+        &self,
+        x: &Bound<'_, PyAny>,
+        y: Floats<'_>,
+    ) -> PyResult<(Self, Self, u64)> {
+        let (py, x, y) = (x.py(), forest_of(x)?, y.as_slice()?);
+        let Pass { last, sum, n_mistakes, .. } =
+            self.0.read(py, &Progress::none(), |model, watch| {
+                model.pass_over(&x, y, watch)
+            })?;
+        Ok((Self(Shared::new(last.into())), Self(Shared::new(sum.into())), n_mistakes))
     }
 
     /// What each node of a tree adds.

@@ -64,11 +64,15 @@ impl<M: Clone + Send + Sync> Shared<M> {
         progress: &Progress,
         work: impl Send + FnOnce(&M, &mut Watch<'_>) -> crate::Result<T>,
     ) -> PyResult<T> {
+        let object = self.held(py)?;
+        interruptible(py, progress, |watch| work(&object, watch))
+    }
+
+    /// The object as it stands, for a call that changes another by it.
+    pub(super) fn held(&self, py: Python<'_>) -> PyResult<Arc<M>> {
         let state = self.state(py);
         let Object::There(object) = &state.object else { return Err(state.missing()) };
-        let object = Arc::clone(object);
-        drop(state);
-        interruptible(py, progress, |watch| work(&object, watch))
+        Ok(Arc::clone(object))
     }
 
     /// Runs what changes the object. Where its watch stops it for a fork it is called

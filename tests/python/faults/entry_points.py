@@ -144,6 +144,10 @@ def calls(n: int) -> Calls:
             f"{name}: DagModel.add": bind(model.add, forest, both),
             f"{name}: DagModel.score": bind(scorer.score, forest),
             f"{name}: DagModel.contributions": bind(scorer.contributions, forest[0]),
+            f"{name}: DagModel.merge": bind(
+                lambda model: tk.DagModel(model.kernel, model.n_outputs).merge(model),
+                scorer,
+            ),
             f"{name}: DagModel pickled": bind(
                 lambda model: pickle.loads(pickle.dumps(model)), scorer
             ),

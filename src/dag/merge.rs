@@ -1,0 +1,180 @@
+//! Models are sums: one is added to another, whatever the stores of their trees.
+//!
+//! ```text
+//! S(x) = Σ_ξ f(ξ) Σ_{v in x} C(v, ξ),     so   S_a + c S_b   has the weights   f_a + c f_b
+//! ```
+//!
+//! Parts of a corpus are learned from apart, on several machines even, and their models put
+//! together: for a perceptron by *iterative parameter mixing* (McDonald, Hall & Mann, NAACL
+//! 2010). Each part makes a [pass](Pass) that begins with the mixture of the round before, and
+//! the next mixture is the weighted mean of their last versions. With a single part that is
+//! the perceptron itself.
+//!
+//! # Complexity
+//! By the distinct subtrees of the model that is added, whatever the other has.
+
+use super::{BYTES_PER_NODE, Model, Perceptron, Rest, SAFE};
+use crate::gram::Watch;
+use crate::index::reader::NONE;
+use crate::memory;
+use crate::threads::Throttle;
+use crate::{Error, Forest, Label, NodeId, Result};
+
+/// One pass of a perceptron over some trees, from a model on.
+#[derive(Debug, Clone)]
+pub struct Pass {
+    /// The last version.
+    pub last: Model,
+    /// The sum of the versions after each example: divided by their number, the mean.
+    pub sum: Model,
+    /// How many mistakes there were, over all outputs.
+    pub n_mistakes: u64,
+}
+
+impl Model {
+    /// Adds another model, its weights times `factor`: scores become S + factor · S_other,
+    /// intercepts too. The sums of weights depend, in their last bits, on the order in which
+    /// models are merged, and on nothing else.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a model of another kernel or with other options and for a
+    /// factor that is not finite, [`Error::Array`] where a weight becomes infinite,
+    /// [`Error::Memory`], [`Error::Capacity`], and what `watch` returns: scores are as before.
+    pub fn merge(
+        &mut self,
+        other: &Self,
+        factor: f64,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
+        self.check_like(other)?;
+        if !factor.is_finite() {
+            let (name, expected) = ("factor", "a finite number");
+            return Err(Error::Parameter { name, expected, got: factor.to_string() });
+        }
+        // 1. Subtrees, with weights of 0: whatever stops this changes no score.
+        let nodes = self.absorb(other, watch)?;
+        // 2. Weights: nothing stops this.
+        let magnitude = self.bound() + factor.abs() * other.bound();
+        if magnitude <= SAFE && other.large.0.is_empty() {
+            self.magnitude = magnitude;
+            return self.add_model(other, factor, &nodes);
+        }
+        // Something may become infinite, and nobody could take it out again.
+        memory::room(1, self.nbytes())?;
+        let mut trial = self.clone();
+        trial.magnitude = magnitude;
+        trial.add_model(other, factor, &nodes)?;
+        for (at, node) in nodes.iter().enumerate() {
+            trial.check_weights("weights", at, trial.weights(*node))?;
+        }
+        trial.check_weights("sums", 0, trial.weights.sums())?;
+        trial.check_weights("large_alphas", 0, &trial.large.1)?;
+        *self = trial;
+        Ok(())
+    }
+
+    fn check_like(&self, other: &Self) -> Result<()> {
+        let expected = match () {
+            () if self.kernel() != other.kernel() => "a model of the same kernel",
+            () if self.options.normalize != other.options.normalize => {
+                "normalised as this model is"
+            }
+            () if self.options != other.options => "a model with as many outputs",
+            () => return Ok(()),
+        };
+        let got = format!("{:?} with {:?}", other.kernel(), other.options);
+        Err(Error::Parameter { name: "other", expected, got })
+    }
+
+    fn check_weights(
+        &self,
+        array: &'static str,
+        at: usize,
+        values: &[f64],
+    ) -> Result<()> {
+        let Some(index) = values.iter().position(|value| !value.is_finite()) else {
+            return Ok(());
+        };
+        let index = at * self.options.n_outputs + index;
+        let expected = "a weight that stays finite".to_owned();
+        Err(Error::Array { array, index, expected, got: values[0].to_string() })
+    }
+
+    /// No weight, and no sum of weights, is larger.
+    fn bound(&self) -> f64 {
+        let all = (0..self.nodes.len()).map(|node| NodeId(node as u32));
+        let of = |node| self.weights(node).iter().map(|f| f.abs()).sum::<f64>();
+        let large = self.large.1.iter().map(|alpha| alpha.abs()).sum::<f64>();
+        all.map(of).sum::<f64>() + large
+    }
+
+    /// Enters the subtrees of another model; returns their ids here.
+    fn absorb(&mut self, other: &Self, watch: &mut Watch<'_>) -> Result<Vec<NodeId>> {
+        let n = other.nodes.len();
+        let width = self.options.n_outputs;
+        memory::room(n, width.saturating_mul(16) + BYTES_PER_NODE)?;
+        let mut labels = memory::filled(NONE, other.nodes.labels().len())?;
+        let mut own = Vec::new();
+        memory::reserve(&mut own, n)?;
+        let mut throttle = Throttle::default();
+        for there in 0..n {
+            let node = NodeId(there as u32);
+            let name = other.nodes.label(node);
+            if labels[name.index()] == NONE {
+                let text = other.nodes.labels().name(name);
+                labels[name.index()] = self.nodes.labels_mut().intern(text)?.0;
+            }
+            self.below.clear();
+            let below = other.nodes.children(node).iter();
+            self.below.extend(below.map(|child| own[child.index()]));
+            let id = self.nodes.intern(Label(labels[name.index()]), &self.below)?;
+            if id.index() == self.slots.len() {
+                self.enter_node(id)?;
+            }
+            own.push(id);
+            throttle.ask(|| watch(there, n))?;
+        }
+        watch(n, n)?;
+        Ok(own)
+    }
+
+    /// Adds weights, of subtrees that are there.
+    fn add_model(&mut self, other: &Self, factor: f64, nodes: &[NodeId]) -> Result<()> {
+        let width = self.options.n_outputs;
+        for (tree, alphas) in other.large.1.chunks(width).enumerate() {
+            let scaled: Vec<f64> = alphas.iter().map(|alpha| factor * alpha).collect();
+            let root = other.large.0.roots()[tree];
+            self.add_large(other.large.0.nodes(), root, &scaled)?;
+        }
+        self.rest = Rest::default();
+        for (there, node) in nodes.iter().enumerate() {
+            let alphas = other.weights(NodeId(there as u32));
+            self.weights.add(self.slots[node.index()], factor, alphas);
+        }
+        for (own, more) in self.intercept.iter_mut().zip(&other.intercept) {
+            *own += factor * more;
+        }
+        self.n_trees = self.n_trees.saturating_add(other.n_trees);
+        self.n_tree_nodes = self.n_tree_nodes.saturating_add(other.n_tree_nodes);
+        Ok(())
+    }
+
+    /// Goes through trees once, as a perceptron does whose first version is this model;
+    /// `labels` are -1 or +1, `n_outputs` for each tree. Intercepts are 0.
+    ///
+    /// # Errors
+    /// As [`Perceptron::learn`].
+    pub fn pass_over(
+        &self,
+        forest: &Forest,
+        labels: &[f64],
+        watch: &mut Watch<'_>,
+    ) -> Result<Pass> {
+        memory::room(1, self.nbytes().saturating_mul(3))?;
+        let mut learner = Perceptron::from_version(self.clone())?;
+        learner.learn(forest, labels, None, watch)?;
+        let n_mistakes = learner.n_mistakes();
+        let (sum, last) = (learner.model(), learner.into_last());
+        Ok(Pass { last, sum, n_mistakes })
+    }
+}
