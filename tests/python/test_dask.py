@@ -389,7 +389,7 @@ def test_a_worker_that_is_killed_midway_changes_nothing(tmp_path: Path):
         # One of the two that are at work.
         worker = int(sorted(tmp_path.iterdir())[0].name.split("-")[1])
         os.kill(worker, signal.SIGKILL)
-        future.result(timeout=60)
+        future.result(timeout=300)
     got = np.load(file.path)
     again = len(list(tmp_path.iterdir()))
     trees = [text for number in range(8) for text in texts(10, seed=number)]

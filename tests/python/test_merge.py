@@ -95,6 +95,21 @@ def test_trees_too_large_for_floats_are_merged():
     assert one.score([deep, "(A a)"]) == pytest.approx([2.0, 4.0])
 
 
+def test_models_of_sums_of_kernels_are_merged():
+    sst, elastic = tk.SubsetTreeKernel(0.5), tk.ElasticTreeKernel(0.5)
+    trees = ["(S (A a) (B b))", "(S (A a) (C c))", "(B b)"]
+    for kernel in (0.5 * sst + elastic, 0.5 * sst, tk.Normalized(sst + elastic)):
+        one = tk.DagModel.from_dual(kernel, trees[:2], [1.0, -0.5], 0.25)
+        two = tk.DagModel.from_dual(kernel, trees[1:], [2.0, -1.0], 1.0)
+        sums = one.score(trees) - 2.0 * two.score(trees)
+        one.merge(two, -2.0)
+        assert one.score(trees) == pytest.approx(sums, rel=1e-12, abs=1e-12)
+        with pytest.raises(
+            ValueError, match="other must be a model of the same kernel"
+        ):
+            one.merge(tk.DagModel(sst + sst))
+
+
 def test_the_order_of_merging_is_all_that_bits_depend_on():
     kernel = tk.SubsetTreeKernel(0.4)
     trees = [f"(S (A a{i % 3}) (B b{i % 5}))" for i in range(60)]
