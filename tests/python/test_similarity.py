@@ -259,6 +259,7 @@ def test_sentences_become_the_compounds_of_the_worked_value():
         )
 
     text = sentence("cat", "run") + sentence("dog", "walk")
+    expected = tk.Forest.from_brackets([clct("run", "cat"), clct("walk", "dog")])
     X = tk.readers.conllu(text, "clct").forest
     assert tk.Forest.from_brackets([clct("run", "cat"), clct("walk", "dog")]) == X
     for how, value in (("sum", 0.410730), ("product", 0.313281)):
