@@ -259,14 +259,8 @@ class LabelTable:
         clip: bool,
     ) -> LabelTable: ...
     def blocks(
-        self,
-    ) -> tuple[
-        list[
-            tuple[int, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]
-        ],
-        NDArray[np.int64],
-        NDArray[np.int64],
-    ]: ...
+        self, most: int
+    ) -> tuple[list[tuple[int, Any]], NDArray[np.int64], NDArray[np.int64]]: ...
     def __len__(self) -> int: ...
 
 @final

@@ -10,6 +10,7 @@ sigma is.
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -73,8 +74,8 @@ class Similarity(Parameters):
 
     def _warn(self, table: LabelTable) -> None:
         """Say once that a similarity is indefinite, or may be."""
-        blocks, _, _ = table.blocks()
-        least = min((_least(b) for b in blocks if b[0] <= _CHECKED), default=1.0)
+        blocks, _, _ = table.blocks(_CHECKED)
+        least = min((_least(*b) for b in blocks if b[1] is not None), default=1.0)
         if least < -_ROUNDING:
             text = f"is not positive semidefinite (an eigenvalue is {least:.3g})"
         elif any(n > _CHECKED for n, _ in blocks):
@@ -105,8 +106,8 @@ class Similarity(Parameters):
         >>> round(similar.smallest_eigenvalue(["(a (b) (c))"]), 6)
         -1.0
         """
-        blocks, _, _ = self._of(list(as_forest(X).labels)).blocks()
-        return min(map(_least, blocks), default=1.0)
+        blocks, _, _ = self._of(list(as_forest(X).labels)).blocks(sys.maxsize)
+        return min((_least(*block) for block in blocks), default=1.0)
 
     def matrix(self, labels: Sequence[str]) -> NDArray[np.float64]:
         """Return the similarities of some different labels.
@@ -120,13 +121,17 @@ class Similarity(Parameters):
                [0.8, 0. , 1. ]])
         """
         names = list(labels)
-        blocks, of, places = self._of(names).blocks()
+        blocks, of, places = self._of(names).blocks(sys.maxsize)
         out = np.eye(len(names))
-        for number, (n, (rows, columns, values)) in enumerate(blocks):
+        for number, (n, block) in enumerate(blocks):
             here = np.empty(n, np.int64)
             members = np.flatnonzero(of == number)
             here[places[members]] = members
-            out[here[rows], here[columns]] = values
+            if isinstance(block, np.ndarray):
+                out[np.ix_(here, here)] = block
+            else:
+                rows, columns, values = block
+                out[here[rows], here[columns]] = values
         return out
 
     def __eq__(self, other: object) -> bool:
@@ -626,20 +631,25 @@ def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(vector / math.sqrt(math.fsum(vector * vector)))
 
 
-def _least(block: tuple[int, tuple[Any, Any, Any]]) -> float:
+def _least(n: int, block: Any) -> float:
     """Compute the smallest eigenvalue of a block of a table."""
-    n, (rows, columns, values) = block
+    if not isinstance(block, np.ndarray):
+        rows, columns, values = block
+        if n <= _DENSE:
+            block = np.eye(n)
+            block[rows, columns] = values
+        else:
+            from scipy.sparse import coo_matrix, identity
+
+            block = coo_matrix((values, (rows, columns)), shape=(n, n)).tocsr()
+            block += identity(n)
     if n <= _DENSE:
-        matrix = np.eye(n)
-        matrix[rows, columns] = values
-        return float(np.linalg.eigvalsh(matrix)[0])
-    from scipy.sparse import coo_matrix, identity
+        return float(np.linalg.eigvalsh(block)[0])
     from scipy.sparse.linalg import eigsh
 
-    matrix = coo_matrix((values, (rows, columns)), shape=(n, n)).tocsr() + identity(n)
     # A start of its own: SciPy's is random.
     start = np.ones(n) + np.arange(n) % 7
-    return float(eigsh(matrix, k=1, which="SA", v0=start, return_eigenvectors=False)[0])
+    return float(eigsh(block, k=1, which="SA", v0=start, return_eigenvectors=False)[0])
 
 
 def _flag(name: str, value: object) -> None:

@@ -103,6 +103,31 @@ fn roots(trees: &TreeCounts) -> Vec<NodeId> {
     (0..trees.len()).filter_map(|t| trees.nodes(t).last().copied()).collect()
 }
 
+/// The inner subtrees that each tree is the first to have, in the order of a walk; and by
+/// node a number to be given, or [`NONE`].
+fn new_subtrees(
+    nodes: &Nodes,
+    columns: &TreeCounts,
+    threads: &mut WatchedThreads<'_>,
+) -> Result<(Ragged<NodeId>, Vec<u32>)> {
+    let mut reader = Reader::default();
+    let mut number = vec![NONE; nodes.len()];
+    let mut new = Ragged::default();
+    for root in roots(columns) {
+        threads.pause()?;
+        reader.read(nodes, root, false);
+        for item in reader.items() {
+            let number = &mut number[item.node.index()];
+            if *number == NONE && !nodes.is_leaf(item.node) {
+                *number = 0;
+                new.push(item.node);
+            }
+        }
+        new.close("subtrees")?;
+    }
+    Ok((new, number))
+}
+
 /// What one worker keeps from row to row.
 #[derive(Debug)]
 pub(crate) struct Scratch {
@@ -151,21 +176,7 @@ impl Engine {
         }
         let is_simple = |node: NodeId| simple[nodes.label(node).index()];
         // 2. Find the columns' inner subtrees, in the order of a walk.
-        let mut reader = Reader::default();
-        let mut number = vec![NONE; nodes.len()];
-        let mut new = Ragged::default();
-        for root in roots(columns) {
-            threads.pause()?;
-            reader.read(nodes, root, false);
-            for item in reader.items() {
-                let number = &mut number[item.node.index()];
-                if *number == NONE && !nodes.is_leaf(item.node) {
-                    *number = 0;
-                    new.push(item.node);
-                }
-            }
-            new.close("subtrees")?;
-        }
+        let (new, mut number) = new_subtrees(nodes, columns, threads)?;
         // 3. Enter them.
         let (slots, slot_of) = Slots::new(columns, &new, is_simple, nodes.len())?;
         let mut index = Index::new(decay, mu, leaf_factor, max_children);

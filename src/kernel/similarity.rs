@@ -9,8 +9,8 @@
 //! block of which more than a quarter is not 0 is kept as a matrix, any other by rows.
 //!
 //! **Cosines** are sums in one order, whatever other labels there are: a similarity at a
-//! threshold must not depend on what else is in a forest. (BLAS is ten times as fast, and
-//! its last bits depend on where a row stands in the matrix.)
+//! threshold must not depend on what else is in a forest. (The last bits of a product by BLAS
+//! may depend on where a row stands in the matrix.)
 //!
 //! # Complexity
 //! Cosines: the pairs within each class times the length of the vectors. A look-up: constant
@@ -261,7 +261,9 @@ impl Table {
                     values[j * n + i] = value;
                     Ok(())
                 })?;
-                (0..n).for_each(|i| values[i * n + i] = 1.0);
+                for i in 0..n {
+                    values[i * n + i] = 1.0;
+                }
                 if n > 1 {
                     let block = table.blocks.len() as u32;
                     for (place, &(_, label)) in same.iter().enumerate() {
@@ -346,14 +348,18 @@ impl Table {
             let n = sizes[self.blocks.len() - before];
             self.blocks.push(if 4 * same.len() > n * n {
                 let mut values = filled(0.0, n * n)?;
-                same.iter().for_each(|&(_, x, y, s)| {
-                    values[x as usize * n + y as usize] = s;
-                });
-                (0..n).for_each(|x| values[x * n + x] = 1.0);
+                for &(_, x, y, sigma) in same {
+                    values[x as usize * n + y as usize] = sigma;
+                }
+                for x in 0..n {
+                    values[x * n + x] = 1.0;
+                }
                 Block::Matrix { n, values }
             } else {
                 let mut ends = filled(0, n)?;
-                same.iter().for_each(|&(_, x, _, _)| ends[x as usize] += 1);
+                for &(_, x, _, _) in same {
+                    ends[x as usize] += 1;
+                }
                 let mut end = 0;
                 for row in &mut ends {
                     end += *row;
@@ -454,6 +460,7 @@ const LANES: usize = 16;
 /// Vectors that stay in a cache while all others pass by.
 const BLOCK: usize = 32;
 
+#[allow(clippy::inline_always)] // see `vectorized`
 #[inline(always)]
 fn dot(x: &[f64], y: &[f64]) -> f64 {
     let mut lanes = [0.0; LANES];
@@ -488,6 +495,7 @@ struct Dots<'a> {
 }
 
 impl Loop for Dots<'_> {
+    #[allow(clippy::inline_always)]
     #[inline(always)]
     fn run(self) {
         let rows = self.block.chunks_exact(self.one.len());

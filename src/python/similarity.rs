@@ -1,9 +1,12 @@
 //! Similarities of labels: objects of Python's that are asked for tables.
+#![allow(clippy::needless_pass_by_value)]
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{
+    IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -11,6 +14,7 @@ use pyo3::types::PyList;
 use super::{Progress, interruptible};
 use crate::Error;
 use crate::kernel::{Block, Cosines, Pause, Similarity, Table};
+use crate::memory;
 use crate::threads::Throttle;
 
 /// The similarities of some labels, by their numbers.
@@ -18,7 +22,6 @@ use crate::threads::Throttle;
 pub(super) struct LabelTable(Arc<Table>);
 
 type Places<'py> = Bound<'py, PyArray1<i64>>;
-type BlockRows<'py> = (Places<'py>, Places<'py>, Bound<'py, PyArray1<f64>>);
 
 #[pymethods]
 impl LabelTable {
@@ -70,45 +73,37 @@ impl LabelTable {
         self.0.len()
     }
 
-    /// The blocks, as what is not 0 beside the diagonal: how many labels there are, and
-    /// rows, columns and values; and each label's block and place, -1 for none.
-    #[allow(clippy::type_complexity)]
+    /// The blocks: how many labels each has, and its matrix, or rows, columns and values of
+    /// what is not 0 beside the diagonal, or None if there are more labels than `most`; and
+    /// each label's block and place, -1 for none.
     fn blocks<'py>(
         &self,
         py: Python<'py>,
-    ) -> PyResult<(Vec<(usize, BlockRows<'py>)>, Places<'py>, Places<'py>)> {
+        most: usize,
+    ) -> PyResult<(Vec<(usize, Bound<'py, PyAny>)>, Places<'py>, Places<'py>)> {
         let mut blocks = Vec::new();
         for block in self.0.blocks() {
-            let (mut rows, mut columns, mut values) =
-                (Vec::new(), Vec::new(), Vec::new());
-            match block {
-                Block::Matrix { n, values: all } => {
-                    for (at, &value) in all.iter().enumerate() {
-                        if value != 0.0 && at / n != at % n {
-                            rows.push((at / n) as i64);
-                            columns.push((at % n) as i64);
-                            values.push(value);
-                        }
-                    }
+            let told = match block {
+                _ if block.len() > most => py.None().into_bound(py),
+                Block::Matrix { n, values } => {
+                    memory::room(values.len(), 8)?;
+                    values.clone().into_pyarray(py).reshape((*n, *n))?.into_any()
                 }
                 Block::Rows { ends, items } => {
-                    let mut start = 0;
+                    memory::room(items.len(), 24)?;
+                    let mut rows = Vec::with_capacity(items.len());
                     for (row, &end) in ends.iter().enumerate() {
-                        for &(column, value) in &items[start..end] {
-                            rows.push(row as i64);
-                            columns.push(i64::from(column));
-                            values.push(value);
-                        }
-                        start = end;
+                        rows.resize(end, row as i64);
                     }
+                    let (columns, values): (Vec<i64>, Vec<f64>) =
+                        items.iter().map(|&(y, value)| (i64::from(y), value)).unzip();
+                    let rows = rows.into_pyarray(py);
+                    let (columns, values) =
+                        (columns.into_pyarray(py), values.into_pyarray(py));
+                    (rows, columns, values).into_pyobject(py)?.into_any()
                 }
-            }
-            let rows = (
-                rows.into_pyarray(py),
-                columns.into_pyarray(py),
-                values.into_pyarray(py),
-            );
-            blocks.push((block.len(), rows));
+            };
+            blocks.push((block.len(), told));
         }
         let of = (0..self.0.len()).map(|label| self.0.place(label));
         let (of, places): (Vec<_>, Vec<_>) = of

@@ -110,7 +110,9 @@ impl Engine {
         };
         let of_columns = tally(columns, n_symbols, symbol)?;
         let mut lens = vec![0; n_symbols];
-        of_columns.items.iter().for_each(|item| lens[item.0 as usize] += 1);
+        for item in &of_columns.items {
+            lens[item.0 as usize] += 1;
+        }
         let mut trees = Filler::new(lens, (0, 0));
         for (tree, symbols) in (0..).zip(of_columns.iter()) {
             for &(symbol, count) in symbols {
@@ -158,13 +160,15 @@ impl Engine {
             match &table.blocks()[block as usize] {
                 Block::Matrix { n, values } => {
                     let row = &values[place as usize * n..][..*n];
-                    row.iter()
-                        .enumerate()
-                        .for_each(|(place, &sigma)| add(place, sigma));
+                    for (place, &sigma) in row.iter().enumerate() {
+                        add(place, sigma);
+                    }
                 }
                 Block::Rows { .. } => {
                     let row = table.row(block as usize, place as usize);
-                    row.iter().for_each(|&(place, sigma)| add(place as usize, sigma));
+                    for &(place, sigma) in row {
+                        add(place as usize, sigma);
+                    }
                 }
             }
         }

@@ -16,7 +16,9 @@
 
 use std::sync::Arc;
 
-use super::{CELL, Chains, FIRST_LEAF, Index, Link, Member, NONE, Table, Target, WIDE};
+use super::{
+    CELL, Chains, Entry, FIRST_LEAF, Index, Link, Member, NONE, Table, Target, WIDE,
+};
 use super::{add_pairs, grow_powers};
 use crate::index::prefixes::Extent;
 use crate::index::reader::Reader;
@@ -35,7 +37,7 @@ const MAX_VALUES: usize = 1 << 28;
 pub(crate) struct Groups {
     pub(crate) table: Arc<Similarities>,
     /// By label: its group. Those of blocks come after those of single labels.
-    groups: Vec<u32>,
+    of_label: Vec<u32>,
     /// By group of blocks: the place of each subtree's label.
     places: Vec<Vec<u32>>,
     /// By group: what is similar.
@@ -66,9 +68,8 @@ impl Groups {
                 _ => label as u32,
             }
         };
-        let groups = (0..n).map(group).collect();
         Self {
-            groups,
+            of_label: (0..n).map(group).collect(),
             places: vec![Vec::new(); table.blocks().len()],
             near: Ragged::default(),
             totals: Vec::new(),
@@ -78,12 +79,12 @@ impl Groups {
     }
 
     fn len(&self) -> usize {
-        self.groups.len() + self.places.len()
+        self.of_label.len() + self.places.len()
     }
 
     /// A label's group.
     pub(crate) fn of(&self, label: usize) -> u32 {
-        self.groups[label]
+        self.of_label[label]
     }
 
     /// What stands for a leaf with this label in its parent's list.
@@ -96,8 +97,8 @@ impl Groups {
 
     /// Takes note of a subtree that was entered.
     pub(crate) fn entered(&mut self, label: usize) {
-        let block = self.groups[label] as usize;
-        if let Some(block) = block.checked_sub(self.groups.len()) {
+        let block = self.of_label[label] as usize;
+        if let Some(block) = block.checked_sub(self.of_label.len()) {
             self.places[block].push(self.table.place(label).1);
         }
     }
@@ -115,7 +116,7 @@ impl Groups {
 
     /// The places of a group's subtrees.
     fn places(&self, group: u32) -> &[u32] {
-        let block = (group as usize).checked_sub(self.groups.len());
+        let block = (group as usize).checked_sub(self.of_label.len());
         block.map_or(&[], |block| &self.places[block])
     }
 
@@ -128,7 +129,7 @@ impl Groups {
                 self.near.push(Near { group, offset: offset as u32, sigma });
                 offset += index.n_members(group);
             };
-            let is_label = group < self.groups.len();
+            let is_label = group < self.of_label.len();
             let (block, place) =
                 if is_label { self.table.place(group) } else { (NONE, 0) };
             match self.table.blocks().get(block as usize) {
@@ -139,7 +140,9 @@ impl Groups {
                     });
                     let mut all: Vec<_> = others.chain([(group as u32, 1.0)]).collect();
                     all.sort_unstable_by_key(|of| of.0);
-                    all.into_iter().for_each(|(label, sigma)| add(label, sigma));
+                    for (label, sigma) in all {
+                        add(label, sigma);
+                    }
                 }
                 Some(Block::Matrix { .. }) => {}
                 None => add(group as u32, 1.0),
@@ -157,7 +160,7 @@ impl Groups {
 
     #[inline]
     fn near(&self, label: usize) -> &[Near] {
-        self.near.get(self.groups[label] as usize)
+        self.near.get(self.of_label[label] as usize)
     }
 
     pub(crate) fn nbytes(&self) -> usize {
@@ -166,7 +169,7 @@ impl Groups {
         self.near.nbytes()
             + keys
             + places
-            + 12 * self.groups.len()
+            + 12 * self.of_label.len()
             + self.table.nbytes()
     }
 }
@@ -176,6 +179,16 @@ impl<T: Target> Index<T> {
         let is_there = (group as usize) < self.open.len();
         if is_there { self.members.len_of(group as usize) } else { 0 }
     }
+}
+
+/// A query node's child, and a group that is near.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    position: u32,
+    child: NodeId,
+    near: Near,
+    /// The one before for the same group.
+    next: u32,
 }
 
 /// A query node's child and one list that it matches.
@@ -200,6 +213,11 @@ pub(crate) struct Scratch {
     values: Vec<Vec<f64>>,
     pool: Vec<Vec<f64>>,
     live: usize,
+    /// What the children of the node at hand are near to; by group the last of these.
+    asked: Vec<Asked>,
+    heads: Vec<u32>,
+    /// Numbers of those that a group has lists for, and their keys.
+    found: Vec<(u32, u32)>,
     edges: Vec<Edge>,
     links: Vec<Link>,
     sums: Vec<f64>,
@@ -238,6 +256,35 @@ impl Factor<'_> {
         match self {
             Self::One => 1.0,
             Self::Row(row, places) => row[places[u as usize] as usize],
+        }
+    }
+}
+
+/// One list, the T of its entries, and the D that they add to: none where nobody asks.
+struct To<'a, T> {
+    mu: f64,
+    list: &'a [Entry<T>],
+    t: &'a mut [f64],
+    own: &'a mut [f64],
+    factor: Factor<'a>,
+    /// Whether T are not all μ, and whether they are to be kept.
+    is_linked: bool,
+    goes_on: bool,
+}
+
+impl<T: Target> To<'_, T> {
+    #[inline]
+    fn walk<V: View>(self, d: impl Fn(usize) -> f64, view: &mut V) {
+        let Self { mu, list, t, own, factor, is_linked, goes_on } = self;
+        for (entry, sum) in list.iter().zip(t) {
+            let t = if is_linked { *sum } else { mu } * d(entry.child as usize);
+            if goes_on {
+                *sum = t;
+            }
+            if let Some(value) = own.get_mut(entry.u as usize) {
+                *value += t;
+            }
+            view.add(entry.target.of(entry.u), factor.of(entry.u) * t);
         }
     }
 }
@@ -319,6 +366,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             values.resize(total, self.index.weights.inner);
         }
         let mut done = Ok(());
+        self.ask(item.node);
         for near in self.groups.near(label) {
             let members = self.index.n_members(near.group);
             if members == 0 {
@@ -338,6 +386,9 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             if done.is_err() {
                 break;
             }
+        }
+        for asked in self.scratch.asked.drain(..) {
+            self.scratch.heads[asked.near.group as usize] = NONE;
         }
         self.scratch.values[place] = values;
         done
@@ -378,62 +429,71 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         self.scratch.chains.step(touched, pause)
     }
 
+    /// Takes note of what a node's children are near to.
+    fn ask(&mut self, node: NodeId) {
+        let Scratch { asked, heads, .. } = &mut *self.scratch;
+        if heads.len() < self.groups.len() {
+            heads.resize(self.groups.len(), NONE);
+        }
+        let below = self.query.store.children(node);
+        if below.len() > WIDE {
+            return;
+        }
+        for (position, &child) in (0..).zip(below) {
+            for &near in self.groups.near(self.query.label(child)) {
+                let head = &mut heads[near.group as usize];
+                asked.push(Asked { position, child, near, next: *head });
+                *head = asked.len() as u32 - 1;
+            }
+        }
+    }
+
     /// Finds the lists that a node's children match and which of them have pairs; returns
     /// how many entries they have. None: grids take less time.
     fn find_edges(&mut self, node: NodeId, group: u32) -> Option<usize> {
-        let (index, groups, query) = (self.index, self.groups, self.query);
-        self.scratch.edges.clear();
-        self.scratch.links.clear();
-        let below = query.store.children(node);
-        if below.len() > WIDE {
+        let (index, groups) = (self.index, self.groups);
+        let n_below = self.query.store.children(node).len();
+        if n_below > WIDE {
             return None;
         }
+        // 1. The keys of what is asked for: the group's, if they are fewer.
+        let Scratch { asked, heads, found, edges, links, .. } = &mut *self.scratch;
+        edges.clear();
+        links.clear();
+        found.clear();
         let keys = &groups.below[group as usize];
-        let (mut used, mut n_pairs) = (0, 0);
-        for (position, &child) in below.iter().enumerate() {
-            let near = groups.near(query.label(child));
-            let mut add = |near, key| {
-                self.add_edges(
-                    position as u32,
-                    child,
-                    near,
-                    key,
-                    &mut used,
-                    &mut n_pairs,
-                );
-            };
-            if near.len() <= 2 * keys.len() {
-                for near in near {
-                    if let Some(key) = index.keys.find([group, 0, near.group]) {
-                        add(*near, key);
-                    }
+        if keys.len() < 4 * asked.len() {
+            for &(below, key) in keys {
+                let mut at = heads[below as usize];
+                while let Some(asked) = asked.get(at as usize) {
+                    found.push((at, key));
+                    at = asked.next;
                 }
-            } else {
-                for &(below, key) in keys {
-                    let found = near.binary_search_by_key(&below, |near| near.group);
-                    if let Ok(at) = found {
-                        add(near[at], key);
-                    }
+            }
+            found.sort_unstable();
+        } else {
+            for (at, asked) in (0..).zip(&*asked) {
+                if let Some(key) = index.keys.find([group, 0, asked.near.group]) {
+                    found.push((at, key));
                 }
             }
         }
-        let cells = below.len() * index.n_edges[group as usize];
+        // 2. Their lists.
+        let (mut used, mut n_pairs) = (0, 0);
+        for at in 0..found.len() {
+            self.add_edges(at, &mut used, &mut n_pairs);
+        }
+        let cells = n_below * index.n_edges[group as usize];
         (n_pairs <= CELL * cells).then_some(used)
     }
 
-    /// Takes note of the two lists of a key.
-    fn add_edges(
-        &mut self,
-        position: u32,
-        child: NodeId,
-        near: Near,
-        key: u32,
-        used: &mut usize,
-        n_pairs: &mut usize,
-    ) {
+    /// Takes note of the two lists of a key that was found.
+    fn add_edges(&mut self, found: usize, used: &mut usize, n_pairs: &mut usize) {
         let index = self.index;
+        let Scratch { asked, found: all, edges, links, .. } = &mut *self.scratch;
+        let (at, key) = all[found];
+        let Asked { position, child, near, .. } = asked[at as usize];
         let is_leaf = self.query.store.is_leaf(child);
-        let Scratch { edges, links, .. } = &mut *self.scratch;
         for list in [2 * key, 2 * key + 1] {
             let len = self.extent.list(list, || index.lists.len_of(list as usize));
             // With leaf_factor 0, leaves end every chain.
@@ -489,50 +549,46 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             // 1. All sums are μ times what the formula says.
             let (earlier, t) = sums.split_at_mut(used);
             let t = &mut t[..list.len()];
-            t.fill(index.mu);
-            for link in &links[link..edge.links as usize] {
+            let links = &links[link..edge.links as usize];
+            link = edge.links as usize;
+            if !links.is_empty() {
+                t.fill(index.mu);
+            }
+            for link in links {
                 let from = &earlier[edges[link.edge as usize].sums as usize..];
                 for (pairs, weight) in index.pairs_of(link.joined) {
                     add_pairs(pairs, from, link.weight * weight, t);
                 }
             }
-            link = edge.links as usize;
-            // 2. Times D.
+            // 2. Times D, to where it belongs.
             let Near { group, offset, sigma } = edge.near;
+            let (is_linked, goes_on) = (!links.is_empty(), edge.goes_on);
+            let to = To { mu: index.mu, list, t, own, factor, is_linked, goes_on };
             let row = groups.row(query.label(edge.child));
             let (is_leaf, is_other) =
                 (query.store.is_leaf(edge.child), edge.list % 2 == 1);
-            let entries = list.iter().map(|entry| entry.child as usize).zip(&mut *t);
             let weight = index.weights.of(is_leaf, is_other);
             let places = groups.places(group);
+            let below = || &values[query.tree.place(edge.child)][offset as usize..];
             match row {
                 None if is_leaf || is_other => {
-                    entries.for_each(|(_, t)| *t *= weight * sigma);
+                    let d = weight * sigma;
+                    to.walk(|_| d, view);
                 }
                 None => {
-                    let below =
-                        &values[query.tree.place(edge.child)][offset as usize..];
-                    entries.for_each(|(c, t)| *t *= sigma * below[c]);
+                    let below = below();
+                    to.walk(|c| sigma * below[c], view);
                 }
                 Some(row) if is_other => {
-                    let first = FIRST_LEAF as usize;
-                    entries.for_each(|(c, t)| *t *= weight * row[c - first]);
+                    to.walk(|c| weight * row[c - FIRST_LEAF as usize], view);
                 }
                 Some(row) if is_leaf => {
-                    entries.for_each(|(c, t)| *t *= weight * row[places[c] as usize]);
+                    to.walk(|c| weight * row[places[c] as usize], view);
                 }
                 Some(row) => {
-                    let below =
-                        &values[query.tree.place(edge.child)][offset as usize..];
-                    entries.for_each(|(c, t)| *t *= below[c] * row[places[c] as usize]);
+                    let below = below();
+                    to.walk(|c| below[c] * row[places[c] as usize], view);
                 }
-            }
-            // 3. Tell it.
-            for (entry, &t) in list.iter().zip(&*t) {
-                if let Some(value) = own.get_mut(entry.u as usize) {
-                    *value += t;
-                }
-                view.add(entry.target.of(entry.u), factor.of(entry.u) * t);
             }
         }
     }
