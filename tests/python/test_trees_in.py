@@ -252,6 +252,9 @@ def test_trees_of_packages_are_read():
 
         tree = Phylo.read(io.StringIO("((A,B)x,C);"), "newick")
         assert brackets([tree, tree.root]) == ["(\\e (x A B) C)"] * 2
+    if ete3 := package("ete3"):
+        tree = ete3.Tree("((A,B)x,C);", format=1)
+        assert brackets([tree]) == ["(\\e (x A B) C)"]
     if libcst := package("libcst"):
         assert brackets([libcst.parse_module("x = f(1)\n")]) == [
             "(Module (SimpleStatementLine (Assign (AssignTarget (Name x)) "
