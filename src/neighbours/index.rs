@@ -140,6 +140,9 @@ impl Index {
         let built = self.built(n_jobs, watch)?;
         let Some(x) = x else {
             let corpus = self.corpus(&built, n_jobs);
+            if let Some(found) = corpus.nearest(k, watch)? {
+                return Ok(found);
+            }
             return top_k_by(&corpus, &built.rows(f64::NEG_INFINITY), k, watch);
         };
         let Some(asked) = built.gram.ask(x, n_jobs, watch)? else {
