@@ -25,6 +25,12 @@ pub(crate) struct TreeCounts {
 }
 
 impl TreeCounts {
+    /// By one thread, with [`Self::with_room`].
+    #[cfg(test)]
+    pub(crate) fn new(store: &Nodes, roots: &[NodeId]) -> Result<Self> {
+        Self::read(store, roots, &mut || Ok(()))?.with_room(store)
+    }
+
     /// Reads trees in time by their distinct subtrees, by several threads.
     ///
     /// # Errors

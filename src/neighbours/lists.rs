@@ -259,7 +259,7 @@ impl Lists {
     ) -> Result<Vec<u32>> {
         let end = self.place[tree] as usize;
         scratch.prepare(self, end)?;
-        let Scratch { sums, norms, blocks, found, .. } = scratch;
+        let Scratch { sums, blocks, .. } = scratch;
         let vector = self.vectors.get(tree);
         let slack = ROUNDING * (vector.len() + 16) as f64;
         let least = (least - slack).max(0.0);
@@ -267,8 +267,7 @@ impl Lists {
         // 1. What is left out.
         self.by_price(tree, blocks);
         let (mut squares, mut own) = (0.0, [0.0f32; DENSE]);
-        let share = std::env::var("HEAD").map_or(HEAD, |v| v.parse().unwrap());
-        let limit = square((share * least) as f32);
+        let limit = square((HEAD * least) as f32);
         for (_, block, norm) in blocks.iter_mut().rev() {
             let more = squares + square(*norm);
             if let Some(cell) = own.get_mut(*block as usize)

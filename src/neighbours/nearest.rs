@@ -36,6 +36,8 @@ use crate::memory::{filled, room};
 use crate::threads::{Pause, Threads, WatchedThreads};
 use crate::{Forest, Kernel, NodeId, Result};
 
+/// Trees from which on the bound is tried: rows of 8,000 functions take less time than it.
+pub(super) const LARGE: usize = 30_000;
 /// Thresholds below this rule nothing out.
 const LOW: f64 = 0.01;
 /// How often the nearest that are known tell of their nearest.
@@ -74,7 +76,9 @@ pub fn top_k(
     watch: &mut Watch<'_>,
 ) -> Result<(Nearest, Report)> {
     let corpus = Corpus::new(kernel, x, y, options)?;
-    if let Some(found) = corpus.nearest(k, watch)? {
+    if corpus.columns.len() >= LARGE
+        && let Some(found) = corpus.nearest(k, watch)?
+    {
         return Ok(found);
     }
     let finder = corpus.by_rows(f64::NEG_INFINITY, true, watch)?;
@@ -120,11 +124,10 @@ impl Corpus<'_> {
         k: usize,
         watch: &mut Watch<'_>,
     ) -> Result<Option<(Nearest, Report)>> {
-        // Blocks of other kernels let too many pairs through.
-        let is_tight = |kernel: &Indexed| {
-            matches!(kernel, Indexed::Subtree(_) | Indexed::SubsetTree(_))
-        };
-        let kernel = self.kernel.indexed().filter(is_tight);
+        // Blocks of other kernels let too many pairs through; rows of the subtree kernel take
+        // less time than the search.
+        let is_for = |kernel: &Indexed| matches!(kernel, Indexed::SubsetTree(_));
+        let kernel = self.kernel.indexed().filter(is_for);
         let Some(kernel) = kernel.filter(|_| self.options.normalize && self.is_self())
         else {
             return Ok(None);
@@ -171,6 +174,10 @@ impl Corpus<'_> {
         if weak.len() > FEW && weak.len() * WEAK > n {
             return Ok(None);
         }
+        let near = best.trees();
+        let is_new = |x: usize, t: u32| {
+            !near[x].contains(&t) && !near[t as usize].contains(&(x as u32))
+        };
         let mut is_strong = filled(false, n)?;
         strong.iter().for_each(|&x| is_strong[x as usize] = true);
         let threshold = |x: &u32| thresholds[*x as usize];
@@ -181,7 +188,11 @@ impl Corpus<'_> {
         lists.arrange(order.clone())?;
         // 3. Search.
         let search = |x: usize, scratch: &mut Asking<'_>, pause: &mut Pause<'_>| {
-            lists.find(x, thresholds[x], &mut scratch.lists, pause)
+            let mut found = lists.find(x, thresholds[x], &mut scratch.lists, pause)?;
+            found.retain(|&t| is_new(x, t));
+            // Single pairs hang up the tree with the higher root: the same one, where it is x.
+            found.sort_unstable_by_key(|&t| self.root(t as usize));
+            Ok(found)
         };
         let going = &mut |done| watch(done, n);
         if self.is_worth_it(&order, &values, search)? {
@@ -195,7 +206,8 @@ impl Corpus<'_> {
                 let low = thresholds[x] - SLACK * thresholds[x];
                 // What is no number is for the single pair to say.
                 let may_do = |t: &usize| row[*t] >= low || row[*t].is_nan();
-                Ok((0..at).filter(may_do).map(|t| order[t]).collect())
+                let found = (0..at).filter(may_do).map(|t| order[t]);
+                Ok(found.filter(|&t| is_new(x, t)).collect())
             };
             self.each_found(&order, &values, search, &mut best, going)?;
         }
@@ -461,5 +473,82 @@ impl Best {
         let mut known = std::mem::take(&mut self.of[tree]);
         Self::cut(&mut known, self.k);
         known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::SubsetTree;
+
+    /// Trees that share parts, some equal, some of one node, some with nothing in common.
+    fn texts(
+        n: usize,
+        n_labels: usize,
+        n_alone: usize,
+        state: &mut u64,
+    ) -> Vec<String> {
+        let mut below = |n: usize| {
+            *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (*state >> 33) as usize % n
+        };
+        let mut all: Vec<String> = Vec::new();
+        for at in 0..n {
+            let mut words = |tag: &str| format!("({tag} w{})", below(n_labels));
+            let (a, b, c) = (words("A"), words("B"), words("A"));
+            all.push(match below(8) {
+                0 => format!("(S {a} {b})"),
+                1 => format!("(S {a} (T {b} {c}))"),
+                2 => format!("(S (T {a} {b}) (T {b} {c}))"),
+                3 => format!("(T {a} (S {b} {c}) {a})"),
+                4 => a,
+                5 => "(w)".to_owned(),
+                6 if at > 0 => all[below(at)].clone(),
+                _ => format!("(S {c} (T {a} {b}) {b})"),
+            });
+        }
+        all.extend((0..n_alone).map(|at| format!("(X{at} (Y{at} z{at}))")));
+        all
+    }
+
+    #[test]
+    fn the_bound_misses_none_of_the_nearest() {
+        let (mut state, on) = (13, &mut |_: usize, _: usize| Ok(()));
+        for (round, (n, n_labels, n_alone)) in [
+            (14, 3, 0),
+            (40, 9, 2),
+            (150, 2, 5),
+            (150, 40, 3),
+            (400, 30, 80),
+            (90, 5, 70),
+        ]
+        .into_iter()
+        .cycle()
+        .take(24)
+        .enumerate()
+        {
+            let texts = texts(n, n_labels, n_alone, &mut state);
+            let x =
+                Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
+            let decay = [0.2, 0.4, 1.0][round % 3];
+            let kernel = SubsetTree::new(decay).with_leaf_weight([0.0, 0.3][round % 2]);
+            for n_jobs in [1, 3] {
+                let options =
+                    Options::default().with_normalize(true).with_n_jobs(Some(n_jobs));
+                let corpus = Corpus::new(&kernel, &x, None, options).unwrap();
+                for k in [1, 4] {
+                    let finder = corpus.by_rows(f64::NEG_INFINITY, true, on).unwrap();
+                    let expected = top_k_by(&corpus, &finder, k, on).unwrap();
+                    let found = corpus.nearest(k, on).unwrap();
+                    // Where most are alone, rows are computed.
+                    if let Some((nearest, report)) = found {
+                        assert_eq!(nearest, expected.0, "{round} {k}");
+                        assert_eq!(report.zero_rows, expected.1.zero_rows);
+                    } else {
+                        assert_eq!(n, 90);
+                    }
+                }
+            }
+        }
     }
 }
