@@ -31,7 +31,7 @@ use super::{
     Answer, Corpus, Finder, MANY, Rows, SAMPLE, SLACK, Scratch, Values, blocks, out_of,
 };
 use crate::gram::{Options, Report, Watch, scale, source};
-use crate::kernel::{Indexed, Worker};
+use crate::kernel::{IndexOf, Indexed, Worker};
 use crate::memory::{filled, room};
 use crate::threads::{Pause, Threads, WatchedThreads};
 use crate::{Forest, Kernel, NodeId, Result};
@@ -126,7 +126,7 @@ impl Corpus<'_> {
     ) -> Result<Option<(Nearest, Report)>> {
         // Blocks of other kernels let too many pairs through; rows of the subtree kernel take
         // less time than the search.
-        let is_for = |kernel: &Indexed| matches!(kernel, Indexed::SubsetTree(_));
+        let is_for = |kernel: &Indexed| matches!(kernel.index, IndexOf::SubsetTree(_));
         let kernel = self.kernel.indexed().filter(is_for);
         let Some(kernel) = kernel.filter(|_| self.options.normalize && self.is_self())
         else {
