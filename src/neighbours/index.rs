@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::nearest::LARGE;
 use super::{
     Corpus, Finder, Nearest, Pruned, Rows, Sink, check_least, join, join_by, places,
     top_k, top_k_by,
@@ -141,11 +140,6 @@ impl Index {
         let built = self.built(n_jobs, watch)?;
         let Some(x) = x else {
             let corpus = self.corpus(&built, n_jobs);
-            if corpus.columns.len() >= LARGE
-                && let Some(found) = corpus.nearest(k, watch)?
-            {
-                return Ok(found);
-            }
             return top_k_by(&corpus, &built.rows(f64::NEG_INFINITY), k, watch);
         };
         let Some(asked) = built.gram.ask(x, n_jobs, watch)? else {

@@ -15,8 +15,6 @@
 
 mod blocks;
 mod index;
-mod lists;
-mod nearest;
 mod prune;
 
 use std::borrow::Cow;
@@ -26,13 +24,11 @@ use crate::gram::{
     Distinct, Options, Report, Source, Watch, norms, prepare, scale, source,
 };
 use crate::kernel::{Prepared, Scaled, Worker};
-use crate::memory::{reserve, room};
+use crate::memory::{filled, reserve, room};
 use crate::ragged::{Filler, Ragged};
 use crate::threads::{Pause, Threads, WatchedThreads};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 pub use index::Index;
-use nearest::top_k_by;
-pub use nearest::{Nearest, top_k};
 
 /// Rows and single pairs of one pair of trees differ by rounding: by less than this, in
 /// parts of the value.
@@ -162,6 +158,64 @@ fn join_by(
     };
     corpus.answer(finder, &rows, find, keep, each, watch)?;
     Ok(finder.report(corpus))
+}
+
+/// The nearest trees of each tree of X.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Nearest {
+    /// How many each tree has.
+    pub k: usize,
+    /// Trees of Y (of X, where there is no Y), `k` after `k`, the nearest first.
+    pub indices: Vec<usize>,
+    /// Their kernels.
+    pub values: Vec<f64>,
+}
+
+/// The `k` trees of Y that have the largest kernels with each tree of X, the lower index
+/// first where kernels are equal; without Y those of X, without the tree itself. Fewer,
+/// where there are not so many.
+///
+/// # Errors
+/// As [`join`].
+pub fn top_k(
+    kernel: &dyn Kernel,
+    x: &Forest,
+    y: Option<&Forest>,
+    k: usize,
+    options: Options,
+    watch: &mut Watch<'_>,
+) -> Result<(Nearest, Report)> {
+    let corpus = Corpus::new(kernel, x, y, options)?;
+    let finder = corpus.by_rows(f64::NEG_INFINITY, true, watch)?;
+    top_k_by(&corpus, &finder, k, watch)
+}
+
+fn top_k_by(
+    corpus: &Corpus<'_>,
+    finder: &Finder<'_>,
+    k: usize,
+    watch: &mut Watch<'_>,
+) -> Result<(Nearest, Report)> {
+    let (n_rows, n) = (corpus.rows().of.len(), corpus.columns.of.len());
+    let k = k.min(if corpus.is_self() { n.saturating_sub(1) } else { n });
+    let len = n_rows.saturating_mul(k);
+    let (indices, values) = (filled(0, len)?, filled(0.0, len)?);
+    let mut nearest = Nearest { k, indices, values };
+    // A tree that is left out of its own neighbours is found as well.
+    let wanted = if corpus.is_self() { k + 1 } else { k };
+    let rows: Vec<u32> = (0..corpus.rows().len() as u32).collect();
+    let find = |x: usize, scratch: &mut Scratch, pause: &mut Pause<'_>| {
+        finder.find_nearest(corpus, x, wanted, scratch, pause)
+    };
+    let each = &mut |rows: &[u32], answers: Vec<Vec<Answer>>| {
+        for (&row, answers) in rows.iter().zip(answers) {
+            corpus.write(row as usize, answers, &mut nearest);
+        }
+        Ok(())
+    };
+    corpus.answer(finder, &rows, find, |_, _| (), each, watch)?;
+    Ok((nearest, finder.report(corpus)))
 }
 
 /// A column with its kernel.
@@ -344,6 +398,45 @@ impl Finder<'_> {
             found.push(x as u32);
         }
         Ok(found)
+    }
+
+    /// The columns that may be among so many nearest; those without kernel as far as they
+    /// are needed.
+    fn find_nearest(
+        &self,
+        corpus: &Corpus<'_>,
+        x: usize,
+        wanted: usize,
+        scratch: &mut Scratch,
+        pause: &mut Pause<'_>,
+    ) -> Result<Vec<u32>> {
+        let n = corpus.columns.len();
+        let Self::Rows(rows) = self else { return Ok(Vec::new()) };
+        let Scratch { row, order, .. } = scratch;
+        room(n, 24)?;
+        row.resize(n, 0.0);
+        rows.row(x, row, pause)?;
+        // What is no number is for the single pair to say.
+        let of = |tree: &u32| {
+            let value = row[*tree as usize];
+            if value.is_nan() { f64::INFINITY } else { value }
+        };
+        order.clear();
+        order.extend(0..n as u32);
+        if wanted >= n {
+            return Ok(order.clone());
+        }
+        order.select_nth_unstable_by(wanted, |a, b| {
+            of(b).total_cmp(&of(a)).then(a.cmp(b))
+        });
+        let last = order[..wanted].iter().map(of).fold(f64::INFINITY, f64::min);
+        if last == 0.0 {
+            // Those that have no kernel at all are chosen already: trees are numbered in
+            // the order in which they first stand.
+            return Ok(order[..wanted].to_vec());
+        }
+        let low = last - SLACK * last.abs();
+        Ok((0..n as u32).filter(|tree| of(tree) >= low).collect())
     }
 
     fn report(&self, corpus: &Corpus<'_>) -> Report {
@@ -687,6 +780,33 @@ impl<'a> Corpus<'a> {
         trees.sort_unstable();
         trees.dedup();
         trees
+    }
+
+    /// Writes the nearest of what was found for a row's tree to all its places.
+    fn write(&self, x: usize, mut answers: Vec<Answer>, out: &mut Nearest) {
+        answers.sort_unstable_by(|a, b| b.value.total_cmp(&a.value));
+        let k = out.k;
+        // Those of equal value by where they stand, whichever tree they are.
+        let mut all: Vec<(u32, f64)> = Vec::new();
+        for equal in answers.chunk_by(|a, b| a.value == b.value) {
+            if all.len() > k {
+                break;
+            }
+            let start = all.len();
+            for answer in equal {
+                let places = self.column_places.get(answer.tree as usize);
+                all.extend(places.iter().map(|&place| (place, answer.value)));
+            }
+            all[start..].sort_unstable_by_key(|item| item.0);
+        }
+        let rows = if self.is_self() { &self.column_places } else { &self.row_places };
+        for &row in rows.get(x) {
+            let others = all.iter().filter(|item| !self.is_self() || item.0 != row);
+            for (at, &(column, value)) in others.take(k).enumerate() {
+                out.indices[row as usize * k + at] = column as usize;
+                out.values[row as usize * k + at] = value;
+            }
+        }
     }
 
     /// Writes out for all places of a row's tree what was found.

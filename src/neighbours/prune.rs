@@ -26,9 +26,6 @@ use crate::threads::{Pause, WatchedThreads};
 const SLACK: f64 = 1e-6;
 /// Blocks that are added up before it is asked whether the rest could do.
 const PER_LOOK: usize = 16;
-/// Lists longer than this are cut into so many levels.
-const LONG: u32 = 64;
-const LEVELS: u32 = 16;
 
 /// A block of a tree's tail.
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,9 +45,7 @@ pub(crate) struct Index {
     vectors: Vectors,
     /// Per tree how many of them are its tail.
     tails: Vec<u32>,
-    /// Per block its first list; the one behind it ends where the next block's begin.
-    first: Vec<u32>,
-    /// Tails that have a block, by level and then trees ascending.
+    /// Per block: tails that have it, trees ascending.
     lists: Ragged<Entry>,
     /// Trees without vectors, ascending.
     open: Vec<u32>,
@@ -128,73 +123,26 @@ impl Index {
                 vector[..tail].iter().for_each(|item| lens[item.0 as usize] += 1);
             }
         }
-        // 3. Their lists, long ones by levels.
+        // 3. Their lists.
         let total: usize = lens.iter().map(|&len| len as usize).sum();
         new_id(total, "pairs of tree and block")?;
-        let mut first = Vec::with_capacity(lens.len() + 1);
-        let mut n_lists = 0;
-        for &len in &lens {
-            first.push(n_lists);
-            n_lists += if len > LONG { LEVELS } else { 1 };
-        }
-        first.push(n_lists);
-        drop(lens);
-        let mut index = Self {
-            vectors,
-            tails,
-            first,
-            lists: Ragged::default(),
-            open,
-            least,
-            n_columns,
-        };
-        let mut lens = vec![0u32; n_lists as usize];
-        for tree in 0..n_columns {
-            threads.pause()?;
-            index.each_of_tail(tree, |list, _| lens[list as usize] += 1);
-        }
         let mut lists = Filler::new(lens, Entry::default());
         for tree in 0..n_columns {
-            threads.pause()?;
-            index.each_of_tail(tree, |list, entry| {
-                lists.put(list, entry);
-            });
+            let vector = vectors.get(tree);
+            let mut rest: f64 = vector.iter().map(|item| square(item.1)).sum();
+            for (place, item) in vector[..tails[tree] as usize].iter().enumerate() {
+                rest -= square(item.1);
+                let (tree, place) = (tree as u32, place as u32);
+                lists
+                    .put(item.0, Entry { tree, place, norm: item.1, rest: root(rest) });
+            }
         }
-        index.lists = lists.done();
-        Ok(index)
-    }
-
-    /// Calls `each` with the blocks of a tree's tail, and the lists that they are for.
-    fn each_of_tail(&self, tree: usize, mut each: impl FnMut(u32, Entry)) {
-        let vector = self.vectors.get(tree);
-        let mut rest: f64 = vector.iter().map(|item| square(item.1)).sum();
-        for (place, item) in vector[..self.tails[tree] as usize].iter().enumerate() {
-            let block = item.0 as usize;
-            let (first, end) = (self.first[block], self.first[block + 1]);
-            let level = if end - first > 1 { self.level(rest) } else { 0 };
-            rest -= square(item.1);
-            let (tree, place) = (tree as u32, place as u32);
-            each(first + level, Entry { tree, place, norm: item.1, rest: root(rest) });
-        }
-    }
-
-    /// The level of a vector whose squared norm from the block on is so much: the first of
-    /// those with 1, the last of those with τ².
-    fn level(&self, square: f64) -> u32 {
-        let of = (1.0 - square) / (1.0 - self.least * self.least);
-        ((of * f64::from(LEVELS)) as u32).min(LEVELS - 1)
-    }
-
-    /// The largest squared norm of a level.
-    fn most(&self, level: u32) -> f64 {
-        let of = f64::from(level) / f64::from(LEVELS);
-        1.0 - of * (1.0 - self.least * self.least) + SLACK
+        Ok(Self { vectors, tails, lists: lists.done(), open, least, n_columns })
     }
 
     pub(crate) fn nbytes(&self) -> usize {
         let trees = self.tails.len() + self.open.len();
-        let numbers = trees + self.first.len();
-        self.vectors.nbytes() + self.lists.nbytes() + numbers * 4
+        self.vectors.nbytes() + self.lists.nbytes() + trees * 4
     }
 
     /// The columns before `end` whose dot product with a tree may be τ or more.
@@ -212,10 +160,9 @@ impl Index {
         let mut found: Vec<u32> = open.copied().collect();
         let Scratch { seen, norms } = scratch;
         reserve(seen, self.n_columns.saturating_sub(seen.len()))?;
-        let n_blocks = self.first.len() - 1;
-        reserve(norms, n_blocks.saturating_sub(norms.len()))?;
+        reserve(norms, self.lists.len().saturating_sub(norms.len()))?;
         seen.resize(self.n_columns, u32::MAX);
-        norms.resize(n_blocks, [0.0; 2]);
+        norms.resize(self.lists.len(), [0.0; 2]);
         let vector = self.vectors.get(x);
         let mut rest: f64 = vector.iter().map(|item| square(item.1)).sum();
         for &(block, norm) in vector {
@@ -225,29 +172,20 @@ impl Index {
         let least = self.least as f32;
         for &(block, norm) in &vector[..self.tails[x] as usize] {
             pause()?;
-            let block = block as usize;
-            let rest = norms[block][1];
-            let own = square(norm) + square(rest);
-            let lists = self.first[block]..self.first[block + 1];
-            for (level, list) in lists.enumerate() {
-                // What both have passed is lost, and further levels have passed more.
-                if own * self.most(level as u32) < self.least * self.least {
+            let [_, rest] = norms[block as usize];
+            for entry in self.lists.get(block as usize) {
+                let tree = entry.tree as usize;
+                if tree >= end {
                     break;
                 }
-                for entry in self.lists.get(list as usize) {
-                    let tree = entry.tree as usize;
-                    if tree >= end {
-                        break;
-                    }
-                    // Where this is too little it is so at all further blocks.
-                    if norm * entry.norm + rest * entry.rest < least
-                        || std::mem::replace(&mut seen[tree], x as u32) == x as u32
-                    {
-                        continue;
-                    }
-                    if self.may_reach(entry, norms) {
-                        found.push(entry.tree);
-                    }
+                // Where this is too little it is so at all further blocks.
+                if norm * entry.norm + rest * entry.rest < least
+                    || std::mem::replace(&mut seen[tree], x as u32) == x as u32
+                {
+                    continue;
+                }
+                if self.may_reach(entry, norms) {
+                    found.push(entry.tree);
                 }
             }
         }
