@@ -32,7 +32,7 @@
 //! Building is linear in the number of nodes read, memory linear in the number of
 //! distinct ones. Nothing recurses: a chain of a million nodes is a forest like others.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -498,19 +498,27 @@ impl Nodes {
         reached
     }
 
-    /// Copies one tree of another store into this one, in time by the tree's size, and
+    /// Copies one tree of another store into this one, in time by its distinct subtrees, and
     /// returns its root here.
-    #[cfg_attr(not(feature = "python"), allow(dead_code))]
     pub(crate) fn absorb_one(&mut self, other: &Self, root: NodeId) -> Result<NodeId> {
-        let mut failure = None;
-        let here = other.fold(root, |node, below: &[NodeId]| {
-            let label = self.labels.intern(other.name(node));
-            label.and_then(|label| self.intern(label, below)).unwrap_or_else(|error| {
-                failure = Some(error);
-                NodeId(0)
-            })
-        });
-        failure.map_or(Ok(here), Err)
+        let mut here = HashMap::new();
+        let mut below = Vec::new();
+        let mut open = vec![(root, other.children(root).iter())];
+        let mut last = NodeId(0);
+        while let Some((node, children)) = open.last_mut() {
+            if let Some(&child) = children.find(|child| !here.contains_key(*child)) {
+                open.push((child, other.children(child).iter()));
+                continue;
+            }
+            let node = *node;
+            below.clear();
+            below.extend(other.children(node).iter().filter_map(|c| here.get(c)));
+            let label = self.labels.intern(other.name(node))?;
+            last = self.intern(label, &below)?;
+            here.insert(node, last);
+            open.pop();
+        }
+        Ok(last)
     }
 
     /// Copies trees of another store into this one and returns their roots here.

@@ -201,11 +201,15 @@ impl Prepared for SubsetTrees {
                 return small(a, b, pause);
             }
             let SubsetTree { decay, leaf_weight } = self.kernel;
-            let mut read =
-                |tree| TreeCounts::read(&self.nodes, &[self.roots[tree]], pause);
-            let (rows, columns) = (read(a)?, read(b)?);
+            // A store of their own: what is made here is linear in it.
+            let mut nodes = Nodes::default();
+            let mut own = |tree: usize| {
+                let root = nodes.absorb_one(&self.nodes, self.roots[tree])?;
+                TreeCounts::read(&nodes, &[root], pause)
+            };
+            let (rows, columns) = (own(a)?, own(b)?);
             let threads = &mut WatchedThreads::alone(pause);
-            let (nodes, rows) = (&self.nodes, Some(&rows));
+            let (nodes, rows) = (&nodes, Some(&rows));
             let engine = subset::Engine::new(
                 nodes,
                 decay,

@@ -25,19 +25,18 @@ pub(crate) struct TreeCounts {
 }
 
 impl TreeCounts {
-    /// Reads trees in time by their distinct subtrees.
-    ///
-    /// # Errors
-    /// [`Error::Capacity`] if a subtree stands 2^32 times in one tree, [`Error::Memory`]
-    /// also where there is no room for what is made of them.
+    /// By one thread, with [`Self::with_room`].
+    #[cfg(test)]
     pub(crate) fn new(store: &Nodes, roots: &[NodeId]) -> Result<Self> {
         Self::read(store, roots, &mut || Ok(()))?.with_room(store)
     }
 
-    /// The same by several threads.
+    /// Reads trees in time by their distinct subtrees, by several threads.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and what the threads' watch returns.
+    /// [`Error::Capacity`] if a subtree stands 2^32 times in one tree, [`Error::Memory`]
+    /// also where there is no room for what is made of them, and what the threads' watch
+    /// returns.
     pub(crate) fn by(
         store: &Nodes,
         roots: &[NodeId],
@@ -80,10 +79,10 @@ impl TreeCounts {
         Ok(self)
     }
 
-    /// The same, asking now and then whether to go on.
+    /// The same by one thread, asking now and then whether to go on.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and what `pause` returns.
+    /// As [`alone`](Self::alone), and what `pause` returns.
     pub(crate) fn read(
         store: &Nodes,
         roots: &[NodeId],

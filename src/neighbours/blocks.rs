@@ -40,6 +40,9 @@ const NONE: u32 = u32::MAX;
 const WHAT: &str = "blocks, tree by tree";
 /// Pairs of nodes of one tree that are looked at; with more it has no vector.
 const TOO_MANY: usize = 1 << 26;
+/// Trees that are read before their vectors are made: bags of all trees would take more
+/// than the vectors.
+const AT_A_TIME: usize = 1 << 15;
 
 /// Per tree its vector: (block, norm), rounded up. A tree that has none is as similar to
 /// others as can be: (NONE, 1) alone.
@@ -57,20 +60,12 @@ pub(crate) fn vectors(
     roots: &[NodeId],
     threads: &mut WatchedThreads<'_>,
 ) -> Result<(Vectors, usize)> {
-    let bags = match &kernel.index {
-        IndexOf::Subtree(_) | IndexOf::SubsetTree(_) => {
-            let bags = TreeCounts::alone(nodes, roots, threads)?;
-            room(bags.n_entries(), 32)?;
-            bags
-        }
-        _ => TreeCounts::new(nodes, &[])?,
-    };
     let rule = match &kernel.index {
         IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
             Rule::Subtree(subtree::weights(nodes, *decay, *leaf_weight)?)
         }
         IndexOf::SubsetTree(kernel) => {
-            Rule::Subset(kernel, Edges::new(nodes, &bags, threads)?)
+            Rule::Subset(kernel, Edges::new(nodes, roots, threads)?)
         }
         IndexOf::PartialTree(_) | IndexOf::ElasticTree(_) => Rule::Roots,
     };
@@ -85,22 +80,27 @@ pub(crate) fn vectors(
         let mut vectors = Vectors::default();
         let sums = filled(0.0, n_blocks)?;
         let mut scratch = Scratch { sums, ..Scratch::default() };
-        for tree in range {
-            pause()?;
-            let is_known = match &rule {
-                Rule::Subtree(weights) => {
-                    for (node, count) in bags.iter(tree) {
-                        let count = f64::from(count);
-                        scratch.add(node.0, count * count * weights[node.index()]);
+        let has_bags = !matches!(rule, Rule::Roots);
+        for some in roots[range].chunks(AT_A_TIME) {
+            let read = if has_bags { some } else { &[] };
+            let bags = TreeCounts::read(nodes, read, pause)?;
+            for (tree, &root) in some.iter().enumerate() {
+                pause()?;
+                let is_known = match &rule {
+                    Rule::Subtree(weights) => {
+                        for (node, count) in bags.iter(tree) {
+                            let count = f64::from(count);
+                            scratch.add(node.0, count * count * weights[node.index()]);
+                        }
+                        true
                     }
-                    true
-                }
-                Rule::Subset(kernel, edges) => {
-                    scratch.subset(kernel, nodes, &bags, tree, edges, pause)?
-                }
-                Rule::Roots => scratch.roots(kernel, nodes, roots[tree], pause)?,
-            };
-            scratch.close(is_known, &mut vectors)?;
+                    Rule::Subset(kernel, edges) => {
+                        scratch.subset(kernel, nodes, &bags, tree, edges, pause)?
+                    }
+                    Rule::Roots => scratch.roots(kernel, nodes, root, pause)?,
+                };
+                scratch.close(is_known, &mut vectors)?;
+            }
         }
         Ok(vectors)
     })?;
@@ -137,15 +137,21 @@ struct Edges {
 impl Edges {
     fn new(
         nodes: &Nodes,
-        bags: &TreeCounts,
+        roots: &[NodeId],
         threads: &mut WatchedThreads<'_>,
     ) -> Result<Self> {
         let first = nodes.n_productions() + nodes.labels().len();
         let mut edges =
             Self { by_node: Ragged::default(), keys: Keys::default(), first };
         let mut is_wanted = filled(false, nodes.len())?;
-        for tree in 0..bags.len() {
-            bags.nodes(tree).iter().for_each(|node| is_wanted[node.index()] = true);
+        roots.iter().for_each(|root| is_wanted[root.index()] = true);
+        // Parents stand behind their children.
+        for number in (0..nodes.len()).rev() {
+            threads.pause()?;
+            if is_wanted[number] {
+                let children = nodes.children(NodeId(number as u32));
+                children.iter().for_each(|child| is_wanted[child.index()] = true);
+            }
         }
         for (number, is_wanted) in is_wanted.into_iter().enumerate() {
             threads.pause()?;

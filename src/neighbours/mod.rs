@@ -37,6 +37,8 @@ const SLACK: f64 = 1e-9;
 /// and how many pairs are enough.
 const BATCH: usize = 1 << 23;
 const ENOUGH: usize = 1 << 21;
+/// Rows whose trees are made ready together, at most some more than these.
+const ROWS: usize = 1 << 15;
 /// Rows that the bound is tried on, and one of how many pairs it may let through.
 const SAMPLE: usize = 64;
 const MANY: usize = 20;
@@ -726,7 +728,7 @@ impl<'a> Corpus<'a> {
             let end = start + part.len();
             found.extend(slots.into_iter().map(out_of::<Vec<u32>>));
             n_found += found[start - first..].iter().map(Vec::len).sum::<usize>();
-            if n_found < ENOUGH && end < n {
+            if n_found < ENOUGH && end - first < ROWS && end < n {
                 continue;
             }
             // 2. Its values, and the answers that are made of them.
