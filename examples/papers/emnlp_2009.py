@@ -65,7 +65,11 @@ def figure_7(pairs: tk.PairForest, n_pairs: int) -> dict[str, tuple[list, list]]
                 line.append("-")
                 continue
             kernel = tk.PairKernel(0.4, method=method)
-            known[name] = seconds(lambda k=kernel, x=group: k.gram(x, n_jobs=1))
+            try:
+                known[name] = seconds(lambda k=kernel, x=group: k.gram(x, n_jobs=1))
+            except tk.ConstraintLimitError:  # too many correspondences to try
+                line.append("-")
+                continue
             line.append(1e3 * known[name] / (len(group) * (len(group) + 1) / 2))
             curves[name][0].append(n * n)
             curves[name][1].append(line[-1])
@@ -91,7 +95,11 @@ def figure_8(pairs: tk.PairForest, largest: int) -> dict[str, tuple[list, list]]
                 line.append("-")
                 continue
             kernel = tk.PairKernel(0.4, method=method)
-            known[name] = seconds(lambda k=kernel, x=limited: k.gram(x, n_jobs=1))
+            try:
+                known[name] = seconds(lambda k=kernel, x=limited: k.gram(x, n_jobs=1))
+            except tk.ConstraintLimitError:
+                line.append("-")
+                continue
             line.append(float(known[name]))
             curves[name][0].append(n)
             curves[name][1].append(known[name])
