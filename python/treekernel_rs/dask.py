@@ -101,7 +101,7 @@ def _intern(trees: Any, number: int, size: int | None) -> Forest:
     return forest
 
 
-def _parts(X: Partitions, chunks: Chunks) -> _Parts:
+def _parts(X: Any, chunks: Chunks) -> _Parts:
     if hasattr(X, "to_delayed"):
         X = np.ravel(X.to_delayed()).tolist()
     is_list = isinstance(X, list | tuple)

@@ -225,7 +225,7 @@ class TreeGram(_TreeTransformer):
             self.index_ = kernel.index(_trees_to_fit(X))
             self.forest_: Any = self.index_.forest
             return self
-        self.forest_ = kernel._read(X)
+        self.forest_ = kernel._examples(X)
         if len(self.forest_) == 0:
             msg = "X must hold at least one example to fit, got none"
             raise ValueError(msg)

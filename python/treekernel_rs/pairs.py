@@ -106,7 +106,7 @@ class PairKernel(Parameters):
             _integer("max_constraints", self.max_constraints),
         )
 
-    def _read(self, X: Pairs) -> PairForest:
+    def _examples(self, X: Pairs) -> PairForest:
         return as_pairs(X)
 
     def __call__(self, X: Pairs, Y: Pairs | None = None) -> NDArray[np.float64]:
