@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find src -name '*.rs')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-rust test-python lint format bench fuzz faults asan \
+.PHONY: help install demo test test-rust test-python test-slow lint format bench fuzz faults asan \
 	overflow wheel site papers check clean
 
 MINUTES ?= 10
@@ -25,13 +25,16 @@ install: $(VENV)/.built ## Make .venv, build the library and install it there
 demo: install ## Learn, compare and explain on functions of Python's library; writes demo.html
 	$(BIN)/python examples/demo.py
 
-test: test-rust test-python ## Run all tests
+test: test-rust test-python ## Run the tests, but for those marked slow
 
 test-rust: ## Run the Rust tests (no Python involved) and the crate's doctests
 	cargo test --locked
 
-test-python: install ## Run the Python tests, doctests and the README
-	$(BIN)/python -m pytest
+test-python: $(VENV)/.testable ## Run the Python tests, doctests and the README
+	$(BIN)/python -m pytest -m 'not slow'
+
+test-slow: $(VENV)/.testable ## Run the Python tests marked slow
+	$(BIN)/python -m pytest -m slow tests/python
 
 lint: $(VENV)/.built ## Check style, types, stubs and module borders
 	cargo fmt --check
@@ -91,8 +94,11 @@ papers: install ## Compute the papers' tables and figures again (docs/PAPERS.md)
 	$(BIN)/python examples/dtk_tables.py --seeds 3 --plot docs/_build/papers
 	$(BIN)/python examples/srl_boundaries.py
 	$(BIN)/python examples/entailment_pairs.py
+	for paper in eacl_2006 emnlp_2009 icml_2012; do \
+		$(BIN)/python examples/papers/$$paper.py --plot docs/images/$$paper.png || exit 1; \
+	done
 
-check: lint test ## What must pass before a commit: lint and all tests
+check: lint test test-slow ## What must pass before a commit: lint and all tests
 
 clean: ## Remove what was built, and .venv
 	rm -rf target dist $(VENV)
@@ -114,4 +120,9 @@ $(VENV)/.atheris: $(VENV)/.tools
 
 $(VENV)/.built: $(VENV)/.tools $(RUST)
 	$(BIN)/maturin develop --release --locked
+	touch $@
+
+# Tests need no link-time optimisation, which takes most of a build; but take a build that has it.
+$(VENV)/.testable: $(VENV)/.tools $(RUST)
+	$(MAKE) -q $(VENV)/.built || $(BIN)/maturin develop --profile quick --locked
 	touch $@

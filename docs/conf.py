@@ -11,6 +11,9 @@ project = "treekernel_rs"
 author = "The treekernel_rs authors"
 version = release = treekernel_rs.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions += ["sphinx_copybutton"]  # examples are copied without their prompts
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 html_theme = "furo"
 html_title = f"treekernel_rs {release}"
 html_show_copyright = False

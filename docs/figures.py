@@ -1,8 +1,15 @@
-"""Draw the pictures of the pages: `python docs/figures.py`, after `make install`."""
+"""Draw the pictures of the pages: `python docs/figures.py`, after `make install`.
+
+The report page is photographed in Chromium (group browser); the matrix needs matplotlib.
+"""
 
 import json
 import sys
 from pathlib import Path
+from shutil import which
+from tempfile import TemporaryDirectory
+
+import numpy as np
 
 import treekernel_rs as tk
 
@@ -19,11 +26,13 @@ def figures() -> dict[str, tk.Drawing]:
     """Return the pictures by name."""
     svc = tk.TreeSVC(tk.SubsetTreeKernel(0.4, normalize=True), C=10).fit(X, Y)
     question = "(SBARQ (WHNP (WP who)) (SQ (VBZ is) (NP (NNP Emma))))"
-    wide = "(S " + " ".join(f"(NP (DT the) (NN n{k}))" for k in range(200)) + ")"
+    large = "(NN dog)"
+    for label in ("NP", "PP", "VP", "S", "TOP"):
+        large = f"({label} {large} {large} {large})"
     return {
         "tree": tk.draw(X[0]),
         "explained": tk.draw(question, svc.contributions(question, "person")),
-        "folded": tk.draw(wide, max_nodes=20),
+        "folded": tk.draw(large, max_nodes=13),
     }
 
 
@@ -37,7 +46,39 @@ def gallery(folder: Path) -> None:
         show(kept["results"], folder / f"gallery-{name}.png", **kept["shown"])
 
 
+def matrix(path: Path) -> None:
+    """Draw the kernel matrix of some functions of four packages."""
+    data = tk.datasets.python_functions(n_classes=4, max_per_class=30)
+    kernel = tk.SubsetTreeKernel(0.4, normalize=True)
+    axes = tk.draw_gram(kernel(data.forest), [data.classes[k] for k in data.y])
+    axes.figure.savefig(path, dpi=80, bbox_inches="tight")
+
+
+def page(path: Path) -> None:
+    """Photograph the upper part of a report page."""
+    from playwright.sync_api import sync_playwright
+
+    data = tk.datasets.python_functions(n_classes=4, max_per_class=100, max_nodes=60)
+    kernel = tk.SubsetTreeKernel(0.4, normalize=True)
+    y = np.array(data.classes)[data.y]
+    odd = np.arange(len(data.forest)) % 2 == 1
+    train = data.forest[~odd], y[~odd]
+    svc = tk.TreeSVC(kernel, C=10, multi_class="ovr").fit(*train)
+    with TemporaryDirectory() as folder, sync_playwright() as started:
+        report = Path(folder) / "report.html"
+        tk.report(svc, data.forest[odd], y[odd], report, training=train)
+        browser = started.chromium.launch(
+            executable_path=which("chromium"), args=["--no-sandbox"]
+        )
+        view = browser.new_page(viewport={"width": 1000, "height": 1680})
+        view.goto(report.as_uri())
+        view.screenshot(path=path)
+        browser.close()
+
+
 if __name__ == "__main__":
     for name, drawing in figures().items():
         drawing.save(Path(__file__).parent / "images" / f"{name}.svg")
     gallery(Path(__file__).parent / "images")
+    matrix(Path(__file__).parent / "images/gram.png")
+    page(Path(__file__).parent / "images/report.png")

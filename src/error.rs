@@ -67,7 +67,7 @@ pub enum Error {
         limit: u64,
     },
     /// The system gives no more memory.
-    #[error("out of memory: {bytes} bytes are not to be had")]
+    #[error("out of memory: {bytes} bytes are not available")]
     Memory {
         /// How many were asked for at once.
         bytes: usize,

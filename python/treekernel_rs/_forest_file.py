@@ -124,7 +124,7 @@ def _header(line: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError, RecursionError):
         known = False
     if not known:
-        msg = f"{os.fspath(path)}: expected a file of Forest.save, got another"
+        msg = f"{os.fspath(path)}: expected a file written by Forest.save, got another"
         raise ValueError(msg)
     if header.get("version") != _VERSION:
         msg = (

@@ -42,7 +42,7 @@ __all__ = [
 
 
 class PolynomialKernel(Parameters):
-    """The kernel (gamma <a,b> + coef0)^degree of feature vectors beside trees.
+    """The kernel (gamma <a,b> + coef0)^degree of feature vectors that come with trees.
 
     Parameters
     ----------
@@ -86,21 +86,20 @@ class PolynomialKernel(Parameters):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fragment:
-    """A fragment of trees, and what it adds to a score: see `DagModel.top_fragments`.
+    """A fragment and its weight in a score: see `DagModel.top_fragments`.
 
     Attributes
     ----------
     tree : Tree
-        The fragment. A node that could have children, but has none in the fragment, is a
-        leaf of it.
+        The fragment. A leaf of the fragment may have children in the trees.
     weight : float
         What one occurrence adds to the score of a tree.
     size : int
-        How many productions (inner nodes) it has; of partial and elastic trees and of paths
-        how many nodes.
+        The number of productions (inner nodes) of the fragment; for partial and elastic
+        trees and for paths, the number of nodes.
     output : object
-        Whose score: the number of a model's output, and None if there is one only; a
-        classifier's class, or pair of classes.
+        The score that it belongs to. For a model, the number of the output, or None if
+        there is only one; for a classifier, the class or pair of classes.
 
     Examples
     --------
@@ -120,7 +119,7 @@ class Fragment:
     output: Any = None
 
     def __str__(self) -> str:
-        """Return the weight and the fragment in brackets, after whose it is."""
+        """Return the output, the weight and the fragment in brackets."""
         whose = "" if self.output is None else f"{_shown(self.output)}  "
         return f"{whose}{self.weight:<+9.4g} {self.tree}"
 
@@ -134,32 +133,32 @@ class Fragment:
 class DagModel:
     r"""A kernel machine as one graph of weighted subtrees.
 
-    A score is the sum over support trees x_i of alpha_i K(x_i, x), exactly, but no support
-    tree is kept: equal subtrees of all of them are one, with the sum of their weights.
-    Scoring visits what the tree and the model have in common, so it hardly depends on the
-    number of support trees.
+    A score is exactly the sum of alpha_i K(x_i, x) over the support trees x_i. But the model
+    does not keep the support trees: it stores each distinct subtree once, with the sum of its
+    weights. Scoring visits what the tree and the model have in common, so its time hardly
+    depends on the number of support trees.
 
     Parameters
     ----------
     kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel, with all its parameters. With ``normalize=True`` weights are divided by
-        the root of their tree's self-kernel, and scores by that of theirs.
+        The kernel, with all its parameters. With ``normalize=True``, the weight of a tree
+        is divided by the square root of its self-kernel, and so is the score of a tree.
     n_outputs : int, default 1
-        Scores for each tree, up to 2**20: several machines over the same trees share one graph, and
-        every part of it is visited once for all of them.
+        The number of scores for each tree, up to 2**20. Several outputs share one graph,
+        which is visited once for all of them.
 
     Attributes
     ----------
     intercept : float, or ndarray of shape (n_outputs,)
-        What is added to scores; can be set.
+        The constant that is added to scores; can be set.
     n_trees : int
-        How many trees were added.
+        The number of trees that were added.
     n_nodes : int
-        Distinct subtrees.
+        The number of distinct subtrees.
     n_tree_nodes : int
-        Nodes of the trees that were added: what a model of support trees would hold.
+        The number of nodes of all added trees, which a list of support trees would hold.
     nbytes : int
-        Bytes held.
+        The memory of the model in bytes.
 
     Examples
     --------
@@ -207,15 +206,15 @@ class DagModel:
         Parameters
         ----------
         kernel : tree kernel
-            The kernel that it was trained with.
+            The kernel of the machine.
         forest : Forest or sequence of str
-            Its support trees; or all training trees, with zeros for the others.
+            The support trees; or all training trees, where the others have zeros.
         dual_coef : array-like, shape (n_trees,), (1, n_trees) or (n_trees, n_outputs)
-            The weights, as in `add`; or as one row, which is scikit-learn's `dual_coef_`
-            of an `SVR` or a binary `SVC`. Of an `SVC` with more classes: see
-            `one_vs_one_dual_coef`.
+            The weights, as in `add`. One row is also accepted: this is the shape of
+            `dual_coef_` of an `SVR` or a binary `SVC` in scikit-learn. For an `SVC` with
+            more classes, use `one_vs_one_dual_coef`.
         intercept : float or array-like, shape (n_outputs,)
-            As `intercept_`.
+            The constants, as `intercept_` in scikit-learn.
 
         Examples
         --------
@@ -226,7 +225,7 @@ class DagModel:
         array([ 3.5, -2.5])
         """
         x = as_forest(forest)
-        # Of a linear SVC's the matrix may be a sparse one.
+        # The dual_coef_ of a linear SVC may be sparse.
         dense = dual_coef.toarray() if hasattr(dual_coef, "toarray") else dual_coef
         weights = _floats("dual_coef", dense)
         if weights.ndim == 1 or weights.shape == (1, len(x)):
@@ -255,8 +254,8 @@ class DagModel:
     ) -> None:
         """Add trees with weights.
 
-        Trees whose weights are all zero leave no trace. What was added is taken out again
-        by adding it with the opposite weights.
+        Trees whose weights are all zero are not added. To remove a tree, add it again with
+        the opposite weight.
 
         Parameters
         ----------
@@ -270,8 +269,8 @@ class DagModel:
         Raises
         ------
         ValueError
-            If a weight is not finite, or would make a sum of weights infinite; nothing is
-            changed.
+            If a weight is not finite, or a sum of weights would be infinite. The model is
+            not changed then.
         """
         x = as_forest(forest)
         weights = _per_output("alphas", alphas, len(x), self.n_outputs)
@@ -336,8 +335,8 @@ class DagModel:
         forest : Forest or sequence of str
             The trees.
         n_jobs : int, optional
-            Threads; by default and for -1 all cores the process may use, 1: the caller's
-            only.
+            Threads; by default and for -1 all cores the process may use, with 1 only
+            the caller's thread.
             Scores do not depend on it, bit for bit.
         progress : callable or True, optional
             Called with the numbers of trees done and in all; True shows a bar.
@@ -367,13 +366,13 @@ class DagModel:
         tree : Tree, str or object as in Forest.from_trees
             The tree.
         output : int, optional
-            Only this one of several outputs.
+            Only for this output; by default for all of them.
 
         Returns
         -------
         ndarray, shape (n_nodes,), or (n_nodes, n_outputs) for several outputs
-            By node, in preorder: the sum over all fragments rooted there. Together they
-            are the score without the intercept.
+            For each node, in preorder, the sum over all fragments that start there. Their
+            sum is the score without the intercept.
 
         Examples
         --------
@@ -383,7 +382,7 @@ class DagModel:
         >>> model.contributions("(S (A a) (B c))")
         array([2., 1., 0., 0., 0.])
 
-        A picture of them: ``tk.draw(tree, model.contributions(tree))``.
+        ``tk.draw(tree, model.contributions(tree))`` draws them.
         """
         shares = _shaped(self._core.contributions(tree), self.n_outputs)
         if output is None:
@@ -401,47 +400,47 @@ class DagModel:
         max_size: int | None = None,
         max_states: int = 1_000_000,
     ) -> list[Fragment]:
-        """Find the fragments that count most, without listing all there are.
+        """Find the fragments with the largest weights, without listing all fragments.
 
-        A score is a sum over the fragments of a tree: each adds its weight as often as it
-        stands there. With a kernel that is normalised the sum is divided by the root of
-        the tree's self-kernel, and in any case the intercept is added.
+        A score is a sum over the fragments of a tree. Each occurrence of a fragment adds
+        its weight. If the kernel is normalised, the sum is divided by the square root of
+        the tree's self-kernel. Then the intercept is added.
 
         Parameters
         ----------
         k : int, default 10
-            How many, of each output.
+            How many for each output.
         by : {"largest", "smallest", "absolute"}
-            Weights above 0, the largest first; below 0, the most negative first; or by
-            their absolute values.
+            "largest": weights above 0, the largest first. "smallest": weights below 0, the
+            most negative first. "absolute": all weights, by their absolute values.
         output : int, optional
-            Of this output only; by default of each.
+            Only for this output; by default for all of them.
         min_size, max_size : int, optional
-            Limits, both included, to the number of productions. A leaf alone, which is a
-            fragment where `leaf_weight` is above 0, has none. For `PartialTreeKernel`,
-            `ElasticTreeKernel` and `SubpathKernel`, to the number of nodes.
+            Limits, both included, to the number of productions. A single leaf, which is a
+            fragment if `leaf_weight` is above 0, has none. For `PartialTreeKernel`,
+            `ElasticTreeKernel` and `SubpathKernel`, limits to the number of nodes.
         max_states : int, default 1,000,000
-            How many partial fragments the search may look at.
+            How many partial fragments the search may visit.
 
         Returns
         -------
         list of Fragment
-            Fewer than `k` of an output if it has not so many. Of fragments of equal
-            weight, which often are many, the smaller ones come first.
+            Fewer than `k` for an output that has fewer fragments. If weights are equal,
+            smaller fragments come first.
 
         Raises
         ------
         RuntimeError
-            If the search exceeds `max_states`. A search takes long where fragments with many
-            productions hardly count less than small ones (decay near 1) and weights of
-            opposite signs nearly cancel.
+            If the search exceeds `max_states`. A search takes long if decay is near 1, so
+            that large fragments weigh nearly as much as small ones, and weights of opposite
+            signs nearly cancel.
 
         Notes
         -----
         The weight of a fragment t is ``decay ** t.size`` times the sum over support trees
-        of alpha_i and the number of times that it stands in them (for a normalised kernel
-        alpha_i is divided by the root of the tree's self-kernel). For `SubtreeKernel` the
-        fragments are whole subtrees.
+        of alpha_i times the number of occurrences of t in the tree. For a normalised kernel,
+        alpha_i is divided by the square root of the tree's self-kernel. For
+        `SubtreeKernel`, the fragments are whole subtrees.
 
         A fragment of a partial tree may stand below a node in several ways. Each counts
         with a factor `decay` for a child that it leaves out between two of its own, and the
@@ -494,7 +493,7 @@ class DagModel:
 
     @property
     def intercept(self) -> Any:
-        """What is added to scores."""
+        """The constant that is added to scores."""
         values = self._core.intercept
         return float(values[0]) if self.n_outputs == 1 else values
 
@@ -507,17 +506,17 @@ class DagModel:
 
     @property
     def n_trees(self) -> int:
-        """How many trees were added."""
+        """The number of trees that were added."""
         return self._core.figures()[0]
 
     @property
     def n_nodes(self) -> int:
-        """Distinct subtrees."""
+        """The number of distinct subtrees."""
         return self._core.figures()[1]
 
     @property
     def n_tree_nodes(self) -> int:
-        """Nodes of the trees that were added."""
+        """The number of nodes of all trees that were added."""
         return self._core.figures()[2]
 
     @property
@@ -530,17 +529,18 @@ class DagModel:
         return object.__sizeof__(self) + self.nbytes
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Give the model as arrays, for `numpy.savez` or to look into.
+        """Return the model as arrays, for `numpy.savez` or to inspect it.
 
         Returns
         -------
         dict
             Subtrees are numbered, children before parents. `labels` are indices into the
-            alphabet (`names`, UTF-8, cut at `name_offsets`); the children of subtree ``i``
-            are ``children[ends[i - 1]:ends[i]]``, and ``weights`` has a row for each. The
-            rest is what `from_arrays` needs besides; `large_trees` and `large_alphas`,
-            which few models have, are trees too large for a float to normalise. Of the
-            second term of a sum of kernels all names end in "_1", and so on.
+            alphabet (`names` in UTF-8, split at `name_offsets`). The children of subtree
+            ``i`` are ``children[ends[i - 1]:ends[i]]``, and ``weights`` has a row for each
+            subtree. The other arrays are needed by `from_arrays`. `large_trees` and
+            `large_alphas` are trees whose self-kernel is too large to normalise; few models
+            have any. In a sum of kernels, the names of the second term end in
+            "_1", and so on.
 
         Examples
         --------
@@ -561,7 +561,7 @@ class DagModel:
 
     @classmethod
     def from_arrays(cls, **arrays: Any) -> DagModel:
-        """Make the model of arrays; its scores have the same bits.
+        """Make a model from the arrays of `to_arrays`. Its scores have the same bits.
 
         Examples
         --------
@@ -601,37 +601,37 @@ class DagModel:
 class Perceptron:
     r"""A kernel perceptron over trees that learns from a stream.
 
-    Trees whose label times score is not above zero are mistakes, and become support trees
-    with their label as weight; they are kept as one graph, see `DagModel`. `learn`
-    continues where it stopped, so a stream may come in any parts.
+    A tree is a mistake if its label times its score is not above zero. It then becomes a
+    support tree with its label as weight. Support trees are stored as one graph, see
+    `DagModel`. Each call of `learn` continues where the last one stopped, so a stream may be
+    split into any parts.
 
     Parameters
     ----------
     kernel : tree kernel
         The kernel, with all its parameters.
     vote : {"last", "average", "vote"}
-        A perceptron goes through versions, one for each mistake; c_k is after how many
-        examples version k was the perceptron's (so it is one more than it survived, as it
-        is made by an example). A score is that of the last version, the sum of
-        ``c_k * S_k``, or the sum of ``c_k * sign(S_k)``. All three are exact. Average is
-        the one to begin with.
+        Each mistake makes a new version of the perceptron. c_k counts the examples seen
+        while version k was current, including the one that created it; S_k is its score.
+        "last" is the score of the last version, "average" the sum of ``c_k * S_k``, and
+        "vote" the sum of ``c_k * sign(S_k)``. All three are exact. Start with "average".
     vectors : PolynomialKernel, optional
         The kernel of feature vectors that come with the trees.
     mix : float, default 1
         The kernel is ``mix * K_tree + (1 - mix) * K_vectors``.
     n_outputs : int, default 1
-        Perceptrons that learn together, one against the rest: labels have a column for
-        each.
+        The number of perceptrons that learn together, one against the rest. Labels have a
+        column for each.
 
     Attributes
     ----------
     n_examples, n_mistakes : int
-        What was seen, and mistaken, over all outputs.
+        The numbers of examples and of mistakes, over all outputs.
     model : DagModel
-        A copy of the trees' part that scores as the perceptron does (of "vote", which no
-        model can, that of the last version), without `mix`.
+        A copy of the tree part as a model, without `mix`. It has the scores of the
+        perceptron; with "vote", those of the last version, because a vote is not a model.
     nbytes : int
-        Bytes held.
+        The memory of the perceptron in bytes.
 
     Examples
     --------
@@ -685,9 +685,9 @@ class Perceptron:
         *,
         progress: Progress | bool | None = None,
     ) -> int:
-        """Go through trees once, in their order, and learn from mistakes.
+        """Make one pass over trees, in their order, and learn from mistakes.
 
-        Ctrl-C, or an exception of `progress`, ends the pass: what was learned stays, and
+        Ctrl-C, or an exception of `progress`, ends the pass and keeps what was learned;
         `n_examples` says from how many trees.
 
         Parameters
@@ -697,7 +697,7 @@ class Perceptron:
         y : array-like, shape (n_trees,), or (n_trees, n_outputs) for several outputs
             Labels, -1 or 1.
         X_vec : array-like or sparse matrix, shape (n_trees, n_features), optional
-            Feature vectors, where there is a kernel for them; sparse ones as scipy's CSR.
+            Feature vectors, if `vectors` is set; a sparse matrix must be SciPy's CSR.
         progress : callable or True, optional
             Called with the numbers of trees done and in all; True shows a bar.
 
@@ -729,8 +729,8 @@ class Perceptron:
         X_vec : array-like or sparse matrix, shape (n_trees, n_features), optional
             Feature vectors, as in `learn`.
         n_jobs : int, optional
-            Threads; by default and for -1 all cores the process may use, 1: the caller's
-            only.
+            Threads; by default and for -1 all cores the process may use, with 1 only
+            the caller's thread.
         progress : callable or True, optional
             Called with the numbers of trees done and in all; True shows a bar.
 
@@ -748,12 +748,12 @@ class Perceptron:
 
     @property
     def n_examples(self) -> int:
-        """How many examples were seen."""
+        """The number of examples seen."""
         return self._core.figures()[0]
 
     @property
     def n_mistakes(self) -> int:
-        """How many mistakes were made, over all outputs."""
+        """The number of mistakes, over all outputs."""
         return self._core.figures()[1]
 
     @property
@@ -767,11 +767,11 @@ class Perceptron:
 
     @property
     def model(self) -> DagModel:
-        """A copy of the trees' part as a model."""
+        """A copy of the tree part as a model."""
         return DagModel._of(self._core.model(), self.kernel, self.n_outputs)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Give the perceptron as arrays, for `numpy.savez`.
+        """Return the perceptron as arrays, for `numpy.savez`.
 
         Examples
         --------
@@ -793,7 +793,9 @@ class Perceptron:
 
     @classmethod
     def from_arrays(cls, **arrays: Any) -> Perceptron:
-        """Make the perceptron of arrays; it scores and learns with the same bits.
+        """Make a perceptron from the arrays of `to_arrays`.
+
+        It scores and learns with the same bits as the original.
 
         Examples
         --------
@@ -844,12 +846,11 @@ class Perceptron:
 def one_vs_one_dual_coef(
     dual_coef: ArrayLike, n_support: ArrayLike
 ) -> NDArray[np.float64]:
-    """Take the pairwise machines of scikit-learn's `SVC` apart.
+    """Separate the pairwise machines of scikit-learn's `SVC`.
 
     An `SVC` with k classes is k (k - 1) / 2 machines, one for each pair of classes, in the
-    order (0, 1), (0, 2), .. (k - 2, k - 1). Its `dual_coef_` has one row less than there
-    are classes, and a support tree's weight in a machine is in the row that the other
-    class has there.
+    order (0, 1), (0, 2), .. (k - 2, k - 1). Its `dual_coef_` has only k - 1 rows: a support
+    tree of class i has its weights against the other classes in these rows, in their order.
 
     Parameters
     ----------

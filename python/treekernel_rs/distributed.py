@@ -13,6 +13,7 @@ from treekernel_rs.kernels import (
     _bar,
     _check_out,
     _float_type,
+    _integer,
     _jobs,
     _own,
     _real,
@@ -33,16 +34,15 @@ __all__ = ["DistributedTrees"]
 class DistributedTrees:
     r"""Trees as vectors whose dot products approximate a tree kernel.
 
-    Every label has a random unit vector, a composition makes one vector of two, and the
-    vector of a tree is the weighted sum over all its fragments (Zanzotto &
-    Dell'Arciprete, ICML 2012). Over seeds the mean dot product of two trees is their
-    kernel, with a variance of about (K11 K22 + K12^2) / n_components: so noise comes from
-    large self-kernels. Keep `decay` low, raise `n_components`, or shrink self-kernels by
-    `max_height`, `sketch_decay` or `prune`.
+    Each label has a random unit vector. A composition makes one vector of two. The vector of
+    a tree is the weighted sum over all its fragments (Zanzotto & Dell'Arciprete, ICML 2012).
+    Over all seeds, the mean dot product of two trees is their kernel, and the variance is
+    about (K11 K22 + K12^2) / n_components. So noise comes from large self-kernels. To reduce
+    it, keep `decay` low, raise `n_components`, or use `max_height`, `sketch_decay` or
+    `prune`.
 
-    Encoders are immutable. Equal arguments give equal vectors, bit for bit, in every
-    process and on every machine, for any number of threads, and whichever trees are
-    encoded together.
+    Encoders are immutable. Equal arguments give equal vectors, bit for bit: in every process,
+    on every machine, for any number of threads, and for any split of the trees into calls.
 
     Parameters
     ----------
@@ -53,30 +53,30 @@ class DistributedTrees:
         Length of the vectors; a multiple of 4.
     composition : {"quaternion", "sign", "phasor", "convolution", "gamma"}
         The first three keep norms exactly. Quaternions have the least noise, signs are
-        the fastest. "convolution" and "gamma" are the paper's; convolution takes an FFT,
-        and vectors of the gamma product collapse or explode as trees grow.
+        the fastest. "convolution" and "gamma" are the paper's. Convolution needs an FFT;
+        vectors of the gamma product shrink to zero or explode as trees grow.
     fold : {"left", "right"}
-        The order in which children are composed. To the paper's, "right",
-        ``(A B C)`` and ``(A (B C))`` are the same.
+        The order in which children are composed. "right" is the paper's; it gives
+        ``(A B C)`` and ``(A (B C))`` the same vector.
     seed : int, default 0
-        Where labels and permutations come from; from 0 to 2**64 - 1.
+        Seed of the label vectors and permutations, from 0 to 2**64 - 1.
     max_height : int, optional
-        Only fragments of at most so many levels: another, smaller kernel.
+        Use only fragments of at most so many levels. This is another, smaller kernel.
     sketch_decay : float or "auto", optional
-        Run with this decay in place of the kernel's: a smaller kernel, which ranks trees
-        nearly as the kernel does where the kernel's own sketch is noise. "auto" is
-        resolved by `tune`, as it depends on the trees.
+        Decay to use in place of the kernel's. A smaller decay gives less noise and ranks
+        trees nearly as the kernel does. "auto" depends on the trees: `tune` resolves it.
     dtype : float32 or float64, default float32
         Type of the vectors.
     zero_mean : bool, default True
-        Whether label vectors of "convolution" sum to zero; False is the paper's.
+        Whether label vectors of "convolution" sum to zero; False is the paper's version.
     reproducible : bool, default True
         Whether vectors of "convolution" have the same bits on every processor. False is
-        twice as fast: it uses the processor's vector instructions, and last bits
-        differ from machine to machine. All other compositions are reproducible anyway.
+        twice as fast: it uses the vector instructions of the processor, and the last bits
+        differ from machine to machine. All other compositions are always reproducible.
     norm : {"exact", "own"}, default "exact"
-        What vectors are divided by if the kernel is normalised: the root of the exact
-        self-kernel (dot products stay unbiased), or their own norm (cosines).
+        The norm that vectors are divided by if the kernel is normalised: "exact" is the
+        square root of the exact self-kernel (dot products stay unbiased), "own" is the
+        norm of the vector (dot products are cosines).
     paths : ndarray of uint64, optional
         A dictionary of paths; see `prune`.
 
@@ -129,7 +129,7 @@ class DistributedTrees:
         for name, value in (("composition", composition), ("fold", fold)):
             if not isinstance(value, str):
                 msg = f"{name} must be a str, got {value!r}"
-                raise ValueError(msg)
+                raise TypeError(msg)
         if norm not in ("exact", "own"):
             msg = f"norm must be 'exact' or 'own', got {norm!r}"
             raise ValueError(msg)
@@ -235,8 +235,8 @@ class DistributedTrees:
         forest : Forest or sequence of str
             The trees.
         n_jobs : int, optional
-            Threads; by default and for -1 all cores the process may use, 1: the caller's
-            only.
+            Threads; by default and for -1 all cores the process may use, with 1 only
+            the caller's thread.
         out : ndarray or memmap, optional
             C-contiguous matrix of `dtype` to fill, (len(forest), n_components).
         progress : callable or True, optional
@@ -245,7 +245,7 @@ class DistributedTrees:
         Returns
         -------
         ndarray, shape (len(forest), n_components)
-            `out` where it is given. ``V @ W.T`` approximates ``kernel(X, Y)``.
+            `out` if it is given. ``V @ W.T`` approximates ``kernel(X, Y)``.
 
         Raises
         ------
@@ -284,7 +284,7 @@ class DistributedTrees:
         return out
 
     def fragment(self, tree: Tree | str | object) -> NDArray[Any]:
-        """Compute the vector of one fragment: its labels composed, without weights.
+        """Compute the vector of one fragment: the composition of its labels, unweighted.
 
         Examples
         --------
@@ -322,16 +322,16 @@ class DistributedTrees:
         return self._filled(lambda out: self._core.compose(left, right, out))
 
     def prune(self, forest: Trees) -> DistributedTrees:
-        """Learn which fragments some trees share; an encoder that leaves out the others.
+        """Return an encoder that uses only fragments which these trees can share.
 
         A path of productions that only one of the trees has cannot be in a fragment that
-        two of them share, so what lies beyond it is dropped. The kernel of two different
-        trees among these is kept as it is, with less noise; that of a tree with itself
-        falls. For trees to come the dictionary stands for what is worth knowing: a
-        fragment that no two of these trees had is left out. For SubsetTreeKernel, and not
-        with ``norm="own"``: a pruned vector is shorter than the tree's, so its own norm
-        would make trees that share little look alike. Time and memory grow with the square of the depth of what is shared: set `max_height`
-        where trees are very deep.
+        two of them share, so everything beyond it is left out. The kernel of two different
+        trees among these does not change, but has less noise. The kernel of a tree with
+        itself becomes smaller. In new trees, fragments that no two of these trees share are
+        left out as well. Only for SubsetTreeKernel, and not with ``norm="own"``: a pruned
+        vector is shorter than the vector of the whole tree, so its own norm would make trees
+        that share little look similar. Time and memory grow with the square of the shared
+        depth: set `max_height` for very deep trees.
 
         Examples
         --------
@@ -344,12 +344,12 @@ class DistributedTrees:
         return self._with(paths=self._core.shared_paths(_core.as_forest(forest)))
 
     def tune(self, forest: Trees) -> DistributedTrees:
-        """Find the decay at which a sketch ranks these trees well; the encoder with it.
+        """Return an encoder with the `sketch_decay` that suits these trees.
 
-        The rule needs no labels: the largest decay, at most the kernel's, for which the
-        median squared norm of a tree's vector is at most ``0.75 * sqrt(n_components)``, in
-        units of what the smallest fragments weigh (the decay; partial trees: mu times its
-        square). It looks at up to 256 of the trees, with `max_height` and `paths`.
+        The rule needs no labels. It takes the largest decay, at most the kernel's, for which
+        the median squared norm of a tree's vector is at most ``0.75 * sqrt(n_components)``
+        times the weight of the smallest fragments (the decay; for partial trees, mu times
+        its square). It uses up to 256 of the trees, and respects `max_height` and `paths`.
 
         Examples
         --------
@@ -396,13 +396,6 @@ def _rebuild(
     cls: type[DistributedTrees], parameters: dict[str, Any]
 ) -> DistributedTrees:
     return cls(**parameters)
-
-
-def _integer(name: str, value: int) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return int(value)
-    msg = f"{name} must be an int, got {value!r}"
-    raise ValueError(msg)
 
 
 def _hashes(paths: ArrayLike) -> NDArray[np.uint64]:

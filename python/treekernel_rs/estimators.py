@@ -1,15 +1,14 @@
 """Estimators for scikit-learn: trees as X, wherever scikit-learn takes an X.
 
 X is a `Forest`, or a list, array, series or column with one bracketed string per tree. None,
-NaN and empty strings are refused by an error that names the first: drop these rows, or fill
-them with a tree such as ``(none)``. A Forest is
-the better choice for searches and cross-validation: its parts share what was read, and
-travel to other processes as arrays. Strings are parsed when they come; the parses of
-small corpora are kept for a while, so that a grid search reads each fold once per process
-and not once per candidate.
+NaN and empty strings raise an error that names the first of them: drop these rows, or fill
+them with a tree such as ``(none)``. A Forest is better for searches and cross-validation,
+because it is parsed only once and is passed to other processes as arrays. Strings are parsed
+at every call; the results for small corpora are cached, so that a grid search parses each
+fold once per process.
 
-A kernel may be shared, and scikit-learn sets parameters in place. So ``kernel__decay=0.2``
-gives an estimator another kernel in place of changing the one it has.
+Estimators never change the kernel that they are given: ``kernel__decay=0.2`` replaces it by
+another one.
 
 Needs scikit-learn: ``pip install 'treekernel_rs[sklearn]'``.
 """
@@ -163,8 +162,10 @@ class TreeGram(_TreeTransformer):
         of a sum's parts as ``kernel__left__decay``. With a `PairKernel` X holds pairs, with a
         `ViewKernel` or `PreferencePairs` it is `Views` or a DataFrame.
     n_jobs : int, optional
-        Threads; all cores the process may use by default and by -1. In joblib's workers the
-        default is what joblib gives them, mostly 1.
+        Threads; by default and for -1 all cores the process may use. In a worker of joblib
+        the default is what joblib assigns, usually 1.
+    verbose : bool, default False
+        Whether to show a progress bar.
 
     Attributes
     ----------
@@ -173,7 +174,7 @@ class TreeGram(_TreeTransformer):
     kernel_ : kernel
         The kernel at the time of `fit`.
     index_ : TreeIndex
-        What `transform` asks; built when it does so first. None for pairs and views.
+        The index that `transform` uses; built by its first call. None for pairs and views.
 
     Examples
     --------
@@ -193,9 +194,16 @@ class TreeGram(_TreeTransformer):
 
     kernel: Any
 
-    def __init__(self, kernel: AnyKernel, *, n_jobs: int | None = None) -> None:
+    def __init__(
+        self,
+        kernel: AnyKernel,
+        *,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
         self.kernel = kernel
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Keep the trees.
@@ -217,7 +225,7 @@ class TreeGram(_TreeTransformer):
             self.index_ = kernel.index(_trees_to_fit(X))
             self.forest_: Any = self.index_.forest
             return self
-        self.forest_ = kernel._read(X)
+        self.forest_ = kernel._examples(X)
         if len(self.forest_) == 0:
             msg = "X must hold at least one example to fit, got none"
             raise ValueError(msg)
@@ -236,12 +244,13 @@ class TreeGram(_TreeTransformer):
         ndarray of float64, shape (len(X), len(forest_))
         """
         check_is_fitted(self)
+        shown = bool(self.verbose)
         if self.index_ is None:
             kernels: NDArray[np.float64] = self.kernel_.gram(
-                X, self.forest_, n_jobs=self.n_jobs
+                X, self.forest_, n_jobs=self.n_jobs, progress=shown
             )
             return kernels
-        return self.index_.gram(_trees(X), n_jobs=self.n_jobs)
+        return self.index_.gram(_trees(X), n_jobs=self.n_jobs, progress=shown)
 
     def fit_transform(self, X: Any, y: object = None) -> NDArray[np.float64]:
         """Keep the trees and compute their kernels with each other, once per pair.
@@ -258,7 +267,7 @@ class TreeGram(_TreeTransformer):
         """
         self.fit(X)
         kernels: NDArray[np.float64] = self.kernel_.gram(
-            self.forest_, n_jobs=self.n_jobs
+            self.forest_, n_jobs=self.n_jobs, progress=bool(self.verbose)
         )
         return kernels
 
@@ -270,18 +279,18 @@ class TreeGram(_TreeTransformer):
 class TreeNeighborsTransformer(_TreeTransformer):
     """The graph of nearest trees, for estimators that take precomputed distances.
 
-    As scikit-learn's `KNeighborsTransformer`, with the distance sqrt(2 - 2 k(a, b)), k the
-    normalised kernel. The graph goes to whatever takes ``metric="precomputed"``: DBSCAN,
-    HDBSCAN, TSNE, UMAP, k-nearest neighbours.
+    Like scikit-learn's `KNeighborsTransformer`, with the distance sqrt(2 - 2 k(a, b)), where
+    k is the normalised kernel. Use the graph with estimators that accept
+    ``metric="precomputed"``: DBSCAN, HDBSCAN, TSNE, UMAP, k-nearest neighbours.
 
     Parameters
     ----------
     kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel; its values are normalised, whatever it says.
+        The kernel. It is always normalised, whatever its `normalize`.
     n_neighbors : int, default 10
-        How many other trees of the training set each tree is linked to.
+        Each tree is linked to so many other trees of the training set.
     n_jobs : int, optional
-        Threads; all cores the process may use by default and by -1.
+        Threads; by default and for -1 all cores the process may use.
 
     Attributes
     ----------
@@ -290,7 +299,7 @@ class TreeNeighborsTransformer(_TreeTransformer):
     kernel_ : TreeKernel
         The kernel at the time of `fit`, normalised.
     index_ : TreeIndex
-        What finds neighbours; built when it does so first.
+        The index that finds neighbours; built by its first query.
 
     Examples
     --------
@@ -342,7 +351,8 @@ class TreeNeighborsTransformer(_TreeTransformer):
     def transform(self, X: TreesX) -> Any:
         """Link trees to the nearest of the training set, one more than `n_neighbors`.
 
-        The one more is the tree itself, where it is of the training set.
+        The additional neighbour is for trees of the training set, whose nearest tree is
+        the tree itself.
 
         Parameters
         ----------
@@ -398,7 +408,7 @@ class TreeNeighborsTransformer(_TreeTransformer):
 
 
 class _TreeKNeighbors(_TreeEstimator):
-    """Votes or means of the nearest trees, by scikit-learn's estimator over their graph."""
+    """Votes or means of the nearest trees, by a scikit-learn estimator over their graph."""
 
     _over_graph: type[Any]
 
@@ -416,7 +426,7 @@ class _TreeKNeighbors(_TreeEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: TreesX, y: ArrayLike) -> Self:
-        """Keep the trees with what they are to predict.
+        """Keep the trees with their labels or values.
 
         Parameters
         ----------
@@ -434,7 +444,7 @@ class _TreeKNeighbors(_TreeEstimator):
         graph = TreeNeighborsTransformer(
             self.kernel, self.n_neighbors - 1, n_jobs=self.n_jobs
         ).fit(forest)
-        # Nobody asks for distances within the training set.
+        # Distances within the training set are never used.
         own = np.arange(len(forest) + 1)
         none = csr_matrix((np.zeros(len(forest)), own[:-1], own))
         self.estimator_ = self._over_graph(
@@ -466,13 +476,13 @@ class TreeKNeighborsClassifier(ClassifierMixin, _TreeKNeighbors):
     Parameters
     ----------
     kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel; its values are normalised, whatever it says.
+        The kernel. It is always normalised, whatever its `normalize`.
     n_neighbors : int, default 5
         How many trees vote.
     weights : {"uniform", "distance"}
-        Whether near ones count more; the distance is sqrt(2 - 2 k(a, b)).
+        "distance" gives nearer trees more weight. The distance is sqrt(2 - 2 k(a, b)).
     n_jobs : int, optional
-        Threads; all cores the process may use by default and by -1.
+        Threads; by default and for -1 all cores the process may use.
 
     Attributes
     ----------
@@ -532,13 +542,13 @@ class TreeKNeighborsRegressor(RegressorMixin, _TreeKNeighbors):
     Parameters
     ----------
     kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel; its values are normalised, whatever it says.
+        The kernel. It is always normalised, whatever its `normalize`.
     n_neighbors : int, default 5
-        How many trees the mean is taken over.
+        The mean is taken over so many trees.
     weights : {"uniform", "distance"}
-        Whether near ones count more; the distance is sqrt(2 - 2 k(a, b)).
+        "distance" gives nearer trees more weight. The distance is sqrt(2 - 2 k(a, b)).
     n_jobs : int, optional
-        Threads; all cores the process may use by default and by -1.
+        Threads; by default and for -1 all cores the process may use.
 
     Attributes
     ----------
@@ -561,9 +571,8 @@ class TreeKNeighborsRegressor(RegressorMixin, _TreeKNeighbors):
 class DistributedTreeEncoder(_TreeTransformer):
     """Trees as vectors whose dot products approximate a tree kernel.
 
-    A transformer for linear models: their training takes time linear in the number of
-    trees, and prediction does not depend on it. See `DistributedTrees`, whose parameters
-    it has.
+    A transformer for linear models, whose training time is linear in the number of trees.
+    It has the parameters of `DistributedTrees`, which explains them.
 
     Parameters
     ----------
@@ -578,9 +587,9 @@ class DistributedTreeEncoder(_TreeTransformer):
     seed : int, default 0
         Seed of the label vectors and permutations.
     max_height : int, optional
-        Only fragments of at most so many levels.
+        Use only fragments of at most so many levels.
     sketch_decay : float or "auto", optional
-        Run with this decay in place of the kernel's; "auto" is found at `fit`.
+        Decay to use in place of the kernel's; with "auto", `fit` finds it.
     dtype : float32 or float64, default float32
         Type of the vectors.
     zero_mean : bool, default True
@@ -589,19 +598,21 @@ class DistributedTreeEncoder(_TreeTransformer):
         Whether vectors of "convolution" have the same bits on every processor; False is
         twice as fast.
     norm : {"exact", "own"}, default "exact"
-        What vectors are divided by if the kernel is normalised.
+        The norm that vectors are divided by if the kernel is normalised.
     paths : ndarray of uint64, optional
-        A dictionary of paths.
+        A dictionary of paths, from `DistributedTrees.prune`.
     prune : bool, default False
-        Whether `fit` makes the dictionary of the paths that the training set shares: less
-        noise, for `SubsetTreeKernel`. Not together with `paths`.
+        Whether `fit` keeps only the paths that trees of the training set share. This
+        reduces noise. For `SubsetTreeKernel`, and not together with `paths`.
     n_jobs : int, optional
-        Threads; all cores the process may use by default and by -1.
+        Threads; by default and for -1 all cores the process may use.
+    verbose : bool, default False
+        Whether to show a progress bar.
 
     Attributes
     ----------
     encoder_ : DistributedTrees
-        The encoder, with what `fit` found.
+        The encoder with its fitted `paths` and `sketch_decay`.
 
     Examples
     --------
@@ -637,6 +648,7 @@ class DistributedTreeEncoder(_TreeTransformer):
         paths: ArrayLike | None = None,
         prune: bool = False,
         n_jobs: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.n_components = n_components
@@ -652,9 +664,10 @@ class DistributedTreeEncoder(_TreeTransformer):
         self.paths = paths
         self.prune = prune
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: TreesX, y: object = None) -> Self:
-        """Make the encoder; look at the trees where `prune` or "auto" ask for it.
+        """Make the encoder. The trees are used only for `prune` and ``sketch_decay="auto"``.
 
         Parameters
         ----------
@@ -667,14 +680,14 @@ class DistributedTreeEncoder(_TreeTransformer):
         self
         """
         if self.prune and self.paths is not None:
-            msg = "prune must be False where paths are given: it makes them"
+            msg = "prune must be False if paths are given, because it computes paths"
             raise ValueError(msg)
         _checked_kernel(self.kernel)
         encoder = DistributedTrees(
             **{
                 name: value
                 for name, value in self.get_params(deep=False).items()
-                if name not in ("prune", "n_jobs")
+                if name not in ("prune", "n_jobs", "verbose")
             }
         )
         forest = _trees_to_fit(X)
@@ -698,7 +711,9 @@ class DistributedTreeEncoder(_TreeTransformer):
         ndarray of `dtype`, shape (len(X), n_components)
         """
         check_is_fitted(self)
-        return self.encoder_.encode(_trees(X), n_jobs=self.n_jobs)
+        return self.encoder_.encode(
+            _trees(X), n_jobs=self.n_jobs, progress=bool(self.verbose)
+        )
 
     @property
     def _n_features_out(self) -> int:
@@ -733,17 +748,18 @@ class _Explained(ClassifierMixin, _TreeEstimator):
         max_size: int | None = None,
         max_states: int = 1_000_000,
     ) -> list[Fragment]:
-        """Find the fragments that count most in the decision functions.
+        """Find the fragments with the largest weights in the decision functions.
 
         Parameters
         ----------
         k : int, default 10
-            How many of each decision function.
+            How many for each decision function.
         by : {"largest", "smallest", "absolute"}
-            What speaks for a class (weights above 0), against it (below 0), or either.
-            With two classes there is one decision function, for ``classes_[1]``.
+            "largest" finds fragments that speak for a class (weights above 0), "smallest"
+            fragments that speak against it (below 0), "absolute" both. With two classes
+            there is one decision function, for ``classes_[1]``.
         label : class, or pair of classes, optional
-            Of this decision function only.
+            Only for this decision function; by default for all of them.
         min_size, max_size : int, optional
             Limits, both included, to the size: see `DagModel.top_fragments`.
         max_states : int, default 1,000,000
@@ -752,8 +768,8 @@ class _Explained(ClassifierMixin, _TreeEstimator):
         Returns
         -------
         list of Fragment
-            Their `output` is the class; of a classifier by pairs of classes the pair,
-            where weights above 0 speak for the first and below 0 for the second.
+            `output` is the class. For a classifier by pairs of classes it is the pair:
+            weights above 0 speak for the first class, weights below 0 for the second.
 
         Raises
         ------
@@ -795,16 +811,16 @@ class _Explained(ClassifierMixin, _TreeEstimator):
         tree : Tree, str or object as in Forest.from_trees
             The tree.
         label : class, or pair of classes, optional
-            What speaks for this class; of a classifier by pairs, also what speaks for the
-            first of a pair against the second. By default the class that is predicted
-            for the tree, and with two classes ``classes_[1]``, as in `decision_function`.
+            Numbers above 0 speak for this class; for a pair, they speak for its first
+            class. The default is the predicted class, but with two classes it is
+            ``classes_[1]``, as in `decision_function`.
 
         Returns
         -------
         ndarray of float64, shape (n_nodes,)
-            By node, in preorder: the sum over all fragments rooted there. Together they
-            are the decision function without its constant; for a class of a classifier by
-            pairs, the sum over its pairs.
+            For each node, in preorder, the sum over all fragments that start there. The
+            sum of all is the decision function without its constant. For a class of a
+            classifier by pairs, it is the sum over the pairs of this class.
 
         Examples
         --------
@@ -838,12 +854,12 @@ class TreeSVC(_Explained):
     """A support vector classifier over trees that predicts without kernel rows.
 
     Its decision functions are those of scikit-learn's `SVC`: weighted sums over the support
-    vectors, ``sum_i alpha_i k(x_i, x) + b``. They are put into one `DagModel`: subtrees that
+    vectors, ``sum_i alpha_i k(x_i, x) + b``. They are stored in one `DagModel`: subtrees that
     support vectors share are stored once, with one weight per decision function. So a
-    prediction is one pass over the new tree for all classes.
+    prediction takes one pass over the new tree for all classes.
 
-    Training is `SVC`'s own on the Gram matrix, or that of a `KernelMachine`, which has the
-    same problem and solution and holds no matrix: half a million trees take seconds.
+    Training uses `SVC` on the kernel matrix, or a `KernelMachine`, which solves the same
+    problem without a matrix: half a million trees take seconds.
 
     Parameters
     ----------
@@ -857,24 +873,27 @@ class TreeSVC(_Explained):
         One decision function per pair of classes, as `SVC` does it, or one per class
         against the rest.
     decision_function_shape : {"ovr", "ovo"}
-        Whether `decision_function` sums the pairs' votes up to a column per class, as in
-        `SVC`. Of use only with ``multi_class="ovo"``.
+        With "ovr", `decision_function` has a column for each class, which counts the votes
+        of the pairs, as in `SVC`; with "ovo", a column for each pair. Only used with
+        ``multi_class="ovo"``.
     class_weight : dict or "balanced", optional
         Factors of `C` per class.
     solver : {"auto", "matrix", "model"}
-        "matrix" holds the Gram matrix, "model" does not. "auto" takes the matrix where that
-        is faster: for up to 6,000 trees, and for kernels without models.
+        "matrix" computes the kernel matrix, "model" does not need it. "auto" uses the
+        matrix for up to 6,000 trees, where it is faster.
     tol : float, default 1e-3
-        Where the solver stops: by how much gradients of the dual may violate its conditions.
+        The solver stops when no gradient of the dual violates its condition by more.
     max_iter : int, default -1
-        Limit of the solver's iterations; -1 for none. For "model" an iteration is a pass over
-        examples.
+        Limit of the solver's iterations; -1 for none. With "model", an iteration is a pass
+        over the examples.
     cache_size : float, default 200
-        Megabytes of the solver's cache; for "model" of the matrix of a batch.
+        Megabytes of the solver's cache; with "model", of the kernel matrix of a batch.
     random_state : int, RandomState or None, default 0
-        Where the orders of "model" come from.
+        Seed of the order of examples in "model".
     n_jobs : int, optional
-        Threads; all cores the process may use by default and by -1.
+        Threads; by default and for -1 all cores the process may use.
+    verbose : bool, default False
+        Whether to show a progress bar.
 
     Attributes
     ----------
@@ -883,12 +902,12 @@ class TreeSVC(_Explained):
     n_iter_ : ndarray of int, shape (n_decisions,)
         The solver's iterations.
     dual_gap_ : ndarray, shape (n_decisions,)
-        With "model": by how much the objective of a decision function can be smaller at most,
-        as a share of it; else NaN.
+        With "model", a bound on how far each objective is from its minimum, as a share of
+        the objective; with "matrix", NaN.
     support_ : ndarray of int
         Indices of the support vectors in the training set.
     n_support_ : ndarray of int, shape (n_classes,)
-        How many of them each class has.
+        The number of support vectors of each class.
     dual_coef_ : ndarray, shape (n_decisions, n_support_trees)
         Coefficients of the support vectors in every decision function: one for two
         classes, else one per pair or per class.
@@ -927,6 +946,7 @@ class TreeSVC(_Explained):
         cache_size: float = 200,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -939,6 +959,7 @@ class TreeSVC(_Explained):
         self.cache_size = cache_size
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(
         self, X: TreesX, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -982,7 +1003,9 @@ class TreeSVC(_Explained):
         else:
             # With a matrix, SVC goes wrong where a weight is 0.
             kept = np.flatnonzero(weights)
-            K = kernel.gram(forest[kept.tolist()], n_jobs=self.n_jobs)
+            K = kernel.gram(
+                forest[kept.tolist()], n_jobs=self.n_jobs, progress=bool(self.verbose)
+            )
             fit_matrix = self._pairs_of_matrix if is_paired else self._each_of_matrix
             found, intercept = fit_matrix(K, codes[kept], costs[kept])
             dual = np.zeros((len(found), len(forest)))
@@ -1171,8 +1194,8 @@ def _has_model(kernel: TreeKernel) -> bool:
 class TreePerceptron(_Explained):
     """A kernel perceptron over trees, trained tree by tree.
 
-    With more than two classes it is one perceptron per class against the rest, all in
-    one model: a tree is looked up once for all of them.
+    With more than two classes there is one perceptron for each class against the rest. All of
+    them share one model, so one pass over a tree computes all scores.
 
     Parameters
     ----------
@@ -1182,22 +1205,24 @@ class TreePerceptron(_Explained):
         Predict with the averaged weights, with the last weights, or by a vote of all
         versions, each weighted by the examples seen while it was current.
     n_iter : int, default 5
-        How often `fit` goes through the training set.
+        Passes of `fit` through the training set.
     shuffle : bool, default True
-        Whether `fit` takes the trees in a new order each time.
+        Whether each pass of `fit` uses a new random order.
     random_state : int, RandomState or None
         Seed of the random order.
     n_jobs : int, optional
-        Threads for predictions; all cores the process may use by default and by -1.
+        Threads for predictions; by default and for -1 all cores the process may use.
+    verbose : bool, default False
+        Whether to show a progress bar.
 
     Attributes
     ----------
     classes_ : ndarray
         The labels, sorted.
     perceptron_ : Perceptron
-        What was learnt.
+        The trained perceptron.
     n_mistakes_ : int
-        Mistakes so far, summed over the classes' perceptrons.
+        Mistakes so far, summed over all classes.
 
     Examples
     --------
@@ -1223,6 +1248,7 @@ class TreePerceptron(_Explained):
         shuffle: bool = True,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.vote = vote
@@ -1230,9 +1256,10 @@ class TreePerceptron(_Explained):
         self.shuffle = shuffle
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: TreesX, y: ArrayLike) -> Self:
-        """Forget what was learnt, and learn in `n_iter` passes.
+        """Start anew and learn in `n_iter` passes.
 
         Parameters
         ----------
@@ -1262,7 +1289,7 @@ class TreePerceptron(_Explained):
     def partial_fit(
         self, X: TreesX, y: ArrayLike, classes: ArrayLike | None = None
     ) -> Self:
-        """Go on learning: one pass over some trees, in their order.
+        """Continue to learn: one pass over some trees, in their order.
 
         Parameters
         ----------
@@ -1271,7 +1298,7 @@ class TreePerceptron(_Explained):
         y : array of shape (len(X),)
             Their labels.
         classes : array, optional
-            All labels that will ever come; needed in the first call.
+            All labels of all calls; required in the first call.
 
         Returns
         -------
@@ -1283,7 +1310,7 @@ class TreePerceptron(_Explained):
             raise ValueError(msg)
         given = known if classes is None else _two_or_more(np.unique(classes))
         if known is not None and not np.array_equal(known, given):
-            msg = f"classes must stay what they were, {known!r}, got {given!r}"
+            msg = f"classes must be those of the first call, {known!r}, got {given!r}"
             raise ValueError(msg)
         forest, labels = _with_labels(X, y)
         strangers = np.setdiff1d(labels, given)
@@ -1335,13 +1362,16 @@ class TreePerceptron(_Explained):
     def _model(self) -> DagModel:
         check_is_fitted(self)
         if self.perceptron_.vote == "vote":
-            msg = "vote must be 'average' or 'last': votes are no sum over fragments"
+            msg = (
+                "vote must be 'average' or 'last' to explain a perceptron: a vote is not a "
+                "sum over fragments"
+            )
             raise ValueError(msg)
         return self.perceptron_.model
 
     @property
     def n_mistakes_(self) -> int:
-        """Mistakes so far, summed over the classes' perceptrons."""
+        """Mistakes so far, summed over all classes."""
         return int(np.sum(self.perceptron_.n_mistakes))
 
     def _start(self, classes: NDArray[Any]) -> None:
@@ -1352,7 +1382,8 @@ class TreePerceptron(_Explained):
         self.classes_ = classes
 
     def _learn(self, forest: Forest, codes: NDArray[np.int64]) -> None:
-        self.perceptron_.learn(forest, _signs(codes, len(self.classes_)))
+        signs = _signs(codes, len(self.classes_))
+        self.perceptron_.learn(forest, signs, progress=bool(self.verbose))
 
 
 def _signs(codes: NDArray[np.int64], n: int) -> NDArray[np.float64]:
@@ -1411,7 +1442,11 @@ def _run(machine: KernelMachine, own: Any) -> KernelMachine:
     """Train a machine as an estimator's parameters say, and warn if it is not solved."""
     limit = 2**40 if own.max_iter == -1 else own.max_iter
     is_solved = machine.run(
-        tol=own.tol, max_iter=limit, cache_size=own.cache_size, n_jobs=own.n_jobs
+        tol=own.tol,
+        max_iter=limit,
+        cache_size=own.cache_size,
+        n_jobs=own.n_jobs,
+        progress=bool(own.verbose),
     )
     if not is_solved:
         warnings.warn(

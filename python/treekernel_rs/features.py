@@ -38,36 +38,35 @@ _NAMES = ("labels", "edges", "productions", "pq-grams")
 class TreeVectorizer(_TreeTransformer):
     """Pieces of trees as the columns of a sparse matrix.
 
-    Where the pieces are a kernel's fragments, dot products of rows are the kernel, cut at
-    the size asked for. Linear models, feature selection and boosting take the matrix, and
-    the columns have names that can be read. See docs/FEATURES.md.
+    If the pieces are the fragments of a kernel, dot products of rows are the kernel
+    restricted to fragments of at most `max_size`. Use the matrix for linear models, feature
+    selection and boosting. Columns have readable names. See docs/FEATURES.md.
 
     Parameters
     ----------
     kernel : TreeKernel or {"labels", "edges", "productions", "pq-grams"}
-        Whose fragments are counted: `SubtreeKernel`, `SubsetTreeKernel` (the default),
-        `PartialTreeKernel` or `SubpathKernel`; or which pieces. Rows have length 1 where the
-        kernel is normalised.
+        The kernel whose fragments are the pieces: `SubtreeKernel`, `SubsetTreeKernel` (the
+        default), `PartialTreeKernel` or `SubpathKernel`; or the name of a kind of pieces. If the kernel is
+        normalised, rows have length 1.
     max_size : int, default 3
-        Productions of a fragment of `SubsetTreeKernel`; nodes of one of
-        `PartialTreeKernel` and `SubpathKernel`; at most 64.
+        The most productions of a fragment of `SubsetTreeKernel`, or the most nodes of a
+        fragment of `PartialTreeKernel` or `SubpathKernel`; at most 64.
     pq : tuple of int, default (2, 3)
-        Of "pq-grams": labels downwards, and children side by side.
+        For "pq-grams": how many labels downwards, and how many children side by side.
     min_df : int, default 1
-        Columns are pieces that at least so many trees of the training set have.
+        Only pieces that occur in at least so many trees of the training set get a column.
     n_features : int, optional
-        Hash pieces to so many columns in place of learning a vocabulary. Trees may then
-        come a part at a time, as nothing is learnt; columns have no names. Equal on all
-        machines.
+        Hash pieces to so many columns instead of learning a vocabulary. Trees may then be
+        processed in parts, and columns are the same on all machines, but have no names.
     signed : bool, default True
-        With `n_features`: half of the pieces count negatively, so that collisions cancel
+        With `n_features`, half of the pieces count negatively, so that collisions cancel
         on average.
     binary : bool, default False
-        1 for what is there, in place of its value.
+        Whether values are 1 for pieces that occur, in place of their weights.
     dtype : float32 or float64, default float32
         Type of the values.
     n_jobs : int, optional
-        Threads; all cores the process may use by default and by -1.
+        Threads; by default and for -1 all cores the process may use.
 
     Attributes
     ----------
@@ -116,7 +115,7 @@ class TreeVectorizer(_TreeTransformer):
     _vocabulary: Vocabulary
 
     def _what(self) -> tuple[Any, tuple[int, int], bool]:
-        """Return what is counted, its size, and whether rows have length 1."""
+        """Return the kind of pieces, their size, and whether rows have length 1."""
         if isinstance(self.kernel, str):
             if self.kernel not in _NAMES:
                 msg = f"kernel must be a tree kernel or one of {_NAMES}, got {self.kernel!r}"
@@ -133,7 +132,7 @@ class TreeVectorizer(_TreeTransformer):
         Parameters
         ----------
         X : Forest or sequence of str
-            The training set; with `n_features` it is not looked at.
+            The training set; not used with `n_features`.
         y : ignored
 
         Returns
@@ -243,8 +242,8 @@ class TreeVectorizer(_TreeTransformer):
     def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
         """Return the names of the columns: pieces in brackets.
 
-        A node without children in a piece stands for any node of its label; ``*`` in
-        pq-grams for a place without a node.
+        A node without children in a piece stands for any node with its label. In pq-grams,
+        ``*`` marks a position without a node.
 
         Parameters
         ----------
@@ -327,7 +326,7 @@ class TreeNystroem(_TreeTransformer):
     random_state : int, RandomState or None
         Where random choices come from.
     n_jobs : int, optional
-        Threads; all cores the process may use by default and by -1.
+        Threads; by default and for -1 all cores the process may use.
 
     Attributes
     ----------

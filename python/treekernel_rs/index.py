@@ -1,4 +1,4 @@
-"""Trees that are indexed once and asked often."""
+"""Trees that are indexed once, for many queries."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ __all__ = ["IndexRows", "TreeIndex"]
 
 
 class TreeIndex:
-    """Trees that are indexed once and asked often, by a kernel's `index`.
+    """Trees that are indexed once, for many queries; made by a kernel's `index`.
 
-    Answers are those of the kernel with these trees as Y, bit for bit, for every `n_jobs`,
-    after `add` and after pickling. What they need is built by the first question, and anew
-    by the first one after `add`; a pickle has the trees only. A tree that asks costs time by
-    its own size and one row.
+    Results are those of the kernel with these trees as Y, bit for bit, for every `n_jobs`,
+    after `add` and after pickling. The first query builds the index, and the first query
+    after `add` builds it again. A pickle contains the trees only. A query takes time for its
+    own nodes and for one row.
 
-    `PartialTreeKernel` answers by an
-    index made for the call, where a node has several children or a branch below it, and all
-    indexed nodes of its label have a single leaf. So do kernels made of kernels, and
-    `SubpathKernel`.
+    Three kinds of kernels make an index for the call: kernels made of kernels;
+    `SubpathKernel`; and `PartialTreeKernel`, if a node of a query has several children or a
+    branch below it, and all indexed nodes with its label have a single leaf.
 
     Parameters
     ----------
@@ -90,7 +89,7 @@ class TreeIndex:
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes are held, by trees and what has been built."""
+        """The approximate memory of the trees and the index, in bytes."""
         return self._core.nbytes()
 
     def __sizeof__(self) -> int:
@@ -98,7 +97,7 @@ class TreeIndex:
         return object.__sizeof__(self) + self.nbytes
 
     def add(self, Y: Trees) -> None:
-        """Add trees behind the others.
+        """Add trees after the others.
 
         Parameters
         ----------
@@ -116,7 +115,7 @@ class TreeIndex:
         self.forest = self._core.add(as_forest(Y))
 
     def build(self, *, n_jobs: int | None = None) -> TreeIndex:
-        """Build what answers need now, and not by the first question.
+        """Build the index now, not at the first query.
 
         Parameters
         ----------
@@ -177,7 +176,7 @@ class TreeIndex:
         return out
 
     def rows(self, X: Trees, *, n_jobs: int | None = None) -> IndexRows:
-        """Make the rows of X ready to be asked for, each computed then.
+        """Prepare the rows of X; each row is computed on demand.
 
         Parameters
         ----------
@@ -213,9 +212,9 @@ class TreeIndex:
         Parameters
         ----------
         X : Forest or sequence of str, optional
-            The trees; without X the indexed trees, each without itself.
+            The trees. Without X, the indexed trees are compared with the other ones.
         k : int, default 10
-            How many; fewer where there are fewer trees.
+            How many trees to find for each tree; fewer if the index has fewer.
         n_jobs, progress
             As in the kernel's `gram`.
 
@@ -250,12 +249,12 @@ class TreeIndex:
         out: Callable[..., object] | None = None,
         progress: Progress | bool | None = None,
     ) -> SimilarPairs:
-        """Find all pairs of a tree of X and an indexed tree of at least `min_similarity`.
+        """Find all pairs of a tree of X and an indexed tree that are similar enough.
 
         Parameters
         ----------
         X : Forest or sequence of str, optional
-            The trees; without X pairs i < j of indexed trees.
+            The trees. Without X, the pairs i < j of indexed trees.
         min_similarity, n_jobs, out, progress
             As in the kernel's `join`.
 
@@ -287,7 +286,7 @@ class TreeIndex:
 
 
 class IndexRows:
-    """Rows of some trees with those of an index, each computed when it is asked for.
+    """Rows of trees with the trees of an index, each computed on demand.
 
     Examples
     --------

@@ -65,8 +65,8 @@ class _Bar(Protocol):
 class Parameters:
     """An object that is its constructor's parameters.
 
-    It only remembers them: they are checked when it is used, so that a value out of range
-    can be set, cloned, pickled and searched, and fails where it is tried.
+    It only stores them. They are checked when it is used: so an invalid value can be set,
+    cloned, pickled and put into a grid, and raises its error when it is tried.
     """
 
     #: Constructor parameters, in order, with their defaults.
@@ -96,7 +96,7 @@ class Parameters:
 
     @property
     def _core(self) -> Any:
-        """What computes; made, and with it parameters checked, when it is needed first."""
+        """The native object; made, and the parameters checked, at its first use."""
         if self._is_composed or "_checked" not in vars(self):
             vars(self)["_checked"] = self._make()
         return vars(self)["_checked"]
@@ -109,7 +109,7 @@ class Parameters:
         return {name: vars(self)[name] for name in self._defaults}
 
     def __repr__(self) -> str:
-        """Name the parameters that are not at their defaults, and the first one."""
+        """Show the first parameter and those that differ from their defaults."""
         (_, first), *rest = self._parameters.items()
         changed = [(name, v) for name, v in rest if v != self._defaults[name]]
         shown = [repr(first), *(f"{name}={value!r}" for name, value in changed)]
@@ -129,7 +129,7 @@ class Parameters:
         return _rebuild, (type(self), self._parameters)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Name the parameters and their values, as scikit-learn asks for them.
+        """Return the parameters and their values, as in scikit-learn.
 
         Examples
         --------
@@ -190,9 +190,9 @@ class Parameters:
     def set_params(self, **changes: Any) -> Self:
         """Change parameters in place, as scikit-learn does with its clones.
 
-        For foreign estimators that hold a kernel: ``SVC(kernel=k)`` and a search over
-        ``kernel__decay``. `replace` is better elsewhere: it leaves this object, which may be
-        shared or a key, as it is. Models keep the parameters that they were made with.
+        This is for estimators of scikit-learn that hold a kernel: ``SVC(kernel=k)`` and a
+        search over ``kernel__decay``. Elsewhere use `replace`, which does not change this
+        object. Models keep the parameters that they were made with.
 
         Examples
         --------
@@ -240,7 +240,7 @@ class Parameters:
 
 
 class TreeKernel(Parameters):
-    """What all tree kernels can do."""
+    """The methods of all tree kernels."""
 
     #: What the kernel is called in Rust.
     _name: str
@@ -291,17 +291,18 @@ class TreeKernel(Parameters):
     __array_ufunc__ = None
 
     def __call__(self, X: Trees, Y: Trees | None = None) -> NDArray[np.float64]:
-        """Compute the kernels of all trees of X with all of Y (of X, without Y).
+        """Compute the kernels of all trees of X with all trees of Y.
 
         Parameters
         ----------
         X, Y : Forest or sequence of str
-            The trees; they need not come from the same forest.
+            The trees. They need not come from the same forest. Without Y, the kernels of
+            X with itself.
 
         Returns
         -------
         ndarray of float64, shape (len(X), len(Y))
-            Symmetric bit for bit where there is no Y.
+            Without Y it is symmetric, bit for bit.
         """
         return self._matrix(X, Y, np.float64, None, None, None)
 
@@ -349,25 +350,25 @@ class TreeKernel(Parameters):
         dtype : float64 or float32
             Type of the result; that of `out` where it is given.
         n_jobs : int, optional
-            Threads; all cores the process may use by default and by -1, 1 for the
-            caller's only. More than there are cores, or work for, are not started. The
-            result does not depend on it, bit for bit.
+            Threads; by default and for -1 all cores the process may use, with 1 only the
+            caller's thread. There are never more threads than cores or parts of the work.
+            The result does not depend on it, bit for bit.
         out : ndarray or memmap, optional
-            C-contiguous float64 or float32 matrix to fill, block by block; so a matrix
-            larger than memory can be computed into a file.
+            C-contiguous float64 or float32 matrix to fill, block by block. With a memmap
+            the matrix may be larger than memory.
         progress : callable or True, optional
-            Called with the numbers of rows done and in all; True shows a bar (tqdm's,
-            where it is installed).
+            Called with the number of rows done and the number of all rows; True shows a
+            progress bar (of tqdm if it is installed).
         gradient : bool, default False
-            Whether the derivatives by the kernel's real parameters are wanted, too. These
-            are exact, and computed pair by pair.
+            Whether to return the derivatives by the real parameters of the kernel as well.
+            They are exact, and computed pair by pair.
 
         Returns
         -------
         ndarray, shape (len(X), len(Y))
-            `out` where it is given.
+            `out` if it is given.
         dict of str to ndarray of float64, shape (len(X), len(Y))
-            With `gradient`: by the name of a parameter the derivatives.
+            With `gradient`: the derivatives by the name of the parameter.
 
         Raises
         ------
@@ -443,10 +444,10 @@ class TreeKernel(Parameters):
         return values
 
     def rows(self, X: Trees, *, n_jobs: int | None = None) -> KernelRows:
-        """Make the rows of the matrix of X with itself ready to be asked for.
+        """Prepare the rows of the matrix of X with itself, to compute them on demand.
 
-        For a solver or a nearest-neighbour search that does not hold the matrix: the
-        trees are indexed once, and normalised rows need no self-kernels later.
+        For algorithms that need single rows but cannot hold the matrix. The trees are
+        indexed once, and a normalised kernel computes the self-kernels once.
 
         Parameters
         ----------
@@ -481,7 +482,7 @@ class TreeKernel(Parameters):
         return rows
 
     def index(self, Y: Trees) -> TreeIndex:
-        """Make an index of trees that is kept, grows, and is asked often.
+        """Make an index of trees, for many queries. The index can grow.
 
         Parameters
         ----------
@@ -491,8 +492,8 @@ class TreeKernel(Parameters):
         Returns
         -------
         TreeIndex
-            Its `gram`, `rows`, `top_k` and `join` are those of this kernel with Y, without
-            making anew what they need.
+            Its `gram`, `rows`, `top_k` and `join` return what those of this kernel return
+            for Y, but do not index Y again.
 
         Examples
         --------
@@ -508,18 +509,18 @@ class TreeKernel(Parameters):
     def operator(
         self, X: Trees, Y: Trees | None = None, *, n_jobs: int | None = None
     ) -> LinearOperator:
-        """Make the matrix of X and Y as something that vectors are multiplied by.
+        """Make the matrix of X and Y as a linear operator that is never stored.
 
-        A product is one `DagModel` of the trees of Y, weighted, and a score for each of X:
-        no matrix, and time linear in the trees. SciPy's solvers and eigenvalue searches
-        take it. Needs SciPy.
+        To multiply a vector, a `DagModel` of the trees of Y with the vector as weights
+        scores the trees of X. This takes time linear in the trees. Use the operator with
+        SciPy's solvers and eigenvalue functions. Needs SciPy.
 
         Parameters
         ----------
         X : Forest or sequence of str
-            The trees of rows.
+            The trees of the rows.
         Y : Forest or sequence of str, optional
-            The trees of columns; those of X by default.
+            The trees of the columns; by default those of X.
         n_jobs : int, optional
             Threads, as in `gram`.
 
@@ -573,18 +574,18 @@ class TreeKernel(Parameters):
     ) -> NDArray[np.float64]:
         """Compute the kernels of single pairs.
 
-        ``pairs(X, Y)`` has tree n of X with tree n of Y; ``pairs(X, i, j)`` tree ``i[n]``
-        of X with tree ``j[n]`` of X. Fast where the same tree of X comes many times in a
-        row.
+        ``pairs(X, Y)`` compares tree n of X with tree n of Y; ``pairs(X, i, j)`` compares
+        tree ``i[n]`` of X with tree ``j[n]`` of X. It is fast if the same tree of X occurs
+        in many consecutive pairs.
 
         Parameters
         ----------
         X : Forest or sequence of str
             The trees.
         Y : Forest or sequence of str, or array of int
-            As many other trees; or, with `j`, numbers of trees of X.
+            As many other trees; with `j`, indices of trees of X.
         j : array of int, optional
-            As many numbers of trees of X.
+            As many indices of trees of X.
         n_jobs : int, optional
             Threads, as in `gram`.
         progress : callable or True, optional
@@ -635,9 +636,9 @@ class TreeKernel(Parameters):
         Parameters
         ----------
         X, Y : Forest or sequence of str
-            The trees; without Y, those of X, each without itself.
+            The trees. Without Y, the trees of X are compared with the other trees of X.
         k : int, default 10
-            How many; fewer where there are fewer trees.
+            How many trees to find for each tree of X; fewer if Y is smaller.
         n_jobs : int, optional
             Threads, as in `gram`. The result does not depend on it, bit for bit.
         progress : callable or True, optional
@@ -646,8 +647,8 @@ class TreeKernel(Parameters):
         Returns
         -------
         Neighbors
-            `indices` and `values`, each of shape (len(X), k), the nearest first. Of equal
-            values the lower index is first.
+            `indices` and `values`, each of shape (len(X), k), the nearest first. If values
+            are equal, the lower index comes first.
 
         Examples
         --------
@@ -682,28 +683,28 @@ class TreeKernel(Parameters):
     ) -> SimilarPairs:
         """Find all pairs of trees whose kernel is at least `min_similarity`.
 
-        None is missed. Where the kernel is normalised, most pairs are ruled out without looking at them: where few trees
-        are alike this takes a small part of the time of all rows. The value that `pairs`
-        has decides.
+        The result is exact: no pair is missed. If the kernel is normalised, most pairs are
+        ruled out by a bound. If few trees are similar, this takes a small part of the time
+        of all rows. The exact value, as computed by `pairs`, decides.
 
         Parameters
         ----------
         X, Y : Forest or sequence of str
-            The trees; without Y, pairs i < j of X, each once.
+            The trees. Without Y, the pairs i < j of X, each once.
         min_similarity : float, default 0.8
-            The least kernel.
+            The smallest kernel value of a pair.
         n_jobs : int, optional
             Threads, as in `gram`. The result does not depend on it, bit for bit.
         out : callable, optional
-            Called with arrays ``rows, columns, values`` of some pairs at a time, which are
-            not kept: for answers larger than memory.
+            Called with arrays ``rows, columns, values`` of some pairs at a time, in place
+            of returning them: for answers larger than memory.
         progress : callable or True, optional
             As in `gram`.
 
         Returns
         -------
         SimilarPairs
-            `rows`, `columns` and `values`, row by row; empty where `out` had them.
+            `rows`, `columns` and `values`, row by row; empty if `out` is given.
 
         Examples
         --------
@@ -785,7 +786,7 @@ class TreeKernel(Parameters):
 
 
 class SubtreeKernel(TreeKernel):
-    r"""ST: complete subtrees in common.
+    r"""ST: shared complete subtrees.
 
     Every pair of equal subtrees with n inner nodes adds decay^n.
 
@@ -796,7 +797,7 @@ class SubtreeKernel(TreeKernel):
     leaf_weight : float, default 0
         What each pair of leaves with equal labels adds.
     normalize : bool, default False
-        Divide by the root of the product of both self-kernels.
+        Divide by the square root of the product of both self-kernels.
 
     Examples
     --------
@@ -812,7 +813,7 @@ class SubtreeKernel(TreeKernel):
 
 
 class SubsetTreeKernel(TreeKernel):
-    r"""SST: connected parts in common whose nodes have all their children or none.
+    r"""SST: shared connected parts in which each node has all its children or none.
 
     Every pair of equal fragments with n productions adds decay^n.
 
@@ -823,7 +824,7 @@ class SubsetTreeKernel(TreeKernel):
     leaf_weight : float, default 0
         What each pair of leaves with equal labels adds.
     normalize : bool, default False
-        Divide by the root of the product of both self-kernels.
+        Divide by the square root of the product of both self-kernels.
 
     Examples
     --------
@@ -841,7 +842,7 @@ class SubsetTreeKernel(TreeKernel):
 
 
 class PartialTreeKernel(TreeKernel):
-    r"""PT: any connected parts in common; children may be left out.
+    r"""PT: shared connected parts, in which any children may be left out.
 
     The kernel is a sum over all pairs of equal fragments. A pair weighs
     ``mu**nodes * decay**(2 * leaves + gaps)``: nodes and leaves of the fragment, and the
@@ -854,15 +855,15 @@ class PartialTreeKernel(TreeKernel):
     mu : float, default 0.4
         Weight of a fragment per node, above 0 and at most 1.
     leaf_factor : float, default 1
-        How much more the single-node fragment of a leaf weighs.
+        Weight of each leaf of a fragment that is a leaf of the tree.
     max_children : int, optional
-        The longest child subsequence that counts; no limit by default.
+        The largest number of children of a node in a fragment; no limit by default.
     normalize : bool, default False
-        Divide by the root of the product of both self-kernels.
+        Divide by the square root of the product of both self-kernels.
     similarity : PairSimilarity, VectorSimilarity or ComposedSimilarity, optional
-        How similar labels are: the smoothed kernels SPTK and CSPTK, in which pairs of
-        fragments of one shape also weigh the product of the similarities of their labels. By
-        default labels are equal or not.
+        The similarity of labels, for the smoothed kernels SPTK and CSPTK. Pairs of fragments
+        of the same shape then weigh the product of the similarities of their labels as
+        well. By default labels are equal or different.
 
     Examples
     --------
@@ -904,7 +905,7 @@ class PartialTreeKernel(TreeKernel):
 
 
 class ElasticTreeKernel(TreeKernel):
-    r"""ET: parts in common that keep order and ancestry, but may skip nodes.
+    r"""ET: shared parts that keep order and ancestry but may skip nodes.
 
     Every pair of equal fragments with n nodes adds decay^n.
 
@@ -913,7 +914,7 @@ class ElasticTreeKernel(TreeKernel):
     decay : float, default 0.4
         Weight of a fragment per node, above 0 and at most 1.
     normalize : bool, default False
-        Divide by the root of the product of both self-kernels.
+        Divide by the square root of the product of both self-kernels.
 
     Examples
     --------
@@ -927,7 +928,7 @@ class ElasticTreeKernel(TreeKernel):
 
 
 class SubpathKernel(TreeKernel):
-    r"""Paths in common: the labels from a node down to one of its descendants.
+    r"""Shared paths: the labels from a node down to one of its descendants.
 
     Every pair of equal paths with n nodes adds decay^n.
 
@@ -936,7 +937,7 @@ class SubpathKernel(TreeKernel):
     decay : float, default 0.4
         Weight of a path per node, above 0 and at most 1.
     normalize : bool, default False
-        Divide by the root of the product of both self-kernels.
+        Divide by the square root of the product of both self-kernels.
 
     Examples
     --------
@@ -950,14 +951,14 @@ class SubpathKernel(TreeKernel):
 
 
 def kernel_from_json(text: str) -> Any:
-    """Read a kernel that `to_json` wrote, of trees, pairs or vectors.
+    """Read a kernel of trees, pairs or vectors that `to_json` has written.
 
-    Its parameters are checked when it is used, as those of any kernel.
+    Its parameters are checked when it is used, as for any kernel.
 
     Raises
     ------
     ValueError
-        For text that no kernel has written.
+        If the text is not the JSON of a kernel.
 
     Examples
     --------
@@ -1048,7 +1049,7 @@ def _own(kernel: object) -> TreeKernel:
     """Copy a kernel for an object that must not change with it."""
     if not isinstance(kernel, TreeKernel):
         msg = f"kernel must be a tree kernel, got {kernel!r}"
-        raise ValueError(msg)
+        raise TypeError(msg)
     return kernel.replace()
 
 
@@ -1092,10 +1093,10 @@ def _flag(value: object) -> bool:
 
 
 def _jobs(n_jobs: int | None) -> int | None:
-    """Check n_jobs; None stands for all cores, as -1 does.
+    """Check n_jobs; None means all cores, like -1.
 
-    Not so where joblib has its say, in its workers and under `parallel_config`: there None is
-    what it is to joblib. Otherwise as many threads would run as cores times workers.
+    In joblib's workers and under `parallel_config`, None means what it means to joblib.
+    Otherwise there would be as many threads as cores times workers.
     """
     joblib: Any = sys.modules.get("joblib.parallel")
     if n_jobs is None and joblib is not None:
@@ -1153,14 +1154,14 @@ def _warn_of_zeros(
         shown = ", ".join(map(str, trees[:10])) + (", ..." if len(trees) > 10 else "")
         warnings.warn(
             f"the kernel of {len(trees)} of the {what} of {name} with themselves is 0, so "
-            f"their normalised kernels are 0, too: {shown}",
+            f"their normalised kernels are 0 as well: {shown}",
             RuntimeWarning,
             stacklevel=stacklevel,
         )
 
 
 def _bar(what: str, unit: str = "row") -> _Bar:
-    """Show a bar of tqdm's, or a line on standard error."""
+    """Show a progress bar of tqdm, or a line on standard error."""
     try:
         from tqdm.auto import tqdm
     except ImportError:

@@ -1,7 +1,7 @@
 """Estimators over trees that are trained by a `KernelMachine`, without a kernel matrix.
 
-They have scikit-learn's names and rules. Training holds a number for each tree, a model of
-the support trees, and the matrix of a batch; see docs/LEARNING.md.
+They follow scikit-learn's names and rules. Training needs memory for a number per tree, a
+model of the support trees, and the kernel matrix of a batch; see docs/LEARNING.md.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["TreeLogistic", "TreeOneClass", "TreeRanker", "TreeRidge", "TreeSVR"]
 
 
 class _Machine(_TreeEstimator):
-    """What estimators with a `KernelMachine` share: the parameters of training, its end."""
+    """The shared part of estimators that train a `KernelMachine`."""
 
     C: float
     tol: float
@@ -57,12 +57,13 @@ class _Machine(_TreeEstimator):
     warm_start: bool
     random_state: int | np.random.RandomState | None
     n_jobs: int | None
+    verbose: bool
     machine_: KernelMachine
     model_: DagModel
     _price: float
 
     def _train(self, forest: Forest, y: Any, C: Any, **parameters: Any) -> None:
-        """Train a machine, and keep what it has found."""
+        """Train a machine and store its results."""
         kernel, seed = _checked_kernel(self.kernel), _seed(self.random_state)
         machine = KernelMachine(kernel, forest, y, C=C, random_state=seed, **parameters)
         before: KernelMachine | None = getattr(self, "machine_", None)
@@ -93,7 +94,7 @@ class _Machine(_TreeEstimator):
         return self.model_
 
     def top_fragments(self, k: int = 10, **options: Any) -> list[Fragment]:
-        """Find the fragments that count most in the scores.
+        """Find the fragments with the largest weights in the scores.
 
         Parameters
         ----------
@@ -139,36 +140,40 @@ class _Machine(_TreeEstimator):
 
 
 class TreeLogistic(_Machine, _Explained):
-    """Logistic regression over trees: true probabilities of classes.
+    """Logistic regression over trees: class probabilities from an exact kernel machine.
 
-    The problem is that of scikit-learn's `LogisticRegression` with ``solver="liblinear"``
-    in the kernel's feature space: the intercept is the weight of a feature. With more than
-    two classes each is trained against the rest, and probabilities are scaled to sum to 1.
+    It solves the problem of scikit-learn's `LogisticRegression` with ``solver="liblinear"``
+    in the feature space of the kernel, where the intercept is the weight of a feature. With
+    more than two classes, each class is trained against the rest, and probabilities are
+    scaled to sum to 1.
 
     Parameters
     ----------
     kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
         The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
     C : float, default 1
-        Weight of the loss; the larger, the less regularisation.
+        Weight of the loss; a larger C means less regularisation.
     fit_intercept : bool, default True
         Whether there is an intercept.
     intercept_scaling : float, default 1
-        The value of its feature.
+        The value of the intercept's feature.
     class_weight : dict or "balanced", optional
         Factors of `C` per class.
     tol : float, default 1e-3
-        The violation of a solution that will do.
+        Training stops when the violation is at most this.
     max_iter : int, default 1000
-        Passes at most; -1 for no limit.
+        The largest number of passes; -1 for no limit.
     cache_size : float, default 200
-        Megabytes of the matrix of a batch.
+        Megabytes of the kernel matrix of a batch.
     warm_start : bool, default False
-        Whether `fit` begins where the last `fit` to as many trees ended, or was interrupted.
+        Whether `fit` starts from the solution of the last `fit` to as many trees, also if
+        that was interrupted.
     random_state : int, RandomState or None, default 0
-        Where the orders of examples come from.
+        Seed of the order of examples.
     n_jobs : int, optional
-        Threads; all cores the process may use by default and by -1.
+        Threads; by default and for -1 all cores the process may use.
+    verbose : bool, default False
+        Whether to show a progress bar.
 
     Attributes
     ----------
@@ -177,11 +182,11 @@ class TreeLogistic(_Machine, _Explained):
     model_ : DagModel
         The decision functions.
     support_, dual_coef_, intercept_ : ndarray
-        The trees with weights, those, and the constants.
+        The indices of the support trees, their weights, and the constants.
     n_iter_ : int
-        Passes.
+        The number of passes.
     dual_gap_ : ndarray
-        By how much the objective can be smaller at most, as a share of it.
+        A bound on how far the objective is from its minimum, as a share of the objective.
 
     Examples
     --------
@@ -212,6 +217,7 @@ class TreeLogistic(_Machine, _Explained):
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -224,6 +230,7 @@ class TreeLogistic(_Machine, _Explained):
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(
         self, X: TreesX, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -345,7 +352,7 @@ class _Regressor(RegressorMixin, _Machine):  # type: ignore[misc]
 class TreeSVR(_Regressor):
     """Support vector regression over trees.
 
-    The problem is that of scikit-learn's `SVR` with a precomputed kernel.
+    It solves the problem of scikit-learn's `SVR` with a precomputed kernel.
 
     Parameters
     ----------
@@ -354,10 +361,10 @@ class TreeSVR(_Regressor):
     C : float, default 1
         Penalty for errors, as in `SVR`.
     epsilon : float, default 0.1
-        Errors up to it are none.
+        Errors up to epsilon cost nothing.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}
-        Whether errors beyond count as they are, or squared.
-    tol, max_iter, cache_size, warm_start, random_state, n_jobs
+        Whether larger errors cost the excess or its square.
+    tol, max_iter, cache_size, warm_start, random_state, n_jobs, verbose
         As in `TreeLogistic`.
 
     Attributes
@@ -389,6 +396,7 @@ class TreeSVR(_Regressor):
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -400,6 +408,7 @@ class TreeSVR(_Regressor):
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(
         self, X: TreesX, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -435,10 +444,10 @@ class TreeSVR(_Regressor):
 
 
 class TreeRidge(_Regressor):
-    """Ridge regression over trees, of one target or several.
+    """Ridge regression over trees, for one target or several.
 
-    The problem is that of scikit-learn's `Ridge` in the kernel's feature space; without an
-    intercept it is `KernelRidge` with a precomputed kernel.
+    It solves the problem of scikit-learn's `Ridge` in the feature space of the kernel.
+    Without an intercept it is `KernelRidge` with a precomputed kernel.
 
     Parameters
     ----------
@@ -447,8 +456,8 @@ class TreeRidge(_Regressor):
     alpha : float, default 1
         Strength of regularisation, as in `Ridge`.
     fit_intercept : bool, default True
-        Whether there is a constant, which has no price.
-    tol, max_iter, cache_size, warm_start, random_state, n_jobs
+        Whether there is a constant; it is not regularised.
+    tol, max_iter, cache_size, warm_start, random_state, n_jobs, verbose
         As in `TreeLogistic`.
 
     Attributes
@@ -477,6 +486,7 @@ class TreeRidge(_Regressor):
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.alpha = alpha
@@ -487,6 +497,7 @@ class TreeRidge(_Regressor):
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(
         self, X: TreesX, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -526,7 +537,8 @@ class TreeRidge(_Regressor):
 class TreeRanker(_Machine):
     """Learn to rank trees from preferences: a ranking support vector machine.
 
-    Of every two trees of a group the one with the larger y is to score higher, by 1.
+    For every two trees of a group, the tree with the larger y should have a score that is
+    higher by at least 1.
 
     Parameters
     ----------
@@ -535,8 +547,8 @@ class TreeRanker(_Machine):
     C : float, default 1
         Penalty for violated preferences.
     loss : {"hinge", "squared_hinge", "logistic"}
-        What a preference pays.
-    tol, max_iter, cache_size, warm_start, random_state, n_jobs
+        The loss of a preference.
+    tol, max_iter, cache_size, warm_start, random_state, n_jobs, verbose
         As in `TreeLogistic`.
 
     Attributes
@@ -567,6 +579,7 @@ class TreeRanker(_Machine):
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -577,6 +590,7 @@ class TreeRanker(_Machine):
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(
         self,
@@ -597,7 +611,7 @@ class TreeRanker(_Machine):
             Trees of different groups, such as answers to different questions, are not
             compared.
         sample_weight : array of shape (len(X),), optional
-            Factors per tree; a preference has the product of its two.
+            Factors per tree. The weight of a preference is the product of its two factors.
 
         Returns
         -------
@@ -616,7 +630,10 @@ class TreeRanker(_Machine):
         weights = _sample_weights(forest, sample_weight)
         pairs = _preferences(ranks, of)
         if not len(pairs):
-            msg = "y must prefer some tree to another of its group, and prefers none"
+            msg = (
+                "y must rank some tree above another of its group, got no such pair "
+                f"(n_samples={len(forest)})"
+            )
             raise ValueError(msg)
         costs = self.C * weights[pairs[:, 0]] * weights[pairs[:, 1]]
         self._train(
@@ -639,7 +656,7 @@ class TreeRanker(_Machine):
         return self._scores(X)
 
     def score(self, X: TreesX, y: ArrayLike, groups: ArrayLike | None = None) -> float:
-        """Compute the share of preferences that are met; of equal scores, half of them.
+        """Compute the share of preferences that the scores satisfy; equal scores count half.
 
         Parameters
         ----------
@@ -662,18 +679,18 @@ class TreeRanker(_Machine):
 
 
 class TreeOneClass(OutlierMixin, _Machine):  # type: ignore[misc]
-    """Tell novel trees from those that are like the training set.
+    """Detect trees that are unlike the training set.
 
-    The problem is that of scikit-learn's `OneClassSVM` with a precomputed kernel.
+    It solves the problem of scikit-learn's `OneClassSVM` with a precomputed kernel.
 
     Parameters
     ----------
     kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
         The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
     nu : float, default 0.5
-        At most this share of the training set becomes outliers, and at least this share
+        At most this share of the training set are outliers, and at least this share are
         support trees.
-    tol, max_iter, cache_size, warm_start, random_state, n_jobs
+    tol, max_iter, cache_size, warm_start, random_state, n_jobs, verbose
         As in `TreeLogistic`.
 
     Attributes
@@ -681,7 +698,7 @@ class TreeOneClass(OutlierMixin, _Machine):  # type: ignore[misc]
     model_, support_, dual_coef_, intercept_, n_iter_, dual_gap_
         As in `TreeLogistic`.
     offset_ : float
-        What is subtracted from `score_samples`.
+        The constant that is subtracted from `score_samples`.
 
     Examples
     --------
@@ -707,6 +724,7 @@ class TreeOneClass(OutlierMixin, _Machine):  # type: ignore[misc]
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.nu = nu
@@ -716,6 +734,7 @@ class TreeOneClass(OutlierMixin, _Machine):  # type: ignore[misc]
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(
         self, X: TreesX, y: object = None, sample_weight: ArrayLike | None = None
@@ -741,7 +760,7 @@ class TreeOneClass(OutlierMixin, _Machine):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: TreesX) -> NDArray[np.float64]:
-        """Compute how far trees are within what is known; below 0 for outliers.
+        """Compute how similar trees are to the training set; below 0 for outliers.
 
         Parameters
         ----------
@@ -769,7 +788,7 @@ class TreeOneClass(OutlierMixin, _Machine):  # type: ignore[misc]
         return self._scores(X) + self.offset_
 
     def predict(self, X: TreesX) -> NDArray[np.int64]:
-        """Tell outliers, -1, from the others, 1.
+        """Predict -1 for outliers and 1 for the other trees.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 """Kernels of sentence pairs: how many rewrite rules two pairs of trees share.
 
 A pair is two trees whose related nodes carry the same placeholder (`PairForest`). The
-kernel counts pairs of fragments, one of the left tree and one of the right tree, that
-both pairs have up to the names of placeholders.
+kernel counts the pairs of fragments, one of the left tree and one of the right tree, that
+two pairs share, where the names of placeholders do not matter.
 """
 
 from __future__ import annotations
@@ -44,28 +44,29 @@ _CELLS = 1 << 22
 
 
 class PairKernel(Parameters):
-    r"""Rewrite rules in common of two sentence pairs.
+    r"""The rewrite rules that two sentence pairs share.
 
-    Every two isomorphic pairs of fragments add decay^n, n being their productions on
-    both sides. Isomorphic: equal trees on either side, and one bijection of placeholders
-    for both sides together.
+    Every two isomorphic pairs of fragments add decay^n, where n is the number of productions
+    on both sides. They are isomorphic if the trees on each side are equal, and one bijection
+    of placeholders fits both sides.
 
     Parameters
     ----------
     decay : float, default 0.4
         Weight of a pair of fragments per production, above 0 and at most 1.
     method : {"exact", "paper", "max", "max_enumerated"}, default "exact"
-        "exact": the kernel as defined, a dot product: its matrices are positive
-        semidefinite. "paper": the construction of Zanzotto and Dell'Arciprete (2009),
-        which misses some pairs of fragments and is no dot product. "max": the value of
-        the best single correspondence of placeholders, at most the exact one and no dot
-        product either; by branch and bound, or by trying all correspondences.
+        "exact": the kernel as defined, whose matrices are positive semidefinite. "paper":
+        the construction of Zanzotto and Dell'Arciprete (2009), which misses some pairs of
+        fragments and is not a dot product. "max": the value of the best single
+        correspondence of placeholders, found by branch and bound; it is at most the exact
+        value and not a dot product. "max_enumerated": the same, by trying all
+        correspondences.
     normalize : bool, default False
-        Divide by the root of the product of both self-kernels.
+        Divide by the square root of the product of both self-kernels.
     max_constraints : int, default 100,000
         How many sets of placeholder pairs one value may need at a time. In the worst
-        case there are exponentially many, whatever the method. Time is limited along
-        with memory: to 500 times as many comparisons of two sets.
+        case there are exponentially many, for every method. This limits time as well: to
+        500 times as many comparisons of two sets.
 
     Examples
     --------
@@ -105,21 +106,22 @@ class PairKernel(Parameters):
             _integer("max_constraints", self.max_constraints),
         )
 
-    def _read(self, X: Pairs) -> PairForest:
+    def _examples(self, X: Pairs) -> PairForest:
         return as_pairs(X)
 
     def __call__(self, X: Pairs, Y: Pairs | None = None) -> NDArray[np.float64]:
-        """Compute the kernels of all pairs of X with all of Y (of X, without Y).
+        """Compute the kernels of all pairs of X with all pairs of Y.
 
         Parameters
         ----------
         X, Y : PairForest or sequence of (left, right)
-            The pairs; they need not come from the same forest.
+            The pairs. They need not come from the same forest. Without Y, the kernels of
+            X with itself.
 
         Returns
         -------
         ndarray of float64, shape (len(X), len(Y))
-            Symmetric bit for bit where there is no Y.
+            Without Y it is symmetric, bit for bit.
 
         Raises
         ------
@@ -147,8 +149,8 @@ class PairKernel(Parameters):
         dtype : float64 or float32
             Type of the result; that of `out` where it is given.
         n_jobs : int, optional
-            Threads; by default and for -1 all cores the process may use, 1: the caller's
-            only.
+            Threads; by default and for -1 all cores the process may use, with 1 only
+            the caller's thread.
             The result does not depend on it, bit for bit.
         out : ndarray or memmap, optional
             C-contiguous float64 or float32 matrix to fill.
@@ -452,16 +454,16 @@ class PairKernel(Parameters):
         return self._core.pair(p, q, self.normalize)
 
     def constraints(self, p: OnePair, q: OnePair) -> list[list[tuple[int, int]]]:
-        """Show which placeholders fall onto which where fragments of two pairs agree.
+        """Return the sets of placeholder pairs under which fragments of two pairs match.
 
         Returns
         -------
         list of list of tuple of int
             C, the maximal sets of pairs (placeholder of p, placeholder of q), larger
-            ones first: with ``method="paper"`` the paper's, of fragments on one side;
-            with "exact" of fragments on both sides together; with "max" only the set
-            that has the maximum. With "exact" and "max" empty where the kernel is 0 for
-            want of equal fragments on one side.
+            sets first. With ``method="paper"``, as in the paper, for fragments of one side;
+            with "exact", for fragments of both sides together; with "max", only the set
+            that has the maximum. With "exact" and "max" the list is empty if one side
+            has no equal fragments.
 
         Examples
         --------

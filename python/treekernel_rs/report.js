@@ -37,7 +37,7 @@ function refresh() {
   for (const button of document.querySelectorAll("button[data-cell]"))
     button.setAttribute("aria-pressed", cell !== null && button.dataset.cell === cell.join());
   if (left.length) choose(left.includes(current) ? current : left[0]);
-  else { view.replaceChildren(make("p", "No tree that is shown here fits.")); $("near").replaceChildren(); $("classes").replaceChildren(); }
+  else { view.replaceChildren(make("p", "No tree matches these filters.")); $("near").replaceChildren(); $("classes").replaceChildren(); }
 }
 
 function choose(at) {

@@ -1,4 +1,4 @@
-"""The report page: what a classifier does on some trees, as one HTML file.
+"""The report page: a classifier's results on some trees, as one HTML file.
 
 The page is `report.html` with `report.js` in it. All text that comes from trees and labels
 is escaped, and a content security policy lets the browser run this one script only.
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["report"]
 
-# What bounds the page: nodes of all pictures (some 300 bytes each), characters of a tree
-# as text; and the time: nodes of the trees that are searched for fragments.
+# These limit the size of the page: nodes in all pictures (some 300 bytes each), characters
+# of a tree as text. The third limits the time: nodes searched for fragments.
 _MOST_DRAWN = 60_000
 _LONGEST_TEXT = 4_000
 _MOST_SEARCHED = 1_000_000
@@ -57,7 +57,7 @@ def report(
     max_nodes: int = 3_000,
     n_neighbors: int = 3,
 ) -> None:
-    """Write a page with what a classifier does on some trees, and why.
+    """Write a page that shows and explains what a classifier does on some trees.
 
     One HTML file, which needs no network: scores and the confusion matrix, the fragments
     that speak for and against each class, single trees coloured by what each node adds,
@@ -66,9 +66,9 @@ def report(
     Parameters
     ----------
     estimator : fitted classifier
-        `TreeSVC` and `TreePerceptron` are explained in full. Of other classifiers of trees
-        (pipelines, `TreeKNeighborsClassifier`) the page has the scores and plain trees.
-        Of a fitted search the best estimator is taken.
+        `TreeSVC`, `TreeLogistic` and `TreePerceptron` are explained in full. For other
+        classifiers of trees (pipelines, `TreeKNeighborsClassifier`) the page has the scores
+        and trees without colours. For a fitted search, the best estimator is used.
     X : Forest or sequence of str
         Trees to classify: a test set.
     y : array of shape (len(X),)
@@ -76,8 +76,8 @@ def report(
     path : str or path
         Where to write the page.
     training : (X, y), optional
-        Trees with labels among which the nearest are looked for. By default these are the
-        other trees of X.
+        Trees with labels in which the nearest trees are searched. By default, the other
+        trees of X.
     names : sequence of str, optional
         The names of the trees of X; by default the trees themselves, as text.
     title : str
@@ -219,7 +219,7 @@ def _fragments(
 ) -> tuple[list[tuple[str, str, Fragment]], str]:
     """Return class, "for" or "against" and fragment of each, or why there are none."""
     if estimator is None:
-        return [], "This classifier is no sum over fragments (TreeSVC is one)."
+        return [], "This classifier is not a sum over fragments, as TreeSVC is."
     found = []
     # What bounds the time of the search for them. Subtrees are found by their ids.
     max_size = (
@@ -448,15 +448,15 @@ def _fragment_table(
         for whose in dict.fromkeys(whose for whose, _, _ in fragments)
     )
     table = _table(
-        [_cells(("class", "weight", "trees", "fragment"), "th", n_text=1)],
+        [_cells(("class", "weight", "trees"), "th"), _cells(["fragment"], "th")],
         rows,
         caption="Fragments",
         name="wide",
     )
     return (
-        "<p>What one occurrence of a fragment adds to the decision, and how many of "
-        f"{_plural(n_searched, 'tree')} contain it. A fragment opens these trees below, "
-        "with its nodes marked.</p>"
+        "<p>The weight is what one occurrence of a fragment adds to the decision; the next "
+        f"column counts how many of {_plural(n_searched, 'tree')} contain it. Click a "
+        "fragment to see these trees below, with its nodes marked.</p>"
         '<div class="bar"><label>Search <input type="search" id="search" '
         'placeholder="part of a fragment"></label>'
         '<select id="side" aria-label="For or against"><option value="">for and against'

@@ -30,12 +30,12 @@ Loss = Literal[
 
 
 class KernelMachine:
-    """A kernel machine in training: the solver behind the estimators, to be held in hand.
+    """The solver behind the estimators, with control over its training.
 
     It minimises ``|w|^2 / 2 + sum_i c_i loss(y_i, S(x_i))`` with ``S(x) = <w, phi(x)> + b``
-    by its dual. ``w`` is a `DagModel`, so no kernel matrix is held but that of a batch.
-    Results do not depend on the number of threads. A machine that is interrupted, or
-    pickled, goes on as if nothing had been.
+    by its dual. ``w`` is a `DagModel`, so only the kernel matrix of a batch is needed.
+    Results do not depend on the number of threads. A machine that was interrupted or pickled
+    continues with the same results as without the interruption.
 
     Parameters
     ----------
@@ -44,36 +44,37 @@ class KernelMachine:
     forest : Forest or sequence of str
         The trees.
     y : array-like, shape (n_trees,) or (n_trees, n_outputs), optional
-        Labels -1 and 1, or values: several columns are machines that share all work. Not
-        for "one_class" and preferences.
+        Labels -1 and 1, or values. Several columns are several machines that are trained
+        together. Not used for "one_class" and preferences.
     loss : str, default "hinge"
         "hinge", "squared_hinge", "logistic", "epsilon_insensitive",
         "squared_epsilon_insensitive" (with ``epsilon=0`` ridge regression) or "one_class".
     C : float or array-like of the shape of y, default 1
-        The price c of each example's loss.
+        The factor c of each example's loss.
     epsilon : float, default 0.1
         The half width of the tube of the "epsilon" losses.
     nu : float, default 0.5
-        Of "one_class": a bound of the share of outliers, above 0 and up to 1.
+        For "one_class": a bound on the share of outliers, above 0 and up to 1.
     intercept : {"free", "feature", "none"}, default "free"
-        Whether scores have a constant: free of charge, as in `SVC` and `SVR`; as the weight
-        of a feature, which is a part of w, as in `LinearSVC`; or none.
+        The constant of scores. "free": not regularised, as in `SVC` and `SVR`. "feature":
+        the weight of a feature, which is a part of w, as in `LinearSVC`. "none": no
+        constant.
     intercept_scaling : float, default 1
         The value of that feature.
     preferences : array-like of int, shape (n, 2), optional
-        Examples that are pairs of trees: the first is to score higher, by 1 with "hinge".
-        With ``intercept="none"``.
+        Examples that are pairs of trees. The first tree should score higher, with "hinge" by
+        at least 1. Requires ``intercept="none"``.
     random_state : int, default 0
-        Where the orders of examples come from.
+        Seed of the order of examples.
 
     Attributes
     ----------
     n_iter : int
         Passes so far.
     violation : float
-        How far the last solution was from an exact one, in units of scores.
+        How far the last solution is from an exact one, in units of scores.
     objective, dual_gap : ndarray, shape (n_outputs,)
-        Of that solution, and by how much the objective can be smaller at most.
+        The objective of that solution, and a bound on how far it is from the minimum.
     dual_coef : ndarray, shape (n_trees,) or (n_trees, n_outputs)
         The weights of the trees.
     intercept : ndarray, shape (n_outputs,)
@@ -172,23 +173,23 @@ class KernelMachine:
         n_jobs: int | None = None,
         progress: Progress | bool | None = None,
     ) -> bool:
-        """Train until the violation is at most `tol`, or go on doing so.
+        """Train, or continue to train, until the violation is at most `tol`.
 
-        Ctrl-C, or an exception of `progress`, ends it: what the passes before have learned
-        stays.
+        Ctrl-C, or an exception of `progress`, ends the call; the results of the finished
+        passes are kept.
 
         Parameters
         ----------
         tol : float, default 1e-3
-            The violation of a solution that will do.
+            Training stops when the violation is at most this.
         max_iter : int, default 1000
-            Passes, with those of calls before.
+            The largest number of passes, including those of earlier calls.
         cache_size : float, default 200
-            Megabytes of the matrix of a batch. Larger batches need fewer passes.
+            Megabytes of the kernel matrix of a batch. Larger batches need fewer passes.
         n_jobs : int, optional
             Threads; by default and for -1 all cores the process may use.
         progress : callable or True, optional
-            Called with the numbers of passes done and at most; True shows a bar.
+            Called with the number of passes done and their limit; True shows a bar.
 
         Returns
         -------
@@ -208,14 +209,14 @@ class KernelMachine:
         return self._core.run(tol, max_iter, cache, _jobs(n_jobs), told)
 
     def start_from(self, other: KernelMachine, factor: float = 1.0) -> Self:
-        """Begin where a machine over the same examples is, a factor applied.
+        """Start from the solution of another machine over the same examples.
 
         Parameters
         ----------
         other : KernelMachine
-            The machine, as of another `C`.
+            The other machine, for example with another `C`.
         factor : float, default 1
-            The ratio of the new C and the old.
+            The factor of its weights: the new C divided by the old one.
 
         Examples
         --------
@@ -235,7 +236,7 @@ class KernelMachine:
         return self
 
     def is_like(self, other: KernelMachine) -> bool:
-        """Whether the other has the same problem, but for C.
+        """Whether another machine has the same problem, except for C.
 
         Examples
         --------
@@ -284,18 +285,18 @@ class KernelMachine:
 
     @property
     def violation(self) -> float:
-        """How far the last solution was from an exact one, in units of scores."""
+        """How far the last solution is from an exact one, in units of scores."""
         return float(self._core.state(True)["violation"])
 
     @property
     def objective(self) -> NDArray[np.float64]:
-        """What is minimised, when all examples were scored last."""
+        """The objective, when all examples were scored for the last time."""
         objective: NDArray[np.float64] = self._core.state(True)["primal"]
         return objective
 
     @property
     def dual_gap(self) -> NDArray[np.float64]:
-        """By how much the objective can be smaller at most."""
+        """A bound on how far the objective is from its minimum."""
         gap: NDArray[np.float64] = self._core.state(True)["gap"]
         return gap
 
@@ -305,7 +306,7 @@ class KernelMachine:
         return _restored, (type(self), self.kernel, self.forest, self._made, state)
 
     def __repr__(self) -> str:
-        """Name the kernel and how far it is."""
+        """Name the kernel, the loss and the passes so far."""
         return (
             f"<{type(self).__name__}: {self.kernel!r}, {self._made['loss']}, "
             f"{_plural(len(self._made['y']), 'example')}, "

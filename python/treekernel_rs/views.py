@@ -331,7 +331,7 @@ class _OfViews(Parameters):
         """Compute row n of x with row n of y; y None: of x with itself."""
         raise NotImplementedError
 
-    def _read(self, X: Any) -> Views:
+    def _examples(self, X: Any) -> Views:
         """Return the columns that are looked at as Views."""
         known = _columns_of(X)
         for name in self._names():
@@ -396,7 +396,7 @@ class _OfViews(Parameters):
                [2., 5.]])
         """
         _flag(self.normalize)
-        x, y = self._read(X), None if Y is None else self._read(Y)
+        x, y = self._examples(X), None if Y is None else self._examples(Y)
         shape = (len(x), len(x if y is None else y))
         wanted = _float_type(dtype)
         if out is not None:
@@ -436,7 +436,7 @@ class _OfViews(Parameters):
         >>> k.diag(X)
         array([2., 5.])
         """
-        values = self._raw_pairs(self._read(X), None, n_jobs)
+        values = self._raw_pairs(self._examples(X), None, n_jobs)
         return (values > 0).astype(np.float64) if _flag(self.normalize) else values
 
     def pairs(self, X: Any, Y: Any, *, n_jobs: int | None = None) -> Matrix:
@@ -457,7 +457,7 @@ class _OfViews(Parameters):
         >>> k.pairs(X, X[::-1])
         array([2., 2.])
         """
-        x, y = self._read(X), self._read(Y)
+        x, y = self._examples(X), self._examples(Y)
         if len(x) != len(y):
             msg = f"Y has {len(y)} examples, expected {len(x)}, as X"
             raise ValueError(msg)

@@ -322,7 +322,7 @@ impl Scratch {
     }
 
     /// K_g(x,x) by the labels of roots, for any kernel with models; false where it is
-    /// not to be had.
+    /// not available.
     fn roots(
         &mut self,
         kernel: &Indexed,

@@ -20,12 +20,12 @@ use crate::{NodeId, parse};
 
 /// A list of trees over a shared store of distinct subtrees.
 ///
-/// Equal subtrees are stored once, whichever trees they stand in, so a forest takes
-/// memory by what is different, and comparing two subtrees is comparing two integers.
-/// Forests are immutable; what is cut out of one shares its store.
+/// Equal subtrees of all trees are stored once. So the memory of a forest depends on its
+/// distinct subtrees, and two subtrees are compared as two integers. Forests are
+/// immutable; a part of a forest shares its store.
 ///
-/// Build one from what `from_brackets` or `from_trees` reads, or with these or
-/// `from_arrays`, which have options.
+/// `Forest(trees)` reads everything that `from_brackets` and `from_trees` read. These two
+/// and `from_arrays` have options.
 ///
 /// Parameters
 /// ----------
@@ -83,13 +83,13 @@ impl Forest {
     ///     one tree each (a list, an open file, a generator, a column of pandas, Polars
     ///     or Arrow). Bytes are UTF-8.
     /// errors : {"raise", "skip"}, default "raise"
-    ///     "skip" leaves out the items that are no tree, and tells which.
+    ///     "skip" leaves out invalid items and returns their errors.
     ///
-    /// Both notations are read, mixed at will: ``(NN dog)`` and ``(NN (dog))``. Blanks
-    /// between brackets are optional and an empty bracket around one tree of more than a
-    /// node, as in the Penn Treebank's files, is dropped. In a label, ``\(``, ``\)``, ``\\`` and a
-    /// backslash before a blank stand for that character; ``\e`` is the empty label;
-    /// any other backslash is an ordinary character.
+    /// Both notations, ``(NN dog)`` and ``(NN (dog))``, may be mixed. Blanks between brackets
+    /// are optional. An empty bracket around one tree of more than one node, as in files of
+    /// the Penn Treebank, is dropped. In a label, ``\(``, ``\)``, ``\\`` and a backslash
+    /// before a blank stand for that character, and ``\e`` is the empty label. Any other
+    /// backslash is an ordinary character.
     ///
     /// Returns
     /// -------
@@ -150,9 +150,9 @@ impl Forest {
     ///     conllu, spaCy, stanza; DendroPy, Biopython, scikit-bio, ete; networkx;
     ///     anytree, bigtree; scikit-learn's decision trees.
     /// label, children : callable or str, optional
-    ///     What gives an object's label, a ``str``, and an iterable of its children; or
-    ///     the name of an attribute or method that does. With either, all objects are
-    ///     read so, and the other is the attribute ``label`` or ``children``.
+    ///     Functions that return the label (a ``str``) and the children of an object, or
+    ///     names of attributes or methods. If only one is given, the other is the
+    ///     attribute ``label`` or ``children``.
     /// order : {"as_is", "sorted"}, default "as_is"
     ///     "sorted": as `Forest.sorted`, for trees whose children have no order.
     ///
@@ -269,8 +269,8 @@ impl Forest {
     /// Raises
     /// ------
     /// ValueError
-    ///     If the trees have more than 2^28 nodes, all together and written out. `pickle`
-    ///     keeps what trees share, and has no such limit.
+    ///     If the trees have more than 2^28 nodes together. `pickle` stores shared subtrees
+    ///     once and has no such limit.
     ///
     /// Examples
     /// --------
@@ -296,13 +296,13 @@ impl Forest {
     /// Returns
     /// -------
     /// list of str
-    ///     What `from_brackets` reads back as the same forest, whatever the labels.
+    ///     Text that `from_brackets` reads back as the same forest, for any labels.
     ///
     /// Raises
     /// ------
     /// ValueError
-    ///     If the text has more than 2^31 bytes in all, as that of trees that share
-    ///     subtrees can have.
+    ///     If the text would have more than 2^31 bytes. This can happen if trees share
+    ///     subtrees.
     ///
     /// Examples
     /// --------
@@ -332,8 +332,8 @@ impl Forest {
         self.0.used_labels().into_iter().map(|l| labels.name(l)).collect()
     }
 
-    /// The number of nodes of each tree, as an int64 array. A tree that shares subtrees
-    /// can have more than that holds: 2^63 - 1 stands for all larger numbers.
+    /// The number of nodes of each tree, as an int64 array. Larger numbers, which trees with
+    /// shared subtrees can have, are given as 2^63 - 1.
     ///
     /// Examples
     /// --------
@@ -360,8 +360,8 @@ impl Forest {
         self.0.n_distinct()
     }
 
-    /// Bytes that the store of distinct subtrees holds, labels included. Forests that
-    /// were cut out of one another share it.
+    /// The memory of the store of distinct subtrees and labels, in bytes. A part of a forest
+    /// shares its store.
     ///
     /// Examples
     /// --------
@@ -374,7 +374,7 @@ impl Forest {
         self.0.nodes().nbytes()
     }
 
-    /// What ``sys.getsizeof`` and schedulers ask for: the store and the list of trees.
+    /// The memory of the store and of the list of trees, for ``sys.getsizeof``.
     fn __sizeof__(&self) -> usize {
         self.0.nodes().nbytes() + size_of_val(self.0.roots())
     }
@@ -410,7 +410,7 @@ impl Forest {
     /// Parameters
     /// ----------
     /// path : str or path
-    ///     The file. It is replaced when all is written, not before.
+    ///     The file. An existing file is replaced only after everything is written.
     ///
     /// Examples
     /// --------
@@ -439,7 +439,7 @@ impl Forest {
     /// Raises
     /// ------
     /// ValueError
-    ///     If it is no such file, of a later version, cut off or changed.
+    ///     If the file has another format or a later version, or was truncated or changed.
     ///
     /// Examples
     /// --------
@@ -453,10 +453,10 @@ impl Forest {
         path.py().import("treekernel_rs._forest_file")?.call_method1("load", (path,))
     }
 
-    /// The trees with children in an order that depends on nothing but what they are.
+    /// The trees with their children sorted by content.
     ///
-    /// Trees that are equal but for the order of children become equal, in this forest
-    /// and in others: kernels then compare unordered trees, ST exactly.
+    /// Trees that differ only in the order of children become equal, in this forest and in
+    /// others. So kernels compare unordered trees; ST does so exactly.
     ///
     /// Returns
     /// -------
@@ -477,7 +477,7 @@ impl Forest {
     /// Parameters
     /// ----------
     /// count : bool, default False
-    ///     Put a node ``*3`` above what stands for a run of three.
+    ///     Put a node ``*3`` above the sibling that stands for a run of three.
     ///
     /// Returns
     /// -------
@@ -501,8 +501,8 @@ impl Forest {
     /// Parameters
     /// ----------
     /// labels : mapping of str to str, or callable
-    ///     The new label of each; a callable is called once for each distinct label.
-    ///     What a mapping does not have stays.
+    ///     The new label of each label. A callable is called once for each distinct label.
+    ///     Labels that a mapping does not contain are kept.
     ///
     /// Returns
     /// -------

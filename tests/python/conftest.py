@@ -1,7 +1,9 @@
 """Hypothesis profiles (``pytest --hypothesis-profile=ci``), the real data, a browser."""
 
+import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,14 @@ settings.load_profile("default")
 # What runs in the background of a shell is deaf to Ctrl-C, and tests of Ctrl-C would wait.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what a system cannot do; the marks are explained in pyproject.toml."""
+    if item.get_closest_marker("linux") and not sys.platform.startswith("linux"):
+        pytest.skip("reads /proc or limits the address space")
+    if item.get_closest_marker("posix") and os.name == "nt":
+        pytest.skip("sends signals or needs the module resource")
 
 
 @pytest.fixture(scope="session")

@@ -177,7 +177,7 @@ except (TypeError, ValueError) as error:
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs setrlimit")
+@pytest.mark.linux
 @pytest.mark.parametrize("cycle", CYCLES.values(), ids=CYCLES)
 def test_cycle_is_an_error_and_ends(cycle):
     """Run it apart, with little memory and time: a reader that misses it never ends."""

@@ -137,6 +137,7 @@ def test_normalised_vectors_do_not_depend_on_what_is_encoded_with_them(name, see
             assert np.array_equal(encoder.encode(held[2:]), expected[2:])
 
 
+@pytest.mark.slow
 def test_kernels_of_long_chains_lose_no_digits():
     # Of two chains, nodes i and j above the leaves have C = C(min(i, j)).
     n, m, decay = 20_000, 15_000, 0.9

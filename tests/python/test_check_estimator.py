@@ -110,6 +110,10 @@ MADE = {
     "TreeKNeighborsRegressor": on_tables(tk.TreeKNeighborsRegressor)(SST, 3),
     "TreeGram": on_tables(tk.TreeGram)(SST),
     "DistributedTreeEncoder": on_tables(tk.DistributedTreeEncoder)(SST, 64),
+    "TreeNystroem": on_tables(tk.TreeNystroem)(SST, 3, random_state=0),
+    "TreeVectorizer": on_tables(tk.TreeVectorizer)(SST),
+    "TreeRanker": on_tables(tk.TreeRanker)(SST, tol=1e-10),
+    "TreeNeighborsTransformer": on_tables(tk.TreeNeighborsTransformer)(SST, 3),
 }
 
 

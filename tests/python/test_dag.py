@@ -849,6 +849,7 @@ else:
 """
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("name", ["PartialTreeKernel", "ElasticTreeKernel"])
 def test_control_c_ends_a_long_lesson_within_a_second(name):
     arguments = [sys.executable, "-c", INTERRUPTED, name]

@@ -484,6 +484,7 @@ def test_glycans_have_one_class_each() -> None:
         datasets.glycans(level="kingdom")
 
 
+@pytest.mark.slow
 def test_models_do_not_tell_their_protocol() -> None:
     try:
         data = datasets.json_models()

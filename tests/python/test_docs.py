@@ -262,6 +262,25 @@ def test_only_pages_whose_doctests_are_run_have_any(page: Path) -> None:
     assert run or ">>>" not in page.read_text("utf-8")
 
 
+GUIDE = (ROOT / "docs/GUIDE.md").read_text("utf-8")
+SECTIONS = {
+    part.splitlines()[0].lstrip("# "): part
+    for part in re.split(r"^(?=##)", GUIDE, flags=re.MULTILINE)
+    if ">>> " in part
+}
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_section_of_the_guide_runs_by_itself(name: str) -> None:
+    pytest.importorskip("sklearn", reason="the guide is about estimators")
+    if "import pandas" in SECTIONS[name]:
+        pytest.importorskip("pandas", reason="the section is about data frames")
+    test = doctest.DocTestParser().get_doctest(SECTIONS[name], {}, name, None, 0)
+    outcome: list[str] = []
+    result = doctest.DocTestRunner().run(test, out=outcome.append)
+    assert result.failed == 0, "".join(outcome)
+
+
 #: Where the links of README.md lead: it is read on PyPI too, where relative ones break.
 BLOB = "https://github.com/treekernel-rs/treekernel_rs/blob/main/"
 RAW = "https://raw.githubusercontent.com/treekernel-rs/treekernel_rs/main/"

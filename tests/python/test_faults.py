@@ -12,7 +12,8 @@ SUITES = ["memory", "forks", "signals", "threads"]
 
 
 @pytest.mark.parametrize("suite", SUITES)
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, forks with threads")
+@pytest.mark.linux
+@pytest.mark.slow
 def test_nothing_is_found_in_a_moment(suite: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", f"faults.{suite}", "2"],

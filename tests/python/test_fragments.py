@@ -380,7 +380,7 @@ def test_votes_have_no_fragments():
     lines, y = corpus(2)
     clf = tk.TreePerceptron(tk.SubsetTreeKernel(), "vote").fit(lines, y)
     for ask in (clf.top_fragments, lambda: clf.contributions(lines[0])):
-        with pytest.raises(ValueError, match="votes are no sum over fragments"):
+        with pytest.raises(ValueError, match="a vote is not a sum over fragments"):
             ask()
 
 

@@ -54,6 +54,7 @@ def test_the_page_says_what_was_recorded():
         assert [number for number in said if number not in written] == [], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.filterwarnings("ignore")
 def test_an_example_runs_and_learns(name, tmp_path, monkeypatch, capsys):

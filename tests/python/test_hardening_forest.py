@@ -224,6 +224,7 @@ def test_an_error_of_the_users_property_comes_through(name):
         "(('x', [str(k)]) for k in itertools.count())",
     ],
 )
+@pytest.mark.linux
 def test_children_without_end_are_a_memory_error(children):
     code = f"""
 forest = tk.Forest.from_brackets("(a)")
@@ -240,6 +241,7 @@ print(forest.to_brackets())
 # --- Sizes that the caller names ----------------------------------------------------
 
 
+@pytest.mark.linux
 def test_a_length_that_lies_is_not_believed():
     code = """
 class Liar:
@@ -263,6 +265,7 @@ print(tk.SubsetTreeKernel()(Liar()).shape)
         "tk.Forest.from_brackets('(a)')[np.broadcast_to(np.int64(0), 10**8)]",
     ],
 )
+@pytest.mark.linux
 def test_no_memory_is_an_error(call):
     code = f"""
 text = "(S" + "".join(f"(A{{k}} b)" for k in range(500_000)) + ")"

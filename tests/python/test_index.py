@@ -139,7 +139,7 @@ def test_empty_indices_answer():
         (lambda i: i.add(["(A"]), tk.ParseError, "tree 0"),
         (lambda i: i.gram(Y, out=np.empty((2, 2))), ValueError, "out must be of shape"),
         (lambda i: i.rows(Y)[5], IndexError, "5"),
-        (lambda i: tk.TreeIndex(3, Y), ValueError, "kernel must be a tree kernel"),
+        (lambda i: tk.TreeIndex(3, Y), TypeError, "kernel must be a tree kernel"),
         (
             lambda i: tk.SubsetTreeKernel(2.0).index(Y),
             ValueError,

@@ -777,6 +777,7 @@ else:
 """
 
 
+@pytest.mark.posix
 @busy_kernels
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("rectangular", [False, True])

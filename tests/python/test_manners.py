@@ -15,7 +15,7 @@ pytest.importorskip("sklearn", reason="estimators need scikit-learn")
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_predict
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -177,6 +177,45 @@ def test_meta_estimators_take_trees(name: str) -> None:
         labels = y if not isinstance(meta, BaggingClassifier) else (y > 0).astype(int)
         assert meta.fit(trees, labels).predict(trees).shape == (6,)
     assert cross_val_predict(estimator, X, Y, cv=3).shape == (6,)
+
+
+def test_one_vs_one_goes_over_the_matrix() -> None:
+    """`OneVsOneClassifier` wants numbers; it cuts a precomputed matrix as it should."""
+    y = np.array([0, 0, 1, 1, 2, 2])
+    pairs = OneVsOneClassifier(SVC(kernel="precomputed", C=10))
+    model = make_pipeline(tk.TreeGram(SST), pairs).fit(X, y)
+    own = tk.TreeSVC(SST, C=10).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), own.predict(X))
+
+
+def test_trees_beside_numbers_have_vectors_of_their_own() -> None:
+    """`TreeGram` gives kernels; beside numbers the trees are vectors with these."""
+    pd = pytest.importorskip("pandas", reason="column transformers want frames")
+    frame = pd.DataFrame({"tree": X, "size": [1.0, 2, 3, 4, 5, 6]})
+    for vectors in (tk.TreeNystroem(SST, 6), tk.TreeVectorizer(SST)):
+        both = ColumnTransformer(
+            [("trees", vectors, "tree"), ("numbers", StandardScaler(), ["size"])]
+        )
+        assert (
+            make_pipeline(both, SVC(kernel="linear")).fit(frame, Y).score(frame, Y) == 1
+        )
+
+
+VERBOSE = {
+    **{name: ESTIMATORS[name] for name in ("gram", "encoder", "svc", "perceptron")},
+    "logistic": lambda **p: tk.TreeLogistic(SST, **p),
+}
+
+
+@pytest.mark.parametrize("name", VERBOSE)
+def test_verbose_shows_a_bar(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error, and only where it is asked for."""
+    quiet = VERBOSE[name]().fit(X, Y)
+    answer(quiet, X)
+    assert capsys.readouterr().err == ""
+    loud = VERBOSE[name](verbose=True).fit(X, Y)
+    answer(loud, X)
+    assert capsys.readouterr().err != ""
 
 
 GRIDS = {

@@ -10,9 +10,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="limits the address space"
-)
+pytestmark = [pytest.mark.linux, pytest.mark.slow]
 
 SCRIPT = r"""
 import os, pickle, random, resource, signal, sys

@@ -355,6 +355,8 @@ def test_the_other_values_of_a_matrix_are_not_lost(normalize: bool) -> None:
     np.testing.assert_allclose(out[2:, 2:], k(pairs[2:]), rtol=1e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.linux
 def test_memory_of_the_worst_case_is_bounded() -> None:
     script = (
         "import resource, sys\n"
@@ -378,6 +380,7 @@ def test_memory_of_the_worst_case_is_bounded() -> None:
     assert done.stdout.split() == ["limit"] * 4
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("normalize", [False, True])
 def test_ctrl_c_ends_a_long_value_within_a_second(normalize: bool) -> None:
     script = (

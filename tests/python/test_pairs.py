@@ -8,7 +8,6 @@ import itertools
 import pickle
 import random
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -370,8 +369,11 @@ def hopeless(n: int = 30) -> tuple[Pair, Pair]:
     return (shuffled(p[0]), p[1]), (shuffled(q[0]), q[1])
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("method", ["exact", "paper"])
 def test_a_hopeless_pair_ends_soon_in_an_error_that_names_the_option(method):
+    import resource  # not on Windows
+
     pairs = read(list(hopeless()))
     k = make(method)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -383,7 +385,9 @@ def test_a_hopeless_pair_ends_soon_in_an_error_that_names_the_option(method):
         seconds.append(time.perf_counter() - start)
     assert min(seconds) < 1
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert grown < 500_000  # kB
+    if sys.platform == "darwin":  # bytes there, kB elsewhere
+        grown //= 1024
+    assert grown < 500_000
 
 
 @pytest.mark.parametrize("method", ["exact", "paper"])
@@ -590,6 +594,7 @@ else:
 """
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(
     ("method", "n_jobs"), [("exact", 1), ("exact", 2), ("paper", 2), ("max", 2)]
 )

@@ -157,8 +157,8 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
     ("estimator", "reason"),
     [
         (tk.TreeSVC(tk.PartialTreeKernel(0.4)), "No fragments"),
-        (tk.TreePerceptron(SST, "vote", random_state=0), "votes"),
-        (tk.TreeKNeighborsClassifier(SST, 1), "no sum over fragments"),
+        (tk.TreePerceptron(SST, "vote", random_state=0), "a vote is not a"),
+        (tk.TreeKNeighborsClassifier(SST, 1), "not a sum over fragments"),
     ],
     ids=["partial", "vote", "neighbours"],
 )

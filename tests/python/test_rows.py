@@ -167,6 +167,7 @@ else:
 """
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("what", ["construction", "rows"])
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_control_c_ends_it_within_a_second(what, n_jobs):

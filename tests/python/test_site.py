@@ -10,9 +10,12 @@ import pytest
 SITE = Path(__file__).parents[2] / "docs/_build"
 SIZES = [(1280, 900), (390, 844)]
 
-pytestmark = pytest.mark.skipif(
-    not (SITE / "index.html").exists(), reason="the site is not built: make site"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (SITE / "index.html").exists(), reason="the site is not built: make site"
+    ),
+]
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES, ids=["desktop", "phone"])

@@ -97,6 +97,7 @@ def complaints(shape: Callable[[int], str]) -> dict[str, tuple[float, float]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_a_million_nodes_take_two_seconds_at_most_and_grow_linearly(shape):
     if first := complaints(shape):  # a neighbour may have had the core: ask once more

@@ -1,0 +1,128 @@
+"""Shared by the papers' scripts: data, tables, pictures and support vector machines."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import cross_val_score
+from sklearn.svm import SVC
+
+import treekernel_rs as tk
+
+
+def options(doc: str) -> argparse.ArgumentParser:
+    """Return a parser with what all scripts understand."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--short", action="store_true", help="small, for tests")
+    parser.add_argument("--plot", type=Path, help="file to draw into")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser
+
+
+def rows(name: str) -> list[list[str]] | None:
+    """Return the rows of a file below shared/data in a folder above, or None."""
+    for folder in Path(__file__).resolve().parents:
+        path = folder / "shared" / "data" / name
+        if path.is_file():
+            with gzip.open(path, "rt", encoding="utf-8") as file:
+                return [line.rstrip("\n").split("\t") for line in file]
+    print(f"no shared/data/{name} in a folder above: generated data")
+    return None
+
+
+def grown(rng: np.random.Generator, labels: str, depth: int, width: int = 3) -> str:
+    """Return a random tree whose labels depend on the label above."""
+    label = labels[0]
+    if depth == 0 or rng.random() < 0.15:
+        return f"({label} {label.lower()}{rng.zipf(1.6) % 50})"
+    below = [
+        grown(rng, "".join(rng.permutation(list(labels))), depth - 1, width)
+        for _ in range(rng.integers(1, width + 1))
+    ]
+    return f"({label} {' '.join(below)})"
+
+
+def table(
+    title: str,
+    head: Sequence[object],
+    body: Sequence[Sequence[object]],
+    digits: int = 3,
+) -> None:
+    """Print a table."""
+
+    def cell(value: object) -> str:
+        return f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+
+    lines = [[cell(value) for value in line] for line in (head, *body)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    print(f"\n{title}\n")
+    for line in lines:
+        first, *others = zip(line, widths, strict=True)
+        print(f"  {first[0]:<{first[1]}}", *(f"{text:>{w}}" for text, w in others))
+
+
+def seconds(work: Callable[[], object], runs: int = 1) -> float:
+    """Return the CPU time of a call, the least of some runs."""
+    found = []
+    for _ in range(runs):
+        start = time.process_time()
+        work()
+        found.append(time.process_time() - start)
+    return min(found)
+
+
+def normalised(K: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Divide a matrix by the square roots of self-kernels."""
+    return K / np.sqrt(np.outer(np.maximum(rows, 1e-300), np.maximum(columns, 1e-300)))
+
+
+def best_svm(
+    K: np.ndarray, y: np.ndarray, costs: Sequence[float] = (1, 10, 100), folds: int = 3
+) -> SVC:
+    """Return a machine fitted with the C that is best in cross-validation on K."""
+    if len(costs) == 1:
+        return SVC(kernel="precomputed", C=costs[0]).fit(K, y)
+    scores = [
+        cross_val_score(SVC(kernel="precomputed", C=C), K, y, cv=folds).mean()
+        for C in costs
+    ]
+    return SVC(kernel="precomputed", C=costs[int(np.argmax(scores))]).fit(K, y)
+
+
+def draw(path: Path | None, panels: Sequence[dict[str, Any]]) -> None:
+    """Draw curves side by side: title, xlabel, ylabel, curves by name, log."""
+    if path is None:
+        return
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        print("\nnothing drawn: matplotlib is not installed")
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure, axes = plt.subplots(
+        1,
+        len(panels),
+        figsize=(4.2 * len(panels), 3.6),
+        layout="constrained",
+        squeeze=False,
+    )
+    for ax, panel in zip(axes[0], panels, strict=True):
+        for name, (x, y) in panel["curves"].items():
+            ax.plot(x, y, marker="o", markersize=3, label=name)
+        ax.set(title=panel["title"], xlabel=panel["xlabel"], ylabel=panel["ylabel"])
+        if panel.get("log"):
+            ax.set_yscale("log")
+        ax.legend(fontsize=7)
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
+
+
+def forest(lines: Sequence[str]) -> tk.Forest:
+    """Read bracketed text."""
+    return tk.Forest.from_brackets(list(lines))

@@ -1,0 +1,56 @@
+"""The papers' scripts run, in their short forms, and what must hold in any form holds."""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+PAPERS = Path(__file__).parents[2] / "examples" / "papers"
+PARTS = {
+    "eacl_2006": ("Figure 5", "Figure 6", "Figure 7", "Table 2", "Table 4"),
+    "emnlp_2009": ("Figure 7", "Figure 8", "Table 1"),
+    "icml_2012": ("Definition 2", "Figure 2b", "Figure 3", "Figure 4"),
+}
+
+
+def test_every_script_is_tested_and_run_by_make_papers():
+    scripts = {path.stem for path in PAPERS.glob("[!_]*.py")}
+    assert scripts == set(PARTS)
+    makefile = (PAPERS.parents[1] / "Makefile").read_text(encoding="utf-8")
+    assert set(re.search(r"for paper in (.*?);", makefile)[1].split()) == scripts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.filterwarnings("ignore")
+def test_a_script_prints_its_tables_and_draws(name, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("sklearn", reason="the scripts train machines")
+    pytest.importorskip("matplotlib", reason="the scripts draw").use("Agg")
+    monkeypatch.syspath_prepend(PAPERS)
+    out = tmp_path / "figure.png"
+    monkeypatch.setattr(sys, "argv", [name, "--short", "--plot", str(out)])
+    runpy.run_path(str(PAPERS / f"{name}.py"), run_name="__main__")
+    assert out.read_bytes().startswith(b"\x89PNG")
+    text = capsys.readouterr().out
+    assert [part for part in PARTS[name] if f"\n{part}" not in text] == []
+
+
+def test_the_published_algorithms_compute_the_kernel(monkeypatch):
+    """The quadratic and the fast algorithm of figure 6, and `pair`."""
+    pytest.importorskip("sklearn", reason="the script trains machines")
+    monkeypatch.syspath_prepend(PAPERS)
+    import treekernel_rs as tk
+
+    paper = runpy.run_path(str(PAPERS / "eacl_2006.py"))
+    a, b = tk.Forest.from_brackets(
+        [
+            "(S (NP (D the) (N dog)) (VP (V barks)))",
+            "(S (NP (D the) (N cat)) (VP (V x)))",
+        ]
+    )
+    exact = tk.SubsetTreeKernel(0.4).pair(a, b)
+    for way in ("quadratic", "fast"):
+        found = paper[way](paper["nodes"](a), paper["nodes"](b))
+        assert found == pytest.approx(exact, rel=1e-12)
