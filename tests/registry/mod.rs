@@ -33,7 +33,7 @@ pub(crate) fn of<const N: usize>(
     operation: Operation,
     parts: [Arc<dyn Kernel>; N],
 ) -> Arc<dyn Kernel> {
-    Arc::new(Composed::new(operation, parts.to_vec()).unwrap())
+    Arc::new(Composed::new(operation, Vec::from(parts)).unwrap())
 }
 
 /// Every operation, nested ones too.
