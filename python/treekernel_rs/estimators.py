@@ -865,7 +865,7 @@ class TreeSVC(_Explained):
     ----------
     kernel : tree kernel
         The kernel. Its parameters are set and searched as ``kernel__decay`` and so on. One
-        without models (`SubpathKernel`, products, `Gaussian`) is trained by matrix, and
+        without models (a product, a power, `Gaussian`) is trained by matrix, and
         predicts by kernels with its support vectors.
     C : float, default 1
         Penalty for training errors, as in `SVC`. Use a small C with unnormalised kernels.

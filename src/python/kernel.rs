@@ -43,6 +43,7 @@ impl Kernel {
 
     /// An operation on kernels, by its name.
     #[staticmethod]
+    #[allow(clippy::needless_pass_by_value)] // as Python hands it over
     fn composed(
         name: &str,
         parts: Vec<PyRef<'_, Self>>,

@@ -327,6 +327,7 @@ SUMS = [
     tk.Normalized(SST + 2.0 * PT),
     tk.Normalized(0.0 * SST + ET),
     SST + SST,
+    PATHS + 2.0 * SST,
 ]
 
 
@@ -376,7 +377,7 @@ def test_solvers_of_sums_agree_with_the_matrix(kernel):
     np.testing.assert_allclose(*scores, atol=1e-3)
 
 
-@pytest.mark.parametrize("kernel", [SST * PT, tk.Gaussian(SST), PATHS])
+@pytest.mark.parametrize("kernel", [SST * PT, tk.Gaussian(SST), SST**2])
 @pytest.mark.parametrize("labels", [Y, np.arange(len(X)) % 3], ids=["two", "three"])
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
 def test_kernels_without_models_are_trained_by_matrix(kernel, labels, multi_class):
@@ -401,7 +402,7 @@ def test_an_operator_of_a_sum_is_its_matrix():
 
 
 @pytest.mark.parametrize(
-    "kernel", [SST * PT, SST**2, tk.Gaussian(SST), PATHS + SST, tk.Normalized(SST * PT)]
+    "kernel", [SST * PT, SST**2, tk.Gaussian(SST), SST**2 + SST, tk.Normalized(SST * PT)]
 )
 def test_models_of_other_compositions_are_refused_by_name(kernel):
     name = type(kernel).__name__
