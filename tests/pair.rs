@@ -534,6 +534,49 @@ fn matrices_hold_what_single_pairs_have_whatever_the_threads() {
 }
 
 #[test]
+fn rows_and_single_values_are_those_of_the_matrix() {
+    #[allow(clippy::unnecessary_wraps)]
+    fn on(_: usize, _: usize) -> treekernel_rs::Result<()> {
+        Ok(())
+    }
+    let (x, y) = (random_pairs(24, 8), random_pairs(11, 9));
+    for method in METHODS {
+        for normalize in [false, true] {
+            let kernel = kernel(method, 0.4);
+            let options =
+                Options::default().with_normalize(normalize).with_n_jobs(Some(2));
+            let matrix = pair::gram(&kernel, &x, Some(&x), options).unwrap();
+            let rows = pair::rows(&kernel, &x, options, &mut on).unwrap();
+            let mut row = vec![f64::NAN; x.len()];
+            for i in Random(1).order(x.len()) {
+                rows.row(i, &mut row, &mut on).unwrap();
+                assert_eq!(row, matrix.row(i).to_vec(), "{method:?} {i}");
+            }
+            let block = pair::gram(&kernel, &x, Some(&y), options).unwrap();
+            let places: Vec<_> =
+                (0..x.len()).flat_map(|i| (0..y.len()).map(move |j| (i, j))).collect();
+            let (i, j): (Vec<_>, Vec<_>) = places.into_iter().unzip();
+            let (values, _) =
+                pair::values(&kernel, &x, Some(&y), (&i, &j), options, &mut on)
+                    .unwrap();
+            assert!(
+                values.iter().zip(&block).all(|(&a, &b)| close(a, b)),
+                "{method:?}"
+            );
+        }
+    }
+    let refused = pair::values(
+        &kernel(Method::Exact, 0.4),
+        &x,
+        None,
+        (&[0], &[x.len()]),
+        Options::default(),
+        &mut on,
+    );
+    assert!(matches!(refused, Err(Error::Array { array: "j", index: 0, .. })));
+}
+
+#[test]
 fn exact_matrices_are_positive_semidefinite() {
     for seed in 10..16 {
         let pairs = random_pairs(40, seed);

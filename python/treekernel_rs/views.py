@@ -616,9 +616,7 @@ class ViewKernel(_OfViews):
             raise ValueError(msg)
         return factors
 
-    def _combined(
-        self, x: Views, of: Callable[[int, str, Any], Matrix], views: int | None = None
-    ) -> Matrix:
+    def _combined(self, x: Views, of: Callable[[int, str, Any], Matrix]) -> Matrix:
         """Combine what a function gives for every view."""
         total: Any = None
         factors = self._factors()
@@ -643,7 +641,8 @@ class ViewKernel(_OfViews):
             other = None if y is None else y.columns[name]
             told_to = told if tell else None
             values = _matrix(kernel, x.columns[name], other, n_jobs, told_to)
-            told(n, n) if tell else None
+            if tell:
+                told(n, n)
             return values
 
         return self._combined(x, matrix)
@@ -713,7 +712,8 @@ class PreferencePairs(_OfViews):
                 tell(number * n + min(done, n), n_parts * n)
 
             values = _matrix(self.base, of, other, n_jobs, told if tell else None)
-            told(n, n) if tell else None
+            if tell:
+                told(n, n)
             return values
 
         if y is None:
