@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use corpus::Random;
 use treekernel_rs::dag::{Model, Options, Query, Rank};
-use treekernel_rs::kernel::{ElasticTree, Kernel, PartialTree, SubsetTree};
+use treekernel_rs::kernel::{ElasticTree, Kernel, PartialTree, Subpath, SubsetTree};
 use treekernel_rs::{Error, Forest, NodeId, Nodes};
 
 /// Goes on.
@@ -161,11 +161,10 @@ fn the_k_best_parts_are_those_of_the_list_of_all() {
             .with_leaf_factor(factor)
             .with_max_children(longest);
         let all_longest = longest.unwrap_or(usize::MAX);
-        let paths = PartialTree::new(1.0, decay).with_max_children(Some(1));
         let kinds: [(&dyn Kernel, _, f64, f64); 3] = [
             (&partial, (decay, factor.sqrt(), all_longest, false), mu, decay * decay),
             (&ElasticTree::new(decay), (1.0, 1.0, usize::MAX, true), decay, 1.0),
-            (&paths, (1.0, 1.0, 1, false), decay, 1.0),
+            (&Subpath::new(decay), (1.0, 1.0, 1, false), decay, 1.0),
         ];
         let (kernel, rules, of_node, of_leaf) = kinds[round % 3];
         let mut model = Model::new(kernel, Options::default()).unwrap();

@@ -26,6 +26,7 @@ KERNELS = {
         "max_children": [None, 1, 2],
     },
     "ElasticTreeKernel": {},
+    "SubpathKernel": {},
 }
 
 
