@@ -39,15 +39,9 @@ class TreeIndex:
     after `add` builds it again. A pickle contains the trees only. A query takes time for its
     own nodes and for one row.
 
-<<<<<<< HEAD
     Two kinds of kernels make an index for the call: kernels made of kernels; and
     `PartialTreeKernel` and `SubpathKernel`, if a node of a query has several children or a
     branch below it, and all indexed nodes with its label have a single leaf.
-=======
-    `PartialTreeKernel` answers by an
-    index made for the call, where a node has several children or a branch below it, and all
-    indexed nodes of its label have a single leaf. So do kernels made of kernels.
->>>>>>> 8c94964 (Subpaths have models, so products are what has none)
 
     Parameters
     ----------
