@@ -1489,8 +1489,8 @@ def _any_kernel(kernel: object) -> AnyKernel:
     if isinstance(kernel, TreeKernel | PairKernel | _OfViews):
         return kernel
     msg = (
-        "kernel must be one of trees, pairs or views, such as SubsetTreeKernel(0.4), "
-        f"got {kernel!r}"
+        "kernel must be a tree kernel, or one of pairs or views, such as "
+        f"SubsetTreeKernel(0.4), got {kernel!r}"
     )
     raise TypeError(msg)
 

@@ -402,7 +402,8 @@ def test_an_operator_of_a_sum_is_its_matrix():
 
 
 @pytest.mark.parametrize(
-    "kernel", [SST * PT, SST**2, tk.Gaussian(SST), SST**2 + SST, tk.Normalized(SST * PT)]
+    "kernel",
+    [SST * PT, SST**2, tk.Gaussian(SST), SST**2 + SST, tk.Normalized(SST * PT)],
 )
 def test_models_of_other_compositions_are_refused_by_name(kernel):
     name = type(kernel).__name__
