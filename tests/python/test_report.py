@@ -156,11 +156,10 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("estimator", "reason"),
     [
-        (tk.TreeSVC(tk.PartialTreeKernel(0.4)), "No fragments"),
         (tk.TreePerceptron(SST, "vote", random_state=0), "a vote is not a"),
         (tk.TreeKNeighborsClassifier(SST, 1), "not a sum over fragments"),
     ],
-    ids=["partial", "vote", "neighbours"],
+    ids=["vote", "neighbours"],
 )
 def test_what_cannot_be_explained_says_why(
     tmp_path: Path, estimator: Any, reason: str
