@@ -536,8 +536,6 @@ mod tests {
     use crate::Error;
     use crate::corpus::Random;
 
-    const ON: fn() -> Result<()> = || Ok(());
-
     #[test]
     fn blocks_of_either_kind_hold_the_pairs() {
         let mut random = Random(5);
@@ -567,6 +565,7 @@ mod tests {
     #[test]
     fn cosines_are_those_of_the_definition_whatever_else_there_is() {
         let mut random = Random(6);
+        let on = &mut || Ok(());
         let (n, len) = (70, 37);
         let mut vectors: Vec<f64> = (0..n * len).map(|_| random.unit() - 0.4).collect();
         vectors[5 * len..6 * len].fill(0.0);
@@ -579,9 +578,8 @@ mod tests {
             Cosines::new(2, Some(0.2), false),
         ];
         for how in hows {
-            let all = Table::of_vectors(&vectors, &classes, how, &mut ON).unwrap();
-            let some =
-                Table::of_vectors(&vectors[..20 * len], &classes[..20], how, &mut ON);
+            let all = Table::of_vectors(&vectors, &classes, how, on).unwrap();
+            let some = Table::of_vectors(&vectors[..20 * len], &classes[..20], how, on);
             let some = some.unwrap();
             for x in 0..n {
                 for y in 0..n {
