@@ -81,7 +81,7 @@ fn read(
     normalize: bool,
     terms: &mut Vec<Term>,
 ) -> bool {
-    if let Some(kernel) = kernel.indexed() {
+    if let Some((kernel, _)) = super::for_models(kernel) {
         terms.push(Term { factor, kernel, normalize });
         return true;
     }

@@ -210,6 +210,7 @@ impl Prepared for SubsetTrees {
                 nodes,
                 decay,
                 leaf_weight,
+                Vec::new(),
                 &columns,
                 rows,
                 threads,
