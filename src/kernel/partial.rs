@@ -837,11 +837,14 @@ impl<F: Factors> Pairs for Trees<F> {
             if label == NONE {
                 continue;
             }
+            // (Not copied where they are one for all labels: 2 % of the time.)
+            let own_weights;
             let (label_mu, weights) = match self.mu.same() {
-                Some(mu) => (mu, self.weights),
+                Some(mu) => (mu, &self.weights),
                 None => {
                     let mu = self.mu.of(a.labels[node.label as usize].0);
-                    (mu, self.weights.times(mu))
+                    own_weights = self.weights.times(mu);
+                    (mu, &own_weights)
                 }
             };
             let mu = N::parameter(label_mu, 1);
@@ -852,7 +855,7 @@ impl<F: Factors> Pairs for Trees<F> {
             for &u in group {
                 let other = b.children(u as usize);
                 let leaves = (below.is_empty(), other.is_empty());
-                let mut value: N = self.single(&weights, label_mu, leaves);
+                let mut value: N = self.single(weights, label_mu, leaves);
                 if !below.is_empty() && !other.is_empty() {
                     let sum =
                         self.children_sum((a, below), (b, other), scratch, pause)?;
