@@ -245,6 +245,7 @@ struct Index<'a> {
 
 impl Index<'_> {
     /// Makes the index, and hands it over.
+    #[allow(clippy::too_many_lines)] // an arm for each index
     fn run<W: WithEngine>(self, work: W, watch: &mut Watch<'_>) -> Result<W::Output> {
         let Self { kernel, nodes, columns, rows, options } = self;
         let n = rows.unwrap_or(columns).len();

@@ -84,6 +84,7 @@ impl<F: Factors> Engine<F> {
     /// Indexes the trees of `columns` for rows from `rows` (None: from the same trees), by λ
     /// of all productions, and where it is one for all, `leaf_weight`; or that of each label
     /// beside it.
+    #[allow(clippy::needless_pass_by_value)] // mostly one number
     pub(crate) fn new(
         nodes: &Nodes,
         decay: F,

@@ -839,13 +839,12 @@ impl<F: Factors> Pairs for Trees<F> {
             }
             // (Not copied where they are one for all labels: 2 % of the time.)
             let own_weights;
-            let (label_mu, weights) = match self.mu.same() {
-                Some(mu) => (mu, &self.weights),
-                None => {
-                    let mu = self.mu.of(a.labels[node.label as usize].0);
-                    own_weights = self.weights.times(mu);
-                    (mu, &own_weights)
-                }
+            let (label_mu, weights) = if let Some(mu) = self.mu.same() {
+                (mu, &self.weights)
+            } else {
+                let mu = self.mu.of(a.labels[node.label as usize].0);
+                own_weights = self.weights.times(mu);
+                (mu, &own_weights)
             };
             let mu = N::parameter(label_mu, 1);
             let start = scratch.values.len();

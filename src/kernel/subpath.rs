@@ -65,7 +65,7 @@ impl Kernel for Subpath {
         pause: &mut Pause<'_>,
     ) -> Result<Box<dyn Prepared>> {
         Ok(Box::new(Trees::new(nodes, roots, pause, |of, pause| {
-            Powers::new(self.decay, of, pause)
+            OneDecay::new(self.decay, of, pause)
         })?))
     }
 
@@ -82,7 +82,7 @@ impl Kernel for Subpath {
         pause: &mut Pause<'_>,
     ) -> Result<Option<Box<dyn Sloped>>> {
         Ok(Some(Box::new(Trees::new(nodes, roots, pause, |of, pause| {
-            Powers::new(self.decay, of, pause)
+            OneDecay::new(self.decay, of, pause)
         })?)))
     }
 
@@ -161,14 +161,14 @@ trait Measure: Send + Sync {
 }
 
 /// One λ for all labels.
-struct Powers {
+struct OneDecay {
     /// By n: λⁿ, F(n), and the derivatives of both.
     powers: Vec<f64>,
     sums: Vec<f64>,
     slopes: Vec<[f64; 2]>,
 }
 
-impl Powers {
+impl OneDecay {
     #[allow(clippy::unnecessary_wraps)] // as other measures are made
     fn new(decay: f64, places: &Sorted<'_>, _: &mut Pause<'_>) -> Result<Self> {
         let deepest = places.depths.iter().max().copied().unwrap_or(0);
@@ -184,7 +184,7 @@ impl Powers {
     }
 }
 
-impl Measure for Powers {
+impl Measure for OneDecay {
     #[inline]
     fn between<N: Number>(&self, _: u32, shorter: u32, longer: u32) -> N {
         let (shorter, more) = (shorter as usize, (longer - shorter) as usize);

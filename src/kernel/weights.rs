@@ -186,17 +186,17 @@ pub(crate) trait Factors: Debug + Send + Sync {
 }
 
 impl Factors for f64 {
-    #[inline(always)]
+    #[inline]
     fn of(&self, _: u32) -> f64 {
         *self
     }
 
-    #[inline(always)]
+    #[inline]
     fn number<N: Number>(&self, _: u32, place: usize) -> N {
         N::parameter(*self, place)
     }
 
-    #[inline(always)]
+    #[inline]
     fn same(&self) -> Option<f64> {
         Some(*self)
     }
@@ -207,17 +207,17 @@ impl Factors for f64 {
 }
 
 impl Factors for Vec<f64> {
-    #[inline(always)]
+    #[inline]
     fn of(&self, symbol: u32) -> f64 {
         self[symbol as usize]
     }
 
-    #[inline(always)]
+    #[inline]
     fn number<N: Number>(&self, symbol: u32, _: usize) -> N {
         N::of(self.of(symbol))
     }
 
-    #[inline(always)]
+    #[inline]
     fn same(&self) -> Option<f64> {
         None
     }
