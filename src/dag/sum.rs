@@ -45,7 +45,7 @@ impl Terms {
         kernel.check()?;
         let mut terms = Vec::new();
         if !read(kernel, 1.0, false, &mut terms) {
-            let refused = kernel.require("models", <dyn Kernel>::indexed).err();
+            let refused = kernel.require("models", super::for_models).err();
             return Err(match refused {
                 Some(Error::Unsupported { kernel, what, mut can }) => {
                     can.push("Sum");
