@@ -61,6 +61,7 @@ from treekernel_rs.similarity import (
 from treekernel_rs.solve import KernelMachine
 from treekernel_rs.tuning import tune_kernel
 from treekernel_rs.views import PreferencePairs, ViewKernel, Views
+from treekernel_rs.weights import Idf, LearnedWeights
 
 if TYPE_CHECKING:
     from treekernel_rs import gaussian_process as gaussian_process
@@ -115,9 +116,11 @@ __all__ = [
     "Forest",
     "Fragment",
     "Gaussian",
+    "Idf",
     "IndexRows",
     "KernelMachine",
     "KernelRows",
+    "LearnedWeights",
     "Neighbors",
     "Normalized",
     "Pair",

@@ -179,6 +179,13 @@ class Kernel:
     def composed(
         name: str, parts: Sequence[Kernel], parameters: dict[str, Any]
     ) -> Kernel: ...
+    def weighted(
+        self,
+        labels: list[tuple[str, float]],
+        productions: list[tuple[str, list[str], float]],
+        others: float,
+        counts: str,
+    ) -> Kernel: ...
     def gram(
         self,
         x: Any,

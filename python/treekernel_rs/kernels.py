@@ -11,6 +11,7 @@ import json
 import sys
 import time
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from numbers import Real
 from typing import (
@@ -20,6 +21,7 @@ from typing import (
     Literal,
     Protocol,
     Self,
+    TypeAlias,
     TypeVar,
     overload,
 )
@@ -30,7 +32,7 @@ from treekernel_rs._core import Forest, Kernel, Tree, as_forest
 from treekernel_rs.neighbors import Neighbors, SimilarPairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import DTypeLike, NDArray
     from scipy.sparse.linalg import LinearOperator
@@ -38,8 +40,11 @@ if TYPE_CHECKING:
     from treekernel_rs._core import KernelRows
     from treekernel_rs.index import TreeIndex
     from treekernel_rs.similarity import Similarity
+    from treekernel_rs.weights import FittedWeights
 
     Trees = Forest | Sequence[str | bytes] | Sequence[Tree] | Iterable[Forest]
+    WeightKey: TypeAlias = str | tuple[str, tuple[str, ...]] | None
+    Weights: TypeAlias = Mapping[Any, float] | FittedWeights
     Progress = Callable[[int, int], object]
 
 __all__ = [
@@ -71,6 +76,8 @@ class Parameters:
 
     #: Constructor parameters, in order, with their defaults.
     _defaults: dict[str, Any]
+    #: What JSON has besides.
+    _also_stored: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         if "__init__" in vars(cls):
@@ -122,7 +129,8 @@ class Parameters:
         return self._parameters == other._parameters
 
     def __hash__(self) -> int:
-        return hash((type(self), *self._parameters.values()))
+        values = self._parameters.values()
+        return hash((type(self), *map(_hashable, values)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parameters."""
@@ -135,9 +143,9 @@ class Parameters:
         --------
         >>> import treekernel_rs as tk
         >>> tk.ElasticTreeKernel(0.3).get_params()
-        {'decay': 0.3, 'normalize': False}
+        {'decay': 0.3, 'weights': None, 'normalize': False}
         >>> sorted((tk.ElasticTreeKernel(0.3) ** 2).get_params())
-        ['base', 'base__decay', 'base__normalize', 'degree', 'normalize']
+        ['base', 'base__decay', 'base__normalize', 'base__weights', 'degree', 'normalize']
         """
         if not deep:
             return self._parameters
@@ -244,8 +252,10 @@ class TreeKernel(Parameters):
 
     #: What the kernel is called in Rust.
     _name: str
-    _core: Kernel
     normalize: bool
+    weights: Weights | None
+    #: Whether productions may have weights of their own.
+    _has_productions = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -256,10 +266,48 @@ class TreeKernel(Parameters):
             cls._name = cls.__name__.removesuffix("Kernel")
             known[cls.__name__] = cls
 
+    @property
+    def _core(self) -> Kernel:
+        if self._has_weights():
+            # They may have been changed, or fitted again.
+            vars(self).pop("_checked", None)
+        return super()._core  # type: ignore[no-any-return]
+
+    def _has_weights(self) -> bool:
+        kernels = [p for p in self._parts().values() if isinstance(p, TreeKernel)]
+        own = vars(self).get("weights") is not None
+        return own or any(kernel._has_weights() for kernel in kernels)
+
+    def _stored(self) -> dict[str, Any]:
+        stored = super()._stored()
+        # Left out, so that what needs neither is read by earlier versions.
+        for later in ("counts", "weights"):
+            if later in stored and stored[later] == self._defaults[later]:
+                stored = {n: value for n, value in stored.items() if n != later}
+        weights = stored.get("weights")
+        if isinstance(weights, Mapping):
+            stored = {**stored, "weights": _pairs_of(weights)}
+        return stored
+
+    @classmethod
+    def _read(cls, stored: dict[str, Any]) -> Self:
+        if isinstance(weights := stored.get("weights"), list):
+            stored = {**stored, "weights": _of_pairs(weights)}
+        return super()._read(stored)
+
     def _make(self) -> Kernel:
         parameters = self._parameters
         _flag(parameters.pop("normalize"))
-        return Kernel(self._name, parameters)
+        weights, counts = parameters.pop("weights"), parameters.pop("counts", "linear")
+        return self._weighted(Kernel(self._name, parameters), weights, counts)
+
+    def _weighted(self, kernel: Kernel, weights: Any, counts: Any) -> Kernel:
+        if not isinstance(counts, str):
+            msg = f"counts must be 'linear', 'log' or 'set', got {counts!r}"
+            raise TypeError(msg)
+        if weights is None and counts == "linear":
+            return kernel
+        return kernel.weighted(*_weights(weights, self._has_productions), counts)
 
     def __add__(self, other: object) -> TreeKernel:
         """Make the sum of two kernels; `sum` of several begins with 0."""
@@ -683,9 +731,10 @@ class TreeKernel(Parameters):
     ) -> SimilarPairs:
         """Find all pairs of trees whose kernel is at least `min_similarity`.
 
-        The result is exact: no pair is missed. If the kernel is normalised, most pairs are
-        ruled out by a bound. If few trees are similar, this takes a small part of the time
-        of all rows. The exact value, as computed by `pairs`, decides.
+        The result is exact: no pair is missed. If the kernel is normalised (and, except for
+        `SubtreeKernel`, has no weights), most pairs are ruled out by a bound. If few trees
+        are similar, this takes a small part of the time of all rows. The exact value, as
+        computed by `pairs`, decides.
 
         Parameters
         ----------
@@ -796,6 +845,13 @@ class SubtreeKernel(TreeKernel):
         Weight of a subtree per inner node, above 0 and at most 1.
     leaf_weight : float, default 0
         What each pair of leaves with equal labels adds.
+    weights : mapping, Idf or LearnedWeights, optional
+        Factors of decay for productions: by label of the parent or by production, as
+        ``("NP", ("DT", "NN"))`` or ``"NP -> DT NN"``; None: of all others, 1 where it is
+        not given. A leaf's label has its factor of `leaf_weight`.
+    counts : {"linear", "log", "set"}
+        What is multiplied for a subtree that both trees have: how often they have it, one
+        more than the logarithm of that, or 1.
     normalize : bool, default False
         Divide by the square root of the product of both self-kernels.
 
@@ -806,10 +862,24 @@ class SubtreeKernel(TreeKernel):
     1.125
     """
 
+    _has_productions = True
+
     def __init__(
-        self, decay: float = 0.4, *, leaf_weight: float = 0.0, normalize: bool = False
+        self,
+        decay: float = 0.4,
+        *,
+        leaf_weight: float = 0.0,
+        weights: Weights | None = None,
+        counts: str = "linear",
+        normalize: bool = False,
     ) -> None:
-        self._remember(decay=decay, leaf_weight=leaf_weight, normalize=normalize)
+        self._remember(
+            decay=decay,
+            leaf_weight=leaf_weight,
+            weights=weights,
+            counts=counts,
+            normalize=normalize,
+        )
 
 
 class SubsetTreeKernel(TreeKernel):
@@ -823,6 +893,10 @@ class SubsetTreeKernel(TreeKernel):
         Weight of a fragment per production, above 0 and at most 1.
     leaf_weight : float, default 0
         What each pair of leaves with equal labels adds.
+    weights : mapping, Idf or LearnedWeights, optional
+        Factors of decay for productions: by label of the parent or by production, as
+        ``("NP", ("DT", "NN"))`` or ``"NP -> DT NN"``; None: of all others, 1 where it is
+        not given. A leaf's label has its factor of `leaf_weight`.
     normalize : bool, default False
         Divide by the square root of the product of both self-kernels.
 
@@ -835,10 +909,22 @@ class SubsetTreeKernel(TreeKernel):
            [0.96 , 1.584]])
     """
 
+    _has_productions = True
+
     def __init__(
-        self, decay: float = 0.4, *, leaf_weight: float = 0.0, normalize: bool = False
+        self,
+        decay: float = 0.4,
+        *,
+        leaf_weight: float = 0.0,
+        weights: Weights | None = None,
+        normalize: bool = False,
     ) -> None:
-        self._remember(decay=decay, leaf_weight=leaf_weight, normalize=normalize)
+        self._remember(
+            decay=decay,
+            leaf_weight=leaf_weight,
+            weights=weights,
+            normalize=normalize,
+        )
 
 
 class PartialTreeKernel(TreeKernel):
@@ -858,6 +944,8 @@ class PartialTreeKernel(TreeKernel):
         Weight of each leaf of a fragment that is a leaf of the tree.
     max_children : int, optional
         The largest number of children of a node in a fragment; no limit by default.
+    weights : mapping, Idf or LearnedWeights, optional
+        Factors of mu by label; None: of all others, 1 where it is not given.
     normalize : bool, default False
         Divide by the square root of the product of both self-kernels.
     similarity : PairSimilarity, VectorSimilarity or ComposedSimilarity, optional
@@ -882,6 +970,7 @@ class PartialTreeKernel(TreeKernel):
         *,
         leaf_factor: float = 1.0,
         max_children: int | None = None,
+        weights: Weights | None = None,
         normalize: bool = False,
         similarity: Similarity | None = None,
     ) -> None:
@@ -890,6 +979,7 @@ class PartialTreeKernel(TreeKernel):
             mu=mu,
             leaf_factor=leaf_factor,
             max_children=max_children,
+            weights=weights,
             normalize=normalize,
             similarity=similarity,
         )
@@ -901,7 +991,12 @@ class PartialTreeKernel(TreeKernel):
         if not (similarity is None or hasattr(similarity, "_table")):
             msg = f"similarity must be a PairSimilarity or the like, got {similarity!r}"
             raise TypeError(msg)
-        return Kernel(self._name, parameters, similarity)
+        weights = parameters.pop("weights")
+        if not (similarity is None or weights is None):
+            msg = "similarity and weights are not to be had together: leave out one of them"
+            raise ValueError(msg)
+        kernel = Kernel(self._name, parameters, similarity)
+        return self._weighted(kernel, weights, "linear")
 
 
 class ElasticTreeKernel(TreeKernel):
@@ -913,6 +1008,8 @@ class ElasticTreeKernel(TreeKernel):
     ----------
     decay : float, default 0.4
         Weight of a fragment per node, above 0 and at most 1.
+    weights : mapping, Idf or LearnedWeights, optional
+        Factors of decay by label; None: of all others, 1 where it is not given.
     normalize : bool, default False
         Divide by the square root of the product of both self-kernels.
 
@@ -923,8 +1020,14 @@ class ElasticTreeKernel(TreeKernel):
     3.0
     """
 
-    def __init__(self, decay: float = 0.4, *, normalize: bool = False) -> None:
-        self._remember(decay=decay, normalize=normalize)
+    def __init__(
+        self,
+        decay: float = 0.4,
+        *,
+        weights: Weights | None = None,
+        normalize: bool = False,
+    ) -> None:
+        self._remember(decay=decay, weights=weights, normalize=normalize)
 
 
 class SubpathKernel(TreeKernel):
@@ -936,6 +1039,11 @@ class SubpathKernel(TreeKernel):
     ----------
     decay : float, default 0.4
         Weight of a path per node, above 0 and at most 1.
+    weights : mapping, Idf or LearnedWeights, optional
+        Factors of decay by label; None: of all others, 1 where it is not given.
+    counts : {"linear", "log", "set"}
+        What is multiplied for a path that both trees have: how often they have it, one
+        more than the logarithm of that, or 1.
     normalize : bool, default False
         Divide by the square root of the product of both self-kernels.
 
@@ -946,8 +1054,15 @@ class SubpathKernel(TreeKernel):
     8.0
     """
 
-    def __init__(self, decay: float = 0.4, *, normalize: bool = False) -> None:
-        self._remember(decay=decay, normalize=normalize)
+    def __init__(
+        self,
+        decay: float = 0.4,
+        *,
+        weights: Weights | None = None,
+        counts: str = "linear",
+        normalize: bool = False,
+    ) -> None:
+        self._remember(decay=decay, weights=weights, counts=counts, normalize=normalize)
 
 
 def kernel_from_json(text: str) -> Any:
@@ -1023,7 +1138,7 @@ def _read(stored: Any, known: Mapping[str, type[Parameters]]) -> Any:
     del parameters["version"], parameters["kernel"]
     defaults = made._defaults.items()
     needed = {n for n, default in defaults if default is inspect.Parameter.empty}
-    if not needed <= parameters.keys() <= made._defaults.keys():
+    if not needed <= parameters.keys() <= {*made._defaults, *made._also_stored}:
         raise KeyError
     return made._read(parameters)
 
@@ -1039,6 +1154,68 @@ def _copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _copied(part) for name, part in value.items()}
     return value.replace() if isinstance(value, Parameters) else value
+
+
+def _pairs_of(weights: Mapping[Any, float]) -> list[list[Any]]:
+    """Write weights as JSON has them: pairs of key and weight."""
+    return [[key, float(weight)] for key, weight in weights.items()]
+
+
+def _of_pairs(pairs: list[list[Any]]) -> dict[Any, float]:
+    return {
+        (key[0], tuple(key[1])) if isinstance(key, list) else key: weight
+        for key, weight in pairs
+    }
+
+
+def _hashable(value: object) -> object:
+    return frozenset(value.items()) if isinstance(value, Mapping) else value
+
+
+def _weights(
+    weights: Any, has_productions: bool
+) -> tuple[list[tuple[str, float]], list[tuple[str, list[str], float]], float]:
+    """Read weights: of labels, of productions, and of all others."""
+    found = {} if weights is None else weights
+    if hasattr(type(weights), "weights_"):
+        found = weights.weights_
+    if not isinstance(found, Mapping):
+        msg = f"weights must be a mapping, Idf or LearnedWeights, got {weights!r}"
+        raise TypeError(msg)
+    labels: list[tuple[str, float]] = []
+    productions: list[tuple[str, list[str], float]] = []
+    others = 1.0
+    for key, given in found.items():
+        weight = _real(f"weights[{key!r}]", given)
+        if not 0 <= weight < float("inf"):
+            msg = f"weights[{key!r}] must be finite and not negative, got {given!r}"
+            raise ValueError(msg)
+        match key:
+            case None:
+                others = weight
+            case str() if " -> " not in key:
+                labels.append((key, weight))
+            case str():
+                head, _, right = key.partition(" -> ")
+                productions.append((head, right.split(), weight))
+            case (str() as parent, tuple() as children) if all(
+                isinstance(child, str) for child in children
+            ):
+                productions.append((parent, list(children), weight))
+            case _:
+                msg = (
+                    "keys of weights are a label, a production as ('NP', ('DT', 'NN')) or "
+                    f"'NP -> DT NN', or None, got {key!r}"
+                )
+                raise TypeError(msg)
+    if productions and not has_productions:
+        first = productions[0][0], tuple(productions[0][1])
+        msg = (
+            "weights of productions are for SubtreeKernel and SubsetTreeKernel; others "
+            f"have weights of labels, got {first!r}"
+        )
+        raise ValueError(msg)
+    return labels, productions, others
 
 
 def _rebuild(kernel: type[Parameters], parameters: dict[str, Any]) -> Parameters:

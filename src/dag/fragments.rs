@@ -132,7 +132,12 @@ impl Model {
         }
         memory::room(self.nodes.len(), BYTES_PER_NODE)?;
         match self.kernel.index.clone() {
-            IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
+            IndexOf::Subtree(Subtree { decay, leaf_weight })
+            | IndexOf::WeightedSubtree(Subtree { decay, leaf_weight }, _) => {
+                let own_weights = match &self.index {
+                    super::Index::Subtree(index) => index.weights(),
+                    _ => None,
+                };
                 let mut best = Best::new(*query);
                 let power = |node: NodeId, below: &[f64]| {
                     let children = self.nodes.children(node).iter();
@@ -143,7 +148,11 @@ impl Model {
                 for (node, f) in self.checked_weights(query.output)? {
                     let is_leaf = self.nodes.is_leaf(node);
                     powers.push(if is_leaf { 1.0 } else { power(node, &powers) });
-                    let own = if is_leaf { leaf_weight } else { powers[node.index()] };
+                    let own = match own_weights {
+                        Some(weights) => weights[node.index()],
+                        None if is_leaf => leaf_weight,
+                        None => powers[node.index()],
+                    };
                     best.offer(own * f, sizes[node.index()], Found::Subtree(node));
                 }
                 best.fragments(&self.nodes, |_, _| Ok(NodeId(0)))
@@ -157,6 +166,12 @@ impl Model {
                     build(&self.nodes, &steps, last, into)
                 })
             }
+            // Without models.
+            IndexOf::WeightedSubsetTree(..) => Err(Error::Unsupported {
+                kernel: self.kernel().name(),
+                what: "models",
+                can: Vec::new(),
+            }),
             IndexOf::PartialTree(kernel) => {
                 let weights = self.checked_weights(query.output)?;
                 parts::search(&self.nodes, kernel.into(), *query, weights, watch)

@@ -63,7 +63,7 @@ use crate::index::weights::{
 use crate::index::{elastic, partial, subset, subtree};
 use crate::kernel::Worker as Single;
 use crate::kernel::{
-    ElasticTree, IndexOf, Indexed, PartialTree, Scaled, SubsetTree, Subtree,
+    Counts, ElasticTree, IndexOf, Indexed, PartialTree, Scaled, SubsetTree, Subtree,
 };
 use crate::memory;
 use crate::threads::{Kept, Pause, Threads, Throttle};
@@ -106,6 +106,34 @@ impl Options {
 
 /// The most outputs: a subtree takes 8 bytes for each.
 const MOST_OUTPUTS: usize = 1 << 20;
+
+/// A kernel that models can take, with an empty index: one that is linear in the counts of
+/// its trees, as models add these up.
+fn for_models(kernel: &dyn Kernel) -> Option<(Indexed, Index)> {
+    let counts = kernel.weights().map_or(Counts::Linear, |(_, counts)| counts);
+    let kernel = kernel.indexed().filter(|_| counts == Counts::Linear)?;
+    let index = match kernel.index.clone() {
+        IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
+            Index::Subtree(subtree::Index { decay, leaf_weight, weighted: None })
+        }
+        IndexOf::WeightedSubtree(Subtree { decay, leaf_weight }, own) => {
+            let weighted = Some(subtree::Weighted::new(own.shared()));
+            Index::Subtree(subtree::Index { decay, leaf_weight, weighted })
+        }
+        IndexOf::SubsetTree(SubsetTree { decay, leaf_weight }) => {
+            Index::Subset(Box::new(subset::Index::new(decay, leaf_weight)))
+        }
+        IndexOf::WeightedSubsetTree(..) => return None,
+        IndexOf::PartialTree(PartialTree { decay, mu, leaf_factor, max_children }) => {
+            let index = partial::Index::new(decay, mu, leaf_factor, max_children);
+            Index::Partial(Box::new(index))
+        }
+        IndexOf::ElasticTree(ElasticTree { decay }) => {
+            Index::Elastic(Box::new(elastic::Index::new(decay)))
+        }
+    };
+    Some((kernel, index))
+}
 
 /// Weights and their sums up to here cannot overflow on their way.
 const SAFE: f64 = 1e300;
@@ -219,32 +247,12 @@ impl Model {
     /// [`Error::Unsupported`] for a kernel that goes pair by pair, [`Error::Parameter`]
     /// for one out of range, no outputs or more than 2^20.
     pub fn new(kernel: &dyn Kernel, options: Options) -> Result<Self> {
-        let kernel = kernel.require("models", <dyn Kernel>::indexed)?;
+        let (kernel, index) = kernel.require("models", for_models)?;
         if !(1..=MOST_OUTPUTS).contains(&options.n_outputs) {
             let (name, expected) = ("n_outputs", "from 1 to 1048576");
             let got = options.n_outputs.to_string();
             return Err(Error::Parameter { name, expected, got });
         }
-        let index = match kernel.index.clone() {
-            IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
-                Index::Subtree(subtree::Index { decay, leaf_weight })
-            }
-            IndexOf::SubsetTree(SubsetTree { decay, leaf_weight }) => {
-                Index::Subset(Box::new(subset::Index::new(decay, leaf_weight)))
-            }
-            IndexOf::PartialTree(PartialTree {
-                decay,
-                mu,
-                leaf_factor,
-                max_children,
-            }) => {
-                let index = partial::Index::new(decay, mu, leaf_factor, max_children);
-                Index::Partial(Box::new(index))
-            }
-            IndexOf::ElasticTree(ElasticTree { decay }) => {
-                Index::Elastic(Box::new(elastic::Index::new(decay)))
-            }
-        };
         Ok(Self {
             kernel,
             options,
@@ -322,7 +330,7 @@ impl Model {
     /// Bytes held, once scores were asked for with the tables that they are made by.
     pub fn nbytes(&self) -> usize {
         let lists = match &self.index {
-            Index::Subtree(_) => 0,
+            Index::Subtree(index) => index.nbytes(),
             Index::Subset(index) => index.nbytes(),
             Index::Partial(index) => index.nbytes(),
             Index::Elastic(index) => index.nbytes(),
@@ -790,6 +798,9 @@ impl Model {
     fn enter_node(&mut self, node: NodeId) -> Result<()> {
         let leaf = Slot { group: LEAF, number: self.nodes.label(node).0 };
         let is_leaf = self.nodes.is_leaf(node);
+        if let Index::Subtree(index) = &mut self.index {
+            index.enter(&self.nodes, node)?;
+        }
         let slot = match &mut self.index {
             Index::Elastic(index) => index.enter(&self.nodes, node, 0)?,
             _ if is_leaf => leaf,

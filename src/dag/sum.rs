@@ -46,7 +46,7 @@ impl Terms {
         kernel.check()?;
         let mut terms = Vec::new();
         if !read(kernel, 1.0, false, &mut terms) {
-            let refused = kernel.require("models", <dyn Kernel>::indexed).err();
+            let refused = kernel.require("models", super::for_models).err();
             return Err(match refused {
                 Some(Error::Unsupported { kernel, what, mut can }) => {
                     can.push("Sum");
@@ -82,7 +82,7 @@ fn read(
     normalize: bool,
     terms: &mut Vec<Term>,
 ) -> bool {
-    if let Some(kernel) = kernel.indexed() {
+    if let Some((kernel, _)) = super::for_models(kernel) {
         terms.push(Term { factor, kernel, normalize });
         return true;
     }

@@ -39,9 +39,10 @@ use std::sync::{Arc, Mutex};
 
 use ndarray::Array2;
 
+use crate::kernel::weights::finite;
 use crate::kernel::{
-    ElasticTree, IndexOf, PartialTree, Prepared, Scaled, SubsetTree, Subtree,
-    TreeCounts,
+    Counts, ElasticTree, IndexOf, PartialTree, Prepared, Scaled, SubsetTree, Subtree,
+    TreeCounts, subtree as subtrees,
 };
 use crate::threads::{Pause, Threads, WatchedThreads};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
@@ -244,6 +245,7 @@ struct Index<'a> {
 
 impl Index<'_> {
     /// Makes the index, and hands it over.
+    #[allow(clippy::too_many_lines)] // an arm for each index
     fn run<W: WithEngine>(self, work: W, watch: &mut Watch<'_>) -> Result<W::Output> {
         let Self { kernel, nodes, columns, rows, options } = self;
         let n = rows.unwrap_or(columns).len();
@@ -300,6 +302,20 @@ impl Index<'_> {
                     nodes,
                     decay,
                     leaf_weight,
+                    Vec::new(),
+                    columns,
+                    rows,
+                    &mut threads,
+                )?;
+                work.call(engine, singles, watch)
+            }
+            IndexOf::WeightedSubsetTree(kernel, weighted) => {
+                let table = weighted.table(nodes);
+                let engine = subset::Engine::new(
+                    nodes,
+                    table.productions_times(kernel.decay),
+                    kernel.leaf_weight,
+                    table.labels_times(kernel.leaf_weight),
                     columns,
                     rows,
                     &mut threads,
@@ -307,8 +323,24 @@ impl Index<'_> {
                 work.call(engine, singles, watch)
             }
             IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
+                let weights = subtrees::weights(nodes, decay, leaf_weight)?;
+                let (levels, of) = (Some([decay, leaf_weight]), |count| count);
+                let engine = subtree::Engine::<u32>::new(
+                    nodes, weights, levels, of, columns, rows,
+                )?;
+                work.call(engine, singles, watch)
+            }
+            IndexOf::WeightedSubtree(kernel, weighted) => {
+                let table = weighted.table(nodes);
+                let weights = subtrees::weighted(nodes, &kernel, &table)?;
+                finite(&weights)?;
+                let of: fn(u32) -> f64 = match table.counts {
+                    Counts::Linear => f64::from,
+                    Counts::Log => |count| Counts::Log.of(f64::from(count)),
+                    Counts::Set => |count| Counts::Set.of(f64::from(count)),
+                };
                 let engine =
-                    subtree::Engine::new(nodes, decay, leaf_weight, columns, rows)?;
+                    subtree::Engine::new(nodes, weights, None, of, columns, rows)?;
                 work.call(engine, singles, watch)
             }
             IndexOf::ElasticTree(ElasticTree { decay }) => {

@@ -214,6 +214,7 @@ impl Prepared for SubsetTrees {
                 nodes,
                 decay,
                 leaf_weight,
+                Vec::new(),
                 &columns,
                 rows,
                 threads,

@@ -10,6 +10,8 @@
 //! Subtrees are numbered within their production by the first tree that has them, so the
 //! trees up to x are a prefix of every list, and a symmetric matrix costs half.
 //!
+//! With weights each production has its own λ; counts are then multiplied in floats.
+//!
 //! What was tried, with its figures, stands in docs/DESIGN.md.
 //!
 //! # Complexity
@@ -25,6 +27,7 @@ use crate::index::reader::{NONE, Reader};
 use crate::index::rows::{Row, RowScratch, Slots, Symbols};
 use crate::index::subset::{EDGES, Entry, Index, Patterns, Scratch as Walking, Walk};
 use crate::intern::new_id;
+use crate::kernel::weights::Factors;
 use crate::kernel::{Number, Scaled, TreeCounts};
 use crate::ragged::{self, Filler, Ragged};
 use crate::threads::{Pause, WatchedThreads};
@@ -34,8 +37,8 @@ const PATTERNS: &str = "pairs of tree and pattern";
 
 /// The index of some trees (columns), and what others (rows) need to walk it.
 #[derive(Debug)]
-pub(crate) struct Engine {
-    index: Index<u32>,
+pub(crate) struct Engine<F = f64> {
+    index: Index<u32, F>,
     patterns: Patterns,
     prefixes: Prefixes,
     slots: Slots,
@@ -44,6 +47,9 @@ pub(crate) struct Engine {
     column_patterns: Counts,
     /// Equal leaves, for `leaf_weight`.
     leaves: Option<Products>,
+    /// By pattern, and by label of a leaf: what a pair weighs, where they differ.
+    pattern_weights: Vec<f64>,
+    leaf_weights: Vec<f64>,
     /// By production: its number among the columns', or [`NONE`].
     group: Vec<u32>,
     rows: Rows,
@@ -74,12 +80,16 @@ pub(crate) struct Scratch<N = f64> {
     leaves: CountsScratch,
 }
 
-impl Engine {
-    /// Indexes the trees of `columns` for rows from `rows` (None: from the same trees).
+impl<F: Factors> Engine<F> {
+    /// Indexes the trees of `columns` for rows from `rows` (None: from the same trees), by λ
+    /// of all productions, and where it is one for all, `leaf_weight`; or that of each label
+    /// beside it.
+    #[allow(clippy::needless_pass_by_value)] // mostly one number
     pub(crate) fn new(
         nodes: &Nodes,
-        decay: f64,
+        decay: F,
         leaf_weight: f64,
+        leaf_weights: Vec<f64>,
         columns: &TreeCounts,
         rows: Option<&TreeCounts>,
         threads: &mut WatchedThreads<'_>,
@@ -106,7 +116,14 @@ impl Engine {
                 Ok((groups, count_leaves(nodes, leaf_weight, columns)?))
             },
         )?;
-        let mut index = Index::new(decay, leaf_weight);
+        // Productions are numbered anew.
+        let mut production_of = vec![0; builder.n_groups];
+        for (production, &group) in (0..).zip(&builder.group) {
+            if group != NONE {
+                production_of[group as usize] = production;
+            }
+        }
+        let mut index = Index::new(decay.pick(&production_of), leaf_weight);
         index.largest_group = sizes.iter().copied().max().unwrap_or(0);
         index.group_sizes = sizes;
         index.lists = lists.into();
@@ -129,6 +146,15 @@ impl Engine {
         let has_preterminal = builder.has_preterminal();
         let patterns = Patterns::new(&index, |key| has_preterminal[key[2] as usize]);
         let column_patterns = builder.count_patterns(&edges, &patterns, threads)?;
+        let pattern_weights = if index.decay.same().is_some() {
+            Vec::new()
+        } else {
+            let weight = |list: &u32| {
+                let [group, _, child] = index.keys.keys[*list as usize];
+                index.decay.of(group) * index.decay.of(child)
+            };
+            patterns.lists.iter().map(weight).collect()
+        };
         let rows = rows.unwrap_or(columns);
         let rows = Rows {
             trees: inner_nodes(nodes, rows)?,
@@ -153,6 +179,8 @@ impl Engine {
             groups,
             column_patterns,
             leaves,
+            pattern_weights,
+            leaf_weights,
             group: builder.group,
         })
     }
@@ -190,9 +218,21 @@ impl Engine {
             walk.plan(group, symbols);
         });
         let Scratch { symbols, groups, patterns, leaves, .. } = scratch;
+        if self.index.decay.same().is_none() {
+            row.fill(0.0);
+            let of = |group| self.index.decay.of(group);
+            self.groups.add_weighted(&symbols.groups, of, row);
+            let of = |pattern: u32| self.pattern_weights[pattern as usize];
+            self.column_patterns.add_weighted(&symbols.patterns, of, row);
+            if let Some(own) = &self.leaves {
+                let of = |label: u32| self.leaf_weights[label as usize];
+                own.counts.add_weighted(rows.leaves.get(x), of, row);
+            }
+            return;
+        }
         self.groups.sum(&symbols.groups, groups, row.len());
         self.column_patterns.sum(&symbols.patterns, patterns, row.len());
-        let decay = self.index.decay;
+        let decay = self.index.decay.of(0);
         groups.write(decay, patterns, decay * decay, row);
         if let Some(own) = &self.leaves {
             own.add_to(rows.leaves.get(x), leaves, row);
@@ -226,7 +266,7 @@ impl Engine {
         patterns: Option<&Patterns<N>>,
         scratch: &mut Scratch<N>,
         run: impl FnOnce(
-            &mut Walk<'_, u32, N, Prefix>,
+            &mut Walk<'_, u32, N, Prefix, F>,
             &mut Symbols,
             &mut RowScratch<N>,
         ) -> R,
@@ -256,7 +296,7 @@ impl Engine {
     }
 }
 
-impl super::Engine for Engine {
+impl<F: Factors> super::Engine for Engine<F> {
     type Scratch = Scratch;
 
     fn scratch(&self) -> Scratch {
@@ -274,7 +314,7 @@ impl super::Engine for Engine {
     }
 }
 
-impl super::Askable for Engine {
+impl<F: Factors> super::Askable for Engine<F> {
     type Rows = Rows;
 
     fn read(

@@ -17,6 +17,9 @@
 //! * others: a list of (tree, count) each, ascending, so that the trees up to x are a
 //!   prefix.
 //!
+//! With weights of productions, or with functions f(count) in the place of counts, preterminals
+//! weigh differently, and all subtrees go through lists.
+//!
 //! ns per pair of the lower triangle, one thread, λ = 0.4, mean of 30 runs (merged pair by
 //! pair in brackets): QC 0.78 [87], GRCT 0.82 [72], WSJ 1.06 [180], WSJs 0.97 [163]; with
 //! leaf_weight QC 1.13 [130], GRCT 1.12 [107], WSJ 1.79 [272], WSJs 1.63 [254].
@@ -32,7 +35,8 @@ use super::Askable;
 use crate::index::counts::{CountsScratch, Products};
 use crate::index::id_map::{IdMap, Wanted};
 use crate::intern::new_id;
-use crate::kernel::{TreeCounts, subtree};
+use crate::kernel::TreeCounts;
+use crate::kernel::subtree::Count;
 use crate::memory::filled;
 use crate::ragged::{Filler, Ragged};
 use crate::threads::Pause;
@@ -43,11 +47,11 @@ const NONE: u32 = u32::MAX;
 
 /// The index.
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub(crate) struct Engine<C = u32> {
     /// Per column: what it shares with no other; empty unless symmetric.
     alone: Vec<f64>,
     /// Lists of (tree, count), by number.
-    lists: Ragged<(u32, u32)>,
+    lists: Ragged<(u32, C)>,
     /// Preterminals, leaves: subtrees of equal weight, counted in integers.
     levels: [Option<Products>; 2],
     /// By node: which way it takes, its number there, and its weight.
@@ -55,6 +59,8 @@ pub(crate) struct Engine {
     number: Vec<u32>,
     weights: Vec<f64>,
     rows: Rows,
+    /// f(count).
+    of: fn(u32) -> C,
 }
 
 /// Trees that are multiplied with the columns'.
@@ -72,16 +78,18 @@ pub(crate) struct Scratch {
     levels: [CountsScratch; 2],
 }
 
-impl Engine {
-    /// Indexes the trees of `columns` for rows from `rows` (None: from the same trees).
+impl<C: Count> Engine<C> {
+    /// Indexes the trees of `columns` for rows from `rows` (None: from the same trees), by the
+    /// weights of all subtrees and what f makes of counts. `levels`: the weights that all
+    /// preterminals and all leaves have, where they have one and f(count) is the count.
     pub(crate) fn new(
         nodes: &Nodes,
-        decay: f64,
-        leaf_weight: f64,
+        weights: Vec<f64>,
+        levels: Option<[f64; 2]>,
+        of: fn(u32) -> C,
         columns: &TreeCounts,
         rows: Option<&TreeCounts>,
     ) -> Result<Self> {
-        let weights = subtree::weights(nodes, decay, leaf_weight)?;
         let symmetric = rows.is_none();
         let rows = rows.unwrap_or(columns);
         let mut seen = vec![0u32; nodes.len()];
@@ -95,6 +103,8 @@ impl Engine {
         let level = |node: NodeId| {
             if seen[node.index()] < least || weights[node.index()] == 0.0 {
                 Way::None
+            } else if levels.is_none() {
+                Way::List
             } else if nodes.is_leaf(node) {
                 Way::Level(1)
             } else if nodes.is_preterminal(node) {
@@ -110,7 +120,8 @@ impl Engine {
             for tree in 0..columns.len() {
                 let own = columns.iter(tree).filter(|(n, _)| seen[n.index()] == 1);
                 let value = own.map(|(node, count)| {
-                    weights[node.index()] * f64::from(count) * f64::from(count)
+                    let count: f64 = of(count).into();
+                    weights[node.index()] * count * count
                 });
                 alone.push(value.sum());
             }
@@ -143,20 +154,27 @@ impl Engine {
             }
         }
         new_id(total, "pairs of tree and subtree")?;
-        let mut lists = Filler::new(lens, (0, 0));
+        let mut lists = Filler::new(lens, (0, C::default()));
         for tree in 0..columns.len() {
             for (node, count) in columns.iter(tree) {
                 if ways[node.index()] == Way::List {
-                    lists.put(number[node.index()], (tree as u32, count));
+                    lists.put(number[node.index()], (tree as u32, of(count)));
                 }
             }
         }
         let none = || Rows { lists: Ragged::default(), levels: Default::default() };
-        let (lists, levels) = (lists.done(), [None, None]);
-        let mut engine =
-            Self { alone, lists, levels, ways, number, weights, rows: none() };
+        let mut engine = Self {
+            alone,
+            lists: lists.done(),
+            levels: [None, None],
+            ways,
+            number,
+            weights,
+            rows: none(),
+            of,
+        };
         let own = engine.translate(columns, |node| node)?;
-        for (level, weight) in [decay, leaf_weight].into_iter().enumerate() {
+        for (level, weight) in levels.into_iter().flatten().enumerate() {
             if weight > 0.0 {
                 let products =
                     Products::new(weight, n_symbols[level], &own.levels[level])?;
@@ -187,7 +205,7 @@ impl Engine {
                 match self.ways[node] {
                     Way::None => {}
                     Way::List => {
-                        let weight = self.weights[node] * f64::from(count);
+                        let weight = self.weights[node] * (self.of)(count).into();
                         rows.lists.push((number, weight));
                     }
                     Way::Level(level) => {
@@ -210,7 +228,7 @@ enum Way {
     Level(u8),
 }
 
-impl super::Engine for Engine {
+impl<C: Count> super::Engine for Engine<C> {
     type Scratch = Scratch;
 
     fn scratch(&self) -> Scratch {
@@ -235,7 +253,7 @@ impl super::Engine for Engine {
     }
 }
 
-impl super::Askable for Engine {
+impl<C: Count> super::Askable for Engine<C> {
     type Rows = Rows;
 
     fn read(
@@ -266,7 +284,7 @@ impl super::Askable for Engine {
         for &(list, weight) in rows.lists.get(x) {
             for &(tree, count) in self.lists.get(list as usize) {
                 let Some(value) = row.get_mut(tree as usize) else { break };
-                *value += weight * f64::from(count);
+                *value += weight * count.into();
             }
         }
         Ok(())

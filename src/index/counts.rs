@@ -135,6 +135,38 @@ impl Counts {
         self.ends[symbol] as usize..self.ends[symbol + 1] as usize
     }
 
+    /// Adds the products of a tree's counts with those of the first trees, each symbol's
+    /// times its weight.
+    pub(crate) fn add_weighted(
+        &self,
+        symbols: &[(u32, u32)],
+        weight: impl Fn(u32) -> f64,
+        row: &mut [f64],
+    ) {
+        for &(symbol, count) in symbols {
+            let weight = weight(symbol) * f64::from(count);
+            let column = self.column[symbol as usize];
+            let start = column as usize * self.n_trees;
+            if column == SPARSE {
+                for place in self.list(symbol as usize) {
+                    let tree = self.trees[place] as usize;
+                    let Some(value) = row.get_mut(tree) else { break };
+                    *value += weight * f64::from(self.times[place]);
+                }
+            } else if self.wide.is_empty() {
+                let counts = &self.narrow[start..start + row.len()];
+                for (value, &count) in row.iter_mut().zip(counts) {
+                    *value += weight * f64::from(count);
+                }
+            } else {
+                let counts = &self.wide[start..start + row.len()];
+                for (value, &count) in row.iter_mut().zip(counts) {
+                    *value += weight * count as f64;
+                }
+            }
+        }
+    }
+
     pub(crate) fn scratch(&self) -> CountsScratch {
         CountsScratch { narrow: vec![0; self.n_trees], ..CountsScratch::default() }
     }

@@ -878,7 +878,7 @@ impl Index {
                     view.close();
                 }
             };
-            dense.run(self.decay, n_labels as usize, tell, pause)?;
+            dense.run(|_| self.decay, n_labels as usize, tell, pause)?;
             for &node in &batch.order {
                 let (word, mask) = bit(node);
                 told[word] |= mask;

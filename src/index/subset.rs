@@ -39,6 +39,7 @@ use super::reader::{NONE, Reader};
 use super::weights::{Sink, Slot, View};
 use crate::intern::Keys;
 use crate::kernel::Number;
+use crate::kernel::weights::Factors;
 use crate::ragged::Growing;
 use crate::threads::Pause;
 use crate::{NodeId, Nodes, Result};
@@ -64,8 +65,9 @@ pub(crate) struct Entry<T = ()> {
 
 /// See the module.
 #[derive(Debug, Clone)]
-pub(crate) struct Index<T = ()> {
-    pub(crate) decay: f64,
+pub(crate) struct Index<T = (), F = f64> {
+    /// By production.
+    pub(crate) decay: F,
     pub(crate) leaf_weight: f64,
     /// Lists by production, position and child's production.
     pub(crate) keys: Keys,
@@ -116,8 +118,8 @@ impl Patterns {
     }
 
     /// Those of the lists among which `wanted` are.
-    pub(crate) fn new<T: Target>(
-        index: &Index<T>,
+    pub(crate) fn new<T: Target, F: Factors>(
+        index: &Index<T, F>,
         wanted: impl Fn(Key) -> bool,
     ) -> Self {
         let mut patterns = Self {
@@ -130,9 +132,10 @@ impl Patterns {
             if !Self::is_long(entries.len(), size) || !wanted(key) {
                 continue;
             }
-            let mut values = vec![index.decay; size];
+            let decay = index.decay.of(key[0]);
+            let mut values = vec![decay; size];
             for entry in entries {
-                values[entry.u as usize] += index.decay * index.decay;
+                values[entry.u as usize] += decay * index.decay.of(key[2]);
             }
             patterns.groups[key[0] as usize] = true;
             patterns.of_list[list] = patterns.lists.len() as u32;
@@ -229,8 +232,8 @@ impl<N> Scratch<N> {
     }
 }
 
-impl<T: Target> Index<T> {
-    pub(crate) fn new(decay: f64, leaf_weight: f64) -> Self {
+impl<T: Target, F: Factors> Index<T, F> {
+    pub(crate) fn new(decay: F, leaf_weight: f64) -> Self {
         Self {
             decay,
             leaf_weight,
@@ -301,8 +304,8 @@ impl Index {
 }
 
 /// A tree, and an index for it to walk.
-pub(crate) struct Walk<'a, T, N, E> {
-    pub(crate) index: &'a Index<T>,
+pub(crate) struct Walk<'a, T, N, E, F = f64> {
+    pub(crate) index: &'a Index<T, F>,
     pub(crate) id_map: &'a IdMap,
     pub(crate) tree: &'a Reader,
     pub(crate) extent: &'a E,
@@ -319,7 +322,7 @@ enum Source<'a, N> {
     Array(&'a [N]),
 }
 
-impl<'a, T: Target, N: Number, E: Extent> Walk<'a, T, N, E> {
+impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
     /// The first pass: tells what nodes have in common with all subtrees of their
     /// production or pattern. `group` is a node's production in the index, or [`NONE`].
     pub(crate) fn plan(
@@ -327,7 +330,6 @@ impl<'a, T: Target, N: Number, E: Extent> Walk<'a, T, N, E> {
         group: impl Fn(NodeId) -> u32,
         sink: &mut impl Sink<N>,
     ) {
-        let decay = N::of(self.index.decay);
         self.scratch.steps.clear();
         self.scratch.active.clear();
         let (items, fold) = (self.tree.items(), self.fold());
@@ -335,6 +337,7 @@ impl<'a, T: Target, N: Number, E: Extent> Walk<'a, T, N, E> {
             let group = group(item.node);
             let mut step = Step { group, pattern: NONE, n_lists: 0, touched: 0 };
             if group != NONE {
+                let decay = N::of(self.index.decay.of(group));
                 sink.node(place, item.count);
                 sink.group(group, decay);
                 if fold != NONE && place + 1 == items.len() {
@@ -342,7 +345,7 @@ impl<'a, T: Target, N: Number, E: Extent> Walk<'a, T, N, E> {
                     self.scratch.steps.push(step);
                     continue;
                 }
-                let mut longest = 0;
+                let (mut longest, mut of_child) = (0, decay);
                 // Most lists of rare productions are looked up for nothing.
                 let patterns = self.patterns.filter(|known| known.has_group(group));
                 for &edge in self.id_map.edges(item.node) {
@@ -358,6 +361,8 @@ impl<'a, T: Target, N: Number, E: Extent> Walk<'a, T, N, E> {
                         // The longest saves most.
                         if len > longest {
                             (longest, step.pattern) = (len, pattern);
+                            let child = self.step(edge.child).group;
+                            of_child = N::of(self.index.decay.of(child));
                         }
                     }
                 }
@@ -368,7 +373,7 @@ impl<'a, T: Target, N: Number, E: Extent> Walk<'a, T, N, E> {
                 }
                 if step.pattern != NONE {
                     step.n_lists -= 1;
-                    sink.pattern(step.pattern, decay * decay);
+                    sink.pattern(step.pattern, decay * of_child);
                 }
                 if is_folded {
                     sink.fold(NONE);
@@ -446,7 +451,7 @@ impl<'a, T: Target, N: Number, E: Extent> Walk<'a, T, N, E> {
         &self,
         place: usize,
         pattern: u32,
-    ) -> impl Iterator<Item = (&'a [Entry<T>], usize)> + use<'a, T, N, E> {
+    ) -> impl Iterator<Item = (&'a [Entry<T>], usize)> + use<'a, T, N, E, F> {
         let Self { index, id_map, tree, extent, .. } = *self;
         let done = match self.patterns {
             Some(patterns) if pattern != NONE => patterns.lists[pattern as usize],
@@ -492,7 +497,10 @@ impl<'a, T: Target, N: Number, E: Extent> Walk<'a, T, N, E> {
                     update(list, own, below, &mut view);
                 }
                 Some(own) => read(list, Source::Array(own), below, &mut view),
-                None => read(list, self.start(step.pattern), below, &mut view),
+                None => {
+                    let start = self.start(step.group, step.pattern);
+                    read(list, start, below, &mut view);
+                }
             }
             if let Some(values) = unfolded {
                 self.give_back(child, values);
@@ -512,31 +520,33 @@ impl<'a, T: Target, N: Number, E: Extent> Walk<'a, T, N, E> {
     fn source(&self, place: usize) -> Source<'_, N> {
         match &self.scratch.values[place] {
             Values::Own(values) => Source::Array(values),
-            Values::Pattern(pattern) => self.start(*pattern),
-            Values::Flat | Values::Few(_) => self.start(NONE),
+            Values::Pattern(pattern) => self.start(NONE, *pattern),
+            Values::Flat | Values::Few(_) => {
+                self.start(self.scratch.steps[place].group, NONE)
+            }
         }
     }
 
-    /// What nodes start from.
+    /// What nodes of a production start from.
     #[inline]
-    fn start(&self, pattern: u32) -> Source<'a, N> {
+    fn start(&self, group: u32, pattern: u32) -> Source<'a, N> {
         match self.patterns {
             Some(patterns) if pattern != NONE => {
                 Source::Array(&patterns.values[pattern as usize])
             }
-            _ => Source::Constant(N::of(self.index.decay)),
+            _ => Source::Constant(N::of(self.index.decay.of(group))),
         }
     }
 
     /// An array of what a node starts from.
     #[inline]
     fn take(&mut self, step: Step) -> Vec<N> {
-        let decay = N::of(self.index.decay);
+        let decay = N::of(self.index.decay.of(step.group));
         // All arrays are of one size, the largest group's: growing them as groups grow
         // cost rows a tenth of the time.
         let size = self.index.largest_group as usize;
         let Scratch { clean, patterns, used, .. } = &mut *self.scratch;
-        if step.pattern == NONE {
+        if step.pattern == NONE && self.index.decay.same().is_some() {
             let mut own = clean.pop().unwrap_or_default();
             if own.len() < size {
                 own.resize(size, decay);
@@ -550,9 +560,16 @@ impl<'a, T: Target, N: Number, E: Extent> Walk<'a, T, N, E> {
         if own.len() < size {
             own.resize(size, decay);
         }
-        if let Source::Array(values) = self.start(step.pattern) {
-            let len = self.extent.group(step.group, values.len());
-            own[..len].copy_from_slice(&values[..len]);
+        match self.start(step.group, step.pattern) {
+            Source::Array(values) => {
+                let len = self.extent.group(step.group, values.len());
+                own[..len].copy_from_slice(&values[..len]);
+            }
+            Source::Constant(decay) => {
+                let len = self.index.group_size(step.group);
+                let len = self.extent.group(step.group, len);
+                own[..len].fill(decay);
+            }
         }
         own
     }
@@ -603,7 +620,11 @@ impl<'a, T: Target, N: Number, E: Extent> Walk<'a, T, N, E> {
         let len = self.extent.group(group, self.index.group_size(group));
         let is_little = (touched as usize) < len / 4;
         let lists = self.lists(place, pattern).flat_map(|(list, _)| list);
-        match self.start(pattern) {
+        match self.start(group, pattern) {
+            // Other productions start from other numbers.
+            Source::Constant(_) if self.index.decay.same().is_none() => {
+                return self.scratch.used.push(own);
+            }
             Source::Constant(decay) if is_little => {
                 lists.for_each(|entry| own[entry.u as usize] = decay);
             }

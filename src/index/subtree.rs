@@ -7,19 +7,80 @@
 //! # Complexity
 //! A score takes time by the distinct subtrees of its tree, whatever the model.
 
+use std::sync::Arc;
+
 use super::id_map::IdMap;
 use super::reader::{NONE, Reader};
 use super::weights::{Sink, View};
-use crate::Nodes;
+use crate::kernel::Weights;
+use crate::kernel::weights::finite;
+use crate::{Label, NodeId, Nodes, ProductionId, Result};
 
-/// Nothing but parameters: subtrees are found by the id_map.
+/// Parameters, and weights where there are such: subtrees are found by the id_map.
 #[derive(Debug, Clone)]
 pub(crate) struct Index {
     pub(crate) decay: f64,
     pub(crate) leaf_weight: f64,
+    pub(crate) weighted: Option<Weighted>,
+}
+
+/// Weights of the model's own labels, productions and subtrees.
+#[derive(Debug, Clone)]
+pub(crate) struct Weighted {
+    weights: Arc<Weights>,
+    labels: Vec<f64>,
+    productions: Vec<f64>,
+    subtrees: Vec<f64>,
+}
+
+impl Weighted {
+    pub(crate) fn new(weights: Arc<Weights>) -> Self {
+        let (labels, productions, subtrees) = (Vec::new(), Vec::new(), Vec::new());
+        Self { weights, labels, productions, subtrees }
+    }
 }
 
 impl Index {
+    /// Takes in the next subtree of a model.
+    pub(crate) fn enter(&mut self, nodes: &Nodes, node: NodeId) -> Result<()> {
+        let Some(Weighted { weights, labels, productions, subtrees }) =
+            &mut self.weighted
+        else {
+            return Ok(());
+        };
+        // Ids come in their order.
+        for label in labels.len() as u32..nodes.labels().len() as u32 {
+            labels.push(weights.label(nodes.labels().name(Label(label))));
+        }
+        for production in productions.len() as u32..nodes.n_productions() as u32 {
+            productions.push(weights.production(nodes, ProductionId(production)));
+        }
+        let weight = match nodes.production(node) {
+            None => self.leaf_weight * labels[nodes.label(node).index()],
+            Some(production) => {
+                let inner = nodes.children(node).iter().filter(|&&c| !nodes.is_leaf(c));
+                let own = self.decay * productions[production.index()];
+                inner.fold(own, |product, c| product * subtrees[c.index()])
+            }
+        };
+        finite(&[weight])?;
+        subtrees.push(weight);
+        Ok(())
+    }
+
+    /// By subtree of a model, what it weighs, where labels or productions have weights.
+    pub(crate) fn weights(&self) -> Option<&[f64]> {
+        self.weighted.as_ref().map(|weighted| &*weighted.subtrees)
+    }
+
+    /// Bytes held.
+    pub(crate) fn nbytes(&self) -> usize {
+        self.weighted.as_ref().map_or(0, |weighted| {
+            let Weighted { labels, productions, subtrees, .. } = weighted;
+            (labels.capacity() + productions.capacity() + subtrees.capacity()) * 8
+        })
+    }
+
     pub(crate) fn score<S: Sink>(
         &self,
         store: &Nodes,
@@ -33,8 +94,12 @@ impl Index {
             if store.is_leaf(item.node) {
                 let label = id_map.labels[store.label(item.node).index()];
                 if label != NONE {
+                    let weight = match &self.weighted {
+                        None => self.leaf_weight,
+                        Some(own) => self.leaf_weight * own.labels[label as usize],
+                    };
                     sink.node(place, item.count);
-                    sink.leaf(label, self.leaf_weight);
+                    sink.leaf(label, weight);
                 }
                 // A factor of its parent's weight.
                 values.push(1.0);
@@ -48,6 +113,10 @@ impl Index {
             values.push(value);
             let twin = id_map.nodes[item.node.index()];
             if twin != NONE {
+                let value = match &self.weighted {
+                    None => value,
+                    Some(own) => own.subtrees[twin as usize],
+                };
                 sink.node(place, item.count);
                 let mut view = sink.view(0);
                 view.add(twin, value);

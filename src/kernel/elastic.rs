@@ -41,6 +41,7 @@
 
 use std::sync::Arc;
 
+use super::weights::{Factors, Resolved, Weigh};
 use super::{
     IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Sloped, described,
     kernel_struct, naive,
@@ -61,7 +62,7 @@ impl Kernel for ElasticTree {
     described!();
 
     fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
-        let of_pair = |u, v| naive::elastic_tree(nodes, self.decay, u, v);
+        let of_pair = |u, v| naive::elastic_tree(nodes, &|_| self.decay, u, v);
         naive::sum(nodes, a, b, of_pair)
     }
 
@@ -86,6 +87,38 @@ impl Kernel for ElasticTree {
     fn indexed(&self) -> Option<Indexed> {
         Some(Indexed::new(self, IndexOf::ElasticTree(self.clone())))
     }
+
+    fn weighing(&self) -> Option<&dyn Weigh> {
+        Some(self)
+    }
+}
+
+impl Weigh for ElasticTree {
+    fn weighted_name(&self) -> &'static str {
+        "weighted ElasticTree"
+    }
+
+    fn weighted_definition(
+        &self,
+        table: &Resolved,
+        nodes: &Nodes,
+        a: NodeId,
+        b: NodeId,
+    ) -> f64 {
+        let decay = |u| self.decay * table.label(nodes, u);
+        let of_pair = |u, v| naive::elastic_tree(nodes, &decay, u, v);
+        naive::sum(nodes, a, b, of_pair)
+    }
+
+    fn weighted_pairs(
+        &self,
+        table: &Resolved,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        _: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        Ok(Box::new(Trees::new(nodes, table.labels_times(self.decay), roots)?))
+    }
 }
 
 pub(crate) const NONE: u32 = u32::MAX;
@@ -105,8 +138,9 @@ struct Head {
 
 /// Trees as distinct subtrees, children first.
 #[derive(Debug)]
-pub(crate) struct Trees {
-    decay: f64,
+pub(crate) struct Trees<F = f64> {
+    /// λ, by label.
+    decay: F,
     n_labels: usize,
     /// Per tree: where its nodes, and its labels, end.
     ends: Vec<(u32, u32)>,
@@ -118,12 +152,12 @@ pub(crate) struct Trees {
     labels: Vec<u32>,
 }
 
-impl Trees {
+impl<F: Factors> Trees<F> {
     /// Reads trees in time by their distinct subtrees.
     ///
     /// # Errors
     /// [`crate::Error::Capacity`] beyond 2^32 distinct subtrees or edges, tree by tree.
-    pub(crate) fn new(nodes: &Nodes, decay: f64, roots: &[NodeId]) -> Result<Self> {
+    pub(crate) fn new(nodes: &Nodes, decay: F, roots: &[NodeId]) -> Result<Self> {
         let n_labels = nodes.labels().len();
         let mut trees = Self {
             decay,
@@ -224,16 +258,23 @@ pub(crate) struct Scratch<N> {
     /// By label: its number in tree a. NONE between pairs.
     mark: Vec<u32>,
     keep: [Vec<u32>; 2],
+    /// By common label: its number among all.
+    common: Vec<u32>,
     dense: Dense<N>,
 }
 
 impl<N> Default for Scratch<N> {
     fn default() -> Self {
-        Self { mark: Vec::new(), keep: Default::default(), dense: Dense::default() }
+        Self {
+            mark: Vec::new(),
+            keep: Default::default(),
+            common: Vec::new(),
+            dense: Dense::default(),
+        }
     }
 }
 
-impl Pairs for Trees {
+impl<F: Factors> Pairs for Trees<F> {
     type Scratch<N: Number> = Scratch<N>;
 
     fn pair<N: Number>(
@@ -248,14 +289,24 @@ impl Pairs for Trees {
         if n_common == 0 {
             return Ok(N::of(0.0));
         }
-        let Scratch { keep, dense, .. } = scratch;
+        let Scratch { keep, common, dense, .. } = scratch;
+        if self.decay.same().is_none() {
+            let labels = keep[1].iter().zip(self.labels(b));
+            common.clear();
+            common.extend(labels.filter(|(k, _)| **k != NONE).map(|(_, label)| label));
+        }
         self.shrink(a, &keep[0], &mut dense.lanes);
         self.shrink(b, &keep[1], &mut dense.tree);
         let Dense { lanes, tree, .. } = dense;
         if lanes.len() + lanes.children.len() > tree.len() + tree.children.len() {
             std::mem::swap(lanes, tree);
         }
-        dense.run(self.decay, n_common, |_, _, _| {}, pause)
+        let decay = |label: u32| match self.decay.same() {
+            Some(decay) => decay,
+            // Foreign labels have no lanes.
+            None => common.get(label as usize).map_or(0.0, |&l| self.decay.of(l)),
+        };
+        dense.run(decay, n_common, |_, _, _| {}, pause)
     }
 }
 
@@ -509,12 +560,12 @@ impl<N: Number> Dense<N> {
     /// How many cells a number counts for: one with derivatives for more than one.
     const SIZE: usize = size_of::<N>().div_ceil(16);
 
-    /// The recursion: nodes of the larger tree, children first. Tells λ(S-1) of each pair
+    /// The recursion, λ by label: nodes of the larger tree, children first. Tells λ(S-1) of each pair
     /// of inner nodes with equal labels, called by their places in what was read, first
     /// that of the larger tree; returns Ca of both roots.
     pub(crate) fn run(
         &mut self,
-        decay: f64,
+        decay: impl Fn(u32) -> f64,
         n_labels: usize,
         mut tell: impl FnMut(usize, usize, N),
         pause: &mut Pause<'_>,
@@ -527,7 +578,8 @@ impl<N: Number> Dense<N> {
         let mut last = N::of(0.0);
         for node in 0..self.tree.len() {
             self.absorb(node, node, pause)?;
-            last = self.finish(node, N::parameter(decay, 0), &mut tell)?;
+            let decay = N::parameter(decay(self.tree.labels[node]), 0);
+            last = self.finish(node, decay, &mut tell)?;
             // The parent takes in what is done, and what nobody else asks for goes: wide
             // nodes never hold the values of all their children.
             if self.parent[node] == NONE {

@@ -94,6 +94,7 @@ mod subpath;
 pub(crate) mod subset;
 pub(crate) mod subtree;
 mod tree_counts;
+pub(crate) mod weights;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -114,6 +115,7 @@ pub use subpath::Subpath;
 pub use subset::SubsetTree;
 pub use subtree::Subtree;
 pub(crate) use tree_counts::TreeCounts;
+pub use weights::{Counts, Weighted, Weights};
 
 /// Every kernel of this crate, at its defaults: the one list of them. ([`SmoothedPartialTree`]
 /// is [`PartialTree`], unless it is given a similarity.)
@@ -210,6 +212,18 @@ pub trait Kernel: Debug + Send + Sync + 'static {
     fn sketch(&self) -> Option<Sketch> {
         None
     }
+
+    /// What a kernel with weights needs of it.
+    #[doc(hidden)]
+    fn weighing(&self) -> Option<&dyn weights::Weigh> {
+        None
+    }
+
+    /// Its weights, where it has some, and its function of counts.
+    #[doc(hidden)]
+    fn weights(&self) -> Option<(&Weights, Counts)> {
+        None
+    }
 }
 
 impl dyn Kernel {
@@ -245,7 +259,7 @@ impl dyn Kernel {
     }
 }
 
-/// Kernels are equal if name, parameters and parts are, and similarities one and the same.
+/// Kernels are equal if name, parameters, parts and weights are, and similarities one and the same.
 impl PartialEq for dyn Kernel {
     fn eq(&self, other: &Self) -> bool {
         let similarity =
@@ -253,6 +267,7 @@ impl PartialEq for dyn Kernel {
         self.name() == other.name()
             && self.parameters() == other.parameters()
             && self.parts() == other.parts()
+            && self.weights() == other.weights()
             && similarity(self).map(<*const _>::cast::<()>)
                 == similarity(other).map(<*const _>::cast::<()>)
     }
@@ -285,7 +300,9 @@ impl Indexed {
 #[non_exhaustive]
 pub enum IndexOf {
     Subtree(Subtree),
+    WeightedSubtree(Subtree, Weighted),
     SubsetTree(SubsetTree),
+    WeightedSubsetTree(SubsetTree, Weighted),
     PartialTree(PartialTree),
     ElasticTree(ElasticTree),
 }

@@ -57,28 +57,40 @@ fn same_production(nodes: &Nodes, u: NodeId, v: NodeId) -> bool {
     !nodes.is_leaf(u) && nodes.label(u) == nodes.label(v) && labels(u) == labels(v)
 }
 
-/// λ^(inner nodes) if u and v are the same subtree and no leaf, else 0.
-pub(super) fn subtree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f64 {
-    fn identical(nodes: &Nodes, u: NodeId, v: NodeId) -> bool {
-        let (below_u, below_v) = (nodes.children(u), nodes.children(v));
-        nodes.label(u) == nodes.label(v)
-            && below_u.len() == below_v.len()
-            && below_u.iter().zip(below_v).all(|(&x, &y)| identical(nodes, x, y))
-    }
+/// Whether two nodes have the same below them.
+pub(super) fn identical(nodes: &Nodes, u: NodeId, v: NodeId) -> bool {
+    let (below_u, below_v) = (nodes.children(u), nodes.children(v));
+    nodes.label(u) == nodes.label(v)
+        && below_u.len() == below_v.len()
+        && below_u.iter().zip(below_v).all(|(&x, &y)| identical(nodes, x, y))
+}
+
+/// What a node's production, or label, adds to the weight of a fragment as a factor: λ, or
+/// μ in PT, times its own weight where there are such.
+pub(super) type Factor<'a> = dyn Fn(NodeId) -> f64 + 'a;
+
+/// The product of λ over the inner nodes if u and v are the same subtree and no leaf,
+/// else 0.
+pub(super) fn subtree(nodes: &Nodes, decay: &Factor<'_>, u: NodeId, v: NodeId) -> f64 {
     if nodes.is_leaf(u) || !identical(nodes, u, v) {
         return 0.0;
     }
-    let inner = occurrences(nodes, u).iter().filter(|&&n| !nodes.is_leaf(n)).count();
-    decay.powi(inner as i32)
+    let inner = occurrences(nodes, u).into_iter().filter(|&n| !nodes.is_leaf(n));
+    inner.map(decay).product()
 }
 
 /// C(u,v) = λ · Π (1 + C(u_j, v_j)) for equal productions, else 0.
-pub(super) fn subset_tree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f64 {
+pub(super) fn subset_tree(
+    nodes: &Nodes,
+    decay: &Factor<'_>,
+    u: NodeId,
+    v: NodeId,
+) -> f64 {
     if !same_production(nodes, u, v) {
         return 0.0;
     }
     let pairs = nodes.children(u).iter().zip(nodes.children(v));
-    pairs.fold(decay, |product, (&x, &y)| {
+    pairs.fold(decay(u), |product, (&x, &y)| {
         product * (1.0 + subset_tree(nodes, decay, x, y))
     })
 }
@@ -138,8 +150,13 @@ pub(super) fn partial_tree(
 
 /// C(u,v) = λ · Σ over all ways to map some children of u, in order, to children of v:
 /// product of Ca, the sum of C over all pairs below or at the two; 0 for other labels.
-pub(super) fn elastic_tree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f64 {
-    fn ways(nodes: &Nodes, decay: f64, us: &[NodeId], vs: &[NodeId]) -> f64 {
+pub(super) fn elastic_tree(
+    nodes: &Nodes,
+    decay: &Factor<'_>,
+    u: NodeId,
+    v: NodeId,
+) -> f64 {
+    fn ways(nodes: &Nodes, decay: &Factor<'_>, us: &[NodeId], vs: &[NodeId]) -> f64 {
         // The first mapped child of u, the child of v it goes to, then the rest.
         let mut sum = 1.0;
         for (i, &x) in us.iter().enumerate() {
@@ -160,7 +177,7 @@ pub(super) fn elastic_tree(nodes: &Nodes, decay: f64, u: NodeId, v: NodeId) -> f
     if nodes.label(u) != nodes.label(v) {
         return 0.0;
     }
-    decay * ways(nodes, decay, nodes.children(u), nodes.children(v))
+    decay(u) * ways(nodes, decay, nodes.children(u), nodes.children(v))
 }
 
 #[cfg(test)]

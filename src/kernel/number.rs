@@ -31,6 +31,8 @@ pub trait Number:
             slopes
         })
     }
+    /// The value as a float; infinite where it is too large.
+    fn float(self) -> f64;
 
     /// Whether this one, not negative as the other, is less.
     fn is_below(self, other: Self) -> bool;
@@ -40,6 +42,11 @@ impl Number for f64 {
     #[inline]
     fn of(value: f64) -> Self {
         value
+    }
+
+    #[inline]
+    fn float(self) -> f64 {
+        self
     }
 
     #[inline]
@@ -121,6 +128,10 @@ impl Number for Scaled {
         Self::of(value)
     }
 
+    fn float(self) -> f64 {
+        self.value()
+    }
+
     fn is_below(self, other: Self) -> bool {
         if self.is_zero() || other.is_zero() || self.exponent == other.exponent {
             return self.mantissa < other.mantissa;
@@ -179,6 +190,10 @@ pub struct Dual<N> {
 }
 
 impl<N: Number> Number for Dual<N> {
+    fn float(self) -> f64 {
+        self.value.float()
+    }
+
     fn of(value: f64) -> Self {
         Self { value: N::of(value), slopes: [N::of(0.0); MOST_SLOPES] }
     }

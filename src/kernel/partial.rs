@@ -36,6 +36,7 @@
 
 use std::sync::Arc;
 
+use super::weights::{Factors, Resolved, Weigh};
 use super::{
     IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, Sloped,
     TreeCounts, described, kernel_struct, naive, parameter,
@@ -114,6 +115,46 @@ impl Kernel for PartialTree {
             smallest: self.mu * self.decay * self.decay,
         })
     }
+
+    fn weighing(&self) -> Option<&dyn Weigh> {
+        Some(self)
+    }
+}
+
+impl Weigh for PartialTree {
+    fn weighted_name(&self) -> &'static str {
+        "weighted PartialTree"
+    }
+
+    fn weighted_definition(
+        &self,
+        table: &Resolved,
+        nodes: &Nodes,
+        a: NodeId,
+        b: NodeId,
+    ) -> f64 {
+        naive::sum(nodes, a, b, |u, v| {
+            let equal = |u, v| {
+                let is_equal = nodes.label(u) == nodes.label(v);
+                if is_equal { table.label(nodes, u) } else { 0.0 }
+            };
+            naive::partial_tree(nodes, self, &equal, u, v)
+        })
+    }
+
+    fn weighted_pairs(
+        &self,
+        table: &Resolved,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        let Self { decay, leaf_factor, max_children, .. } = *self;
+        let mu = table.labels_times(self.mu);
+        let trees =
+            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, pause)?;
+        Ok(Box::new(trees))
+    }
 }
 
 /// "No number": a label without nodes, the end of a chain of positions.
@@ -134,6 +175,13 @@ impl Weights {
     pub(crate) fn new(decay: f64, mu: f64, leaf_factor: f64) -> Self {
         let inner = mu * (decay * decay);
         Self { inner, mixed: inner * leaf_factor.sqrt(), leaf: inner * leaf_factor }
+    }
+
+    /// The same for another μ, that of these being 1.
+    #[inline]
+    fn times(&self, mu: f64) -> Self {
+        let Self { inner, mixed, leaf } = *self;
+        Self { inner: mu * inner, mixed: mu * mixed, leaf: mu * leaf }
     }
 
     /// For two nodes with equal labels, by whether they are leaves.
@@ -579,8 +627,10 @@ pub(super) struct Node {
 
 /// Trees made ready for single pairs.
 #[derive(Debug)]
-pub(crate) struct Trees {
-    pub(super) mu: f64,
+pub(crate) struct Trees<F = f64> {
+    /// μ, by label.
+    pub(super) mu: F,
+    /// For that μ where it is one, else for 1.
     pub(super) weights: Weights,
     /// λ and leaf factor, for derivatives.
     decay: f64,
@@ -622,16 +672,24 @@ pub(crate) struct Scratch<N> {
 }
 
 /// One prepared tree.
-#[derive(Clone, Copy)]
-pub(super) struct Tree<'a> {
-    all: &'a Trees,
+pub(super) struct Tree<'a, F = f64> {
+    all: &'a Trees<F>,
     first: usize,
     first_label: usize,
     pub(super) nodes: &'a [Node],
     pub(super) labels: &'a [(u32, u32)],
 }
 
-impl<'a> Tree<'a> {
+// By hand, as a derived Clone asks for one of F.
+impl<F> Clone for Tree<'_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for Tree<'_, F> {}
+
+impl<'a, F> Tree<'a, F> {
     #[inline]
     pub(super) fn children(&self, node: usize) -> &'a [u32] {
         let at = self.first + node;
@@ -657,7 +715,7 @@ const FEW_VALUES: usize = 1 << 13;
 /// Values that a pair may need at a time (2 GB of floats); of larger numbers fewer.
 const MAX_VALUES: usize = 1 << 28;
 
-impl Trees {
+impl<F: Factors> Trees<F> {
     /// Reads trees in time by their distinct nodes, n log n for the labels.
     ///
     /// # Errors
@@ -665,7 +723,7 @@ impl Trees {
     pub(crate) fn new(
         nodes: &Nodes,
         decay: f64,
-        mu: f64,
+        mu: F,
         leaf_factor: f64,
         max_children: Option<usize>,
         roots: &[NodeId],
@@ -673,8 +731,8 @@ impl Trees {
     ) -> Result<Self> {
         let counts = TreeCounts::read(nodes, roots, pause)?;
         let mut trees = Self {
+            weights: Weights::new(decay, mu.same().unwrap_or(1.0), leaf_factor),
             mu,
-            weights: Weights::new(decay, mu, leaf_factor),
             decay,
             leaf_factor,
             longest: max_children.unwrap_or(usize::MAX),
@@ -740,7 +798,7 @@ impl Trees {
         Ok(trees)
     }
 
-    pub(super) fn tree(&self, number: usize) -> Tree<'_> {
+    pub(super) fn tree(&self, number: usize) -> Tree<'_, F> {
         let start = number.checked_sub(1).map_or((0, 0), |before| self.ends[before]);
         let end = self.ends[number];
         Tree {
@@ -753,7 +811,7 @@ impl Trees {
     }
 }
 
-impl Pairs for Trees {
+impl<F: Factors> Pairs for Trees<F> {
     type Scratch<N: Number> = Scratch<N>;
 
     fn pair<N: Number>(
@@ -772,20 +830,31 @@ impl Pairs for Trees {
         if scratch.starts.len() < a.nodes.len() {
             scratch.starts.resize(a.nodes.len(), 0);
         }
-        let (zero, mu) = (N::of(0.0), N::parameter(self.mu, 1));
+        let zero = N::of(0.0);
         let mut total = zero;
         for (v, node) in a.nodes.iter().enumerate() {
             let label = scratch.labels[node.label as usize];
             if label == NONE {
                 continue;
             }
+            // (Not copied where they are one for all labels: 2 % of the time.)
+            let own_weights;
+            let (label_mu, weights) = if let Some(mu) = self.mu.same() {
+                (mu, &self.weights)
+            } else {
+                let mu = self.mu.of(a.labels[node.label as usize].0);
+                own_weights = self.weights.times(mu);
+                (mu, &own_weights)
+            };
+            let mu = N::parameter(label_mu, 1);
             let start = scratch.values.len();
             scratch.starts[v] = start as u32;
             let (below, group) = (a.children(v), b.group(label));
             let mut own = zero;
             for &u in group {
                 let other = b.children(u as usize);
-                let mut value: N = self.single(below.is_empty(), other.is_empty());
+                let leaves = (below.is_empty(), other.is_empty());
+                let mut value: N = self.single(weights, label_mu, leaves);
                 if !below.is_empty() && !other.is_empty() {
                     let sum =
                         self.children_sum((a, below), (b, other), scratch, pause)?;
@@ -805,15 +874,20 @@ impl Pairs for Trees {
     }
 }
 
-impl Trees {
+impl<F: Factors> Trees<F> {
     /// What the fragment of one node weighs: μ λ² f^(leaves / 2) with the leaf factor f.
     #[inline]
-    fn single<N: Number>(&self, leaf_u: bool, leaf_v: bool) -> N {
-        let weight = self.weights.of(leaf_u, leaf_v);
+    fn single<N: Number>(
+        &self,
+        weights: &Weights,
+        mu: f64,
+        (leaf_u, leaf_v): (bool, bool),
+    ) -> N {
+        let weight = weights.of(leaf_u, leaf_v);
         N::depending(weight, || {
             let leaves = f64::from(u8::from(leaf_u) + u8::from(leaf_v));
             let by_factor = leaves / 2.0 * weight / self.leaf_factor;
-            [2.0 * weight / self.decay, weight / self.mu, by_factor]
+            [2.0 * weight / self.decay, weight / mu, by_factor]
         })
     }
 
@@ -821,8 +895,8 @@ impl Trees {
     #[inline]
     fn children_sum<N: Number>(
         &self,
-        (a, below): (Tree, &[u32]),
-        (b, other): (Tree, &[u32]),
+        (a, below): (Tree<'_, F>, &[u32]),
+        (b, other): (Tree<'_, F>, &[u32]),
         scratch: &mut Scratch<N>,
         pause: &mut Pause<'_>,
     ) -> Result<N> {
@@ -914,7 +988,7 @@ impl<N> Scratch<N> {
 
     /// Gives places of values that node `v` was the last to ask for back, and moves its
     /// own (of a label, the last ones) to such a place.
-    fn recycle(&mut self, a: Tree<'_>, v: usize, (label, start): (u32, usize))
+    fn recycle<F>(&mut self, a: Tree<'_, F>, v: usize, (label, start): (u32, usize))
     where
         N: Copy,
     {

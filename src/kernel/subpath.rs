@@ -32,13 +32,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::weights::{self, Resolved, Weigh};
 use super::{
-    IndexOf, Indexed, Kernel, Number, Pairs, PartialTree, Pause, Prepared, Sloped,
-    described, kernel_struct, naive,
+    Counts, IndexOf, Indexed, Kernel, Number, Pairs, PartialTree, Pause, Prepared,
+    Sloped, described, kernel_struct, naive,
 };
 use crate::intern::new_id;
 use crate::ragged::Ragged;
-use crate::{Error, Label, NodeId, Nodes, Result};
+use crate::{Error, Label, NodeId, Nodes, Result, memory};
 
 kernel_struct! {
     /// Fragments are label paths down the tree (Kimura et al. 2011).
@@ -63,7 +64,9 @@ impl Kernel for Subpath {
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(Trees::new(nodes, self.decay, roots, pause)?))
+        Ok(Box::new(Trees::new(nodes, roots, pause, |of, pause| {
+            OneDecay::new(self.decay, of, pause)
+        })?))
     }
 
     fn indexed(&self) -> Option<Indexed> {
@@ -78,7 +81,56 @@ impl Kernel for Subpath {
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Option<Box<dyn Sloped>>> {
-        Ok(Some(Box::new(Trees::new(nodes, self.decay, roots, pause)?)))
+        Ok(Some(Box::new(Trees::new(nodes, roots, pause, |of, pause| {
+            OneDecay::new(self.decay, of, pause)
+        })?)))
+    }
+
+    fn weighing(&self) -> Option<&dyn Weigh> {
+        Some(self)
+    }
+}
+
+impl Weigh for Subpath {
+    fn weighted_name(&self) -> &'static str {
+        "weighted Subpath"
+    }
+
+    fn has_counts(&self) -> bool {
+        true
+    }
+
+    fn weighted_definition(
+        &self,
+        table: &Resolved,
+        nodes: &Nodes,
+        a: NodeId,
+        b: NodeId,
+    ) -> f64 {
+        let (mut in_a, in_b) = (paths(nodes, a), paths(nodes, b));
+        let count = |of: &[Vec<Label>], p| of.iter().filter(|q| *q == p).count() as f64;
+        let f = |of: &[Vec<Label>], p| table.counts.of(count(of, p));
+        let weight = |l: &Label| self.decay * table.labels[l.index()];
+        let all = in_a.clone();
+        in_a.sort_unstable();
+        in_a.dedup();
+        let values = in_a
+            .iter()
+            .map(|p| p.iter().map(weight).product::<f64>() * f(&all, p) * f(&in_b, p));
+        values.sum()
+    }
+
+    fn weighted_pairs(
+        &self,
+        table: &Resolved,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        let factors = table.labels_times(self.decay);
+        Ok(Box::new(Trees::new(nodes, roots, pause, |of, pause| {
+            Stretches::new(&factors, table.counts, of, pause)
+        })?))
     }
 }
 
@@ -99,25 +151,165 @@ fn paths(nodes: &Nodes, root: NodeId) -> Vec<Vec<Label>> {
 /// "No place": above a root.
 const NONE: u32 = u32::MAX;
 
-/// Trees as counted places, in the order of their labels upwards.
-struct Trees {
-    /// By tree: places, as numbers in the order of all, with how many nodes are there.
-    places: Ragged<(u32, f64)>,
-    /// By place: how many labels there are up to the root.
-    depths: Vec<u32>,
-    common: Common,
+/// What the beginnings of a place's labels weigh.
+trait Measure: Send + Sync {
+    /// Σ over those longer than one, up to another, of the product of their factors.
+    fn between<N: Number>(&self, place: u32, shorter: u32, longer: u32) -> N;
+
+    /// f of how many nodes have a beginning.
+    fn count<N: Number>(&self, count: N) -> N;
+}
+
+/// One λ for all labels.
+struct OneDecay {
     /// By n: λⁿ, F(n), and the derivatives of both.
     powers: Vec<f64>,
     sums: Vec<f64>,
     slopes: Vec<[f64; 2]>,
 }
 
-impl Trees {
+impl OneDecay {
+    #[allow(clippy::unnecessary_wraps)] // as other measures are made
+    fn new(decay: f64, places: &Sorted<'_>, _: &mut Pause<'_>) -> Result<Self> {
+        let deepest = places.depths.iter().max().copied().unwrap_or(0);
+        let (mut powers, mut sums) = (vec![1.0], vec![0.0]);
+        let mut slopes = vec![[0.0; 2]];
+        for n in 0..deepest as usize {
+            powers.push(decay * powers[n]);
+            sums.push(decay * (1.0 + sums[n]));
+            let power = (n + 1) as f64 * powers[n];
+            slopes.push([power, slopes[n][1] + power]);
+        }
+        Ok(Self { powers, sums, slopes })
+    }
+}
+
+impl Measure for OneDecay {
+    #[inline]
+    fn between<N: Number>(&self, _: u32, shorter: u32, longer: u32) -> N {
+        let (shorter, more) = (shorter as usize, (longer - shorter) as usize);
+        let (power, sum) = (self.powers[shorter], self.sums[more]);
+        N::depending(power * sum, || {
+            let slope = self.slopes[shorter][0] * sum + power * self.slopes[more][1];
+            [slope, 0.0, 0.0]
+        })
+    }
+
+    #[inline]
+    fn count<N: Number>(&self, count: N) -> N {
+        count
+    }
+}
+
+/// A λ for each label. From a place upwards, 2^k labels have a product, and a sum of the
+/// products of their beginnings. Two stretches, one above the other, make one:
+///
+/// ```text
+/// product = product · product'       sum = sum + product · sum'
+/// ```
+///
+/// so any stretch takes as many steps as its length has bits, and nothing is subtracted.
+struct Stretches {
+    counts: Counts,
+    /// By k and place: the product, the sum, and the place above all of them. As far as there
+    /// are labels.
+    levels: Vec<Vec<(f64, f64, u32)>>,
+}
+
+impl Stretches {
+    fn new(
+        factors: &[f64],
+        counts: Counts,
+        places: &Sorted<'_>,
+        pause: &mut Pause<'_>,
+    ) -> Result<Self> {
+        let Sorted { all, order, number, .. } = places;
+        let deepest = places.depths.iter().max().copied().unwrap_or(1);
+        let n_levels = deepest.ilog2() as usize + 1;
+        memory::room(order.len() * n_levels, size_of::<(f64, f64, u32)>())?;
+        let first = order.iter().map(|&place| {
+            let above = match all.above[place as usize] {
+                NONE => NONE,
+                above => number[above as usize],
+            };
+            let factor = factors[all.label[place as usize].index()];
+            (factor, factor, above)
+        });
+        let mut levels: Vec<Vec<_>> = vec![first.collect()];
+        for last in 1..n_levels {
+            pause()?;
+            let last = &levels[last - 1];
+            let twice = last.iter().map(|&(product, sum, above)| {
+                let (product2, sum2, above) = match above {
+                    NONE => (1.0, 0.0, NONE),
+                    above => last[above as usize],
+                };
+                (product * product2, sum + product * sum2, above)
+            });
+            let twice: Vec<_> = twice.collect();
+            levels.push(twice);
+        }
+        for level in &levels {
+            weights::finite(&level.iter().map(|entry| entry.1).collect::<Vec<_>>())?;
+        }
+        Ok(Self { counts, levels })
+    }
+}
+
+impl Measure for Stretches {
+    fn between<N: Number>(&self, mut place: u32, shorter: u32, longer: u32) -> N {
+        let (mut product, mut sum) = (N::of(1.0), N::of(0.0));
+        for (length, is_counted) in [(shorter, false), (longer - shorter, true)] {
+            for (k, level) in self.levels.iter().enumerate() {
+                if length >> k & 1 == 1 {
+                    let (product2, sum2, above) = level[place as usize];
+                    if is_counted {
+                        sum = sum + product * N::of(sum2);
+                    }
+                    product = product * N::of(product2);
+                    place = above;
+                }
+            }
+        }
+        sum
+    }
+
+    #[inline]
+    fn count<N: Number>(&self, count: N) -> N {
+        match self.counts {
+            Counts::Linear => count,
+            // A number of nodes: a float holds it.
+            counts => N::of(counts.of(count.float())),
+        }
+    }
+}
+
+/// Places in the order of their labels upwards.
+struct Sorted<'a> {
+    all: &'a Places,
+    /// The places in order, and by place its number in it.
+    order: &'a [u32],
+    number: &'a [u32],
+    /// By number: how many labels there are up to the root.
+    depths: &'a [u32],
+}
+
+/// Trees as counted places, in the order of their labels upwards.
+struct Trees<M> {
+    /// By tree: places, as numbers in the order of all, with how many nodes are there.
+    places: Ragged<(u32, f64)>,
+    /// By place: how many labels there are up to the root.
+    depths: Vec<u32>,
+    common: Common,
+    measure: M,
+}
+
+impl<M: Measure> Trees<M> {
     fn new(
         nodes: &Nodes,
-        decay: f64,
         roots: &[NodeId],
         pause: &mut Pause<'_>,
+        measure: impl FnOnce(&Sorted<'_>, &mut Pause<'_>) -> Result<M>,
     ) -> Result<Self> {
         let mut all = Places::default();
         let mut places: Ragged<(u32, f64)> = Ragged::default();
@@ -139,28 +331,10 @@ impl Trees {
             sorted.close("places, tree by tree")?;
         }
         let depths: Vec<u32> = order.iter().map(|&p| all.depth[p as usize]).collect();
-        let deepest = depths.iter().max().copied().unwrap_or(0);
-        let (mut powers, mut sums) = (vec![1.0], vec![0.0]);
-        let mut slopes = vec![[0.0; 2]];
-        for n in 0..deepest as usize {
-            powers.push(decay * powers[n]);
-            sums.push(decay * (1.0 + sums[n]));
-            let power = (n + 1) as f64 * powers[n];
-            slopes.push([power, slopes[n][1] + power]);
-        }
+        let all = Sorted { all: &all, order: &order, number: &number, depths: &depths };
+        let measure = measure(&all, pause)?;
         let common = Common::new(common);
-        Ok(Self { places: sorted, depths, common, powers, sums, slopes })
-    }
-
-    /// λ^h' F(h - h').
-    #[inline]
-    fn weight<N: Number>(&self, shorter: usize, longer: usize) -> N {
-        let more = longer - shorter;
-        let (power, sum) = (self.powers[shorter], self.sums[more]);
-        N::depending(power * sum, || {
-            let slope = self.slopes[shorter][0] * sum + power * self.slopes[more][1];
-            [slope, 0.0, 0.0]
-        })
+        Ok(Self { places: sorted, depths, common, measure })
     }
 }
 
@@ -172,7 +346,7 @@ struct Beginning<N> {
     in_b: N,
 }
 
-impl Pairs for Trees {
+impl<M: Measure> Pairs for Trees<M> {
     type Scratch<N: Number> = Vec<Beginning<N>>;
 
     fn pair<N: Number>(
@@ -215,11 +389,12 @@ impl Pairs for Trees {
             {
                 stack.pop();
                 let below = stack.last().map_or(0, |below| below.len);
-                let shorter = below.max(len) as usize;
-                let weight: N = self.weight(shorter, longer as usize);
-                total = total + weight * (in_a * in_b);
+                let shorter = below.max(len);
+                let weight: N = self.measure.between(last, shorter, longer);
+                let pairs = self.measure.count(in_a) * self.measure.count(in_b);
+                total = total + weight * pairs;
                 match stack.last_mut() {
-                    Some(below) if below.len as usize == shorter => {
+                    Some(below) if below.len == shorter => {
                         below.in_a = below.in_a + in_a;
                         below.in_b = below.in_b + in_b;
                     }

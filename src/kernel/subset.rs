@@ -20,9 +20,10 @@
 
 use std::sync::Arc;
 
+use super::weights::{Factors, Resolved, Weigh};
 use super::{
     IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, Sloped,
-    TreeCounts, described, kernel_struct, naive,
+    TreeCounts, Weighted, described, kernel_struct, naive,
 };
 use crate::intern::new_id;
 use crate::ragged::Ragged;
@@ -44,7 +45,7 @@ impl Kernel for SubsetTree {
 
     fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
         naive::sum(nodes, a, b, |u, v| {
-            naive::subset_tree(nodes, self.decay, u, v)
+            naive::subset_tree(nodes, &|_| self.decay, u, v)
                 + self.leaf_weight * naive::leaves(nodes, u, v)
         })
     }
@@ -85,6 +86,48 @@ impl Kernel for SubsetTree {
             smallest: self.decay,
         })
     }
+
+    fn weighing(&self) -> Option<&dyn Weigh> {
+        Some(self)
+    }
+}
+
+impl Weigh for SubsetTree {
+    fn weighted_name(&self) -> &'static str {
+        "weighted SubsetTree"
+    }
+
+    fn weighted_definition(
+        &self,
+        table: &Resolved,
+        nodes: &Nodes,
+        a: NodeId,
+        b: NodeId,
+    ) -> f64 {
+        let decay = |u| self.decay * table.production(nodes, u);
+        naive::sum(nodes, a, b, |u, v| {
+            let leaf = self.leaf_weight * table.label(nodes, u);
+            naive::subset_tree(nodes, &decay, u, v) + leaf * naive::leaves(nodes, u, v)
+        })
+    }
+
+    fn weighted_pairs(
+        &self,
+        table: &Resolved,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        let decay = table.productions_times(self.decay);
+        let leaf_weight = table.labels_times(self.leaf_weight);
+        let has_leaves = self.leaf_weight > 0.0;
+        let trees = Trees::read(nodes, decay, leaf_weight, has_leaves, roots, pause)?;
+        Ok(Box::new(trees))
+    }
+
+    fn weighted_index(&self, own: &Weighted) -> Option<Indexed> {
+        Some(Indexed::new(own, IndexOf::WeightedSubsetTree(self.clone(), own.clone())))
+    }
 }
 
 const NONE: u32 = u32::MAX;
@@ -116,9 +159,12 @@ struct Branching {
 
 /// Trees made ready for [`Pairs::pair`].
 #[derive(Debug)]
-pub(crate) struct Trees {
-    decay: f64,
-    leaf_weight: f64,
+pub(crate) struct Trees<F = f64> {
+    /// λ by production, and by the numbers that [`Branching`] has for them.
+    decay: F,
+    branching_decay: F,
+    /// By label.
+    leaf_weight: F,
     /// Whether leaves were read: they weigh something, or derivatives are wanted.
     has_leaves: bool,
     n_groups: usize,
@@ -181,6 +227,20 @@ impl Trees {
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Self> {
+        let has_leaves = leaf_weight > 0.0 || sloped;
+        Self::read(nodes, decay, leaf_weight, has_leaves, roots, pause)
+    }
+}
+
+impl<F: Factors> Trees<F> {
+    fn read(
+        nodes: &Nodes,
+        decay: F,
+        leaf_weight: F,
+        has_leaves: bool,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Self> {
         let bags = TreeCounts::read(nodes, roots, pause)?;
         let edges: usize = (0..bags.len())
             .flat_map(|tree| bags.nodes(tree))
@@ -191,9 +251,10 @@ impl Trees {
         memory::room(bags.n_entries(), 2 * (size_of::<Branching>() + 16))?;
         memory::room(nodes.len(), 16)?;
         let mut trees = Self {
+            branching_decay: decay.pick(&[]),
             decay,
             leaf_weight,
-            has_leaves: leaf_weight > 0.0 || sloped,
+            has_leaves,
             n_groups: nodes.n_productions(),
             n_branching_groups: 0,
             n_labels: nodes.labels().len(),
@@ -205,13 +266,14 @@ impl Trees {
         };
         let mut number = vec![NONE; nodes.len()];
         let mut branching_group = vec![NONE; nodes.n_productions()];
+        let mut branching_productions = Vec::new();
         for tree in 0..bags.len() {
             pause()?;
             let start = trees.branching.items.len();
             let mut size = 0.0;
             for (node, count) in bags.iter(tree) {
                 let Some(production) = nodes.production(node) else {
-                    if trees.has_leaves {
+                    if has_leaves {
                         trees.leaves.push((nodes.label(node).0, count));
                     }
                     continue;
@@ -231,6 +293,7 @@ impl Trees {
                 if *group == NONE {
                     *group = trees.n_branching_groups as u32;
                     trees.n_branching_groups += 1;
+                    branching_productions.push(production.0);
                 }
                 trees.branching.push(Branching {
                     group: *group,
@@ -249,6 +312,7 @@ impl Trees {
             trees.branching.close(SUBTREES)?;
             trees.leaves.close(SUBTREES)?;
         }
+        trees.branching_decay = trees.decay.pick(&branching_productions);
         Ok(trees)
     }
 
@@ -327,7 +391,7 @@ impl Trees {
         }
         let starts = &mut s.starts[..all_b.len()];
         c.clear();
-        let (decay, one) = (N::parameter(self.decay, 0), N::of(1.0));
+        let one = N::of(1.0);
         let (mut sum, mut steps) = (N::of(0.0), 0);
         for (v, node) in all_b.iter().enumerate() {
             let (known, mut u) = last[node.group as usize];
@@ -350,6 +414,7 @@ impl Trees {
             }
             memory::reserve(c, n_pairs)?;
             c.resize(start + n_pairs, one);
+            let decay: N = self.branching_decay.number(node.group, 0);
             let mut own = N::of(0.0);
             while u != NONE {
                 let other = all_a[u as usize];
@@ -360,7 +425,7 @@ impl Trees {
                         continue;
                     }
                     let f = if x.branching == NONE || y.branching == NONE {
-                        decay
+                        self.decay.number(x.group, 0)
                     } else {
                         let start = starts[y.branching as usize];
                         c[(start + before[x.branching as usize].1) as usize]
@@ -381,9 +446,31 @@ impl Trees {
     }
 }
 
+/// Σ of products of counts, times what their symbols have.
+#[inline]
+fn dot<N: Number, F: Factors>(
+    (factors, place): (&F, usize),
+    counts: &[(u32, u32)],
+    stamp: u32,
+    items: &[(u32, u32)],
+) -> N {
+    if let Some(factor) = factors.same() {
+        return N::parameter(factor, place) * N::of(integer_dot(counts, stamp, items));
+    }
+    let mut sum = N::of(0.0);
+    for &(symbol, count) in items {
+        let (known, other) = counts[symbol as usize];
+        if known == stamp {
+            let count = f64::from(other) * f64::from(count);
+            sum = sum + N::of(factors.of(symbol)) * N::of(count);
+        }
+    }
+    sum
+}
+
 /// Σ of products of counts, in integers: a tree's are less than 2^32 together.
 #[inline]
-fn dot(counts: &[(u32, u32)], stamp: u32, items: &[(u32, u32)]) -> f64 {
+fn integer_dot(counts: &[(u32, u32)], stamp: u32, items: &[(u32, u32)]) -> f64 {
     let mut sum = 0;
     for &(symbol, count) in items {
         let (known, other) = counts[symbol as usize];
@@ -414,7 +501,7 @@ impl Trees {
     }
 }
 
-impl Pairs for Trees {
+impl<F: Factors> Pairs for Trees<F> {
     type Scratch<N: Number> = Scratch<N>;
 
     fn pair<N: Number>(
@@ -427,12 +514,13 @@ impl Pairs for Trees {
         if s.tree != Some(a) {
             self.hang(a, s)?;
         }
-        let equal = dot(&s.counts, s.stamp, self.groups.get(b));
+        let equal: N = dot((&self.decay, 0), &s.counts, s.stamp, self.groups.get(b));
         let more = self.branching_pairs(a, b, s, pause)?;
-        let mut value = N::parameter(self.decay, 0) * N::of(equal) + more;
+        let mut value = equal + more;
         if self.has_leaves {
-            let equal = dot(&s.leaves, s.stamp, self.leaves.get(b));
-            value = value + N::parameter(self.leaf_weight, 1) * N::of(equal);
+            let leaves = self.leaves.get(b);
+            let equal: N = dot((&self.leaf_weight, 1), &s.leaves, s.stamp, leaves);
+            value = value + equal;
         }
         Ok(value)
     }

@@ -17,9 +17,10 @@
 
 use std::sync::Arc;
 
+use super::weights::{self, Resolved, Weigh};
 use super::{
     IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, Sloped,
-    TreeCounts, described, kernel_struct, naive,
+    TreeCounts, Weighted, described, kernel_struct, naive,
 };
 use crate::ragged::Ragged;
 use crate::threads::Pause;
@@ -40,7 +41,7 @@ impl Kernel for Subtree {
 
     fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
         naive::sum(nodes, a, b, |u, v| {
-            naive::subtree(nodes, self.decay, u, v)
+            naive::subtree(nodes, &|_| self.decay, u, v)
                 + self.leaf_weight * naive::leaves(nodes, u, v)
         })
     }
@@ -51,8 +52,9 @@ impl Kernel for Subtree {
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Box<dyn Prepared>> {
-        let Self { decay, leaf_weight } = *self;
-        Ok(Box::new(Trees::new(nodes, decay, leaf_weight, false, roots, pause)?))
+        let weights = weights(nodes, self.decay, self.leaf_weight)?;
+        let all = Trees::new(nodes, &weights, |count| count, None, roots, pause)?;
+        Ok(Box::new(all))
     }
 
     fn sloped(
@@ -61,8 +63,10 @@ impl Kernel for Subtree {
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Option<Box<dyn Sloped>>> {
-        let Self { decay, leaf_weight } = *self;
-        Ok(Some(Box::new(Trees::new(nodes, decay, leaf_weight, true, roots, pause)?)))
+        let weights = weights(nodes, self.decay, self.leaf_weight)?;
+        let sloped = Some(self.decay);
+        let all = Trees::new(nodes, &weights, |count| count, sloped, roots, pause)?;
+        Ok(Some(Box::new(all)))
     }
 
     fn indexed(&self) -> Option<Indexed> {
@@ -81,6 +85,62 @@ impl Kernel for Subtree {
             smallest: self.decay,
         })
     }
+
+    fn weighing(&self) -> Option<&dyn Weigh> {
+        Some(self)
+    }
+}
+
+impl Weigh for Subtree {
+    fn weighted_name(&self) -> &'static str {
+        "weighted Subtree"
+    }
+
+    fn has_counts(&self) -> bool {
+        true
+    }
+
+    fn weighted_definition(
+        &self,
+        table: &Resolved,
+        nodes: &Nodes,
+        a: NodeId,
+        b: NodeId,
+    ) -> f64 {
+        // Each pair's share of f(count in a) f(count in b).
+        let share = |tree, u| {
+            let mut n = naive::occurrences(nodes, tree);
+            n.retain(|&v| naive::identical(nodes, u, v));
+            table.counts.of(n.len() as f64) / n.len() as f64
+        };
+        let decay = |u| self.decay * table.production(nodes, u);
+        naive::sum(nodes, a, b, |u, v| {
+            let leaf = self.leaf_weight * table.label(nodes, u);
+            let value =
+                naive::subtree(nodes, &decay, u, v) + leaf * naive::leaves(nodes, u, v);
+            if value > 0.0 { value * share(a, u) * share(b, v) } else { 0.0 }
+        })
+    }
+
+    fn weighted_pairs(
+        &self,
+        table: &Resolved,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        let weights = weighted(nodes, self, table)?;
+        let counts = |count| table.counts.of(f64::from(count));
+        let trees = Trees::new(nodes, &weights, counts, None, roots, pause)?;
+        weights::finite(
+            &trees.items.items.iter().map(|i| i.weight).collect::<Vec<_>>(),
+        )?;
+        Ok(Box::new(trees))
+    }
+
+    fn weighted_index(&self, own: &Weighted) -> Option<Indexed> {
+        Some(Indexed::new(own, IndexOf::WeightedSubtree(self.clone(), own.clone())))
+    }
 }
 
 /// w of every node of the store. What is too small for a float is 0: next to the
@@ -89,68 +149,95 @@ impl Kernel for Subtree {
 /// # Errors
 /// [`crate::Error::Memory`].
 pub(crate) fn weights(nodes: &Nodes, decay: f64, leaf_weight: f64) -> Result<Vec<f64>> {
+    products(nodes, |_| decay, |_| leaf_weight)
+}
+
+/// The same with weights of productions, and of leaves' labels.
+///
+/// # Errors
+/// [`crate::Error::Memory`].
+pub(crate) fn weighted(
+    nodes: &Nodes,
+    kernel: &Subtree,
+    table: &Resolved,
+) -> Result<Vec<f64>> {
+    let Subtree { decay, leaf_weight } = *kernel;
+    let inner = |node| decay * table.production(nodes, node);
+    products(nodes, inner, |node| leaf_weight * table.label(nodes, node))
+}
+
+fn products(
+    nodes: &Nodes,
+    decay: impl Fn(NodeId) -> f64,
+    leaf_weight: impl Fn(NodeId) -> f64,
+) -> Result<Vec<f64>> {
     let mut weights = Vec::new();
     memory::reserve(&mut weights, nodes.len())?;
     for node in (0..nodes.len()).map(|n| NodeId(n as u32)) {
         let inner = nodes.children(node).iter().filter(|&&c| !nodes.is_leaf(c));
         weights.push(if nodes.is_leaf(node) {
-            leaf_weight
+            leaf_weight(node)
         } else {
-            inner.fold(decay, |product, c| product * weights[c.index()])
+            inner.fold(decay(node), |product, c| product * weights[c.index()])
         });
     }
     Ok(weights)
 }
 
-/// Trees as lists of weighted subtrees, in the order of [`TreeCounts`].
+/// Trees as lists of weighted subtrees, in the order of [`TreeCounts`]; C is the type of a
+/// count, or of a function of it.
 #[derive(Debug)]
-pub(crate) struct Trees {
+pub(crate) struct Trees<C = u32> {
     n_nodes: usize,
-    items: Ragged<Item>,
+    items: Ragged<Item<C>>,
     decay: f64,
     /// By node, where derivatives are wanted: how many inner nodes it has at and below it.
     inner: Vec<f64>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Item {
+struct Item<C> {
     node: NodeId,
-    count: u32,
+    count: C,
     weight: f64,
 }
 
-impl Trees {
+/// A count, or a function of it.
+pub(crate) trait Count: Copy + Default + Into<f64> + Send + Sync {}
+impl Count for u32 {}
+impl Count for f64 {}
+
+impl<C: Count> Trees<C> {
     /// Reads trees in time by their distinct subtrees, and the store once; where derivatives
-    /// are wanted (`sloped`), with leaves of weight 0.
+    /// by λ are wanted (`sloped`), with leaves of weight 0.
     ///
     /// # Errors
     /// [`crate::Error::Capacity`] if a subtree stands 2^32 times in one tree,
     /// [`crate::Error::Memory`], and what `pause` returns.
     pub(crate) fn new(
         nodes: &Nodes,
-        decay: f64,
-        leaf_weight: f64,
-        sloped: bool,
+        weights: &[f64],
+        counts: impl Fn(u32) -> C,
+        sloped: Option<f64>,
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Self> {
         let bags = TreeCounts::read(nodes, roots, pause)?;
-        let weights = weights(nodes, decay, leaf_weight)?;
-        memory::room(bags.n_entries(), 2 * size_of::<Item>())?;
+        memory::room(bags.n_entries(), 2 * size_of::<Item<C>>())?;
         let mut items = Ragged::default();
         for tree in 0..bags.len() {
             pause()?;
             let all = bags.iter(tree).map(|(node, count)| Item {
                 node,
-                count,
+                count: counts(count),
                 weight: weights[node.index()],
             });
             // Leaves out where they have no weight: half of the subtrees.
-            items.extend(all.filter(|item| item.weight > 0.0 || sloped));
+            items.extend(all.filter(|item| item.weight > 0.0 || sloped.is_some()));
             items.close("subtrees, tree by tree")?;
         }
         let mut inner: Vec<f64> = Vec::new();
-        if sloped {
+        if sloped.is_some() {
             memory::reserve(&mut inner, nodes.len())?;
             for node in (0..nodes.len()).map(|n| NodeId(n as u32)) {
                 let own = f64::from(u8::from(!nodes.is_leaf(node)));
@@ -158,12 +245,12 @@ impl Trees {
                 inner.push(below.fold(own, |sum, n| sum + n));
             }
         }
-        Ok(Self { n_nodes: nodes.len(), items, decay, inner })
+        Ok(Self { n_nodes: nodes.len(), items, decay: sloped.unwrap_or(1.0), inner })
     }
 
     /// The weight of a subtree.
     #[inline]
-    fn weight<N: Number>(&self, item: &Item) -> N {
+    fn weight<N: Number>(&self, item: &Item<C>) -> N {
         N::depending(item.weight, || {
             let inner = self.inner[item.node.index()];
             if inner == 0.0 {
@@ -178,17 +265,17 @@ impl Trees {
 /// What is kept from pair to pair: how often the first tree has each subtree. What other
 /// trees left there has another stamp.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct Scratch<C> {
     tree: Option<usize>,
     stamp: u32,
     /// By node: stamp and count.
-    counts: Vec<(u32, u32)>,
+    counts: Vec<(u32, C)>,
 }
 
-impl Scratch {
-    fn hang(&mut self, tree: usize, trees: &Trees) -> Result<()> {
+impl<C: Count> Scratch<C> {
+    fn hang(&mut self, tree: usize, trees: &Trees<C>) -> Result<()> {
         if self.stamp == 0 || self.stamp == u32::MAX {
-            self.counts = memory::filled((0, 0), trees.n_nodes)?;
+            self.counts = memory::filled((0, C::default()), trees.n_nodes)?;
             self.stamp = 0;
         }
         self.stamp += 1;
@@ -200,14 +287,14 @@ impl Scratch {
     }
 }
 
-impl Pairs for Trees {
-    type Scratch<N: Number> = Scratch;
+impl<C: Count> Pairs for Trees<C> {
+    type Scratch<N: Number> = Scratch<C>;
 
     fn pair<N: Number>(
         &self,
         a: usize,
         b: usize,
-        scratch: &mut Scratch,
+        scratch: &mut Scratch<C>,
         _: &mut Pause<'_>,
     ) -> Result<N> {
         if scratch.tree != Some(a) {
@@ -217,7 +304,7 @@ impl Pairs for Trees {
         for item in self.items.get(b) {
             let (stamp, count) = scratch.counts[item.node.index()];
             if stamp == scratch.stamp {
-                let count = f64::from(count) * f64::from(item.count);
+                let count: f64 = count.into() * item.count.into();
                 sum = sum + N::of(count) * self.weight(item);
             }
         }

@@ -28,8 +28,9 @@ use std::sync::Arc;
 use crate::dag::{self, Model};
 use crate::index::id_map::{IdMap, LISTS, Wanted};
 use crate::intern::{Keys, new_id};
+use crate::kernel::weights::finite;
 use crate::kernel::{
-    IndexOf, Indexed, LARGEST, SubsetTree, Subtree, TreeCounts, subtree,
+    Counts, IndexOf, Indexed, LARGEST, SubsetTree, Subtree, TreeCounts, subtree,
 };
 use crate::memory::{filled, reserve, room};
 use crate::ragged::Ragged;
@@ -53,6 +54,11 @@ pub(crate) fn is_open(vector: &[(u32, f32)]) -> bool {
     vector.first().is_some_and(|item| item.0 == NONE)
 }
 
+/// Whether there are vectors for a kernel.
+pub(crate) fn has_blocks(kernel: &Indexed) -> bool {
+    !matches!(kernel.index, IndexOf::WeightedSubsetTree(..))
+}
+
 /// The vectors of some trees, and how many blocks there may be.
 pub(crate) fn vectors(
     kernel: &Indexed,
@@ -60,14 +66,25 @@ pub(crate) fn vectors(
     roots: &[NodeId],
     threads: &mut WatchedThreads<'_>,
 ) -> Result<(Vectors, usize)> {
+    let mut counts = Counts::Linear;
     let rule = match &kernel.index {
         IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
             Rule::Subtree(subtree::weights(nodes, *decay, *leaf_weight)?)
         }
+        IndexOf::WeightedSubtree(kernel, weighted) => {
+            let table = weighted.table(nodes);
+            counts = table.counts;
+            let weights = subtree::weighted(nodes, kernel, &table)?;
+            finite(&weights)?;
+            Rule::Subtree(weights)
+        }
         IndexOf::SubsetTree(kernel) => {
             Rule::Subset(kernel, Edges::new(nodes, roots, threads)?)
         }
-        IndexOf::PartialTree(_) | IndexOf::ElasticTree(_) => Rule::Roots,
+        // With weights of productions: not asked for.
+        IndexOf::PartialTree(_)
+        | IndexOf::ElasticTree(_)
+        | IndexOf::WeightedSubsetTree(..) => Rule::Roots,
     };
     let n_blocks = match &rule {
         Rule::Subtree(weights) => weights.len(),
@@ -89,7 +106,7 @@ pub(crate) fn vectors(
                 let is_known = match &rule {
                     Rule::Subtree(weights) => {
                         for (node, count) in bags.iter(tree) {
-                            let count = f64::from(count);
+                            let count = counts.of(f64::from(count));
                             scratch.add(node.0, count * count * weights[node.index()]);
                         }
                         true

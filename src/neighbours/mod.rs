@@ -637,11 +637,9 @@ impl<'a> Corpus<'a> {
 
     /// The bound, where it helps.
     fn pruned(&self, least: f64, watch: &mut Watch<'_>) -> Result<Option<Arc<Pruned>>> {
-        let Some(kernel) =
-            self.kernel.indexed().filter(|_| self.options.normalize && least > 0.0)
-        else {
-            return Ok(None);
-        };
+        let is_wanted = self.options.normalize && least > 0.0;
+        let kernel = self.kernel.indexed().filter(|_| is_wanted);
+        let Some(kernel) = kernel.filter(blocks::has_blocks) else { return Ok(None) };
         let rows = self.rows.as_ref().map(|rows| &*rows.roots);
         let all = [&*self.columns.roots, rows.unwrap_or_default()].concat();
         let n = self.columns.len();

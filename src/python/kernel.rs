@@ -13,7 +13,9 @@ use super::shared::Shared;
 use super::similarity::PySimilarity;
 use super::{Matrix, Progress, detached, interruptible, with_slice, written, zeros};
 use crate::gram::{self, Options};
-use crate::kernel::{self, PartialTree, Range, SmoothedPartialTree, Value};
+use crate::kernel::{
+    self, Counts, PartialTree, Range, SmoothedPartialTree, Value, Weighted, Weights,
+};
 use crate::memory;
 use crate::neighbours;
 
@@ -51,6 +53,29 @@ impl Kernel {
     ) -> PyResult<Self> {
         let parts = parts.iter().map(|part| part.shared()).collect();
         Self::with(Arc::new(kernel::Composed::named(name, parts)?), parameters)
+    }
+
+    /// The same kernel with weights, and a function of counts.
+    fn weighted(
+        &self,
+        labels: Vec<(String, f64)>,
+        productions: Vec<(String, Vec<String>, f64)>,
+        others: f64,
+        counts: &str,
+    ) -> PyResult<Self> {
+        let mut weights = Weights::new().with_others(others)?;
+        for (label, weight) in &labels {
+            weights.set_label(label, *weight)?;
+        }
+        for (parent, children, weight) in &productions {
+            let children = children.iter().map(String::as_str);
+            weights.set_production(parent, children, *weight)?;
+        }
+        let counts = Counts::named(counts).ok_or_else(|| {
+            let message = format!("counts must be linear, log or set, got {counts:?}");
+            PyValueError::new_err(message)
+        })?;
+        Ok(Self(Arc::new(Weighted::new(self.shared(), Arc::new(weights), counts)?)))
     }
 
     /// Fills `out` and returns the trees of X and of Y whose self-kernel is zero.

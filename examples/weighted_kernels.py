@@ -1,0 +1,149 @@
+"""Do weights help? Kernels with weights and functions of counts, in cross-validation.
+
+Each line is a kernel with weights of one kind; idf and learned weights are fitted to the
+training part of each fold. A support vector machine with C = 10 is trained on normalised
+kernels. The decay of each line is chosen by an inner cross-validation on the training part
+of each fold.
+
+    python examples/weighted_kernels.py questions
+    python examples/weighted_kernels.py json
+    python examples/weighted_kernels.py functions
+
+questions: the first training questions of shared/data/qc beside a folder above; json: the
+models of botocore; functions: the standard library's. Needs the extra sklearn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC
+
+import treekernel_rs as tk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Fit = Callable[[tk.Forest, np.ndarray], object]
+
+DECAYS = (0.05, 0.1, 0.2, 0.4)
+
+WEIGHTS: dict[str, Fit | None] = {
+    "none": None,
+    "idf of labels": lambda X, y: tk.Idf("labels").fit(X),
+    "idf of productions": lambda X, y: tk.Idf("productions").fit(X),
+    "classes, labels": lambda X, y: tk.LearnedWeights(least=0.2).fit(X, y),
+    "classes, productions": lambda X, y: tk.LearnedWeights(
+        "productions", least=0.2
+    ).fit(X, y),
+    "alignment, labels": lambda X, y: tk.LearnedWeights(
+        method="alignment", least=0.2
+    ).fit(X, y),
+}
+
+
+def kernels(decay: float) -> dict[str, tk.SubtreeKernel]:
+    """Make the kernels that are compared."""
+    return {
+        "SubtreeKernel": tk.SubtreeKernel(decay, normalize=True),
+        "SubtreeKernel, log": tk.SubtreeKernel(decay, counts="log", normalize=True),
+        "SubsetTreeKernel": tk.SubsetTreeKernel(decay, normalize=True),
+        "SubsetTreeKernel, leaves": tk.SubsetTreeKernel(
+            decay, leaf_weight=decay, normalize=True
+        ),
+        "SubpathKernel": tk.SubpathKernel(decay, normalize=True),
+        "SubpathKernel, log": tk.SubpathKernel(decay, counts="log", normalize=True),
+    }
+
+
+def scores(
+    kernel: tk.SubtreeKernel, fit: Fit | None, X: tk.Forest, y: np.ndarray, folds: list
+) -> np.ndarray:
+    """Return the accuracy of each fold."""
+    found = []
+    for train, test in folds:
+        if fit is not None:
+            kernel = kernel.replace(weights=fit(X[train], y[train]))
+        machine = SVC(C=10, kernel="precomputed").fit(kernel(X[train]), y[train])
+        found.append(machine.score(kernel(X[test], X[train]), y[test]))
+    return np.array(found)
+
+
+def compare(X: tk.Forest, y: np.ndarray) -> None:
+    """Print a table: accuracy in 5 folds, decay chosen within each."""
+    outer = StratifiedKFold(5, shuffle=True, random_state=0)
+    inner = StratifiedKFold(3, shuffle=True, random_state=1)
+    for name in kernels(0.4):
+        for kind, fit in WEIGHTS.items():
+            if "productions" in kind and name.startswith("Subpath"):
+                continue
+            start, found, chosen = time.process_time(), [], []
+            for train, test in outer.split(X.n_nodes, y):
+                own, target = X[train], y[train]
+                folds = list(inner.split(own.n_nodes, target))
+                tried = {
+                    decay: scores(kernels(decay)[name], fit, own, target, folds).mean()
+                    for decay in DECAYS
+                }
+                best = max(tried, key=lambda decay: tried[decay])
+                chosen.append(best)
+                one = [(train, test)]
+                found.extend(scores(kernels(best)[name], fit, X, y, one))
+            seconds = time.process_time() - start
+            mean, error = np.mean(found), np.std(found, ddof=1) / np.sqrt(len(found))
+            decays = " ".join(f"{decay:g}" for decay in chosen)
+            print(
+                f"{name:24} {kind:22} {mean:.3f} ± {error:.3f}"
+                f"   decays {decays:22} {seconds:6.1f} s",
+                flush=True,
+            )
+
+
+def read(name: str, limit: int) -> tuple[tk.Forest, np.ndarray]:
+    """Read trees and classes."""
+    if name == "json":
+        data = tk.datasets.json_models()
+    elif name == "functions":
+        data = tk.datasets.python_functions()
+    else:
+        above = Path(__file__).resolve().parents
+        paths = (a / "shared/data/qc/const_train.tsv.gz" for a in above)
+        path = next((path for path in paths if path.exists()), None)
+        if path is None:
+            msg = "shared/data/qc/const_train.tsv.gz is in no folder above"
+            raise SystemExit(msg)
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            rows = [line.rstrip("\n").split("\t") for line in file]
+        trees = tk.Forest.from_brackets([row[3] for row in rows[:limit]])
+        return trees, np.array([row[0] for row in rows[:limit]])
+    y, classes = data.y, data.classes
+    # Classes of fewer trees than folds cannot be in all of them.
+    kept = np.flatnonzero(np.bincount(y)[y] >= 15)
+    kept = np.sort(np.random.default_rng(0).permutation(kept)[:limit])
+    kept = kept[np.bincount(y[kept], minlength=len(classes))[y[kept]] >= 15]
+    return data.forest[kept], y[kept]
+
+
+def main() -> None:
+    """Run what the command line says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("data", choices=["questions", "json", "functions"])
+    parser.add_argument("--limit", type=int, default=1000, help="at most so many trees")
+    args = parser.parse_args()
+    X, y = read(args.data, args.limit)
+    print(f"{args.data}: {X}, {len(np.unique(y))} classes")
+    with warnings.catch_warnings():
+        # Subtrees whose label weighs nothing are their own kernel's zeros.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        compare(X, y)
+
+
+if __name__ == "__main__":
+    main()
