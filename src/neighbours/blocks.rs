@@ -161,13 +161,16 @@ impl Edges {
         let mut edges =
             Self { by_node: Ragged::default(), keys: Keys::default(), first };
         let mut is_wanted = filled(false, nodes.len())?;
-        roots.iter().for_each(|root| is_wanted[root.index()] = true);
+        for root in roots {
+            is_wanted[root.index()] = true;
+        }
         // Parents stand behind their children.
         for number in (0..nodes.len()).rev() {
             threads.pause()?;
             if is_wanted[number] {
-                let children = nodes.children(NodeId(number as u32));
-                children.iter().for_each(|child| is_wanted[child.index()] = true);
+                for child in nodes.children(NodeId(number as u32)) {
+                    is_wanted[child.index()] = true;
+                }
             }
         }
         for (number, is_wanted) in is_wanted.into_iter().enumerate() {
