@@ -56,6 +56,7 @@ impl Kernel {
     }
 
     /// The same kernel with weights, and a function of counts.
+    #[allow(clippy::needless_pass_by_value)] // as Python hands them over
     fn weighted(
         &self,
         labels: Vec<(String, f64)>,

@@ -22,6 +22,7 @@ use crate::threads::Throttle;
 pub(super) struct LabelTable(Arc<Table>);
 
 type Places<'py> = Bound<'py, PyArray1<i64>>;
+type Blocks<'py> = Vec<(usize, Bound<'py, PyAny>)>;
 
 #[pymethods]
 impl LabelTable {
@@ -80,7 +81,7 @@ impl LabelTable {
         &self,
         py: Python<'py>,
         most: usize,
-    ) -> PyResult<(Vec<(usize, Bound<'py, PyAny>)>, Places<'py>, Places<'py>)> {
+    ) -> PyResult<(Blocks<'py>, Places<'py>, Places<'py>)> {
         let mut blocks = Vec::new();
         for block in self.0.blocks() {
             let told = match block {
