@@ -115,7 +115,7 @@ class SumKernel(_Composed):
     >>> k
     SubsetTreeKernel(0.4) + 0.5 * SubpathKernel(0.4)
     >>> round(k.pair("(S (A a) (B b))", "(S (A a) (B c))"), 3)
-    2.008
+    2.032
     >>> k.replace(left__decay=0.2)
     SubsetTreeKernel(0.2) + 0.5 * SubpathKernel(0.4)
     """

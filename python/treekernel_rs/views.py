@@ -71,7 +71,7 @@ class Views:
     >>> X
     <Views: 3 examples of question, numbers>
     >>> len(X[:2]), len(X[np.array([True, False, True])]), X["question"]
-    (2, 2, <Forest: 3 trees, 5 distinct subtrees>)
+    (2, 2, <Forest: 3 trees, 9 nodes, 6 distinct subtrees>)
     """
 
     def __init__(self, data: Any = None, /, **columns: Any) -> None:

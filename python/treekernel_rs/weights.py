@@ -158,9 +158,9 @@ class Idf(FittedWeights):
     >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(S (B b))"]
     >>> idf = tk.Idf().fit(X)
     >>> {label: round(weight, 2) for label, weight in idf.weights_.items()}
-    {'A': 1.29, 'B': 1.0, 'S': 1.0, 'a': 1.29, 'b': 1.29, 'c': 1.69, None: 2.39}
+    {'a': 1.29, 'A': 1.29, 'b': 1.29, 'B': 1.0, 'S': 1.0, 'c': 1.69, None: 2.39}
     >>> tk.SubsetTreeKernel(0.4, weights=idf)(X).round(3)[0]
-    array([1.949, 1.128, 0.4  ])
+    array([1.764, 1.121, 0.4  ])
     """
 
     def __init__(self, of: str = "labels", *, smooth: bool = True) -> None:
@@ -226,7 +226,7 @@ class LearnedWeights(FittedWeights):
     >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(S (D a) (B b))", "(S (D a) (B c))"]
     >>> learned = tk.LearnedWeights().fit(X, [0, 0, 1, 1])
     >>> {label: round(weight, 2) for label, weight in learned.weights_.items()}
-    {'A': 1.0, 'B': 0.0, 'D': 1.0, 'S': 0.0, 'a': 0.0, 'b': 0.2, 'c': 0.2, None: 0.0}
+    {'a': 0.0, 'A': 1.0, 'b': 0.21, 'B': 0.0, 'S': 0.0, 'c': 0.21, 'D': 1.0, None: 0.0}
     """
 
     def __init__(

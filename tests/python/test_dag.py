@@ -38,6 +38,7 @@ NAMES = [name for name in ko.VECTORS if has_models(name)]
 kernels = ko.kernels.filter(lambda kernel: kernel[0] in NAMES)
 VOTES = ["last", "average", "vote"]
 WRONG = (ValueError, TypeError)
+WITH_LEAVES = ("SubtreeKernel", "SubsetTreeKernel")
 every_kernel = pytest.mark.parametrize("name", NAMES)
 every_vote = pytest.mark.parametrize("vote", VOTES)
 
@@ -48,6 +49,7 @@ DYADIC = {
     "SubsetTreeKernel": {"decay": 0.5, "leaf_weight": 0.25},
     "PartialTreeKernel": {"decay": 0.5, "mu": 0.5, "leaf_factor": 4.0},
     "ElasticTreeKernel": {"decay": 0.5},
+    "SubpathKernel": {"decay": 0.5},
 }
 
 
@@ -496,7 +498,7 @@ def labelled(n: int, n_classes: int, seed: int = 0) -> tuple[tk.Forest, np.ndarr
 @pytest.mark.parametrize("normalize", [False, True])
 def test_a_binary_svc_s_decisions_are_reproduced(name, normalize):
     svm = pytest.importorskip("sklearn.svm")
-    k = make(name, {"leaf_weight": 0.1} if "S" in name[:2] else {}, normalize=normalize)
+    k = make(name, {"leaf_weight": 0.1} if name in WITH_LEAVES else {}, normalize=normalize)
     forest, classes = labelled(160, 2)
     train, test = forest[:100], forest[100:]
     svc = svm.SVC(kernel="precomputed", C=1.0).fit(k(train), classes[:100])
