@@ -5,7 +5,7 @@ mod corpus;
 mod registry;
 
 use corpus::read as forest;
-use registry::{assert_close, on, one_of_each};
+use registry::{assert_close, on};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{self, ElasticTree, PartialTree, SubsetTree, Subtree};
 use treekernel_rs::{Error, Forest, Kernel};
