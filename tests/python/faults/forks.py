@@ -69,6 +69,10 @@ class Objects:
         self.kernel.gram(self.forest[:200], n_jobs=2)
         self.rows[3]
 
+    def start(self) -> None:
+        """Start threads, as often as can be."""
+        self.kernel.gram(self.few, n_jobs=2)
+
     # --- what a child does -------------------------------------------------------
 
     def use(self) -> str:
@@ -87,7 +91,9 @@ class Objects:
                     wrong.append(f"{name}: {type(error).__name__}: {error}")
 
         attempt("score", lambda: self.resting.score(self.few), self.scores)
-        attempt("gram", lambda: self.kernel.gram(self.few, n_jobs=2), self.gram)
+        # Stacks of the parent's threads are used again by those that a child starts.
+        for _ in range(5):
+            attempt("gram", lambda: self.kernel.gram(self.few, n_jobs=2), self.gram)
         attempt("rows", lambda: self.rows[3], self.row)
         attempt("score what was changed", lambda: self.changing.score(self.few))
         attempt("change", self.rebuild)
@@ -127,7 +133,7 @@ def main(seconds: float) -> int:
                 findings[f"in the parent, {call}: {type(error).__name__}: {error}"] += 1
                 return
 
-    names = ("rebuild", "learn", "score", "compute")
+    names = ("rebuild", "learn", "score", "compute", "start", "start")
     threads = [threading.Thread(target=work, args=(name,)) for name in names]
     for thread in threads:
         thread.start()
