@@ -498,7 +498,9 @@ def labelled(n: int, n_classes: int, seed: int = 0) -> tuple[tk.Forest, np.ndarr
 @pytest.mark.parametrize("normalize", [False, True])
 def test_a_binary_svc_s_decisions_are_reproduced(name, normalize):
     svm = pytest.importorskip("sklearn.svm")
-    k = make(name, {"leaf_weight": 0.1} if name in WITH_LEAVES else {}, normalize=normalize)
+    k = make(
+        name, {"leaf_weight": 0.1} if name in WITH_LEAVES else {}, normalize=normalize
+    )
     forest, classes = labelled(160, 2)
     train, test = forest[:100], forest[100:]
     svc = svm.SVC(kernel="precomputed", C=1.0).fit(k(train), classes[:100])
