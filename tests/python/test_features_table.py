@@ -52,10 +52,10 @@ def test_every_kind_of_vectors_has_a_line_with_all_sets(tmp_path: Path) -> None:
     assert "questions: 40 trees\nfunctions: 13 trees, 8 of them asked\n" in out
     lines = re.findall(r"^\| (.*) \|$", out, re.M)
     cells = {line.split(" | ")[0]: line.split(" | ")[1:] for line in lines}
-    assert len(cells) == 1 + 6 + 2 * 2 + 2 * 3 + 2
+    assert len(cells) == 1 + 7 + 4 * 2 + 2
     for name in ("productions", "SST, fragments of 1 to 3", "PT, exact"):
         assert [cells[name][1], cells[name][4]] == ["1.000", "1.000"]
-    assert cells["PT, distributed, 32"][3] == "32"
+    assert cells["PT, distributed, 8"][3] == "8"
 
 
 def test_sets_that_are_not_there_are_named(tmp_path: Path) -> None:
