@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gzip
+import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -106,3 +107,22 @@ def test_nltk_reads_the_same_trees(shared_data):
     row = TABLE["wsj"]
     trees = [nltk.Tree.fromstring(line) for line in lines(shared_data, row)[::20]]
     assert tk.Forest.from_trees(trees) == forest(shared_data, row)[::20]
+
+
+def test_a_gaussian_process_on_questions_raises_its_likelihood(shared_data):
+    sklearn = pytest.importorskip("sklearn.gaussian_process")
+    from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
+
+    with gzip.open(shared_data / "qc/const_train.tsv.gz", "rt") as file:
+        rows = [next(file).rstrip("\n").split("\t") for _ in range(200)]
+    X, y = [row[3] for row in rows], [1.0 if row[0] == "HUM" else -1.0 for row in rows]
+    trees = tk.gaussian_process.TreeKernel(tk.SubsetTreeKernel(0.4, normalize=True))
+    kernel = ConstantKernel(1.0) * trees + WhiteKernel(0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # noise at its lower bound
+        first, best = (
+            sklearn.GaussianProcessRegressor(kernel, optimizer=optimizer).fit(X, y)
+            for optimizer in (None, "fmin_l_bfgs_b")
+        )
+    gain = best.log_marginal_likelihood_value_ - first.log_marginal_likelihood_value_
+    assert gain > 10
