@@ -1,6 +1,7 @@
 """The site: the pages of this folder, and a reference made of the docstrings."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import treekernel_rs
@@ -11,12 +12,16 @@ project = "treekernel_rs"
 author = "The treekernel_rs authors"
 version = release = treekernel_rs.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions += ["sphinx.ext.autosummary"]  # the list of all names, in api.rst
 extensions += ["sphinx_copybutton"]  # examples are copied without their prompts
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 html_theme = "furo"
 html_title = f"treekernel_rs {release}"
 html_show_copyright = False
+html_favicon = "images/icon.svg"
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
+autosummary_generate = False
 exclude_patterns = ["_build"]
 default_role = "code"
 # Words of a docstring's types, such as "shape", are names of several attributes.
@@ -48,7 +53,21 @@ def _lead_out(app: Any, page: str, text: list[str]) -> None:
     text[0] = re.sub(r"\]\(\.\./([^)]*)\)", rf"]({SOURCE}\1)", text[0])
 
 
+def _short(
+    app: Any,
+    what: str,
+    name: str,
+    of: Any,
+    options: Any,
+    given: str | None,
+    returns: Any,
+) -> tuple[str, Any] | None:
+    """Write ``numpy.float32`` in a signature, and not ``<class 'numpy.float32'>``."""
+    return given and (re.sub(r"<class '([\w.]+)'>", r"\1", given), returns)
+
+
 def setup(app: Any) -> None:
-    """Register both."""
+    """Register all of them."""
     app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-process-signature", _short)
     app.connect("source-read", _lead_out)
