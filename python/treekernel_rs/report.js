@@ -14,12 +14,22 @@ function make(tag, text, properties = {}) {
 const items = trees.map((tree, at) => {
   const item = make("li", tree.name, { id: `tree-${at}`, className: tree.right ? "right" : "wrong" });
   const said = tree.right ? tree.truth : `${tree.said} instead of ${tree.truth}`;
-  item.append(make("small", `${said}, ${tree.size.toLocaleString()} nodes`));
+  const margin = tree.margin === null ? "" : `, margin ${tree.margin}`;
+  item.append(make("small", `${said}, ${tree.size.toLocaleString()} nodes${margin}`));
   item.setAttribute("role", "option");
   item.addEventListener("click", () => choose(at));
   list.append(item);
   return item;
 });
+
+let order = [...trees.keys()];
+function sort() {
+  const by = { margin: (at) => trees[at].margin, size: (at) => -trees[at].size }[$("order").value];
+  order = [...trees.keys()];
+  if (by) order.sort((one, other) => by(one) - by(other));
+  list.append(...order.map((at) => items[at]));
+  refresh();
+}
 
 function refresh() {
   const asked = $("find").value.toLowerCase();
@@ -30,7 +40,7 @@ function refresh() {
       || (fragment !== null && !(at in fragments[fragment]))
       || !(tree.name + " " + tree.text).toLowerCase().includes(asked);
   });
-  const left = items.flatMap((item, at) => (item.hidden ? [] : [at]));
+  const left = order.filter((at) => !items[at].hidden);
   $("filter").textContent = `${left.length} of ${trees.length} trees`
     + (cell ? ", one cell of the table" : "") + (fragment !== null ? ", with the fragment" : "");
   for (const row of rows) row.setAttribute("aria-selected", Number(row.dataset.fragment) === fragment);
@@ -133,13 +143,15 @@ list.addEventListener("keydown", (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!step) return;
   event.preventDefault();
-  let at = current + step;
-  while (items[at]?.hidden) at += step;
-  if (items[at]) choose(at);
+  let at = order.indexOf(current) + step;
+  while (items[order[at]]?.hidden) at += step;
+  if (at in order) choose(order[at]);
 });
 
 // Filters: words, mistakes, a cell of the table of classes, a fragment.
 $("find").addEventListener("input", refresh);
+$("order").addEventListener("input", sort);
+if (trees.some((tree) => tree.margin === null)) $("order").querySelector("[value=margin]").remove();
 $("mistakes").addEventListener("click", (event) => {
   event.target.setAttribute("aria-pressed", event.target.getAttribute("aria-pressed") !== "true");
   refresh();

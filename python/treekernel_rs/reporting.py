@@ -11,6 +11,7 @@ import hashlib
 import json
 import platform
 import re
+from bisect import bisect_left
 from html import escape
 from itertools import chain, pairwise
 from pathlib import Path
@@ -19,9 +20,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treekernel_rs._core import Forest, __version__
-from treekernel_rs.dag import _plural, _shown
+from treekernel_rs.algebra import ScaledKernel
+from treekernel_rs.dag import DagModel, _plural, _shown
 from treekernel_rs.drawing import _printable, _signed, draw
-from treekernel_rs.kernels import SubtreeKernel, TreeKernel
+from treekernel_rs.kernels import (
+    ElasticTreeKernel,
+    SubsetTreeKernel,
+    SubtreeKernel,
+    TreeKernel,
+)
 
 if TYPE_CHECKING:
     import os
@@ -35,10 +42,12 @@ if TYPE_CHECKING:
 __all__ = ["report"]
 
 # These limit the size of the page: nodes in all pictures (some 300 bytes each), characters
-# of a tree as text. The third limits the time: nodes searched for fragments.
+# of a tree as text. The others limit the time: nodes searched for fragments, fewer where a
+# fragment may leave out nodes, and the size of fragments.
 _MOST_DRAWN = 60_000
 _LONGEST_TEXT = 4_000
 _MOST_SEARCHED = 1_000_000
+_MOST_SEARCHED_FOR_PARTS = 200_000
 _LARGEST_FRAGMENT = 100
 
 
@@ -76,8 +85,8 @@ def report(
     path : str or path
         Where to write the page.
     training : (X, y), optional
-        Trees with labels in which the nearest trees are searched. By default, the other
-        trees of X.
+        Trees with labels in which the nearest trees are searched, and fragments counted. By
+        default, the other trees of X.
     names : sequence of str, optional
         The names of the trees of X; by default the trees themselves, as text.
     title : str
@@ -138,26 +147,37 @@ def report(
     # 1. The fragments, and where they stand.
     explained = estimator if isinstance(estimator, _Explained) else None
     fragments, why_not = _fragments(explained, n_fragments, min_size)
-    ends = np.cumsum(forest.n_nodes)
-    n_searched = max(1, int((ends <= _MOST_SEARCHED).sum()))
-    found = _occurrences(
-        [fragment.tree for _, _, fragment in fragments],
-        forest[:n_searched],
-        whole=isinstance(getattr(estimator, "kernel", None), SubtreeKernel),
-    )
+    kind = _fragment_kind(estimator)
+    limit = _MOST_SEARCHED_FOR_PARTS if kind in ("part", "loose") else _MOST_SEARCHED
+    roots = [fragment.tree for _, _, fragment in fragments]
+
+    def searched(trees: Forest) -> Forest:
+        return trees[: max(1, int((np.cumsum(trees.n_nodes) <= limit).sum()))]
+
+    found = _occurrences(roots, searched(forest), kind)
+    counts = [(found, truth[: len(searched(forest))], "trees")]
+    candidates = None
+    if training is not None:
+        candidates = _with_labels(_trees_to_fit(training[0]), training[1])
+        learned, labels_of = searched(candidates[0]), candidates[1]
+        counts.append(
+            (
+                _occurrences(roots, learned, kind),
+                labels_of[: len(learned)],
+                "training trees",
+            )
+        )
 
     # 2. The trees that are shown, with their neighbours.
     shown = _chosen(
         truth != said, found, np.minimum(forest.n_nodes, max_nodes), n_trees
     )
-    candidates = None
-    if training is not None:
-        candidates = _with_labels(_trees_to_fit(training[0]), training[1])
     near = _neighbours(estimator, forest, truth, shown, candidates, n_neighbors)
+    margins = _margins(estimator, forest[shown])
     place = {tree: at for at, tree in enumerate(shown)}
     codes = {label: code for code, label in enumerate(labels.tolist())}
     trees = []
-    for tree in shown:
+    for at, tree in enumerate(shown):
         of, predicted = truth[tree], said[tree]
         text = str(forest[tree])[:_LONGEST_TEXT]
         trees.append(
@@ -170,6 +190,7 @@ def report(
                 "said_code": codes[np.asarray(predicted).item()],
                 "right": bool(of == predicted),
                 "size": forest[tree].n_nodes,
+                "margin": None if margins is None else float(f"{margins[at]:.3g}"),
                 "pictures": _pictures(
                     explained, forest[tree], predicted, of, max_nodes
                 ),
@@ -186,9 +207,14 @@ def report(
 
     # 3. The page.
     n_right = int((truth == said).sum())
+    low, high = _interval(n_right, len(forest))
+    known, sizes = np.unique(truth, return_counts=True)
+    most = sizes.argmax()
     about = (
         f"{type(estimator).__name__}: {_plural(len(forest), 'tree')}, {n_right:,} classified "
-        f"correctly, {len(forest) - n_right:,} not: accuracy {n_right / len(forest):.1%}."
+        f"correctly, {len(forest) - n_right:,} not: accuracy {n_right / len(forest):.1%} "
+        f"(95 % interval {low:.1%} to {high:.1%}). The most common class, "
+        f"{_printable(_shown(known[most]))}, has {sizes[most] / len(forest):.1%} of the trees."
     )
     where = (
         f"{len(shown):,} of {_plural(len(forest), 'tree')} are shown, mistakes first."
@@ -201,9 +227,9 @@ def report(
         "about": escape(about),
         "scores": _scores(truth, said, labels),
         "confusion": _confusion(truth, said, labels),
-        "fragments": _fragment_table(fragments, found, n_searched, why_not),
+        "fragments": _fragment_table(fragments, counts, why_not),
         "shown": escape(where),
-        "settings": _settings(estimator),
+        "settings": _settings(estimator, explained),
         # No "<" in it, so nothing in it can end the element that holds it.
         "data": json.dumps(data).replace("<", "\\u003c"),
         "script": script,
@@ -214,24 +240,55 @@ def report(
     Path(path).write_text(page, encoding="utf-8")
 
 
+def _interval(n_right: int, n: int) -> tuple[float, float]:
+    """Return Wilson's interval of 95 % for a share."""
+    z = 1.959964
+    middle = n_right + z * z / 2
+    half = z * float(np.sqrt(n_right * (n - n_right) / n + z * z / 4))
+    return (middle - half) / (n + z * z), (middle + half) / (n + z * z)
+
+
+def _margins(estimator: Any, forest: Forest) -> NDArray[np.float64] | None:
+    """Return by how much each tree's class is ahead of the next, if there are scores."""
+    for method in ("decision_function", "predict_proba"):
+        if hasattr(estimator, method):
+            scores: NDArray[np.float64] = np.asarray(getattr(estimator, method)(forest))
+            if scores.ndim == 1:
+                return np.abs(scores)
+            if scores.shape[1] != len(estimator.classes_):
+                return None  # scores of pairs of classes
+            best = np.sort(scores, axis=1)
+            return best[:, -1] - best[:, -2]
+    return None
+
+
+def _fragment_kind(estimator: Any) -> str:
+    """Return what a fragment of the estimator's kernel is: see `_occurrences`."""
+    kernel: Any = getattr(estimator, "kernel", None)
+    while isinstance(kernel, ScaledKernel):
+        kernel = kernel.get_params(deep=False)["base"]
+    if isinstance(kernel, SubtreeKernel):
+        return "whole"
+    if isinstance(kernel, SubsetTreeKernel):
+        return "rules"
+    return "loose" if isinstance(kernel, ElasticTreeKernel) else "part"
+
+
 def _fragments(
     estimator: Any, k: int, min_size: int
-) -> tuple[list[tuple[str, str, Fragment]], str]:
-    """Return class, "for" or "against" and fragment of each, or why there are none."""
+) -> tuple[list[tuple[Any, str, Fragment]], str]:
+    """Return class or pair, "for" or "against", and fragment; or why there are none."""
     if estimator is None:
         return [], "This classifier is not a sum over fragments, as TreeSVC is."
     found = []
     # What bounds the time of the search for them. Subtrees are found by their ids.
-    max_size = (
-        None if isinstance(estimator.kernel, SubtreeKernel) else _LARGEST_FRAGMENT
-    )
+    max_size = None if _fragment_kind(estimator) == "whole" else _LARGEST_FRAGMENT
     try:
         for output in estimator._outputs():
             for by in ("largest", "smallest"):
-                side, whose = ("for" if by == "largest" else "against"), _shown(output)
+                side, whose = ("for" if by == "largest" else "against"), output
                 if isinstance(output, tuple):
-                    one, other = output if by == "largest" else reversed(output)
-                    side, whose = "for", f"{_shown(one)}, not {_shown(other)}"
+                    side, whose = "for", output if by == "largest" else output[::-1]
                 found += [
                     (whose, side, fragment)
                     for fragment in estimator.top_fragments(
@@ -244,13 +301,15 @@ def _fragments(
 
 
 def _occurrences(
-    fragments: Sequence[Any], forest: Forest, *, whole: bool
+    fragments: Sequence[Any], forest: Forest, kind: str
 ) -> list[dict[int, list[int]]]:
-    """Find the nodes of each tree on which a fragment stands, for all fragments.
+    """Find the nodes of each tree that a fragment covers, for all fragments.
 
-    A node of a fragment that has children needs a node with the same production; one that
-    has none needs a node with its label, and alone it stands on leaves. Fragments that are
-    `whole` subtrees stand on equal subtrees: those have one id.
+    A fragment of the kind "rules" (SST) has all children of a node or none: a node that has
+    children needs a node with the same production; one that has none needs a node with its
+    label, and alone it covers leaves. "whole" ones (ST) cover equal subtrees, which have one
+    id. A "part" (PT, paths) needs a node with the same label for each node, and may leave
+    out children. A "loose" one (ET) may have any descendant in the place of a child.
     """
     if not fragments:
         return []
@@ -262,8 +321,10 @@ def _occurrences(
     for node, parent in enumerate(arrays["parents"].tolist()):
         if parent >= 0:
             children[parent].append(node)
+    if kind in ("part", "loose"):
+        return _embedded(both, len(forest), children, is_loose=kind == "loose")
     keys: list[Any] = both.subtree_ids()[1].tolist()
-    if not whole:
+    if kind == "rules":
         keys = [
             (label, *(labels[child] for child in below))
             for label, below in zip(labels, children, strict=True)
@@ -295,6 +356,100 @@ def _occurrences(
     return found
 
 
+def _embedded(
+    both: Forest, n_trees: int, children: list[list[int]], *, is_loose: bool
+) -> list[dict[int, list[int]]]:
+    """Find the nodes that fragments cover which may leave nodes out.
+
+    The fragments are the trees from `n_trees` on. Upwards, `fits` are the nodes at which the
+    part of a fragment below its node can stand; downwards, `covered` those of them that
+    stand in an occurrence of the whole fragment.
+    """
+    arrays = both.to_arrays()
+    labels, parents = arrays["labels"].tolist(), arrays["parents"].tolist()
+    starts = arrays["offsets"].tolist()
+    by_label: dict[int, list[int]] = {}
+    for node in range(starts[n_trees]):
+        by_label.setdefault(labels[node], []).append(node)
+    ends = list(
+        range(1, len(labels) + 1)
+    )  # where the nodes below a node end, in preorder
+    for node in range(len(labels) - 1, -1, -1):
+        if parents[node] >= 0:
+            ends[parents[node]] = max(ends[parents[node]], ends[node])
+
+    def first_places(slots: list[int], needed: list[set[int]]) -> list[int]:
+        """Return the places of the leftmost choice of children; fewer if there is none."""
+        places: list[int] = []
+        for at, slot in enumerate(slots):
+            if len(places) < len(needed) and slot in needed[len(places)]:
+                places.append(at)
+        return places
+
+    found = []
+    for start, end in pairwise(starts[n_trees:]):
+        # 1. Upwards. In `within` are the children that a node may stand at or below.
+        fits: dict[int, list[int]] = {}
+        within: dict[int, set[int]] = {}
+        for part in range(end - 1, start - 1, -1):
+            needed = [within[below] for below in children[part]]
+            fits[part] = by_label.get(labels[part], [])
+            if needed:
+                above = {parents[node] for node in min(needed, key=len)}
+                fits[part] = sorted(
+                    node
+                    for node in above
+                    if node >= 0
+                    and labels[node] == labels[part]
+                    and len(first_places(children[node], needed)) == len(needed)
+                )
+            within[part] = set(fits[part])
+            if is_loose:
+                for node in fits[part]:
+                    up = parents[node]
+                    while up >= 0 and up not in within[part]:
+                        within[part].add(up)
+                        up = parents[up]
+        # 2. Downwards: a child may take a place between the leftmost choice of those
+        # before it and the rightmost choice of those after it.
+        covered = {start: fits[start]}
+        for part in range(start, end):
+            below = children[part]
+            needed = [within[child] for child in below]
+            spans: list[set[tuple[int, int]]] = [set() for _ in below]
+            for node in covered[part] if below else ():
+                slots = children[node]
+                left = first_places(slots, needed)
+                right = first_places(slots[::-1], needed[::-1])
+                for k, span in enumerate(spans):
+                    low = left[k]
+                    high = len(slots) - 1 - right[len(below) - 1 - k]
+                    for slot in slots[low : high + 1]:
+                        if slot in needed[k]:
+                            span.add((slot, ends[slot] if is_loose else slot + 1))
+            for child, span in zip(below, spans, strict=True):
+                covered[child] = _inside(fits[child], sorted(span))
+        trees: dict[int, list[int]] = {}
+        tree = 0
+        for node in sorted(set(chain.from_iterable(covered.values()))):
+            while starts[tree + 1] <= node:
+                tree += 1
+            trees.setdefault(tree, []).append(node - starts[tree])
+        found.append(trees)
+    return found
+
+
+def _inside(nodes: list[int], spans: list[tuple[int, int]]) -> list[int]:
+    """Return the nodes, which ascend, that are in some of the spans, which do so too."""
+    kept: list[int] = []
+    done = 0
+    for low, high in spans:
+        first, last = bisect_left(nodes, max(low, done)), bisect_left(nodes, high)
+        kept += nodes[first:last]
+        done = max(done, high)
+    return kept
+
+
 def _chosen(
     wrong: NDArray[np.bool_],
     found: list[dict[int, list[int]]],
@@ -318,16 +473,16 @@ def _pictures(
     """Draw a tree by what speaks for the predicted class, and for the right one."""
     if estimator is not None:
         try:
-            return [
-                (
-                    f"for {_shown(label)}" + (", predicted" if label == said else ""),
-                    draw(
-                        tree, estimator.contributions(tree, label), max_nodes=max_nodes
-                    ).svg,
-                )
-                for label in dict.fromkeys((said, truth))
-                if label in estimator.classes_
-            ]
+            pictures = []
+            for label in dict.fromkeys((said, truth)):
+                if label in estimator.classes_:
+                    shares = estimator.contributions(tree, label)
+                    name = f"for {_shown(label)}" + (
+                        ", predicted" if label == said else ""
+                    )
+                    drawn = draw(tree, shares, max_nodes=max_nodes)
+                    pictures.append((f"{name}: {shares.sum():+.3g}", drawn.svg))
+            return pictures
         except ValueError:  # a perceptron that votes is no sum over nodes
             pass
     return [("the tree", draw(tree, max_nodes=max_nodes).svg)]
@@ -424,39 +579,48 @@ def _confusion(truth: NDArray[Any], said: NDArray[Any], labels: NDArray[Any]) ->
 
 
 def _fragment_table(
-    fragments: list[tuple[str, str, Fragment]],
-    found: list[dict[int, list[int]]],
-    n_searched: int,
+    fragments: list[tuple[Any, str, Fragment]],
+    counts: list[tuple[list[dict[int, list[int]]], NDArray[Any], str]],
     why_not: str,
 ) -> str:
+    """Make the table; `counts` are occurrences and labels of the trees, and their name."""
     if not fragments:
         return f"<p>{escape(why_not)}</p>"
     rows = []
-    for at, ((whose, side, fragment), of) in enumerate(
-        zip(fragments, found, strict=True)
-    ):
+    names: dict[str, None] = {}
+    for at, (whose, side, fragment) in enumerate(fragments):
         text = _printable(str(fragment.tree))
-        whose = escape(_printable(whose))
+        label, name = whose, _shown(whose)
+        if isinstance(whose, tuple):
+            label, name = whose[0], f"{_shown(whose[0])}, not {_shown(whose[1])}"
+        name = escape(_printable(name))
+        names[name] = None
         rows.append(
-            f'<tr data-fragment="{at}" data-class="{whose}" data-side="{side}">'
-            f"<td class=text>{side} {whose}</td><td>{_signed(fragment.weight)}</td>"
-            f"<td>{len(of):,}</td><td class=text><button class=plain>"
-            f"<code>{escape(text)}</code></button></td></tr>"
+            f'<tr data-fragment="{at}" data-class="{name}" data-side="{side}">'
+            f'<td class=text>{side} {name}</td><td class="text long"><button class=plain>'
+            f"<code>{escape(text)}</code></button></td><td>{_signed(fragment.weight)}</td>"
         )
-    options = "".join(
-        f"<option>{escape(_printable(whose))}</option>"
-        for whose in dict.fromkeys(whose for whose, _, _ in fragments)
-    )
+        for found, truth, _ in counts:
+            of = list(found[at])
+            share = f"{np.mean(truth[of] == label):.0%}" if of else ""
+            rows[-1] += f"<td>{len(of):,}</td><td>{share}</td>"
+        rows[-1] += "</tr>"
+    options = "".join(f"<option>{name}</option>" for name in names)
+    heads = ["class", "fragment", "weight"]
+    for _, _, name in counts:
+        heads += [name, "of the class"]
     table = _table(
-        [_cells(("class", "weight", "trees"), "th"), _cells(["fragment"], "th")],
+        [_cells(heads, "th", 2)],
         rows,
         caption="Fragments",
         name="wide",
     )
     return (
-        "<p>The weight is what one occurrence of a fragment adds to the decision; the next "
-        f"column counts how many of {_plural(n_searched, 'tree')} contain it. Click a "
-        "fragment to see these trees below, with its nodes marked.</p>"
+        "<p>The weight is what one occurrence of a fragment adds to the decision. The next "
+        "columns say how many of "
+        + " and of ".join(f"{len(truth):,} {name}" for _, truth, name in counts)
+        + " contain the fragment, and how many of these are of the class named first. Click "
+        "a fragment to see its trees below, with its nodes marked.</p>"
         '<div class="bar"><label>Search <input type="search" id="search" '
         'placeholder="part of a fragment"></label>'
         '<select id="side" aria-label="For or against"><option value="">for and against'
@@ -467,11 +631,14 @@ def _fragment_table(
     )
 
 
-def _settings(estimator: Any) -> str:
+def _settings(estimator: Any, explained: Any) -> str:
     import sklearn
 
-    rows = [
-        *((name, repr(value)) for name, value in estimator.get_params().items()),
+    rows = [(name, repr(value)) for name, value in estimator.get_params().items()]
+    if isinstance(model := getattr(explained, "model_", None), DagModel):
+        rows.append(("support trees", f"{model.n_trees:,}"))
+        rows.append(("distinct subtrees", f"{model.n_nodes:,}"))
+    rows += [
         ("treekernel_rs", __version__),
         ("Python", platform.python_version()),
         ("NumPy", np.__version__),

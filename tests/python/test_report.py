@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,9 @@ def test_occurrences_add_up_to_the_scores(kernel: Any) -> None:
     model.add(trees, np.array([1.0, -2.0, 0.5, 3.0, -0.75, 0.3, 0.2]))
     fragments = model.top_fragments(100_000, by="absolute", min_size=1)
     whole = isinstance(kernel, tk.SubtreeKernel)
-    found = _occurrences([f.tree for f in fragments], forest, whole=whole)
+    found = _occurrences(
+        [f.tree for f in fragments], forest, "whole" if whole else "rules"
+    )
     scores = np.zeros(len(trees))
     for fragment, of in zip(fragments, found, strict=True):
         for tree in of:
@@ -89,15 +91,103 @@ def slow_count(fragment: Any, tree: Any, whole: bool) -> int:
 def test_every_occurrence_is_found_and_no_other_tree() -> None:
     forest = tk.Forest.from_brackets(X)
     fragments = [f.tree for f in tk.TreeSVC(SST).fit(X, Y).top_fragments(50)]
-    found = _occurrences(fragments, forest, whole=False)
+    found = _occurrences(fragments, forest, "rules")
     for (at, fragment), tree in product(enumerate(fragments), range(len(X))):
         assert (tree in found[at]) == (slow_count(fragment, forest[tree], False) > 0)
+
+
+def slow_cover(fragment: Any, tree: Any, loose: bool) -> set[int]:
+    """The nodes in any occurrence of a part, by the definition (small trees only)."""
+    nodes: list[Any] = []  # label, children, end; in preorder
+
+    def number(node: Any) -> int:
+        mine = len(nodes)
+        nodes.append([node.label, [], mine])
+        nodes[mine][1] = [number(child) for child in node.children]
+        nodes[mine][2] = len(nodes)
+        return mine
+
+    number(tree)
+
+    def places(part: Any, at: int) -> list[set[int]]:
+        """The covers of all occurrences with the root at a node."""
+        label, children, _ = nodes[at]
+        if part.label != label:
+            return []
+        found = []
+        for chosen in combinations(children, len(part.children)):
+            ways: list[set[int]] = [{at}]
+            for below, slot in zip(part.children, chosen, strict=True):
+                stands = range(slot, nodes[slot][2]) if loose else [slot]
+                covers = [cover for node in stands for cover in places(below, node)]
+                ways = [way | cover for way in ways for cover in covers]
+            found += ways
+        return found
+
+    return set().union(*(c for at in range(len(nodes)) for c in places(fragment, at)))
+
+
+@pytest.mark.parametrize("kind", ["part", "loose"])
+def test_parts_with_gaps_cover_what_the_definition_says(kind: str) -> None:
+    rng = np.random.default_rng(0)
+
+    def grown(depth: int) -> str:
+        below = " ".join(
+            grown(depth - 1) for _ in range(rng.integers(0, 4) if depth else 0)
+        )
+        return f"({'AB'[rng.integers(2)]} {below})"
+
+    forest = tk.Forest.from_brackets([grown(3) for _ in range(30)])
+    parts = ["(A)", "(A B)", "(A A B)", "(B (A B) A)", "(A (A (B A)))", "(B A A A)"]
+    fragments = list(tk.Forest.from_brackets(parts))
+    found = _occurrences(fragments, forest, kind)
+    n_found = 0
+    for fragment, of in zip(fragments, found, strict=True):
+        for tree in range(len(forest)):
+            expected = sorted(slow_cover(fragment, forest[tree], kind == "loose"))
+            assert of.get(tree, []) == expected, (str(fragment), str(forest[tree]))
+            n_found += bool(expected)
+    assert n_found > 50
+
+
+@pytest.mark.parametrize(
+    ("kernel", "n_trees"),
+    [
+        (tk.PartialTreeKernel(0.5, mu=0.5), 2),
+        (tk.ElasticTreeKernel(0.5), 3),
+        (tk.SubpathKernel(0.5), 2),
+        (0.5 * tk.PartialTreeKernel(0.5, mu=0.5), 2),
+    ],
+    ids=repr,
+)
+def test_fragments_with_gaps_have_their_trees(
+    tmp_path: Path, kernel: Any, n_trees: int
+) -> None:
+    """`(S C)` leaves out a child; with ET it leaves out a level, too."""
+    trees = ["(S (A a) (C c))", "(S (B b) (C c))", "(S (X (C c)))", "(S (B b) (D d))"]
+    svc = tk.TreeSVC(kernel, C=10).fit(trees, ["x", "x", "y", "y"])
+    tk.report(svc, trees, ["x", "x", "y", "y"], tmp_path / "r.html", n_fragments=100)
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    row = re.search(r'<tr data-fragment="(\d+)"[^>]*>(?:(?!</tr>).)*>\(S C\)<', page)
+    assert row
+    assert len(data_of(page)["fragments"][int(row[1])]) == n_trees
+
+
+def test_a_deep_part_is_found_in_time() -> None:
+    deep = "(A " * 50_000 + "a" + ")" * 50_000
+    forest = tk.Forest.from_brackets([deep])
+    part = tk.Forest.from_brackets(["(A (A a))"])[0]
+    part_found, loose_found = (
+        _occurrences([part], forest, kind)[0] for kind in ("part", "loose")
+    )
+    assert part_found == {0: [49_998, 49_999, 50_000]}
+    assert loose_found == {0: list(range(50_001))}
 
 
 def test_a_deep_fragment_is_found_without_recursion() -> None:
     deep = "(A " * 50_000 + "a" + ")" * 50_000
     forest = tk.Forest.from_brackets([deep])
-    (found,) = _occurrences([forest[0]], forest, whole=True)
+    (found,) = _occurrences([forest[0]], forest, "whole")
     assert len(found[0]) == 50_001
 
 
@@ -110,6 +200,12 @@ def test_the_page_has_scores_fragments_trees_neighbours_and_settings(
     page = write(tmp_path / "r.html", title="T & T", n_neighbors=2)
     assert "<title>T &amp; T</title>" in page
     assert "5 trees, 5 classified correctly" in page
+    assert "(95 % interval 56.6% to 100.0%)" in page
+    assert "has 60.0% of the trees" in page
+    assert "support trees" in page
+    # In three trees, two of them of class x.
+    (row,) = (r for r in re.findall("<tr data-fragment.*?</tr>", page) if "(A a)<" in r)
+    assert re.findall("<td[^>]*>([^<]*)</td>", row)[-2:] == ["3", "67%"]
     assert page.count("data-fragment=") == len(
         [
             f
@@ -125,6 +221,10 @@ def test_the_page_has_scores_fragments_trees_neighbours_and_settings(
     assert len(trees) == 5
     assert all("<svg" in picture for tree in trees for _, picture in tree["pictures"])
     assert all(len(tree["near"]) <= 2 for tree in trees)
+    scores = tk.TreeSVC(SST, C=10).fit(X, Y).decision_function(X)
+    margins = {tree["name"]: tree["margin"] for tree in trees}
+    for text, score in zip(X, scores, strict=True):
+        assert margins[text] == pytest.approx(abs(score), rel=5e-3)
     assert trees[0]["near"]
 
 
@@ -199,6 +299,10 @@ def test_neighbours_come_from_the_training_set_where_it_is_given(
     page = write(tmp_path / "r.html", training=(["(S (A a) (B b))"], ["other"]))
     near = [tree["near"] for tree in data_of(page)["trees"]]
     assert near[0] == [["other", "1.000", "(S (A a) (B b))"]]
+    # So are the counts of fragments: here in three trees, there in one, of another class.
+    (row,) = (r for r in re.findall("<tr data-fragment.*?</tr>", page) if "(A a)<" in r)
+    counts = re.findall("<td[^>]*>([^<]*)</td>", row)[-4:]
+    assert counts == ["3", "67%", "1", "0%"]
 
 
 def test_large_trees_take_places_of_others(
@@ -321,6 +425,18 @@ def test_a_tree_of_3000_nodes_can_be_read_and_zoomed_by_keyboard(page: Any) -> N
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(500)
     assert page.evaluate("view.scrollLeft") > before
+
+
+def test_trees_are_ordered_by_margin_and_by_size(page: Any) -> None:
+    page.select_option("#order", "size")
+    assert visible(page)[0].startswith("big")
+    page.select_option("#order", "margin")
+    margins = [float(text.rsplit(" ", 1)[1]) for text in visible(page)]
+    assert margins == sorted(margins)
+    page.focus("#list")
+    page.locator("#list li").first.click()
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#list li").nth(1).get_attribute("aria-selected") == "true"
 
 
 def test_arrow_keys_go_through_the_trees(page: Any) -> None:
