@@ -7,7 +7,7 @@ size of trees). Beside Spearman: Pearson, and how often a tree's nearest neighbo
 kernel's (normalised by exact self-kernels), since a rank correlation over all pairs is
 easy to satisfy.
 
-    python examples/dtk_tables.py [--trees 400] [--seeds 2] [--plot folder]
+    python examples/dtk_tables.py [--trees 400] [--seeds 2] [--plot picture.png]
 
 Trees are read from shared/data beside a folder above; without it, Python's standard
 library is parsed. Needs numpy; draws with matplotlib where it is installed.
@@ -110,14 +110,14 @@ def encoders(kernel: tk.SubsetTreeKernel, forest: tk.Forest, seed: int):
                     D,
                     composition=composition,
                     fold=fold,
-                    seed=seed,
+                    random_state=seed,
                     zero_mean=not paper,
                 ),
             )
     for height in (2, 3):
-        enc = tk.DistributedTrees(kernel, D, seed=seed, max_height=height)
+        enc = tk.DistributedTrees(kernel, D, random_state=seed, max_height=height)
         yield f"quaternion, max_height={height}", enc
-    enc = tk.DistributedTrees(kernel, D, seed=seed)
+    enc = tk.DistributedTrees(kernel, D, random_state=seed)
     yield "quaternion, tune", enc.tune(forest)
     yield "quaternion, prune", enc.prune(forest)
     yield "quaternion, prune, tune", enc.prune(forest).tune(forest)
@@ -167,7 +167,10 @@ def figure_2(n_samples: int = 100) -> dict[str, dict[int, float]]:
             values, dots = [], []
             for seed in range(n_samples):
                 enc = tk.DistributedTrees(
-                    n_components=D, composition=composition, seed=seed, zero_mean=False
+                    n_components=D,
+                    composition=composition,
+                    random_state=seed,
+                    zero_mean=False,
                 )
                 labels = [f"x{i}" for i in range(k)]
                 a = enc.fragment(f"({' '.join(labels)})")
@@ -218,34 +221,45 @@ def figure_5(name: str, forest: tk.Forest) -> list[tuple[float, float, float]]:
     return rows
 
 
-def draw(folder: Path, tables, norms, times) -> None:
+DRAWN = (
+    "convolution, right",
+    "gamma, right",
+    "quaternion, left",
+    "quaternion, prune",
+    "limit",
+)
+
+
+def draw(path: Path, tables, norms, times) -> None:
+    """Draw table 2 and figure 5 of each corpus, and figure 2a."""
     try:
-        import matplotlib.pyplot as plt
+        from matplotlib.figure import Figure
     except ImportError:
         print("\nnothing drawn: matplotlib is not installed")
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in tables.items():
-        figure, axes = plt.subplots()
-        for what, values in rows.items():
-            axes.plot(DECAYS, values, label=what)
-        axes.set(xlabel="decay", ylabel="Spearman", title=f"Table 2, {name}")
-        axes.legend(fontsize=6)
-        figure.savefig(folder / f"table_2_{name}.png")
-    figure, axes = plt.subplots()
-    for composition, values in norms.items():
-        axes.plot(list(values), list(values.values()), label=composition)
-    axes.set(xlabel="vectors", ylabel="norm", title="Figure 2a")
-    axes.legend()
-    figure.savefig(folder / "figure_2.png")
+    panels = [
+        (f"Table 2, {name}", "decay", "Spearman", {w: (DECAYS, rows[w]) for w in DRAWN})
+        for name, rows in tables.items()
+    ]
+    lengths = {what: (list(of), list(of.values())) for what, of in norms.items()}
+    panels.append(("Figure 2a", "vectors", "norm", lengths))
     for name, rows in times.items():
-        figure, axes = plt.subplots()
         nodes, dots, exact = zip(*rows, strict=True)
-        axes.plot(nodes, dots, label="dot product")
-        axes.plot(nodes, exact, label="exact")
-        axes.set(xlabel="nodes", ylabel="microseconds", title=f"Figure 5, {name}")
-        axes.legend()
-        figure.savefig(folder / f"figure_5_{name}.png")
+        curves = {"dot product": (nodes, dots), "exact kernel": (nodes, exact)}
+        panels.append((f"Figure 5, {name}", "nodes of both", "microseconds", curves))
+    columns = 2
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(9, 3.4 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns).flat
+    for ax, (title, x, y, curves) in zip(axes, panels, strict=False):
+        for what, curve in curves.items():
+            ax.plot(*curve, marker="o", markersize=3, label=what)
+        ax.set(title=title, xlabel=x, ylabel=y)
+        ax.legend(fontsize=7)
+    for ax in axes[len(panels) :]:
+        ax.remove()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=90)
 
 
 def main() -> None:
@@ -253,7 +267,7 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=400, help="trees per corpus")
     parser.add_argument("--seeds", type=int, default=2, help="seeds for table 2")
     parser.add_argument("--samples", type=int, default=100, help="seeds for figure 2")
-    parser.add_argument("--plot", type=Path, help="folder to draw into")
+    parser.add_argument("--plot", type=Path, help="file to draw into")
     options = parser.parse_args()
     forests = corpora(options.trees)
     tables, times = {}, {}

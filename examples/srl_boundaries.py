@@ -4,7 +4,8 @@ Da San Martino, Sperduti, Aiolli & Moschitti, "Efficient Online Learning for Map
 Kernels on Linguistic Structures" (AAAI 2019), detects the boundaries of a predicate's
 arguments: each tree is the path from a predicate to a candidate node with all below it,
 and the question is whether that node is an argument. Here on MASC, split by document. One
-command prints their figures 3 to 6, each line of them as a row:
+command prints their table 1, the choice of decay and mix on validation documents, and their
+figures 3 to 6, each line of them as a row:
 
 3. CPU time to learn, of a perceptron that sums over its support trees and of the voted one on a
    DAG, both with a polynomial kernel of vectors beside the trees: fastest and slowest of
@@ -16,8 +17,10 @@ command prints their figures 3 to 6, each line of them as a row:
    figure 5 as well.
 
     python examples/srl_boundaries.py [--sizes 50000 100000 ...] [--last 50000] [--out f.png]
+                                      [--decay 0.4 --mixed-decay 0.6 --mix 0.9]
 
-With --out and matplotlib all four are drawn. The data set is read from shared/data beside a
+Decay and mix are chosen as in the paper: F1 on validation documents, which are a part of the
+training documents. With --out and matplotlib all four are drawn. The data set is read from shared/data beside a
 folder above. Without it, or with --made-up, a small task of the same kind is made up. Needs
 SciPy.
 """
@@ -40,22 +43,21 @@ FILE = "shared/data/srl/masc_boundary.tsv.gz"
 
 
 def masc() -> tuple[list[str], np.ndarray, np.ndarray] | None:
-    """Return trees, labels and whether their document is held out."""
+    """Return trees, labels and a number from 0 to 39 for their document."""
     for folder in Path(__file__).resolve().parents:
         path = folder / FILE
         if path.is_file():
             with gzip.open(path, "rt", encoding="utf-8") as file:
                 rows = [line.rstrip("\n").split("\t") for line in file]
             y = np.array([int(row[0]) for row in rows])
-            # One document in five, whatever the order of the file.
             names = [row[1].split(":")[0].encode() for row in rows]
-            held_out = np.array([zlib.crc32(name) % 5 == 0 for name in names])
-            return [row[5] for row in rows], y, held_out
+            documents = np.array([zlib.crc32(name) % 40 for name in names])
+            return [row[5] for row in rows], y, documents
     return None
 
 
 def made_up(n: int) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Return phrases below verbs; those with a noun are arguments, with some noise."""
+    """Return the same: phrases below verbs. Those with a noun are arguments, with noise."""
     rng = np.random.default_rng(0)
     print("made-up trees")
 
@@ -71,7 +73,68 @@ def made_up(n: int) -> tuple[list[str], np.ndarray, np.ndarray]:
     ]
     noise = rng.random(len(trees)) < 0.05
     y = np.where(np.array(["(NN" in tree for tree in trees]) != noise, 1, -1)
-    return trees, y, np.arange(n) >= 4 * n // 5
+    last = np.arange(n) >= 4 * n // 5  # held out, as a multiple of 5
+    return trees, y, np.where(last, 5, np.array([1, 2, 3, 4])[np.arange(n) % 4])
+
+
+def table_1(parts: dict[str, tk.Forest]) -> None:
+    """Print the statistics of the data set."""
+    columns = []
+    for forest in parts.values():
+        arrays = forest.to_arrays()
+        parents, n_nodes = arrays["parents"], forest.n_nodes
+        degree = np.bincount(parents[parents >= 0], minlength=len(parents))
+        # Nodes whose parent is -1 begin a tree; they are in the order of the trees.
+        starts = np.flatnonzero(parents < 0)
+        widest = np.maximum.reduceat(degree, starts)
+        columns.append(
+            (
+                f"{len(forest):,}",
+                f"{n_nodes.sum():,}",
+                f"{n_nodes.mean():.2f}",
+                f"{widest.mean():.2f}",
+                f"{widest.max():,}",
+            )
+        )
+    print("\nTable 1. The data set\n")
+    print("| | " + " | ".join(parts) + " |")
+    print("|---|" + "---|" * len(parts))
+    names = ("trees", "nodes", "mean nodes", "mean of the largest outdegree", "largest")
+    for name, *cells in zip(names, *columns, strict=True):
+        print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+def choose(
+    train: tuple[tk.Forest, np.ndarray],
+    validation: tuple[tk.Forest, np.ndarray],
+    most: int,
+    n_jobs: int,
+) -> tuple[float, float, float]:
+    """Return the decay of trees alone, and decay and mix of both, by F1 on validation."""
+    forest, y = train[0][:most], train[1][:most]
+    X, X_validation = features(forest), features(validation[0])
+    decays, mixes = (0.2, 0.4, 0.6, 0.8, 1.0), (0.2, 0.5, 0.9)
+    found: dict[tuple[float | None, float], float] = {}
+    for mix in (None, *mixes):
+        for decay in decays:
+            beside = (
+                {} if mix is None else {"vectors": tk.PolynomialKernel(3), "mix": mix}
+            )
+            p = tk.Perceptron(tk.SubsetTreeKernel(decay), "vote", **beside)
+            p.learn(forest, y, None if mix is None else X)
+            of = None if mix is None else X_validation
+            scores = p.score(validation[0], of, n_jobs=n_jobs)
+            found[mix, decay] = f1(scores, validation[1])
+    print(f"\nF1 on validation documents after {len(forest):,} trees, voted DAG\n")
+    print("| decay | " + " | ".join(map(str, decays)) + " |")
+    print("|---|" + "---|" * len(decays))
+    for mix in (None, *mixes):
+        name = "Tk" if mix is None else f"Tk + Poly3, mix {mix}"
+        cells = (f"{found[mix, decay]:.3f}" for decay in decays)
+        print(f"| {name} | " + " | ".join(cells) + " |")
+    decay = max(decays, key=lambda decay: found[None, decay])
+    mix, mixed_decay = max((key for key in found if key[0]), key=found.__getitem__)
+    return decay, mixed_decay, mix
 
 
 def features(forest: tk.Forest, n_columns: int = 1024) -> csr_matrix:
@@ -255,17 +318,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="*", help="of figures 5 and 6")
     parser.add_argument("--sum-sizes", type=int, nargs="*", help="of figures 3 and 4")
-    parser.add_argument("--decay", type=float, default=0.4, help="of trees alone")
-    # The paper's choice, made on its own validation set.
-    parser.add_argument("--mixed-decay", type=float, default=0.6, help="of both")
-    parser.add_argument("--mix", type=float, default=0.9, help="the share of trees")
+    parser.add_argument("--decay", type=float, help="of trees alone")
+    parser.add_argument("--mixed-decay", type=float, help="of both")
+    parser.add_argument("--mix", type=float, help="the share of trees")
+    parser.add_argument("--choose", type=int, default=100_000, help="by so many trees")
     parser.add_argument("--last", type=int, help="hold out so many trees, the last")
     parser.add_argument("--jobs", type=int, default=1, help="threads")
     parser.add_argument("--made-up", type=int, help="make up so many trees")
     parser.add_argument("--out", type=Path, help="a file for the picture")
     options = parser.parse_args()
     data = made_up(options.made_up) if options.made_up else masc() or made_up(20_000)
-    trees, y, held_out = data
+    trees, y, documents = data
+    held_out = documents % 5 == 0
     start = time.process_time()
     forest = tk.Forest.from_brackets(trees)
     spent = time.process_time() - start
@@ -275,6 +339,23 @@ def main() -> None:
     train, test = forest[~held_out], forest[held_out]
     y_train, y_test = y[~held_out], y[held_out]
     print(f"{len(train):,} for training, {len(test):,} held out")
+    is_validation = documents[~held_out] % 8 == 4
+    fit, validation = train[~is_validation], train[is_validation]
+    table_1({"training": fit, "validation": validation, "test": test})
+    if None in (options.decay, options.mixed_decay, options.mix):
+        chosen = choose(
+            (fit, y_train[~is_validation]),
+            (validation, y_train[is_validation]),
+            options.choose,
+            options.jobs,
+        )
+        names = ("decay", "mixed_decay", "mix")
+        for name, value in zip(names, chosen, strict=True):
+            if getattr(options, name) is None:
+                setattr(options, name, value)
+    print(
+        f"\ndecay {options.decay}; both: decay {options.mixed_decay}, mix {options.mix}"
+    )
     sizes = sorted(options.sizes or [len(train) // n for n in (16, 8, 4, 2, 1)])
     most = min(len(train), 25_000)
     sum_sizes = sorted(options.sum_sizes or [most * n // 5 for n in range(1, 6)])

@@ -2,10 +2,11 @@
 
 The properties 2.1 to 2.6 of a composition, figure 2b in the paper's own order (growth of
 variance with the number of vectors), figure 3 (accuracy of question classification by
-decay, exact kernel and distributed trees) and figure 4 (the same for textual entailment).
-`examples/dtk_tables.py` has table 2, figure 2a and figure 5.
+decay, exact kernel and distributed trees; also by the length of the vectors) and figure 4
+(the same for textual entailment). `examples/dtk_tables.py` has table 2, figure 2a and
+figure 5.
 
-    python examples/papers/icml_2012.py [--most 2000] [--plot icml_2012.png]
+    python examples/papers/icml_2012.py [--most 5452] [--plot icml_2012.png]
 
 Questions are TREC's where shared/data is in a folder above, entailment pairs those of
 RTE-3's development set (the only ones with free parses; ten-fold cross-validation in place
@@ -38,7 +39,7 @@ def encoder(
         composition=composition,
         fold="right" if paper else "left",
         zero_mean=not paper,
-        seed=seed,
+        random_state=seed,
     )
 
 
@@ -134,25 +135,49 @@ def questions(most: int, short: bool) -> tuple[tk.Forest, np.ndarray, int]:
     return forest([row[3] for row in both]), np.array([r[0] for r in both]), len(chosen)
 
 
-def figure_3(args, d: int) -> dict[str, tuple[list[float], list[float]]]:
+def figure_3(
+    trees: tk.Forest, y: np.ndarray, n: int, seed: int, d: int
+) -> dict[str, tuple[list[float], list[float]]]:
     """Print the accuracy of question classification by decay."""
-    trees, y, n = questions(args.most, args.short)
     curves: dict[str, list[float]] = {}
     for decay in DECAYS:
-        ways = {"TK": tk.SubsetTreeKernel(decay, normalize=True)(trees, trees[:n])}
+        K = tk.SubsetTreeKernel(decay, normalize=True)(trees, trees[:n])
+        curves.setdefault("TK", []).append(accuracy(K, y, n))
         for composition in ("quaternion", *PAPERS):
-            V = unit_vectors(encoder(composition, decay, d, args.seed), trees)
-            ways[f"DTK {composition}"] = (V @ V[:n].T).astype(float)
-        for name, K in ways.items():
-            svm = best_svm(K[:n], y[:n])
-            right = float(np.mean(svm.predict(K[n:]) == y[n:]))
-            curves.setdefault(name, []).append(right)
+            V = unit_vectors(encoder(composition, decay, d, seed), trees)
+            K = (V @ V[:n].T).astype(float)
+            curves.setdefault(f"DTK {composition}", []).append(accuracy(K, y, n))
     table(
         f"Figure 3: accuracy, {n:,} questions for training, {len(y) - n:,} for test, d = {d}",
         ("decay", *DECAYS),
         [[name, *values] for name, values in curves.items()],
     )
     return {name: (list(DECAYS), values) for name, values in curves.items()}
+
+
+def by_length(
+    trees: tk.Forest, y: np.ndarray, n: int, seed: int, largest: int
+) -> dict[str, tuple[list[int], list[float]]]:
+    """Print the accuracy of question classification by the length of the vectors."""
+    lengths = [largest // 2**k for k in range(5, -1, -1)]
+    curves: dict[str, list[float]] = {}
+    for composition in ("quaternion", "convolution"):
+        for decay in (0.2, 0.4, 0.6, 0.8):
+            for d in lengths:
+                V = unit_vectors(encoder(composition, decay, d, seed), trees)
+                found = accuracy((V @ V[:n].T).astype(float), y, n)
+                curves.setdefault(f"{composition}, decay {decay}", []).append(found)
+    table(
+        f"Accuracy by the length d of the vectors, {n:,} questions for training",
+        ("d", *lengths),
+        [[name, *values] for name, values in curves.items()],
+    )
+    return {name: (lengths, values) for name, values in curves.items()}
+
+
+def accuracy(K: np.ndarray, y: np.ndarray, n: int) -> float:
+    """Return the accuracy on the test set, C chosen on the first n trees."""
+    return float(np.mean(best_svm(K[:n], y[:n]).predict(K[n:]) == y[n:]))
 
 
 def unit_vectors(enc: tk.DistributedTrees, trees: tk.Forest) -> np.ndarray:
@@ -209,11 +234,14 @@ def figure_4(args, d: int) -> dict[str, tuple[list[float], list[float]]]:
 def main() -> None:
     """Print the tables, draw the figures."""
     parser = options(__doc__)
-    parser.add_argument("--most", type=int, default=2000, help="training questions")
+    parser.add_argument("--most", type=int, default=5452, help="training questions")
     args = parser.parse_args()
     d, n_samples = (256, 5) if args.short else (D, 100)
     args.most = 60 if args.short else args.most
     properties(d, n_samples)
+    trees, y, n = questions(args.most, args.short)
+    half = np.r_[: min(n, 2000), n : len(y)]  # enough for the curves by length
+    some = trees[half.tolist()], y[half], min(n, 2000)
     panels = (
         (
             "Figure 2b: first vector another",
@@ -221,7 +249,13 @@ def main() -> None:
             "variance x d",
             figure_2b(d, n_samples),
         ),
-        ("Figure 3: questions", "decay", "accuracy", figure_3(args, d)),
+        (
+            "Figure 3: questions",
+            "decay",
+            "accuracy",
+            figure_3(trees, y, n, args.seed, d),
+        ),
+        ("Questions", "d", "accuracy", by_length(*some, args.seed, d)),
         ("Figure 4: entailment", "decay", "accuracy", figure_4(args, d)),
     )
     draw(

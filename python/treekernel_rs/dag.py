@@ -197,7 +197,7 @@ class DagModel:
     def from_dual(
         cls,
         kernel: TreeKernel,
-        forest: Trees,
+        X: Trees,
         dual_coef: ArrayLike | Any,
         intercept: ArrayLike = 0.0,
     ) -> DagModel:
@@ -207,7 +207,7 @@ class DagModel:
         ----------
         kernel : tree kernel
             The kernel of the machine.
-        forest : Forest or sequence of str
+        X : Forest or sequence of str
             The support trees; or all training trees, where the others have zeros.
         dual_coef : array-like, shape (n_trees,), (1, n_trees) or (n_trees, n_outputs)
             The weights, as in `add`. One row is also accepted: this is the shape of
@@ -224,7 +224,7 @@ class DagModel:
         >>> model.score(trees)
         array([ 3.5, -2.5])
         """
-        x = as_forest(forest)
+        x = as_forest(X)
         # The dual_coef_ of a linear SVC may be sparse.
         dense = dual_coef.toarray() if hasattr(dual_coef, "toarray") else dual_coef
         weights = _floats("dual_coef", dense)
@@ -247,7 +247,7 @@ class DagModel:
 
     def add(
         self,
-        forest: Trees,
+        X: Trees,
         alphas: ArrayLike,
         *,
         progress: Progress | bool | None = None,
@@ -259,7 +259,7 @@ class DagModel:
 
         Parameters
         ----------
-        forest : Forest or sequence of str
+        X : Forest or sequence of str
             The trees.
         alphas : array-like, shape (n_trees,), or (n_trees, n_outputs) for several outputs
             Their weights.
@@ -272,10 +272,10 @@ class DagModel:
             If a weight is not finite, or a sum of weights would be infinite. The model is
             not changed then.
         """
-        x = as_forest(forest)
+        x = as_forest(X)
         weights = _per_output("alphas", alphas, len(x), self.n_outputs)
         zeros = self._core.add(x, weights.ravel(), _told(self, progress))
-        _warn_of_zeros(zeros, "the forest", stacklevel=3)
+        _warn_of_zeros(zeros, "X", stacklevel=3)
 
     def merge(self, other: DagModel, factor: float = 1.0) -> None:
         """Add another model: scores and intercepts become sums.
@@ -313,9 +313,9 @@ class DagModel:
             raise TypeError(msg)
         self._core.merge(other._core, _real("factor", factor))
 
-    def _pass(self, forest: Trees, y: ArrayLike) -> tuple[DagModel, DagModel, int]:
+    def _pass(self, X: Trees, y: ArrayLike) -> tuple[DagModel, DagModel, int]:
         """Go on as a perceptron: its last version, the sum of all, and its mistakes."""
-        x = as_forest(forest)
+        x = as_forest(X)
         labels = _per_output("y", y, len(x), self.n_outputs)
         *models, mistakes = self._core.pass_over(x, labels.ravel())
         last, total = (self._of(core, self.kernel, self.n_outputs) for core in models)
@@ -323,7 +323,7 @@ class DagModel:
 
     def score(
         self,
-        forest: Trees,
+        X: Trees,
         *,
         n_jobs: int | None = None,
         progress: Progress | bool | None = None,
@@ -332,7 +332,7 @@ class DagModel:
 
         Parameters
         ----------
-        forest : Forest or sequence of str
+        X : Forest or sequence of str
             The trees.
         n_jobs : int, optional
             Threads; by default and for -1 all cores the process may use, with 1 only
@@ -350,10 +350,10 @@ class DagModel:
         OverflowError
             If a score is too large for a float; names the tree.
         """
-        x = as_forest(forest)
+        x = as_forest(X)
         told = _told(self, progress)
         scores, zeros = self._core.score(x, _jobs(n_jobs), told)
-        _warn_of_zeros(zeros, "the forest", stacklevel=3)
+        _warn_of_zeros(zeros, "X", stacklevel=3)
         return _shaped(scores, self.n_outputs)
 
     def contributions(
@@ -679,7 +679,7 @@ class Perceptron:
 
     def learn(
         self,
-        forest: Trees,
+        X: Trees,
         y: ArrayLike,
         X_vec: Vectors | None = None,
         *,
@@ -692,7 +692,7 @@ class Perceptron:
 
         Parameters
         ----------
-        forest : Forest or sequence of str
+        X : Forest or sequence of str
             The trees.
         y : array-like, shape (n_trees,), or (n_trees, n_outputs) for several outputs
             Labels, -1 or 1.
@@ -706,7 +706,7 @@ class Perceptron:
         int
             The number of mistakes, over all outputs.
         """
-        x = as_forest(forest)
+        x = as_forest(X)
         labels = _per_output("y", y, len(x), self.n_outputs)
         vectors = _vectors(X_vec, len(x))
         told = _told(self, progress)
@@ -714,7 +714,7 @@ class Perceptron:
 
     def score(
         self,
-        forest: Trees,
+        X: Trees,
         X_vec: Vectors | None = None,
         *,
         n_jobs: int | None = None,
@@ -724,7 +724,7 @@ class Perceptron:
 
         Parameters
         ----------
-        forest : Forest or sequence of str
+        X : Forest or sequence of str
             The trees.
         X_vec : array-like or sparse matrix, shape (n_trees, n_features), optional
             Feature vectors, as in `learn`.
@@ -739,11 +739,11 @@ class Perceptron:
         ndarray, shape (n_trees,), or (n_trees, n_outputs) for several outputs
             For "average" and "vote" sums over all examples seen, not means.
         """
-        x = as_forest(forest)
+        x = as_forest(X)
         vectors = _vectors(X_vec, len(x))
         told = _told(self, progress)
         scores, zeros = self._core.score(x, vectors, _jobs(n_jobs), told)
-        _warn_of_zeros(zeros, "the forest", stacklevel=3)
+        _warn_of_zeros(zeros, "X", stacklevel=3)
         return _shaped(scores, self.n_outputs)
 
     @property

@@ -611,7 +611,7 @@ def phylogenies(
     n_trees: int = 200,
     n_leaves: int = 30,
     lengths: Sequence[float] | None = (0.1, 0.5, 1.0, 2.0),
-    seed: int = 0,
+    random_state: int = 0,
     return_X_y: bool = False,
 ) -> Any:
     """Simulate phylogenies by two processes: birth and death, and coalescence (DendroPy).
@@ -626,7 +626,7 @@ def phylogenies(
         Classes of branch lengths, as in `readers.newick`, as multiples of the mean
         length of the tree: so they say something of shape, not of scale. None drops
         them.
-    seed : int, default 0
+    random_state : int, default 0
         Of the random numbers.
     return_X_y : bool, default False
         Return ``(forest, y)`` in place of a `TreeDataset`.
@@ -653,7 +653,7 @@ def phylogenies(
     _package("dendropy")
     dendropy = needed("dendropy", "examples")
     simulate = needed("dendropy.simulate", "examples").treesim
-    rng = random.Random(seed)
+    rng = random.Random(random_state)
     texts, labels = [], []
     for number in range(2 * n_trees):
         taxa = dendropy.TaxonNamespace([f"T{k}" for k in range(n_leaves)])
@@ -672,7 +672,7 @@ def phylogenies(
         texts.append(tree.as_string("newick", suppress_rooting=True))
     reading = _biology.newick(texts, leaves="blank", inner="blank", lengths=lengths)
     names = [f"{label} {tree}" for tree, label in enumerate(labels)]
-    about = f"Phylogenies of {n_leaves} leaves by {_version('dendropy')}, seed {seed}."
+    about = f"Phylogenies of {n_leaves} leaves by {_version('dendropy')}, seed {random_state}."
     return _returned(
         _dataset(reading.forest.sorted(), labels, names, about), return_X_y
     )

@@ -58,7 +58,7 @@ class DistributedTrees:
     fold : {"left", "right"}
         The order in which children are composed. "right" is the paper's; it gives
         ``(A B C)`` and ``(A (B C))`` the same vector.
-    seed : int, default 0
+    random_state : int, default 0
         Seed of the label vectors and permutations, from 0 to 2**64 - 1.
     max_height : int, optional
         Use only fragments of at most so many levels. This is another, smaller kernel.
@@ -98,7 +98,7 @@ class DistributedTrees:
     n_components: int
     composition: str
     fold: str
-    seed: int
+    random_state: int
     max_height: int | None
     sketch_decay: float | Literal["auto"] | None
     dtype: np.dtype[Any]
@@ -115,7 +115,7 @@ class DistributedTrees:
         *,
         composition: str = "quaternion",
         fold: str = "left",
-        seed: int = 0,
+        random_state: int = 0,
         max_height: int | None = None,
         sketch_decay: float | Literal["auto"] | None = None,
         dtype: DTypeLike = np.float32,
@@ -137,9 +137,9 @@ class DistributedTrees:
             if not isinstance(flag, bool | np.bool_):
                 msg = f"{name} must be True or False, got {flag!r}"
                 raise ValueError(msg)
-        seed = _integer("seed", seed)
-        if not 0 <= seed < 2**64:
-            msg = f"seed must be from 0 to 2**64 - 1, got {seed}"
+        random_state = _integer("random_state", random_state)
+        if not 0 <= random_state < 2**64:
+            msg = f"random_state must be from 0 to 2**64 - 1, got {random_state}"
             raise ValueError(msg)
         if isinstance(sketch_decay, str):
             if sketch_decay != "auto":
@@ -156,7 +156,7 @@ class DistributedTrees:
             n_components,
             composition,
             fold,
-            seed,
+            random_state,
             max_height,
             None if sketch_decay == "auto" else sketch_decay,
             bool(zero_mean),
@@ -170,7 +170,7 @@ class DistributedTrees:
             n_components=n_components,
             composition=composition,
             fold=fold,
-            seed=seed,
+            random_state=random_state,
             max_height=max_height,
             sketch_decay=sketch_decay,
             dtype=_float_type(dtype),
@@ -223,7 +223,7 @@ class DistributedTrees:
 
     def encode(
         self,
-        forest: Trees,
+        X: Trees,
         n_jobs: int | None = None,
         out: NDArray[Any] | None = None,
         progress: Progress | bool | None = None,
@@ -232,19 +232,19 @@ class DistributedTrees:
 
         Parameters
         ----------
-        forest : Forest or sequence of str
+        X : Forest or sequence of str
             The trees.
         n_jobs : int, optional
             Threads; by default and for -1 all cores the process may use, with 1 only
             the caller's thread.
         out : ndarray or memmap, optional
-            C-contiguous matrix of `dtype` to fill, (len(forest), n_components).
+            C-contiguous matrix of `dtype` to fill, (len(X), n_components).
         progress : callable or True, optional
             Called with the numbers of trees done and in all; True shows a bar.
 
         Returns
         -------
-        ndarray, shape (len(forest), n_components)
+        ndarray, shape (len(X), n_components)
             `out` if it is given. ``V @ W.T`` approximates ``kernel(X, Y)``.
 
         Raises
@@ -265,7 +265,7 @@ class DistributedTrees:
                 "enc.tune(forest) gives the encoder that fits some trees"
             )
             raise ValueError(msg)
-        x = _core.as_forest(forest)
+        x = _core.as_forest(X)
         shape = (len(x), self.n_components)
         if out is None:
             out = np.empty(shape, self.dtype)
@@ -280,7 +280,7 @@ class DistributedTrees:
             _bar(type(self).__name__, "tree") if progress is True else progress or None
         )
         zeros = self._core.encode(x, out, _jobs(n_jobs), tell)
-        _warn_of_zeros(zeros, "forest", stacklevel=3)
+        _warn_of_zeros(zeros, "X", stacklevel=3)
         return out
 
     def fragment(self, tree: Tree | str | object) -> NDArray[Any]:
@@ -321,7 +321,7 @@ class DistributedTrees:
         left, right = self._vector("a", a), self._vector("b", b)
         return self._filled(lambda out: self._core.compose(left, right, out))
 
-    def prune(self, forest: Trees) -> DistributedTrees:
+    def prune(self, X: Trees) -> DistributedTrees:
         """Return an encoder that uses only fragments which these trees can share.
 
         A path of productions that only one of the trees has cannot be in a fragment that
@@ -341,9 +341,9 @@ class DistributedTrees:
         >>> enc
         DistributedTrees(SubsetTreeKernel(0.4), 8192, paths=<3 paths>)
         """
-        return self._with(paths=self._core.shared_paths(_core.as_forest(forest)))
+        return self._with(paths=self._core.shared_paths(_core.as_forest(X)))
 
-    def tune(self, forest: Trees) -> DistributedTrees:
+    def tune(self, X: Trees) -> DistributedTrees:
         """Return an encoder with the `sketch_decay` that suits these trees.
 
         The rule needs no labels. It takes the largest decay, at most the kernel's, for which
@@ -358,7 +358,7 @@ class DistributedTrees:
         >>> tk.DistributedTrees(tk.SubsetTreeKernel(1.0), sketch_decay="auto").tune(trees)
         DistributedTrees(SubsetTreeKernel(1.0), 8192, sketch_decay=0.798)
         """
-        return self._with(sketch_decay=self._core.tuned_decay(_core.as_forest(forest)))
+        return self._with(sketch_decay=self._core.tuned_decay(_core.as_forest(X)))
 
     def _with(self, **changes: object) -> DistributedTrees:
         return type(self)(**{**self._parameters, **changes})
@@ -381,7 +381,7 @@ _DEFAULTS: dict[str, Any] = {
     "n_components": 8192,
     "composition": "quaternion",
     "fold": "left",
-    "seed": 0,
+    "random_state": 0,
     "max_height": None,
     "sketch_decay": None,
     "dtype": np.dtype(np.float32),

@@ -584,7 +584,7 @@ class DistributedTreeEncoder(_TreeTransformer):
         How two vectors become one.
     fold : {"left", "right"}
         The order in which children are composed.
-    seed : int, default 0
+    random_state : int, RandomState or None, default 0
         Seed of the label vectors and permutations.
     max_height : int, optional
         Use only fragments of at most so many levels.
@@ -638,7 +638,7 @@ class DistributedTreeEncoder(_TreeTransformer):
         *,
         composition: str = "quaternion",
         fold: str = "left",
-        seed: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
         max_height: int | None = None,
         sketch_decay: float | Literal["auto"] | None = None,
         dtype: DTypeLike = np.float32,
@@ -654,7 +654,7 @@ class DistributedTreeEncoder(_TreeTransformer):
         self.n_components = n_components
         self.composition = composition
         self.fold = fold
-        self.seed = seed
+        self.random_state = random_state
         self.max_height = max_height
         self.sketch_decay = sketch_decay
         self.dtype = dtype
@@ -683,13 +683,12 @@ class DistributedTreeEncoder(_TreeTransformer):
             msg = "prune must be False if paths are given, because it computes paths"
             raise ValueError(msg)
         _checked_kernel(self.kernel)
-        encoder = DistributedTrees(
-            **{
-                name: value
-                for name, value in self.get_params(deep=False).items()
-                if name not in ("prune", "n_jobs", "verbose")
-            }
-        )
+        parameters = self.get_params(deep=False)
+        for name in ("prune", "n_jobs", "verbose"):
+            del parameters[name]
+        if not isinstance(self.random_state, int | np.integer):
+            parameters["random_state"] = _seed(self.random_state)
+        encoder = DistributedTrees(**parameters)
         forest = _trees_to_fit(X)
         if self.prune:
             encoder = encoder.prune(forest)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import sys
 import time
 import warnings
@@ -1270,7 +1271,7 @@ def _flag(value: object) -> bool:
 
 
 def _jobs(n_jobs: int | None) -> int | None:
-    """Check n_jobs; None means all cores, like -1.
+    """Check n_jobs; None means all cores, like -1, and -2 all but one, as in joblib.
 
     In joblib's workers and under `parallel_config`, None means what it means to joblib.
     Otherwise there would be as many threads as cores times workers.
@@ -1280,12 +1281,21 @@ def _jobs(n_jobs: int | None) -> int | None:
         backend, wanted = joblib.get_active_backend()
         if backend.nesting_level or wanted is not None:
             n_jobs = joblib.effective_n_jobs(None)
-    if n_jobs is None or (isinstance(n_jobs, int | np.integer) and n_jobs == -1):
+    if n_jobs is None:
         return None
-    if isinstance(n_jobs, int | np.integer) and n_jobs >= 1:
+    if not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
+        msg = f"n_jobs must be None or an int other than 0, got {n_jobs!r}"
+        raise ValueError(msg)
+    if n_jobs > 0:
         return min(int(n_jobs), 2**31)
-    msg = f"n_jobs must be None, -1 or an int of at least 1, got {n_jobs!r}"
-    raise ValueError(msg)
+    return None if n_jobs == -1 else max(1, _n_cores() + 1 + int(n_jobs))
+
+
+def _n_cores() -> int:
+    """Return how many cores the process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _float_type(dtype: DTypeLike) -> np.dtype[Any]:

@@ -41,7 +41,7 @@ class KernelMachine:
     ----------
     kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
         The kernel.
-    forest : Forest or sequence of str
+    X : Forest or sequence of str
         The trees.
     y : array-like, shape (n_trees,) or (n_trees, n_outputs), optional
         Labels -1 and 1, or values. Several columns are several machines that are trained
@@ -96,7 +96,7 @@ class KernelMachine:
     def __init__(
         self,
         kernel: TreeKernel,
-        forest: Trees,
+        X: Trees,
         y: ArrayLike | None = None,
         *,
         loss: Loss = "hinge",
@@ -109,7 +109,7 @@ class KernelMachine:
         random_state: int = 0,
     ) -> None:
         self.kernel = _own(kernel)
-        self.forest = as_forest(forest)
+        self.forest = as_forest(X)
         kinds = {"free": None, "feature": intercept_scaling, "none": 0.0}
         if intercept not in kinds:
             msg = f"intercept must be 'free', 'feature' or 'none', got {intercept!r}"

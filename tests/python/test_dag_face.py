@@ -201,7 +201,7 @@ def test_wrong_arguments_are_named():
 
 def test_trees_without_a_kernel_are_warned_of():
     model = tk.DagModel(tk.SubsetTreeKernel(0.4, normalize=True))
-    with pytest.warns(RuntimeWarning, match="of 1 of the trees of the forest"):
+    with pytest.warns(RuntimeWarning, match="of 1 of the trees of X"):
         model.add(["(x)", "(S a)"], [1.0, 1.0])
-    with pytest.warns(RuntimeWarning, match="of 1 of the trees of the forest"):
+    with pytest.warns(RuntimeWarning, match="of 1 of the trees of X"):
         np.testing.assert_allclose(model.score(["(x)", "(S a)"]), [0, 1])

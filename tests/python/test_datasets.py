@@ -503,7 +503,7 @@ def test_phylogenies_depend_on_the_seed_only() -> None:
     data = datasets.phylogenies(**options)
     whole(data, datasets.phylogenies(**options, return_X_y=True))
     assert data.classes == ["birth-death", "coalescent"]
-    assert datasets.phylogenies(**options, seed=1).forest != data.forest
+    assert datasets.phylogenies(**options, random_state=1).forest != data.forest
     assert (data.forest.n_nodes == 19).all()
     assert all(label.startswith(("leaf:", "node:")) for label in data.forest.labels)
 

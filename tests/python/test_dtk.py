@@ -186,7 +186,7 @@ def test_normalised_vectors_are_divided_by_the_kernel_or_by_their_norm():
     np.testing.assert_allclose(exact, V / norms[:, None], rtol=1e-12, atol=1e-18)
     own = tk.DistributedTrees(kernel, dtype=np.float64, norm="own").encode(TREES)
     np.testing.assert_allclose(np.linalg.norm(own, axis=1), 1.0, rtol=1e-12)
-    with pytest.warns(RuntimeWarning, match="1 of the trees of forest"):
+    with pytest.warns(RuntimeWarning, match="1 of the trees of X"):
         zero = tk.DistributedTrees(kernel, 64).encode(["(a)"])
     assert not zero.any()
 
@@ -209,7 +209,7 @@ def test_another_process_gives_the_same_bits():
     program = (
         "import sys, treekernel_rs as tk\n"
         "for c in sys.argv[1:]:\n"
-        "    enc = tk.DistributedTrees(n_components=64, composition=c, seed=3)\n"
+        "    enc = tk.DistributedTrees(n_components=64, composition=c, random_state=3)\n"
         "    print(enc.encode(['(S (A a) (B b))']).tobytes().hex())\n"
     )
     out = subprocess.run(
@@ -219,7 +219,9 @@ def test_another_process_gives_the_same_bits():
         check=True,
     ).stdout.split()
     for composition, line in zip(COMPOSITIONS, out, strict=True):
-        enc = tk.DistributedTrees(n_components=64, composition=composition, seed=3)
+        enc = tk.DistributedTrees(
+            n_components=64, composition=composition, random_state=3
+        )
         assert enc.encode(["(S (A a) (B b))"]).tobytes().hex() == line
 
 
@@ -272,15 +274,15 @@ def test_an_empty_forest_has_no_vectors():
 
 
 def test_encoders_are_values():
-    enc = tk.DistributedTrees(tk.PartialTreeKernel(0.3), 64, seed=np.int64(5))
+    enc = tk.DistributedTrees(tk.PartialTreeKernel(0.3), 64, random_state=np.int64(5))
     assert eval(repr(enc), vars(tk).copy()) == enc
     for same in (copy.copy(enc), copy.deepcopy(enc), pickle.loads(pickle.dumps(enc))):
         assert same == enc
         assert hash(same) == hash(enc)
-    assert enc != tk.DistributedTrees(tk.PartialTreeKernel(0.3), 64, seed=6)
+    assert enc != tk.DistributedTrees(tk.PartialTreeKernel(0.3), 64, random_state=6)
     assert enc != 1
     with pytest.raises(AttributeError, match="immutable"):
-        enc.seed = 2
+        enc.random_state = 2
     shown = (
         "DistributedTrees(SubsetTreeKernel(0.4), 8192, fold='right', dtype='float64')"
     )
@@ -307,8 +309,8 @@ def test_encoders_are_values():
         ({"sketch_decay": math.nan}, "sketch_decay must be above 0 .*got NaN"),
         ({"sketch_decay": 1.5}, "sketch_decay must be above 0 .*got 1.5"),
         ({"sketch_decay": "best"}, "sketch_decay must be .*got 'best'"),
-        ({"seed": -1}, r"seed must be from 0 to 2\*\*64 - 1, got -1"),
-        ({"seed": 2**64}, "seed must be from 0"),
+        ({"random_state": -1}, r"random_state must be from 0 to 2\*\*64 - 1, got -1"),
+        ({"random_state": 2**64}, r"random_state must be from 0"),
         ({"dtype": np.int32}, "dtype must be float64 or float32, got int32"),
         ({"norm": "l1"}, "norm must be 'exact' or 'own', got 'l1'"),
         ({"zero_mean": 1}, "zero_mean must be True or False, got 1"),
@@ -410,7 +412,9 @@ def test_noise_on_questions_is_that_of_the_table(questions):
     for composition, ratio in stated.items():
         errors = []
         for seed in range(24):
-            enc = tk.DistributedTrees(kernel, d, composition=composition, seed=seed)
+            enc = tk.DistributedTrees(
+                kernel, d, composition=composition, random_state=seed
+            )
             V = enc.encode(some).astype(float)
             errors.append(((V @ V.T - K)[pairs] ** 2).mean() / limit)
         assert abs(np.mean(errors) / ratio - 1) < 0.1 + 2 * np.std(errors) / 24**0.5

@@ -167,7 +167,7 @@ def test_a_child_encodes_rows_and_kernels_as_its_parent():
     # A convolution plans its FFT when it is first used.
     encoders = iter(
         [
-            tk.DistributedTrees(SST, 64, composition="convolution", seed=s)
+            tk.DistributedTrees(SST, 64, composition="convolution", random_state=s)
             for s in range(100_000)
         ]
     )

@@ -345,7 +345,7 @@ BAD = {
 
 @pytest.mark.parametrize(("wrong", "message"), BAD.values(), ids=BAD)
 def test_wrong_parameters_are_refused(wrong, message):
-    parameters = {"kernel": SST, "forest": X, "y": Y} | wrong
+    parameters = {"kernel": SST, "X": X, "y": Y} | wrong
     with pytest.raises(ValueError, match=message):
         tk.KernelMachine(**parameters)
 

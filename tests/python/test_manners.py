@@ -62,6 +62,13 @@ def test_none_is_all_cores_outside_joblib() -> None:
     assert tk.kernels._jobs(-1) is None
 
 
+def test_less_than_minus_one_leaves_cores_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tk.kernels, "_n_cores", lambda: 4)
+    assert [tk.kernels._jobs(n) for n in (-2, -4, -100)] == [3, 1, 1]
+    with pytest.raises(ValueError, match="n_jobs must be None or an int other than 0"):
+        tk.kernels._jobs(0)
+
+
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_none_is_what_joblib_gives_its_workers(backend: str) -> None:
     import joblib
@@ -288,6 +295,16 @@ def test_one_random_state_is_one_model() -> None:
             for _ in range(2)
         ]
         np.testing.assert_array_equal(*scores)
+
+
+def test_encoders_take_any_random_state() -> None:
+    first, again, other, fixed = (
+        tk.DistributedTreeEncoder(SST, 64, random_state=state).fit_transform(X)
+        for state in (np.random.RandomState(1), np.random.RandomState(1), None, 2**63)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert not np.array_equal(first, fixed)
 
 
 def test_weights_of_trees_are_repetitions() -> None:
