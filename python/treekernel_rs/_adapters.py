@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from treekernel_rs._core import CodeBuilder, Forest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     Access: TypeAlias = "str | Callable[[Any], Any]"
     Known: TypeAlias = "tuple[Access, Access] | Callable[[Any], Any] | None"
@@ -176,65 +176,66 @@ def _name(node: Any) -> str:
 
 # --- Graphs and models ---------------------------------------------------------------
 
+# These become arrays, which are read several times as fast as objects.
+
+
+def _preorder(
+    root: Any, children: Callable[[Any], Iterable[Any]], n_nodes: int
+) -> tuple[list[Any], list[int]]:
+    """Return the nodes below a root, `n_nodes` at most, and where each one's parent is."""
+    nodes: list[Any] = []
+    parents: list[int] = []
+    todo, above = [root], [-1]
+    while todo and len(nodes) < n_nodes:
+        below = list(children(todo[-1]))
+        nodes.append(todo.pop())
+        parents.append(above.pop())
+        todo += reversed(below)
+        above += [len(nodes) - 1] * len(below)
+    return nodes, parents
+
 
 def _of_networkx(graph: Any) -> Any:
+    """Read a tree whose labels are the attribute `label`, or the nodes themselves."""
     if not graph.is_directed():
         msg = "expected a directed networkx graph, edges from parent to child"
         raise ValueError(msg)
     roots = [node for node, degree in graph.in_degree() if degree == 0]
     n_edges, n_nodes = graph.number_of_edges(), graph.number_of_nodes()
-    if len(roots) != 1 or n_edges != n_nodes - 1:
-        msg = (
-            "expected a networkx graph that is one rooted tree, got "
-            f"{len(roots)} roots, {n_nodes} nodes and {n_edges} edges"
-        )
-        raise ValueError(msg)
-    return GraphNode(graph, roots[0])
+    if len(roots) == 1 and n_edges == n_nodes - 1:
+        # All other nodes have one parent: what the root reaches has no cycle.
+        nodes, parents = _preorder(roots[0], graph.successors, n_nodes)
+        if len(nodes) == n_nodes:
+            named = dict(graph.nodes(data="label"))
+            labels = [str(x if named[x] is None else named[x]) for x in nodes]
+            return Forest.from_arrays(labels, parents, [0])[0]
+    msg = (
+        "expected a networkx graph that is one rooted tree, got "
+        f"{len(roots)} roots, {n_nodes} nodes and {n_edges} edges"
+    )
+    raise ValueError(msg)
 
 
-class GraphNode:
-    """A node of a graph with its graph; `label` is the attribute or the node itself."""
+def _of_decision_tree(model: Any) -> Any:
+    """Read a tree: features of splits, with both sides; classes or values of leaves."""
+    tree = model.tree_
+    names = getattr(model, "feature_names_in_", None)
+    classes = getattr(model, "classes_", None)
+    values = tree.value[:, 0, :]
+    if classes is None or tree.n_outputs > 1:
+        labels = [f"{value:.3g}" for value in values[:, 0].tolist()]
+    else:
+        labels = [str(classes[best]) for best in values.argmax(axis=1).tolist()]
+    sides = tree.children_left.tolist(), tree.children_right.tolist()
+    for node, feature in enumerate(tree.feature.tolist()):
+        if sides[0][node] >= 0:
+            labels[node] = str(names[feature]) if names is not None else f"x{feature}"
 
-    def __init__(self, graph: Any, node: Any) -> None:
-        self._graph, self._node = graph, node
+    def children(node: int) -> list[int]:
+        return [side[node] for side in sides if side[node] >= 0]
 
-    @property
-    def label(self) -> str:
-        """The label."""
-        return str(self._graph.nodes[self._node].get("label", self._node))
-
-    @property
-    def children(self) -> Iterator[GraphNode]:
-        """The nodes that edges lead to, in the graph's order."""
-        return (GraphNode(self._graph, node) for node in self._graph[self._node])
-
-
-class DecisionNode:
-    """A node of a decision tree of scikit-learn: its feature, or what it predicts."""
-
-    def __init__(self, model: Any, node: int = 0) -> None:
-        self._model, self._node = model, node
-
-    @property
-    def label(self) -> str:
-        """The feature of a split, the class or the value of a leaf."""
-        tree = self._model.tree_
-        if tree.children_left[self._node] >= 0:
-            feature = tree.feature[self._node]
-            names = getattr(self._model, "feature_names_in_", None)
-            return str(names[feature]) if names is not None else f"x{feature}"
-        value = tree.value[self._node][0]
-        classes = getattr(self._model, "classes_", None)
-        if classes is None or tree.n_outputs > 1:
-            return f"{value[0]:.3g}"
-        return str(classes[value.argmax()])
-
-    @property
-    def children(self) -> list[DecisionNode]:
-        """Both sides of a split: up to the threshold, above it."""
-        tree = self._model.tree_
-        sides = tree.children_left[self._node], tree.children_right[self._node]
-        return [DecisionNode(self._model, side) for side in sides if side >= 0]
+    nodes, parents = _preorder(0, children, len(labels))
+    return Forest.from_arrays([labels[node] for node in nodes], parents, [0])[0]
 
 
 _KNOWN: dict[str, Known] = {
@@ -264,5 +265,5 @@ _KNOWN: dict[str, Known] = {
     "networkx.classes.graph.Graph": _of_networkx,
     "anytree.node.nodemixin.NodeMixin": (lambda node: str(node.name), "children"),
     "bigtree.node.basenode.BaseNode": (lambda node: str(node.name), "children"),
-    "sklearn.tree._classes.BaseDecisionTree": DecisionNode,
+    "sklearn.tree._classes.BaseDecisionTree": _of_decision_tree,
 }

@@ -201,6 +201,18 @@ def test_known_classes_are_read():
     ]
 
 
+def shown_model(model, node):
+    """Write a decision tree, node by node."""
+    tree = model.tree_
+    if tree.children_left[node] < 0:
+        value = tree.value[node][0]
+        is_class = hasattr(model, "classes_")
+        return str(model.classes_[value.argmax()]) if is_class else f"{value[0]:.3g}"
+    sides = tree.children_left[node], tree.children_right[node]
+    below = " ".join(shown_model(model, side) for side in sides)
+    return f"(x{tree.feature[node]} {below})"
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_trees_of_packages_are_read():
     read = []
@@ -224,6 +236,11 @@ def test_trees_of_packages_are_read():
         for edges in ([(1, 2), (2, 1)], [(1, 2), (3, 2)], [(1, 2), (2, 3), (3, 2)]):
             with pytest.raises(ValueError, match="tree 0: expected a networkx graph"):
                 brackets([networkx.DiGraph(edges)])
+        # As many edges as a tree has, but a cycle beside the root.
+        apart = networkx.DiGraph([(2, 3), (3, 2)])
+        apart.add_node(1)
+        with pytest.raises(ValueError, match="1 roots, 3 nodes and 2 edges"):
+            brackets([apart])
         with pytest.raises(ValueError, match="directed"):
             brackets([networkx.path_graph(3)])
     if anytree := package("anytree"):
@@ -243,10 +260,16 @@ def test_trees_of_packages_are_read():
         sentence = conllu.parse(text)[0]
         assert brackets([sentence, sentence.to_tree()]) == [expected] * 2
     if package("sklearn.tree"):
-        from sklearn.tree import DecisionTreeClassifier
+        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
         model = DecisionTreeClassifier().fit([[0, 0], [0, 1], [0, 3]], ["a", "b", "b"])
         assert brackets([model]) == ["(x1 a b)"]
+        X = [[k, k % 7] for k in range(60)]
+        y = np.arange(60) * 13 % 11
+        for kind in (DecisionTreeClassifier, DecisionTreeRegressor):
+            for most in (None, 9):  # depth-first, and the best first
+                model = kind(max_leaf_nodes=most).fit(X, y)
+                assert brackets([model]) == [shown_model(model, 0)]
     if package("Bio.Phylo"):
         from Bio import Phylo
 
