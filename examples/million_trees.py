@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import ast
 import random
-import resource
 import sys
 import sysconfig
 import time
@@ -48,6 +47,17 @@ class Part(NamedTuple):
 
     trees: tk.Forest
     y: np.ndarray
+
+
+def peak() -> str:
+    """Return the peak of this process's memory, where the system tells it."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows
+        return "unknown"
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    unit = 2**30 if sys.platform == "darwin" else 2**20  # of bytes there, else of kB
+    return f"{size / unit:.1f} GB"
 
 
 def packages(folder: Path, n: int) -> dict[str, list[Path]]:
@@ -216,8 +226,7 @@ def main() -> int:
     print(f"read in {watch.seconds:.1f} s, cpu {watch.cpu:.1f} s")
     print("of", ", ".join(names))
     table(train, test, names, svm=options.svm)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"peak memory {peak:.1f} GB")
+    print(f"peak memory {peak()}")
     return 0
 
 

@@ -73,8 +73,13 @@ class TreeIndex:
 
     def __init__(self, kernel: TreeKernel, Y: Trees) -> None:
         self.kernel = _own(kernel)
-        self.forest = Y if isinstance(Y, Forest) else as_forest(Y)
-        self._core = Index(self.kernel._core, self.forest, self.kernel.normalize)
+        forest = Y if isinstance(Y, Forest) else as_forest(Y)
+        self._core = Index(self.kernel._core, forest, self.kernel.normalize)
+
+    @property
+    def forest(self) -> Forest:
+        """The trees."""
+        return self._core.forest
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle kernel and trees."""
@@ -112,7 +117,7 @@ class TreeIndex:
         >>> len(index)
         2
         """
-        self.forest = self._core.add(as_forest(Y))
+        self._core.add(as_forest(Y))
 
     def build(self, *, n_jobs: int | None = None) -> TreeIndex:
         """Build the index now, not at the first query.

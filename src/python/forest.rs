@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::PyClass;
@@ -60,10 +61,11 @@ pub(super) struct Tree {
     root: NodeId,
 }
 
-#[pyclass(module = "treekernel_rs._core", name = "TreeIterator")]
+/// Threads that share one get each tree once.
+#[pyclass(frozen, module = "treekernel_rs._core", name = "TreeIterator")]
 pub(super) struct TreeIterator {
     forest: Py<Forest>,
-    next: usize,
+    next: AtomicUsize,
 }
 
 #[pymethods]
@@ -644,7 +646,7 @@ impl Forest {
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> TreeIterator {
-        TreeIterator { forest: slf.unbind(), next: 0 }
+        TreeIterator { forest: slf.unbind(), next: AtomicUsize::new(0) }
     }
 
     fn __add__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
@@ -828,10 +830,9 @@ impl TreeIterator {
         slf
     }
 
-    fn __next__(&mut self) -> Option<Tree> {
+    fn __next__(&self) -> Option<Tree> {
         let forest = &self.forest.get().0;
-        let root = *forest.roots().get(self.next)?;
-        self.next += 1;
+        let root = *forest.roots().get(self.next.fetch_add(1, Relaxed))?;
         Some(Tree { nodes: Arc::clone(forest.nodes()), root })
     }
 }

@@ -1,13 +1,13 @@
 //! Kernels and their matrices.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::forest::Index;
+use super::forest::{self, Index};
 use super::objects::{forest_of, integers, tree_of};
 use super::shared::Shared;
 use super::similarity::PySimilarity;
@@ -299,30 +299,42 @@ impl KernelRows {
     }
 }
 
-/// What a kernel's `index` keeps.
+/// What a kernel's `index` keeps; and its trees, which can be asked for while it changes.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Index")]
-pub(super) struct TreeIndex(Shared<neighbours::Index>);
+pub(super) struct TreeIndex(Shared<neighbours::Index>, Mutex<Py<forest::Forest>>);
 
 #[pymethods]
 impl TreeIndex {
     #[new]
     fn new(
         kernel: &Kernel,
-        forest: &Bound<'_, PyAny>,
+        forest: Bound<'_, forest::Forest>,
         normalize: bool,
     ) -> PyResult<Self> {
-        let forest = forest_of(forest)?;
-        let index = neighbours::Index::new(kernel.shared(), forest, normalize)?;
-        Ok(Self(Shared::new(index)))
+        let trees = forest.get().0.clone();
+        let index = neighbours::Index::new(kernel.shared(), trees, normalize)?;
+        Ok(Self(Shared::new(index), Mutex::new(forest.unbind())))
     }
 
-    /// Adds trees, and returns all.
-    fn add(&self, forest: &Bound<'_, PyAny>) -> PyResult<super::forest::Forest> {
+    #[getter]
+    fn forest(&self, py: Python<'_>) -> Py<forest::Forest> {
+        self.trees().clone_ref(py)
+    }
+
+    /// Adds trees.
+    fn add(&self, forest: &Bound<'_, PyAny>) -> PyResult<()> {
         let (py, forest) = (forest.py(), forest_of(forest)?);
-        self.0.change(py, &Progress::none(), |index, _| {
+        let all = self.0.change(py, &Progress::none(), |index, _| {
             index.add(&forest)?;
-            Ok(super::forest::Forest(index.forest().clone()))
-        })
+            Ok(index.forest().clone())
+        })?;
+        let mut newer = Py::new(py, forest::Forest(all))?;
+        let mut trees = self.trees();
+        // Of two calls the later one may get here first.
+        if newer.get().0.len() > trees.get().0.len() {
+            std::mem::swap(&mut *trees, &mut newer);
+        }
+        Ok(())
     }
 
     /// Builds what is not there yet.
@@ -394,6 +406,13 @@ impl TreeIndex {
                 index.join(x.as_ref(), min_similarity, n_jobs, sink, watch)
             })
         })
+    }
+}
+
+impl TreeIndex {
+    /// Held as the state of a [`Shared`] is. What is let go is let go after it.
+    fn trees(&self) -> MutexGuard<'_, Py<forest::Forest>> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -26,7 +26,10 @@ use crate::gram::Watch;
 use crate::threads::Throttle;
 
 /// The compiled part of `treekernel_rs`; import from there, not from here.
-#[pymodule]
+///
+/// Safe without the interpreter's lock: classes are frozen, or not shared (the builders,
+/// which refuse a second user); what changes is in a `Shared`.
+#[pymodule(gil_used = false)]
 mod _core {
     use numpy::{PyArray1, PyArrayMethods};
     use pyo3::prelude::*;

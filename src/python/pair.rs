@@ -1,6 +1,7 @@
 //! `PairForest`, `Pair` and the kernels of pairs.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -46,10 +47,11 @@ pub(super) struct PairForest(core::PairForest);
 #[pyclass(frozen, module = "treekernel_rs", name = "Pair")]
 pub(super) struct Pair(core::PairForest);
 
-#[pyclass(module = "treekernel_rs._core", name = "PairIterator")]
+/// Threads that share one get each pair once.
+#[pyclass(frozen, module = "treekernel_rs._core", name = "PairIterator")]
 pub(super) struct PairIterator {
     pairs: Py<PairForest>,
-    next: usize,
+    next: AtomicUsize,
 }
 
 #[pymethods]
@@ -315,7 +317,7 @@ impl PairForest {
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> PairIterator {
-        PairIterator { pairs: slf.unbind(), next: 0 }
+        PairIterator { pairs: slf.unbind(), next: AtomicUsize::new(0) }
     }
 
     fn __add__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
@@ -438,14 +440,13 @@ impl PairIterator {
         slf
     }
 
-    fn __next__(&mut self) -> PyResult<Option<Pair>> {
+    fn __next__(&self) -> PyResult<Option<Pair>> {
         let pairs = &self.pairs.get().0;
-        if self.next == pairs.len() {
+        let next = self.next.fetch_add(1, Relaxed);
+        if next >= pairs.len() {
             return Ok(None);
         }
-        let pair = pairs.select(&[self.next])?;
-        self.next += 1;
-        Ok(Some(Pair(pair)))
+        Ok(Some(Pair(pairs.select(&[next])?)))
     }
 }
 

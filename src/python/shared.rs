@@ -6,8 +6,10 @@
 //! A child process has one thread, and what the others were about to do never happens.
 //! So nothing here is held by them for ever:
 //!
-//! - Who uses an object is written down under the interpreter's lock, as is every fork
-//!   from Python: the child finds it complete.
+//! - Who uses an object is written down by a thread that is attached to the interpreter,
+//!   without a call of Python in between. A fork from Python holds the interpreter's lock,
+//!   or, where there is none, first stops all attached threads between two instructions of
+//!   Python: either way the child finds it complete.
 //! - The readers that a child inherits do not come back. A change there that finds any
 //!   goes on with a copy of the object.
 //! - A fork asks calls that change objects to stop between two trees and put them back,
@@ -52,7 +54,8 @@ impl<M: Clone + Send + Sync> Shared<M> {
         Self(Mutex::new(State { object, process: std::process::id() }))
     }
 
-    /// Held for an instant, and with the interpreter: so nobody else has it.
+    /// Held for an instant by a thread that is attached to the interpreter and does not let
+    /// go of it meanwhile: no fork comes in between.
     fn state(&self, _: Python<'_>) -> MutexGuard<'_, State<M>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -84,9 +87,8 @@ impl<M: Clone + Send + Sync> Shared<M> {
         mut work: impl Send + FnMut(&mut M, &mut Watch<'_>) -> crate::Result<T>,
     ) -> PyResult<T> {
         loop {
-            wait_for_forks(py);
+            let change = Change::begin(py);
             let mut object = self.state(py).take()?;
-            let change = Change::begin();
             let mut stopped = false;
             let done = caught(py, progress, |watch| {
                 work(&mut object, &mut |done, total| {
@@ -95,19 +97,15 @@ impl<M: Clone + Send + Sync> Shared<M> {
                     if stopped { Err(Error::Interrupted) } else { Ok(()) }
                 })
             });
+            let (object, done) = match done {
+                Err(defect) => (Object::Broken, Err(defect)),
+                Ok(done) => (Object::There(Arc::new(object)), done),
+            };
+            let is_broken = matches!(object, Object::Broken);
+            self.state(py).object = object;
             drop(change);
-            let mut state = self.state(py);
-            match done {
-                Err(defect) => {
-                    state.object = Object::Broken;
-                    return Err(defect);
-                }
-                Ok(done) => {
-                    state.object = Object::There(Arc::new(object));
-                    if done.is_ok() || !stopped {
-                        return done;
-                    }
-                }
+            if done.is_ok() || is_broken || !stopped {
+                return done;
             }
         }
     }
@@ -181,10 +179,20 @@ thread_local! {
 struct Change;
 
 impl Change {
-    fn begin() -> Self {
-        CHANGES.fetch_add(1, SeqCst);
-        OWN.set(OWN.get() + 1);
-        Self
+    /// Waits for forks on their way. It is counted before it looks, as they are before they
+    /// wait for it: one of two that meet sees the other.
+    fn begin(py: Python<'_>) -> Self {
+        let start = Instant::now();
+        loop {
+            CHANGES.fetch_add(1, SeqCst);
+            OWN.set(OWN.get() + 1);
+            let change = Self;
+            if FORKS.load(SeqCst) == 0 || start.elapsed() >= PATIENCE {
+                return change;
+            }
+            drop(change);
+            py.detach(|| std::thread::sleep(NAP));
+        }
     }
 }
 
@@ -195,22 +203,14 @@ impl Drop for Change {
     }
 }
 
-/// Without the interpreter, which others need to come to an end.
-fn wait_while(py: Python<'_>, is_early: impl Fn() -> bool) {
-    let start = Instant::now();
-    while is_early() && start.elapsed() < PATIENCE {
-        py.detach(|| std::thread::sleep(NAP));
-    }
-}
-
-fn wait_for_forks(py: Python<'_>) {
-    wait_while(py, || FORKS.load(SeqCst) > 0);
-}
-
+/// Waits without the interpreter, which changes need to come to an end.
 #[pyfunction]
 fn before_fork(py: Python<'_>) {
     FORKS.fetch_add(1, SeqCst);
-    wait_while(py, || CHANGES.load(SeqCst) > OWN.get());
+    let start = Instant::now();
+    while CHANGES.load(SeqCst) > OWN.get() && start.elapsed() < PATIENCE {
+        py.detach(|| std::thread::sleep(NAP));
+    }
     py.detach(|| FORK_GATE.shut());
 }
 

@@ -373,6 +373,7 @@ def slowly(number: int, folder: Path) -> list[str]:
     return texts(10, seed=number)
 
 
+@pytest.mark.posix
 def test_a_worker_that_is_killed_midway_changes_nothing(tmp_path: Path):
     parts = [delayed(slowly)(number, tmp_path) for number in range(8)]
     sizes = 8 * (10,)
