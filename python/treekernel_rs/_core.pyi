@@ -56,7 +56,8 @@ class ParseError(ValueError):
 class ConstraintLimitError(ValueError):
     pairs: list[tuple[int, int]]
     max_constraints: int
-    result: NDArray[Any] | None
+    # None where no matrix was asked for.
+    result: NDArray[Any] | Any
 
 @final
 class Forest:

@@ -122,6 +122,9 @@ class SumKernel(_Composed):
 
     _level = 0
 
+    left: TreeKernel
+    right: TreeKernel
+
     def __init__(
         self, left: TreeKernel, right: TreeKernel, *, normalize: bool = False
     ) -> None:
@@ -156,6 +159,9 @@ class ProductKernel(_Composed):
 
     _level = 1
 
+    left: TreeKernel
+    right: TreeKernel
+
     def __init__(
         self, left: TreeKernel, right: TreeKernel, *, normalize: bool = False
     ) -> None:
@@ -187,6 +193,9 @@ class ScaledKernel(_Composed):
 
     _level = 1
 
+    factor: float
+    base: TreeKernel
+
     def __init__(
         self, factor: float, base: TreeKernel, *, normalize: bool = False
     ) -> None:
@@ -217,6 +226,9 @@ class PowerKernel(_Composed):
     """
 
     _level = 2
+
+    base: TreeKernel
+    degree: int
 
     def __init__(
         self, base: TreeKernel, degree: int, *, normalize: bool = False
@@ -250,6 +262,10 @@ class Polynomial(_Composed):
     >>> k, k.pair("(S (A a) (B b))", "(S (A a) (B c))")
     (Polynomial(SubsetTreeKernel(1.0), degree=2), 16.0)
     """
+
+    base: TreeKernel
+    degree: int
+    coef0: float
 
     def __init__(
         self,
@@ -286,6 +302,9 @@ class Gaussian(_Composed):
     array([[1.   , 0.674],
            [0.674, 1.   ]])
     """
+
+    base: TreeKernel
+    gamma: float
 
     def __init__(
         self, base: TreeKernel, gamma: float = 1.0, *, normalize: bool = False

@@ -331,7 +331,7 @@ def top_k(
     *,
     chunks: Any = None,
     n_jobs: int = 1,
-) -> Neighbors:
+) -> Any:
     """Find the trees of Y that have the largest kernels with each tree of X.
 
     Each partition of X asks each of Y, and the best of the answers are kept. A `TreeIndex` as

@@ -39,6 +39,12 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
 
     from treekernel_rs._core import KernelRows
+    from treekernel_rs.algebra import (
+        PowerKernel,
+        ProductKernel,
+        ScaledKernel,
+        SumKernel,
+    )
     from treekernel_rs.index import TreeIndex
     from treekernel_rs.similarity import Similarity
     from treekernel_rs.weights import FittedWeights
@@ -310,31 +316,43 @@ class TreeKernel(Parameters):
             return kernel
         return kernel.weighted(*_weights(weights, self._has_productions), counts)
 
+    @overload
+    def __add__(self, other: TreeKernel) -> SumKernel: ...
+    @overload
+    def __add__(self, other: object) -> TreeKernel: ...
     def __add__(self, other: object) -> TreeKernel:
         """Make the sum of two kernels; `sum` of several begins with 0."""
         if isinstance(other, TreeKernel):
-            return _composed("SumKernel", self, other)
+            made: SumKernel = _composed("SumKernel", self, other)
+            return made
         is_nothing = isinstance(other, Real) and other == 0
         return self if is_nothing else NotImplemented
 
     __radd__ = __add__
 
+    @overload
+    def __mul__(self, other: TreeKernel) -> ProductKernel: ...
+    @overload
+    def __mul__(self, other: float | np.number[Any]) -> ScaledKernel: ...
     def __mul__(self, other: object) -> TreeKernel:
         """Make the product with a kernel or a number."""
         if isinstance(other, TreeKernel):
-            return _composed("ProductKernel", self, other)
+            made: ProductKernel = _composed("ProductKernel", self, other)
+            return made
         return self.__rmul__(other)
 
-    def __rmul__(self, factor: object) -> TreeKernel:
+    def __rmul__(self, factor: object) -> ScaledKernel:
         if not isinstance(factor, Real):
             return NotImplemented
-        return _composed("ScaledKernel", factor, self)
+        made: ScaledKernel = _composed("ScaledKernel", factor, self)
+        return made
 
-    def __pow__(self, degree: object) -> TreeKernel:
+    def __pow__(self, degree: object) -> PowerKernel:
         """Make the power of a whole number."""
         if not isinstance(degree, Real):
             return NotImplemented
-        return _composed("PowerKernel", self, degree)
+        made: PowerKernel = _composed("PowerKernel", self, degree)
+        return made
 
     #: Numbers of numpy's leave multiplication to the kernel.
     __array_ufunc__ = None
@@ -865,6 +883,10 @@ class SubtreeKernel(TreeKernel):
 
     _has_productions = True
 
+    decay: float
+    leaf_weight: float
+    counts: str
+
     def __init__(
         self,
         decay: float = 0.4,
@@ -911,6 +933,9 @@ class SubsetTreeKernel(TreeKernel):
     """
 
     _has_productions = True
+
+    decay: float
+    leaf_weight: float
 
     def __init__(
         self,
@@ -963,6 +988,12 @@ class PartialTreeKernel(TreeKernel):
     >>> round(k.pair("(N (cat))", "(N (dog))"), 6)
     0.13568
     """
+
+    decay: float
+    mu: float
+    leaf_factor: float
+    max_children: int | None
+    similarity: Similarity | None
 
     def __init__(
         self,
@@ -1021,6 +1052,8 @@ class ElasticTreeKernel(TreeKernel):
     3.0
     """
 
+    decay: float
+
     def __init__(
         self,
         decay: float = 0.4,
@@ -1054,6 +1087,9 @@ class SubpathKernel(TreeKernel):
     >>> tk.SubpathKernel(1.0).pair("(A (A b))", "(A (A b))")  # A twice, b, AA, Ab, AAb
     8.0
     """
+
+    decay: float
+    counts: str
 
     def __init__(
         self,
@@ -1144,11 +1180,10 @@ def _read(stored: Any, known: Mapping[str, type[Parameters]]) -> Any:
     return made._read(parameters)
 
 
-def _composed(name: str, *parameters: Any) -> TreeKernel:
+def _composed(name: str, *parameters: Any) -> Any:
     from treekernel_rs import algebra
 
-    made: TreeKernel = getattr(algebra, name)(*parameters)
-    return made
+    return getattr(algebra, name)(*parameters)
 
 
 def _copied(value: Any) -> Any:

@@ -205,6 +205,8 @@ class PairSimilarity(Similarity):
 
     _certain = False
 
+    pairs: Pairs
+
     def __init__(self, pairs: Pairs) -> None:
         self._remember(pairs=pairs)
 
@@ -351,6 +353,12 @@ class VectorSimilarity(Similarity):
     0.121344
     """
 
+    vectors: Vectors
+    classes: Classes
+    power: int
+    threshold: float | None
+    clip: bool
+
     def __init__(
         self,
         vectors: Vectors,
@@ -421,6 +429,15 @@ class ComposedSimilarity(Similarity):
     array([[1. , 0.6],
            [0.6, 1. ]])
     """
+
+    vectors: Vectors
+    compose: str
+    same_pos: bool
+    same_relation: bool
+    lexical: bool
+    power: int
+    threshold: float | None
+    clip: bool
 
     def __init__(
         self,

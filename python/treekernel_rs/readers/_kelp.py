@@ -15,7 +15,7 @@ import math
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -114,8 +114,9 @@ class KlpData:
     strings: dict[str, list[str | None]]
     graphs: dict[str, list[str | None]]
     sequences: dict[str, list[tuple[str, ...] | None]]
-    left: KlpData | None
-    right: KlpData | None
+    # None where the examples are not pairs; callers know.
+    left: KlpData | Any
+    right: KlpData | Any
 
     def __len__(self) -> int:
         """Count the examples."""

@@ -67,7 +67,7 @@ class Reading:
     names: list[str]
     labels: list[str]
     spans: NDArray[np.int64]
-    tokens: NDArray[np.int64] | None = None
+    tokens: NDArray[np.int64] | Any = None  # callers know which they have
     metadata: list[dict[str, str]] = field(default_factory=list)
     skipped: list[ParseError] = field(default_factory=list)
 
