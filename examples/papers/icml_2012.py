@@ -244,7 +244,7 @@ def main() -> None:
     some = trees[half.tolist()], y[half], min(n, 2000)
     panels = (
         (
-            "Figure 2b: first vector another",
+            "Figure 2b: first vector replaced",
             "vectors",
             "variance x d",
             figure_2b(d, n_samples),

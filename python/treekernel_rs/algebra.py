@@ -99,7 +99,7 @@ def _bound(kernel: object, level: int) -> str:
 class SumKernel(_Composed):
     """The sum of two kernels: ``left + right``.
 
-    It counts what the one counts, and what the other counts.
+    Its features are those of both kernels.
 
     Parameters
     ----------
@@ -137,8 +137,8 @@ class SumKernel(_Composed):
 class ProductKernel(_Composed):
     """The product of two kernels: ``left * right``.
 
-    It counts pairs of what the one and what the other counts: two trees are alike if they are
-    by both.
+    Its features are pairs of a feature of each kernel. Two trees are similar if they are
+    similar by both kernels.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class ScaledKernel(_Composed):
     base : tree kernel
         The kernel.
     normalize : bool, default False
-        Divide by the root of the product of both self-kernels, which takes the factor away.
+        Divide by the root of the product of both self-kernels, which cancels the factor.
 
     Examples
     --------
@@ -242,7 +242,7 @@ class PowerKernel(_Composed):
 class Polynomial(_Composed):
     """A polynomial of a kernel: (K(a,b) + coef0)^degree.
 
-    Where `coef0` is above 0 it counts all sets of up to `degree` of what the kernel counts.
+    If `coef0` is above 0, its features are all sets of up to `degree` features of the kernel.
 
     Parameters
     ----------
@@ -281,9 +281,9 @@ class Polynomial(_Composed):
 class Gaussian(_Composed):
     """The Gaussian of a kernel's distance: exp(-gamma (K(a,a) + K(b,b) - 2 K(a,b))).
 
-    The kernel that support vector machines call RBF, over trees. Of a normalised kernel it
-    lies between exp(-2 gamma) and 1; of one that is not, sizes of trees make most distances
-    huge, and most values 0.
+    This is the RBF kernel of support vector machines, over trees. If the base is normalised,
+    values are between exp(-2 gamma) and 1. If it is not, most distances are huge, because
+    they depend on the sizes of trees, and most values are 0.
 
     Parameters
     ----------

@@ -324,7 +324,7 @@ class TreeNystroem(_TreeTransformer):
         by ridge leverage scores from a uniform sample; or each where the error is largest
         (pivoted Cholesky).
     random_state : int, RandomState or None
-        Where random choices come from.
+        Seed of the random choices.
     n_jobs : int, optional
         Threads; by default and for -1 all cores the process may use.
 

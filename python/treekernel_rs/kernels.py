@@ -866,11 +866,11 @@ class SubtreeKernel(TreeKernel):
         What each pair of leaves with equal labels adds.
     weights : mapping, Idf or LearnedWeights, optional
         Factors of decay for productions: by label of the parent or by production, as
-        ``("NP", ("DT", "NN"))`` or ``"NP -> DT NN"``; None: of all others, 1 where it is
-        not given. A leaf's label has its factor of `leaf_weight`.
+        ``("NP", ("DT", "NN"))`` or ``"NP -> DT NN"``. The key None is for all others, whose
+        factor is otherwise 1. The weight of a leaf's label is a factor of `leaf_weight`.
     counts : {"linear", "log", "set"}
-        What is multiplied for a subtree that both trees have: how often they have it, one
-        more than the logarithm of that, or 1.
+        For each subtree, the kernel multiplies a number of one tree by that of the other:
+        the count c of the subtree, 1 + log(c), or 1.
     normalize : bool, default False
         Divide by the square root of the product of both self-kernels.
 
@@ -918,8 +918,8 @@ class SubsetTreeKernel(TreeKernel):
         What each pair of leaves with equal labels adds.
     weights : mapping, Idf or LearnedWeights, optional
         Factors of decay for productions: by label of the parent or by production, as
-        ``("NP", ("DT", "NN"))`` or ``"NP -> DT NN"``; None: of all others, 1 where it is
-        not given. A leaf's label has its factor of `leaf_weight`.
+        ``("NP", ("DT", "NN"))`` or ``"NP -> DT NN"``. The key None is for all others, whose
+        factor is otherwise 1. The weight of a leaf's label is a factor of `leaf_weight`.
     normalize : bool, default False
         Divide by the square root of the product of both self-kernels.
 
@@ -1041,7 +1041,8 @@ class ElasticTreeKernel(TreeKernel):
     decay : float, default 0.4
         Weight of a fragment per node, above 0 and at most 1.
     weights : mapping, Idf or LearnedWeights, optional
-        Factors of decay by label; None: of all others, 1 where it is not given.
+        Factors of decay by label. The key None is for all other labels, whose factor is
+        otherwise 1.
     normalize : bool, default False
         Divide by the square root of the product of both self-kernels.
 
@@ -1074,10 +1075,11 @@ class SubpathKernel(TreeKernel):
     decay : float, default 0.4
         Weight of a path per node, above 0 and at most 1.
     weights : mapping, Idf or LearnedWeights, optional
-        Factors of decay by label; None: of all others, 1 where it is not given.
+        Factors of decay by label. The key None is for all other labels, whose factor is
+        otherwise 1.
     counts : {"linear", "log", "set"}
-        What is multiplied for a path that both trees have: how often they have it, one
-        more than the logarithm of that, or 1.
+        For each path, the kernel multiplies a number of one tree by that of the other: the
+        count c of the path, 1 + log(c), or 1.
     normalize : bool, default False
         Divide by the square root of the product of both self-kernels.
 

@@ -184,7 +184,7 @@ class Similarity(Parameters):
 class PairSimilarity(Similarity):
     """Pairs of labels with their similarities; pairs not given have 0.
 
-    It may be indefinite: then kernels warn, and say what to do.
+    It may be indefinite. Kernels then warn, and the warning says what to do.
 
     Parameters
     ----------
@@ -322,9 +322,9 @@ def _in_range(x: str, y: str, value: Any) -> float:
 class VectorSimilarity(Similarity):
     """Cosines of vectors of labels.
 
-    Two different labels have the cosine of their vectors, from which `clip`, `threshold` and
-    `power` make the similarity, in this order; 0 if they are of different classes, or one
-    has no class or no vector (or a vector of zeros). Without clip and threshold it is
+    The similarity of two different labels is the cosine of their vectors, after `clip`,
+    `threshold` and `power`, in this order. It is 0 if the labels are of different classes, or
+    if one has no class, no vector or a vector of zeros. Without `clip` and `threshold` it is
     positive semidefinite.
 
     Parameters
@@ -332,15 +332,16 @@ class VectorSimilarity(Similarity):
     vectors : dict or (labels, matrix)
         Vectors by label, all of one length; as `readers.word_vectors` reads them.
     classes : dict, callable or "kelp", optional
-        The class of a label; None for a label that only equals itself. By default all labels
-        are of one class. "kelp": labels are KeLP's, words ``LEX##lemma::pos`` are of the class
-        of their pos and have the vector of ``lemma::pos``, all else only equals itself.
+        The class of a label; None for a label that is similar to itself only. By default all
+        labels are of one class. "kelp": labels are KeLP's; a word ``LEX##lemma::pos`` has the
+        class pos and the vector of ``lemma::pos``, and other labels have no class.
     power : int, default 1
         An exponent of the cosine, at least 1.
     threshold : float, optional
-        Cosines below are 0. Makes it indefinite; with power 2 and a low threshold less so.
+        Smaller cosines become 0. The similarity may then be indefinite, less so with power 2
+        and a low threshold.
     clip : bool, default False
-        Negative cosines are 0. Makes it indefinite.
+        Negative cosines become 0. The similarity may then be indefinite.
 
     Examples
     --------
@@ -399,9 +400,9 @@ class ComposedSimilarity(Similarity):
     """Cosines of vectors that are composed of a head's and a modifier's.
 
     For trees CGRCT and CLCT (`readers.conllu`), whose labels ``COMP##relation<head,modifier>``
-    are of two words ``lemma::pos`` (CSPTK: Annesi, Croce & Basili, CIKM 2014). Of two words
-    one may have no vector: the other takes its place. Labels that are neither compounds nor
-    words only equal themselves.
+    are of two words ``lemma::pos`` (CSPTK: Annesi, Croce & Basili, CIKM 2014). If one of the two
+    words has no vector, the other one is used in its place. Labels that are neither
+    compounds nor words are similar to themselves only.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ _VECTORS = ("linear", "cosine", "rbf")
 
 
 class Views:
-    """Examples that are several things: trees, pairs of trees, vectors, by name.
+    """Examples that consist of several named parts: trees, pairs of trees, vectors.
 
     Parameters
     ----------
@@ -517,16 +517,16 @@ class ViewKernel(_OfViews):
     Parameters
     ----------
     kernels : dict of str to kernel
-        For each view a kernel: of trees, pairs or views; of numbers a `PolynomialKernel`,
-        "linear", "cosine", "rbf" (with gamma 1 / number of columns, as scikit-learn), or a
-        callable that is given two columns and returns a matrix.
+        A kernel for each view. For trees, pairs and views, a kernel of these. For numbers, a
+        `PolynomialKernel`, "linear", "cosine", "rbf" (with gamma 1 / number of columns, as
+        in scikit-learn), or a callable that takes two columns and returns a matrix.
     weights : dict or sequence of float, optional
         Factors of the views in a sum, finite and not negative; 1 by default.
     combine : {"sum", "product"}
-        How values come together.
+        Whether the values of the views are added or multiplied.
     normalize : bool, default False
-        Divide the whole by the root of the product of both self-kernels. Each part is
-        normalised as it says itself.
+        Divide the result by the root of the product of both self-kernels. Each part has its
+        own `normalize`.
 
     Examples
     --------
@@ -658,15 +658,15 @@ class ViewKernel(_OfViews):
 class PreferencePairs(_OfViews):
     """The kernel of pairs of candidates: K(a1,b1) + K(a2,b2) - K(a1,b2) - K(a2,b1).
 
-    An example is two candidates, of which the first is better or worse than the second: a
-    machine that separates the two kinds ranks (Herbrich et al. 2000; for parses Collins &
-    Duffy 2002). It is the dot product of differences, so what both candidates have does not
-    count. `TreeRanker` solves the same problem over single trees, without the pairs.
+    An example is a pair of candidates, of which the first is better or worse than the second.
+    A machine that separates these two cases ranks candidates (Herbrich et al. 2000; for
+    parses Collins & Duffy 2002). The kernel is the dot product of the differences, so what
+    both candidates have in common does not count. `TreeRanker` solves the same problem over single trees, without the pairs.
 
     Parameters
     ----------
     base : kernel
-        Of the candidates: of trees, pairs or views, or of numbers as in `ViewKernel`.
+        The kernel of candidates: of trees, pairs or views, or of numbers as in `ViewKernel`.
     first, second : str
         The names of the views that hold the candidates.
     normalize : bool, default False

@@ -136,8 +136,8 @@ class Idf(FittedWeights):
     """Weights by rarity: the inverse document frequency of labels or productions.
 
     With n trees, of which d have a label or production, its weight is
-    ``log((1 + n) / (1 + d)) + 1``, as that of scikit-learn's ``TfidfTransformer``. What no
-    tree has gets the weight of d = 0.
+    ``log((1 + n) / (1 + d)) + 1``, as in scikit-learn's ``TfidfTransformer``. Labels or
+    productions that no tree has get the weight of d = 0.
 
     Parameters
     ----------
@@ -145,12 +145,14 @@ class Idf(FittedWeights):
         What has weights. `SubtreeKernel` and `SubsetTreeKernel` take both, other kernels
         labels.
     smooth : bool, default True
-        Without, ``log(n / d) + 1``; what no tree has gets the weight of d = 1.
+        If False, weights are ``log(n / d) + 1``, and what no tree has gets the weight of
+        d = 1.
 
     Attributes
     ----------
     weights_ : dict
-        The weights, by label or (label, labels of children); None: of all others.
+        The weights, by label or (label, labels of children). The key None has the weight of
+        all others.
 
     Examples
     --------
@@ -197,28 +199,29 @@ class Idf(FittedWeights):
 
 
 class LearnedWeights(FittedWeights):
-    """Weights by what labels or productions tell of y, between 0 and 1.
+    """Weights from 0 to 1 by how well labels or productions tell the classes apart.
 
     Parameters
     ----------
     of : {"labels", "productions"}
         What has weights, as in `Idf`.
     method : {"classes", "alignment"}
-        "classes", after Azaïs & Ingels (JMLR 2020): let r_k be the part of the trees of
-        class k that have it. If it stands in all trees of one class and in no others, or
-        in all but those of one class, it is worth 1; and f(1 - d) where r is at a distance
-        d of the nearest such case, with f(x) = 3x² - 2x³, 0 for d of 1 and more.
+        "classes", after Azaïs & Ingels (JMLR 2020): let r_k be the share of the trees of
+        class k that have the label or production. Its worth is 1 if it is in all trees of
+        one class and in no others, or in all trees but those of one class. Otherwise it
+        is f(1 - d), where d is the distance of r from the nearest of these cases, and
+        f(x) = 3x² - 2x³, or 0 for d of 1 and more.
         "alignment", after Cortes, Mohri & Rostamizadeh (JMLR 2012): the centred alignment
         of its counts with y, divided by the largest. Here y may be numbers.
     least : float, default 0
-        What has no worth weighs so much: a weight is ``least + (1 - least) * worth``. At
-        0 a fragment with one such node is 0, too.
+        The smallest weight: a weight is ``least + (1 - least) * worth``. If it is 0, a
+        fragment that contains a node of worth 0 weighs 0.
 
     Attributes
     ----------
     weights_ : dict
-        The weights, by label or (label, labels of children); None: of all others, which
-        have no worth.
+        The weights, by label or (label, labels of children). The key None has the weight of
+        all others, whose worth is 0.
 
     Examples
     --------
