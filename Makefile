@@ -91,8 +91,8 @@ site: install ## Build the documentation into docs/_build; any warning is an err
 	$(BIN)/python -m sphinx -b html -q -E -W --keep-going docs docs/_build
 
 papers: install ## Compute the papers' tables and figures again (docs/PAPERS.md); takes long
-	$(BIN)/python examples/dtk_tables.py --seeds 3 --plot docs/_build/papers
-	$(BIN)/python examples/srl_boundaries.py
+	$(BIN)/python examples/dtk_tables.py --seeds 3 --plot docs/images/dtk_tables.png
+	$(BIN)/python examples/srl_boundaries.py --out docs/images/aaai_2019.png
 	$(BIN)/python examples/entailment_pairs.py
 	for paper in eacl_2006 emnlp_2009 icml_2012; do \
 		$(BIN)/python examples/papers/$$paper.py --plot docs/images/$$paper.png || exit 1; \
