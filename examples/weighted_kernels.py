@@ -8,23 +8,29 @@ of each fold.
     python examples/weighted_kernels.py questions
     python examples/weighted_kernels.py json
     python examples/weighted_kernels.py functions
+    python examples/weighted_kernels.py pages
 
 questions: the first training questions of shared/data/qc beside a folder above; json: the
-models of botocore; functions: the standard library's. Needs the extra sklearn.
+models of botocore; functions: the standard library's; pages: the web pages of formasaurus by
+the program that made them, of those that say so. Needs the extra sklearn.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import importlib.util
+import re
 import time
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
-from sklearn.svm import SVC
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.svm import SVC, LinearSVC
 
 import treekernel_rs as tk
 
@@ -112,6 +118,8 @@ def read(name: str, limit: int) -> tuple[tk.Forest, np.ndarray]:
         data = tk.datasets.json_models()
     elif name == "functions":
         data = tk.datasets.python_functions()
+    elif name == "pages":
+        return pages(limit)
     else:
         above = Path(__file__).resolve().parents
         paths = (a / "shared/data/qc/const_train.tsv.gz" for a in above)
@@ -131,10 +139,46 @@ def read(name: str, limit: int) -> tuple[tk.Forest, np.ndarray]:
     return data.forest[kept], y[kept]
 
 
+def pages(limit: int, least: int = 10) -> tuple[tk.Forest, np.ndarray]:
+    """Read web pages as trees of tags; the class is what `meta name="generator"` says."""
+    package = importlib.util.find_spec("formasaurus")
+    if package is None or package.origin is None:
+        msg = "formasaurus is not installed (extra examples)"
+        raise SystemExit(msg)
+    folder = Path(package.origin).parent / "data/html"
+    texts, names = [], []
+    for path in sorted(folder.glob("*.html"), key=lambda path: int(path.stem)):
+        text = path.read_bytes().decode(errors="replace")
+        tag = re.search(r"<meta[^>]*name=[\"']?generator[\"' ][^>]*>", text, re.I)
+        content = tag and re.search(r"content=[\"']\s*([a-z]+)", tag[0], re.I)
+        if content:
+            texts.append(text)
+            names.append(content[1].lower())
+    y = np.array(names)
+    classes, counts = np.unique(y, return_counts=True)
+    kept = np.flatnonzero(np.isin(y, classes[counts >= least]))[:limit]
+    return tk.readers.html([texts[i] for i in kept]).forest, y[kept]
+
+
+def compare_columns(X: tk.Forest, y: np.ndarray) -> None:
+    """Print the accuracy of labels and edges as columns, for comparison."""
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    for name, how in {
+        "none": TfidfTransformer(use_idf=False),
+        "log counts": TfidfTransformer(use_idf=False, sublinear_tf=True),
+        "log counts, idf": TfidfTransformer(sublinear_tf=True),
+    }.items():
+        columns = make_union(tk.TreeVectorizer("labels"), tk.TreeVectorizer("edges"))
+        machine = make_pipeline(columns, how, LinearSVC(C=10, max_iter=100_000))
+        found = cross_val_score(machine, X, y, cv=folds)
+        mean, error = found.mean(), found.std(ddof=1) / np.sqrt(len(found))
+        print(f"{'labels and edges':24} {name:22} {mean:.3f} ± {error:.3f}", flush=True)
+
+
 def main() -> None:
     """Run what the command line says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("data", choices=["questions", "json", "functions"])
+    parser.add_argument("data", choices=["questions", "json", "functions", "pages"])
     parser.add_argument("--limit", type=int, default=1000, help="at most so many trees")
     args = parser.parse_args()
     X, y = read(args.data, args.limit)
@@ -142,6 +186,7 @@ def main() -> None:
     with warnings.catch_warnings():
         # Subtrees whose label weighs nothing are their own kernel's zeros.
         warnings.simplefilter("ignore", RuntimeWarning)
+        compare_columns(X, y)
         compare(X, y)
 
 

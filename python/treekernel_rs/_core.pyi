@@ -361,8 +361,16 @@ class Solver:
         costs: NDArray[np.float64],
         n_outputs: int,
         preferences: Any | None,
+        vectors: tuple[tuple[int, float, float], float, tuple[Any, ...]] | None,
         seed: int,
     ) -> Self: ...
+    def score(
+        self,
+        x: Any,
+        features: tuple[Any, ...] | None,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> NDArray[np.float64]: ...
     def run(
         self,
         tol: float,

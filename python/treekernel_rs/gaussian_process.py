@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["TreeKernel"]
 
 #: Of parameters above 0 and at most 1. Others are fixed where nothing is said.
-_DEFAULT = {"decay": (1e-3, 1.0), "mu": (1e-3, 1.0)}
+_DEFAULT: dict[str, Bounds] = {"decay": (1e-3, 1.0), "mu": (1e-3, 1.0)}
 
 
 class TreeKernel(GenericKernelMixin, Kernel):  # type: ignore[misc]
@@ -50,7 +50,8 @@ class TreeKernel(GenericKernelMixin, Kernel):  # type: ignore[misc]
         The kernel, with the parameters to begin with.
     bounds : dict or "fixed", optional
         By parameter the least and the largest value that is tried, or "fixed". By default
-        `decay` and `mu` are searched from 0.001 to 1, and all others are fixed.
+        `decay` and `mu` are searched from 0.001 to 1, and all others are fixed. Those of
+        parts of a composition are named as in `get_params`: ``left__decay``.
     n_jobs : int, optional
         Threads, as in `gram`.
 
@@ -97,7 +98,7 @@ class TreeKernel(GenericKernelMixin, Kernel):  # type: ignore[misc]
             msg = f"bounds: expected names among {', '.join(values)}, got {name!r}"
             raise ValueError(msg)
         return [
-            _hyperparameter(name, value, given.get(name, _DEFAULT.get(name, "fixed")))
+            _hyperparameter(name, value, given.get(name, _default(name)))
             for name, value in values.items()
         ]
 
@@ -191,10 +192,15 @@ class TreeKernel(GenericKernelMixin, Kernel):  # type: ignore[misc]
         return f"TreeKernel({self.kernel!r})"
 
 
+def _default(name: str) -> Bounds:
+    """Find what is searched of a parameter, of the kernel or of a part such as left__decay."""
+    return _DEFAULT.get(name.rpartition("__")[2], "fixed")
+
+
 def _hyperparameter(name: str, value: float, bounds: Bounds) -> Hyperparameter:
     if isinstance(bounds, str) and bounds == "fixed":
         return Hyperparameter(name, "numeric", "fixed")
-    most = 1.0 if name in _DEFAULT else np.inf
+    most = np.inf if _default(name) == "fixed" else 1.0
     wanted = f"'fixed' or two numbers, 0 < least <= most <= {most:g}"
     try:
         low, high = map(float, bounds)

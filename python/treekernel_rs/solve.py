@@ -8,7 +8,15 @@ import numpy as np
 
 from treekernel_rs import _core
 from treekernel_rs._core import as_forest
-from treekernel_rs.dag import DagModel, _floats, _plural, _shaped, _told
+from treekernel_rs.dag import (
+    DagModel,
+    PolynomialKernel,
+    _floats,
+    _plural,
+    _shaped,
+    _told,
+    _vectors,
+)
 from treekernel_rs.kernels import _integer, _jobs, _own, _real
 
 if TYPE_CHECKING:
@@ -64,6 +72,13 @@ class KernelMachine:
     preferences : array-like of int, shape (n, 2), optional
         Examples that are pairs of trees. The first tree should score higher, with "hinge" by
         at least 1. Requires ``intercept="none"``.
+    X_vec : array-like or CSR matrix, shape (n_trees, n_features), optional
+        Feature vectors of the trees, if `vectors` is set.
+    vectors : PolynomialKernel, optional
+        The kernel of feature vectors that come with the trees, as in `Perceptron`.
+    mix : float, default 1
+        The kernel is ``mix * K_tree + (1 - mix) * K_vectors``. Scores take a dot product
+        with the vector of each support tree.
     random_state : int, default 0
         Seed of the order of examples.
 
@@ -106,6 +121,9 @@ class KernelMachine:
         intercept: Literal["free", "feature", "none"] = "free",
         intercept_scaling: float = 1.0,
         preferences: ArrayLike | None = None,
+        X_vec: Any = None,
+        vectors: PolynomialKernel | None = None,
+        mix: float = 1.0,
         random_state: int = 0,
     ) -> None:
         self.kernel = _own(kernel)
@@ -139,6 +157,7 @@ class KernelMachine:
                 msg = f"nu must be above 0 and at most 1, got {nu}"
                 raise ValueError(msg)
             number = nu * float(costs.sum()) / self.n_outputs
+        beside = self._beside(X_vec, vectors, _real("mix", mix))
         self._core: Solver = _core.Solver(
             self.kernel._core,
             self.kernel.normalize,
@@ -150,6 +169,7 @@ class KernelMachine:
             costs.ravel(),
             self.n_outputs,
             None if pairs is None else pairs.ravel(),
+            beside,
             _integer("random_state", random_state) & (2**64 - 1),
         )
         self._made: dict[str, Any] = {
@@ -161,8 +181,28 @@ class KernelMachine:
             "intercept": intercept,
             "intercept_scaling": intercept_scaling,
             "preferences": pairs,
+            "X_vec": X_vec,
+            "vectors": None if vectors is None else vectors.replace(),
+            "mix": mix,
             "random_state": random_state,
         }
+
+    def _beside(
+        self, X_vec: Any, vectors: PolynomialKernel | None, mix: float
+    ) -> tuple[tuple[int, float, float], float, tuple[Any, ...]] | None:
+        if vectors is not None and not isinstance(vectors, PolynomialKernel):
+            msg = f"vectors must be a PolynomialKernel or None, got {vectors!r}"
+            raise ValueError(msg)
+        if (X_vec is None) != (vectors is None):
+            msg = "X_vec and vectors must be given together"
+            raise ValueError(msg)
+        given = _vectors(X_vec, len(self.forest))
+        if vectors is None or given is None:
+            if mix != 1:
+                msg = f"mix must be 1 without vectors, got {mix}"
+                raise ValueError(msg)
+            return None
+        return vectors.replace()._make(), mix, given
 
     def run(
         self,
@@ -245,13 +285,49 @@ class KernelMachine:
         >>> machine.is_like(machine)
         True
         """
-        same = ("y", "loss", "epsilon", "nu", "intercept", "preferences")
+        same = ("y", "loss", "epsilon", "nu", "intercept")
+        beside = ("preferences", "vectors", "mix")
         return len(self.forest) == len(other.forest) and all(
-            np.array_equal(self._made[name], other._made[name]) for name in same
+            np.array_equal(self._made[name], other._made[name])
+            for name in (*same, *beside)
         )
 
+    def score(
+        self, X: Trees, X_vec: Any = None, *, n_jobs: int | None = None
+    ) -> NDArray[np.float64]:
+        """Score trees, with feature vectors where the machine has them.
+
+        Makes a model for the call; to score often without vectors, keep `model()`.
+
+        Parameters
+        ----------
+        X : Forest or sequence of str
+            The trees.
+        X_vec : array-like or CSR matrix, shape (len(X), n_features), optional
+            Their feature vectors.
+        n_jobs : int, optional
+            Threads; by default and for -1 all cores the process may use.
+
+        Returns
+        -------
+        ndarray of float64, shape (len(X),) or (len(X), n_outputs)
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> kernel, X, y = tk.SubsetTreeKernel(0.4), ["(S a)", "(S b)"], [1, -1]
+        >>> numbers, cubic = [[1.0, 0.0], [0.0, 1.0]], tk.PolynomialKernel(3)
+        >>> machine = tk.KernelMachine(kernel, X, y, X_vec=numbers, vectors=cubic, mix=0.5)
+        >>> machine.run(), machine.score(X, numbers).round(2)
+        (True, array([ 1., -1.]))
+        """
+        x = as_forest(X)
+        vectors = _vectors(X_vec, len(x))
+        scores = self._core.score(x, vectors, _jobs(n_jobs), None)
+        return _shaped(scores, self.n_outputs)
+
     def model(self) -> DagModel:
-        """Make a model with these scores.
+        """Make a model with these scores; of a machine with vectors, of their trees' part.
 
         Examples
         --------
@@ -263,7 +339,7 @@ class KernelMachine:
         return DagModel.from_dual(
             self.kernel,
             self.forest,
-            self.dual_coef.reshape(-1, self.n_outputs),
+            self._made["mix"] * self.dual_coef.reshape(-1, self.n_outputs),
             self.intercept,
         )
 

@@ -72,7 +72,8 @@ def tune_kernel(
         What is made as large as possible: the centred alignment of the kernel with the
         targets, or the likelihood of a Gaussian process.
     parameters : list of str, optional
-        Which are tuned; `decay` and `mu` by default.
+        Which are tuned; `decay` and `mu` by default, also those of all parts of a
+        composition (``left__decay``).
     max_iter : int, default 50
         Steps at most.
     n_jobs : int, optional
@@ -106,15 +107,21 @@ def tune_kernel(
 def _tuned(kernel: TreeKernel, parameters: Sequence[str] | None) -> list[str]:
     known = kernel._core.parameter_names
     if parameters is None:
-        return [name for name in known if name in _SHARES]
+        return [name for name in known if _is_share(name)]
     if isinstance(parameters, str) or not parameters or not {*parameters} <= {*known}:
         msg = f"parameters must be a list of some of {known}, got {parameters!r}"
         raise ValueError(msg)
+    values = kernel.get_params()
     for name in parameters:
-        if getattr(kernel, name) <= 0:
+        if values[name] <= 0:
             msg = f"{name} is tuned on a logarithmic scale: begin above 0, got 0"
             raise ValueError(msg)
     return list(dict.fromkeys(parameters))
+
+
+def _is_share(name: str) -> bool:
+    """Tell whether a parameter, of the kernel or of a part, is above 0 and at most 1."""
+    return name.rpartition("__")[2] in _SHARES
 
 
 def _targets(y: ArrayLike, n: int) -> Floats:
@@ -206,11 +213,13 @@ def _climb(
         noise = ridge * np.exp(at[-1])
         by_name = [slopes[name] for name in names]
         value, gradient, by_noise = measure(K, by_name, noise)
-        chain = [_value_slope(name, getattr(own, name)) for name in names]
+        values = own.get_params()
+        chain = [_value_slope(name, values[name]) for name in names]
         by_parameter = np.multiply(gradient, chain)
         return -value, -np.append(by_parameter, noise * by_noise)
 
-    start = np.array([_free(name, getattr(kernel, name)) for name in names] + [-2.0])
+    values = kernel.get_params()
+    start = np.array([_free(name, values[name]) for name in names] + [-2.0])
     limits = [(_free(name, 0.0), _free(name, np.inf)) for name in names] + [
         (-18.0, 9.0)
     ]
@@ -224,15 +233,15 @@ def _climb(
 
 def _free(name: str, value: float) -> float:
     """Map a parameter to the numbers: the logit of a share, else the logarithm."""
-    if name in _SHARES:
+    if _is_share(name):
         share = min(max(value, _LEAST), 1 - _LEAST)
         return float(np.log(share / (1 - share)))
     return float(np.log(min(max(value, _LEAST), 1 / _LEAST)))
 
 
 def _value(name: str, free: float) -> float:
-    return float(1 / (1 + np.exp(-free)) if name in _SHARES else np.exp(free))
+    return float(1 / (1 + np.exp(-free)) if _is_share(name) else np.exp(free))
 
 
 def _value_slope(name: str, value: float) -> float:
-    return value * (1 - value) if name in _SHARES else value
+    return value * (1 - value) if _is_share(name) else value

@@ -17,7 +17,8 @@
 //! | `OneClass` | c max(0, -S), and b Σβ | 0 | 0 | 0 | from 0 to c, Σβ given |
 //!
 //! The intercept b is none, a feature ι of all trees (K + ι², as in LIBLINEAR), or free:
-//! then Σβ never changes (as in LIBSVM).
+//! then Σβ never changes (as in LIBSVM). K may be a mixture of the trees' kernel and one of
+//! feature vectors ([`Solver::with_vectors`]); these go by sums over the support trees.
 //!
 //! # Method
 //! A [`Model`](super::Model) holds w. A pass takes examples in a seeded order, batch by batch: it scores a
@@ -41,7 +42,11 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::sum::Terms;
-use super::{Options, SumModel, add_scaled, check_finite, check_length, compact};
+use super::vectors::Beside;
+use super::{
+    Features, Options, PolynomialKernel, SumModel, add_scaled, check_finite,
+    check_length, compact,
+};
 use crate::dtk::random::Stream;
 use crate::gram::{self, Watch};
 use crate::index::reader::NONE;
@@ -139,6 +144,8 @@ pub struct Solver {
     kernel: Terms,
     options: Options,
     forest: Forest,
+    /// Feature vectors of the trees.
+    beside: Option<Beside>,
     problem: Problem,
     seed: u64,
     state: State,
@@ -428,7 +435,69 @@ impl Solver {
             }
         }
         let forest = compact(forest)?.into_owned();
-        Ok(Self { kernel, options, forest, problem, seed, state, reached: None })
+        let (beside, reached) = (None, None);
+        Ok(Self { kernel, options, forest, beside, problem, seed, state, reached })
+    }
+
+    /// The same machine with feature vectors beside the trees: its kernel is `mix` times
+    /// that of trees, and 1 - `mix` times that of vectors.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a kernel or a `mix` out of range, [`Error::Length`] and
+    /// [`Error::Array`] for vectors that do not go with the trees.
+    pub fn with_vectors(
+        self,
+        kernel: PolynomialKernel,
+        mix: f64,
+        features: Features<'_>,
+    ) -> Result<Self> {
+        let beside = Beside::new(kernel, mix, features, self.forest.len())?;
+        Ok(Self { beside: Some(beside), ..self })
+    }
+
+    /// The scores of trees, `n_outputs` for each, with `features` where the machine has
+    /// vectors.
+    ///
+    /// # Errors
+    /// As [`SumModel::score`]; [`Error::Length`] and [`Error::Array`] for vectors that do not
+    /// go with the trees, [`Error::Parameter`] for vectors where there are none, or none
+    /// where there are.
+    pub fn score(
+        &self,
+        forest: &Forest,
+        features: Option<Features<'_>>,
+        n_jobs: Option<usize>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Vec<f64>> {
+        let (expected, got) = match (&self.beside, features) {
+            (None, Some(_)) => ("None, as there is no kernel for vectors", "vectors"),
+            (Some(_), None) => ("given, as there is a kernel for vectors", "None"),
+            _ => ("", ""),
+        };
+        if !got.is_empty() {
+            let got = got.into();
+            return Err(Error::Parameter { name: "features", expected, got });
+        }
+        let (betas, width) = (&self.state.betas, self.options.n_outputs);
+        let others = match (&self.beside, features) {
+            (Some(beside), Some(features)) => beside.others(features, forest.len())?,
+            _ => Vec::new(),
+        };
+        let mut scores = self.model(betas, watch)?.score(forest, n_jobs, watch)?.0;
+        if let Some(beside) = &self.beside {
+            let (alphas, asked) = (
+                self.tree_weights(betas),
+                others.iter().map(|row| &**row).collect::<Vec<_>>(),
+            );
+            beside.add_to_scores(&alphas, width, &asked, &mut scores, n_jobs, watch)?;
+        }
+        for (tree, scores) in scores.chunks_mut(width).enumerate() {
+            add_scaled(1.0, &self.reached().intercept, scores);
+            if !scores.iter().all(|score| score.is_finite()) {
+                return Err(Error::ScoreOverflow { tree });
+            }
+        }
+        Ok(scores)
     }
 
     /// What is known by now.
@@ -866,6 +935,12 @@ impl Solver {
         watch: &mut Watch<'_>,
     ) -> Result<Vec<f64>> {
         let mut scores = model.score(&self.select(trees), limits.n_jobs, watch)?.0;
+        if let Some(beside) = &self.beside {
+            let (alphas, width) = (self.tree_weights(betas), self.options.n_outputs);
+            let asked: Vec<_> = beside.some(trees).collect();
+            let n_jobs = limits.n_jobs;
+            beside.add_to_scores(&alphas, width, &asked, &mut scores, n_jobs, watch)?;
+        }
         let sums = self.sums(betas);
         for scores in scores.chunks_mut(sums.len()) {
             add_scaled(1.0, &sums, scores);
@@ -886,6 +961,9 @@ impl Solver {
         let options =
             gram::Options { normalize: self.options.normalize, n_jobs: limits.n_jobs };
         gram::fill(self.kernel.kernel(), &forest, None, options, &mut out, watch)?;
+        if let Some(beside) = &self.beside {
+            beside.add_to_matrix(trees, &mut out, watch)?;
+        }
         if let Intercept::Feature(value) = self.problem.intercept {
             for k in &mut out {
                 *k += value * value;

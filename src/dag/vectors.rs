@@ -13,7 +13,11 @@
 //! in the columns of the vector's own.
 
 use std::collections::HashMap;
+use std::sync::Mutex;
 
+use super::add_scaled;
+use crate::gram::Watch;
+use crate::threads::Threads;
 use crate::{Error, Result};
 
 /// The parameters of a polynomial kernel.
@@ -142,6 +146,17 @@ impl Features<'_> {
         super::check_finite("features", values)
     }
 
+    /// All rows, once they were found to be right.
+    fn rows(&self, n_rows: usize) -> Result<Vec<Vec<(u32, f64)>>> {
+        self.check(n_rows)?;
+        let row = |row| {
+            let mut entries = Vec::new();
+            self.row(row, &mut entries);
+            entries
+        };
+        Ok((0..n_rows).map(row).collect())
+    }
+
     /// The entries of a row that are not zero.
     pub(super) fn row(&self, row: usize, entries: &mut Vec<(u32, f64)>) {
         entries.clear();
@@ -157,6 +172,134 @@ impl Features<'_> {
             }
         }
         entries.retain(|entry| entry.1 != 0.0);
+    }
+}
+
+/// Feature vectors of trees that are all known, beside which the trees' kernel has the share
+/// `mix`.
+#[derive(Debug, Clone)]
+pub(super) struct Beside {
+    kernel: PolynomialKernel,
+    mix: f64,
+    n_columns: usize,
+    rows: Vec<Vec<(u32, f64)>>,
+}
+
+impl Beside {
+    /// # Errors
+    /// [`Error::Parameter`], [`Error::Length`] and [`Error::Array`] for what is out of range.
+    pub(super) fn new(
+        kernel: PolynomialKernel,
+        mix: f64,
+        features: Features<'_>,
+        n_trees: usize,
+    ) -> Result<Self> {
+        let kernel = kernel.validated()?;
+        if !(0.0..=1.0).contains(&mix) {
+            let (name, expected) = ("mix", "from 0 to 1");
+            return Err(Error::Parameter { name, expected, got: mix.to_string() });
+        }
+        let n_columns = features.n_columns();
+        Ok(Self { kernel, mix, n_columns, rows: features.rows(n_trees)? })
+    }
+
+    /// The vectors of other trees.
+    pub(super) fn others(
+        &self,
+        features: Features<'_>,
+        n_trees: usize,
+    ) -> Result<Vec<Vec<(u32, f64)>>> {
+        let got = features.n_columns();
+        if got != self.n_columns {
+            let expected = format!("{}, as before", self.n_columns);
+            return Err(Error::Length { array: "a row of features", expected, got });
+        }
+        features.rows(n_trees)
+    }
+
+    /// The vectors of some trees.
+    pub(super) fn some<'a>(
+        &'a self,
+        trees: &'a [u32],
+    ) -> impl Iterator<Item = &'a [(u32, f64)]> {
+        trees.iter().map(|&tree| &*self.rows[tree as usize])
+    }
+
+    /// Makes `mix` · score + (1 - `mix`) Σ_i α_i K(x_i, x) of the scores of some trees;
+    /// `alphas` are those of all trees, by output.
+    ///
+    /// # Errors
+    /// What `watch` returns.
+    pub(super) fn add_to_scores(
+        &self,
+        alphas: &[f64],
+        width: usize,
+        asked: &[&[(u32, f64)]],
+        scores: &mut [f64],
+        n_jobs: Option<usize>,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
+        const PER_TASK: usize = 32;
+        let supports = alphas.chunks(width).zip(&self.rows);
+        let supports = supports.filter(|(own, _)| own.iter().any(|&a| a != 0.0));
+        let (alphas, rows): (Vec<&[f64]>, Vec<&Vec<_>>) = supports.unzip();
+        let vectors = self.vectors(rows.into_iter().map(|row| &**row));
+        let parts: Vec<_> =
+            scores.chunks_mut(PER_TASK * width).map(Mutex::new).collect();
+        let threads = Threads::new(n_jobs, parts.len());
+        threads.run(
+            parts.len(),
+            &mut vec![Vec::new(); threads.size()],
+            |part, kernels, pause| {
+                let Ok(mut scores) = parts[part].lock() else { return Ok(()) };
+                let asked = &asked[part * PER_TASK..];
+                for (entries, scores) in asked.iter().zip(scores.chunks_mut(width)) {
+                    for score in scores.iter_mut() {
+                        *score *= self.mix;
+                    }
+                    vectors.kernels(entries, kernels);
+                    for (kernel, alphas) in kernels.iter().zip(&alphas) {
+                        add_scaled((1.0 - self.mix) * kernel, alphas, scores);
+                    }
+                    pause()?;
+                }
+                Ok(())
+            },
+            &mut |_| watch(0, 0),
+        )
+    }
+
+    /// Makes `mix` · K + (1 - `mix`) K(a,b) of the matrix of some trees.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], and what `watch` returns.
+    pub(super) fn add_to_matrix(
+        &self,
+        trees: &[u32],
+        matrix: &mut [f64],
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
+        let vectors = self.vectors(self.some(trees));
+        let mut kernels = Vec::new();
+        let rows = self.some(trees).zip(matrix.chunks_mut(trees.len().max(1)));
+        for (row, (entries, values)) in rows.enumerate() {
+            vectors.kernels(entries, &mut kernels);
+            for (column, (value, kernel)) in values.iter_mut().zip(&kernels).enumerate()
+            {
+                *value = self.mix * *value + (1.0 - self.mix) * kernel;
+                if !value.is_finite() {
+                    return Err(Error::Overflow { row, column });
+                }
+            }
+            watch(0, 0)?;
+        }
+        Ok(())
+    }
+
+    fn vectors<'a>(&self, rows: impl Iterator<Item = &'a [(u32, f64)]>) -> Vectors {
+        let mut vectors = Vectors::new(self.kernel);
+        rows.for_each(|row| vectors.push(row));
+        vectors
     }
 }
 

@@ -32,14 +32,21 @@ use std::sync::{Arc, Mutex};
 
 use super::matrix::Distinct;
 use super::{Options, Report, Watch};
-use crate::kernel::{self, Scaled, Sloped, SlopesWorker, Value};
+use crate::kernel::{self, Composed, Scaled, Sloped, SlopesWorker, Value};
 use crate::threads::{Pause, Threads, Throttle};
 use crate::{Error, Forest, Kernel, Result, memory};
 
-/// The real parameters of a kernel, which it has derivatives by, in order.
-pub fn parameter_names(kernel: &dyn Kernel) -> Vec<&'static str> {
+/// The real parameters of a kernel, which it has derivatives by, in order. Those of parts of
+/// a composition follow its own, as `left__decay` and so on.
+pub fn parameter_names(kernel: &dyn Kernel) -> Vec<String> {
     let all = kernel.parameters().into_iter();
-    all.filter(|of| matches!(of.value, Value::Number(_))).map(|of| of.name).collect()
+    let own = all.filter(|of| matches!(of.value, Value::Number(_)));
+    let mut names: Vec<String> = own.map(|of| of.name.to_owned()).collect();
+    for (prefix, part) in kernel.composed().iter().flat_map(|of| of.named_parts()) {
+        let of_part = parameter_names(&**part).into_iter();
+        names.extend(of_part.map(|name| format!("{prefix}{name}")));
+    }
+    names
 }
 
 /// The derivatives of [`gram`](super::gram()) by every real parameter: into `out`, one matrix
@@ -105,6 +112,15 @@ fn unsupported(kernel: &dyn Kernel) -> Error {
     };
     let can =
         kernel::all().into_iter().filter(has).map(|kernel| kernel.name()).collect();
+    // Of a composition the part that has none.
+    let without =
+        |of: &Composed| of.parts().iter().find(|part| !has(part)).map(Arc::clone);
+    let mut part = kernel.composed().and_then(without);
+    while let Some(next) = part.as_ref().and_then(|of| of.composed().and_then(without))
+    {
+        part = Some(next);
+    }
+    let kernel = part.as_ref().map_or(kernel, |part| &**part);
     Error::Unsupported { kernel: kernel.name(), what: "derivatives", can }
 }
 

@@ -19,15 +19,22 @@
 //! [`Scaled`] numbers, which do not overflow; rows of matrices on rows of floats
 //! ([`crate::gram`]).
 //!
+//! **Derivatives** follow by the chain rule from those of the leaves. Parameters of parts are
+//! named by the way to them: `left__` and `right__` of two kernels, `base__` of one;
+//! normalisation adds nothing to a name.
+//!
 //! # Complexity
 //! Time: that of the distinct kernels at the leaves, and a step for each operation. A
 //! normalised or Gaussian part also takes the leaves' kernels of trees with themselves.
+//! Derivatives: as many numbers in each step as there are parameters.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::{
-    Kernel, Number, Parameter, Pause, Prepared, Range, Scaled, Value, Worker, parameter,
+    Kernel, Number, Parameter, Pause, Prepared, Range, Scaled, Sloped, SlopesWorker,
+    Value, Worker, parameter,
 };
 use crate::{NodeId, Nodes, Result};
 
@@ -82,7 +89,16 @@ impl Operation {
 
     /// How many kernels it is of.
     fn arity(self) -> usize {
-        if matches!(self, Self::Sum | Self::Product) { 2 } else { 1 }
+        self.prefixes().len()
+    }
+
+    /// What the names of its parts' parameters begin with.
+    fn prefixes(self) -> &'static [&'static str] {
+        match self {
+            Self::Sum | Self::Product => &["left__", "right__"],
+            Self::Normalized => &[""],
+            _ => &["base__"],
+        }
     }
 }
 
@@ -152,6 +168,13 @@ impl Composed {
     pub fn parts(&self) -> &[Arc<dyn Kernel>] {
         &self.parts
     }
+
+    /// The same, with what the names of their parameters begin with.
+    pub(crate) fn named_parts(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, &Arc<dyn Kernel>)> {
+        self.operation.prefixes().iter().copied().zip(&self.parts)
+    }
 }
 
 impl Kernel for Composed {
@@ -178,8 +201,16 @@ impl Kernel for Composed {
         }
     }
 
+    /// Parameters of parts, too, by the way to them.
     fn with(&self, name: &str, value: Value) -> Option<Arc<dyn Kernel>> {
         let mut new = self.clone();
+        for (place, (prefix, part)) in self.named_parts().enumerate() {
+            let inner = name.strip_prefix(prefix);
+            if let Some(changed) = inner.and_then(|inner| part.with(inner, value)) {
+                new.parts[place] = changed;
+                return Some(Arc::new(new));
+            }
+        }
         match (&mut new.operation, name) {
             (Operation::Scaled(number), "factor")
             | (Operation::Polynomial { coef0: number, .. }, "coef0")
@@ -230,6 +261,22 @@ impl Kernel for Composed {
         let prepared = plan.leaves.iter().map(|leaf| leaf.pairs(nodes, roots, pause));
         let leaves = prepared.collect::<Result<_>>()?;
         Ok(Box::new(Singles { plan, leaves, roots: roots.to_vec() }))
+    }
+
+    fn sloped(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Option<Box<dyn Sloped>>> {
+        let mut all = Slopes::default();
+        let formula = all.read(self);
+        for leaf in Plan::new(self).leaves {
+            let Some(leaf) = leaf.sloped(nodes, roots, pause)? else { return Ok(None) };
+            all.leaves.push(leaf);
+        }
+        let roots = roots.to_vec();
+        Ok(Some(Box::new(Slopes { formula: Some(formula), roots, ..all })))
     }
 
     fn composed(&self) -> Option<&Composed> {
@@ -437,6 +484,218 @@ impl Prepared for Singles {
             }
             let of = |tree| known.get(tree).map_or(&[][..], |norms| norms);
             Ok(plan.pair(&values, &mut stack, [of(&a), of(&b)]))
+        })
+    }
+}
+
+/// A value with its derivatives by all parameters of a composition.
+#[derive(Debug, Clone)]
+struct Jet {
+    value: Scaled,
+    slopes: Vec<Scaled>,
+}
+
+impl Jet {
+    /// f of the value, whose derivative is given.
+    fn through(mut self, value: Scaled, slope: Scaled) -> Self {
+        self.slopes.iter_mut().for_each(|own| *own = *own * slope);
+        self.value = value;
+        self
+    }
+
+    fn constant(mut self, value: f64) -> Self {
+        self.slopes.fill(Scaled::of(0.0));
+        self.value = Scaled::of(value);
+        self
+    }
+
+    /// With each derivative made of those of two.
+    fn with(
+        mut self,
+        other: &Self,
+        value: Scaled,
+        of: impl Fn(Scaled, Scaled) -> Scaled,
+    ) -> Self {
+        for (own, other) in self.slopes.iter_mut().zip(&other.slopes) {
+            *own = of(*own, *other);
+        }
+        self.value = value;
+        self
+    }
+}
+
+/// Values of (a,b), (a,a) and (b,b).
+type Jets = [Jet; 3];
+
+/// A composition, as it is read: at most [`MOST`] deep.
+#[derive(Debug, Clone)]
+enum Formula {
+    /// A kernel, the place of its first parameter, and how many it has.
+    Leaf(usize, usize, usize),
+    /// The place of the operation's own parameter, if it has one.
+    Of(Operation, usize, Vec<Formula>),
+}
+
+/// Trees made ready for a composition and its derivatives.
+#[derive(Default)]
+struct Slopes {
+    formula: Option<Formula>,
+    leaves: Vec<Box<dyn Sloped>>,
+    roots: Vec<NodeId>,
+    known: Vec<Arc<dyn Kernel>>,
+    /// Parameters, of all parts.
+    width: usize,
+}
+
+impl Slopes {
+    /// Numbers leaves as a [`Plan`] does, and parameters in the order of their names.
+    fn read(&mut self, kernel: &Composed) -> Formula {
+        let is_number = |of: &&Parameter| matches!(of.value, Value::Number(_));
+        let count =
+            |kernel: &dyn Kernel| kernel.parameters().iter().filter(is_number).count();
+        let first = self.width;
+        self.width += count(kernel);
+        let parts = kernel.parts.iter().map(|part| {
+            if let Some(part) = part.composed() {
+                return self.read(part);
+            }
+            let (first, n) = (self.width, count(&**part));
+            self.width += n;
+            let known = self.known.iter().position(|leaf| **leaf == **part);
+            if known.is_none() {
+                self.known.push(Arc::clone(part));
+            }
+            Formula::Leaf(known.unwrap_or(self.known.len() - 1), first, n)
+        });
+        let parts = parts.collect();
+        Formula::Of(kernel.operation, first, parts)
+    }
+}
+
+impl Formula {
+    /// `leaves` has by leaf the values of three pairs, with their own parameters' derivatives.
+    fn jets(&self, leaves: &[[(Scaled, Vec<Scaled>); 3]], n_slopes: usize) -> Jets {
+        let (operation, own, parts) = match self {
+            &Self::Leaf(leaf, first, n) => {
+                return leaves[leaf].clone().map(|(value, own)| {
+                    let mut slopes = vec![Scaled::of(0.0); n_slopes];
+                    slopes[first..first + n].copy_from_slice(&own[..n]);
+                    Jet { value, slopes }
+                });
+            }
+            Self::Of(operation, own, parts) => (*operation, *own, parts),
+        };
+        let of = |part: &Formula| part.jets(leaves, n_slopes);
+        let [ab, aa, bb] = of(&parts[0]);
+        let by = |mut jet: Jet, slope: Scaled| {
+            jet.slopes[own] = jet.slopes[own] + slope;
+            jet
+        };
+        // u^d, and its derivative by u.
+        let to_the = |u: Scaled, degree: Option<usize>| {
+            let degree = degree.unwrap_or_default();
+            let slope = power(u, degree.saturating_sub(1));
+            (power(u, degree), slope * Scaled::of(degree as f64))
+        };
+        let each = |f: &dyn Fn(Jet) -> Jet| [ab.clone(), aa.clone(), bb.clone()].map(f);
+        match operation {
+            Operation::Sum | Operation::Product => {
+                let mut others = of(&parts[1]).into_iter();
+                [ab, aa, bb].map(|u| {
+                    let Some(v) = others.next() else { return u };
+                    let (x, y) = (u.value, v.value);
+                    if operation == Operation::Sum {
+                        u.with(&v, x + y, |du, dv| du + dv)
+                    } else {
+                        u.with(&v, x * y, |du, dv| du * y + x * dv)
+                    }
+                })
+            }
+            Operation::Scaled(factor) => each(&|u| {
+                let (value, factor) = (u.value, Scaled::of(factor));
+                by(u.through(value * factor, factor), value)
+            }),
+            Operation::Power(degree) => each(&|u| {
+                let (value, slope) = to_the(u.value, degree);
+                u.through(value, slope)
+            }),
+            Operation::Polynomial { degree, coef0 } => each(&|u| {
+                let (value, slope) = to_the(u.value + Scaled::of(coef0), degree);
+                by(u.through(value, slope), slope)
+            }),
+            Operation::Normalized => {
+                let selfs = [&aa, &bb].map(|own| {
+                    let is_some = !own.value.is_zero();
+                    own.clone().constant(f64::from(u8::from(is_some)))
+                });
+                let [own_a, own_b] = selfs;
+                let (a, b, u) = (aa.value, bb.value, ab.value);
+                let mut out = ab;
+                for ((slope, da), db) in
+                    out.slopes.iter_mut().zip(&aa.slopes).zip(&bb.slopes)
+                {
+                    let both = da.cosine(a, a) + db.cosine(b, b);
+                    *slope =
+                        Scaled::of(slope.cosine(a, b) - 0.5 * u.cosine(a, b) * both);
+                }
+                out.value = Scaled::of(u.normalized(a, b));
+                [out, own_a, own_b]
+            }
+            Operation::Gaussian(gamma) => {
+                let minus_two = Scaled::of(-2.0);
+                let square = aa.value + bb.value + ab.value * minus_two;
+                let square = square.value().max(0.0);
+                let value = Scaled::of((-gamma * square).exp());
+                let factor = Scaled::of(-gamma) * value;
+                let selfs = [&aa, &bb].map(|own| own.clone().constant(1.0));
+                let [own_a, own_b] = selfs;
+                let mut out = ab;
+                for ((slope, da), db) in
+                    out.slopes.iter_mut().zip(&aa.slopes).zip(&bb.slopes)
+                {
+                    *slope = (*da + *db + *slope * minus_two) * factor;
+                }
+                out.value = value;
+                // Where the value is 0, it stays so.
+                let by_gamma = if value.is_zero() { 0.0 } else { -square };
+                [by(out, Scaled::of(by_gamma) * value), own_a, own_b]
+            }
+        }
+    }
+}
+
+impl Sloped for Slopes {
+    fn worker(&self) -> SlopesWorker<'_> {
+        let mut workers: Vec<_> =
+            self.leaves.iter().map(|leaf| leaf.worker()).collect();
+        // By tree: the leaves' kernels with itself, in a row for many pairs.
+        let mut known: HashMap<usize, Vec<(Scaled, Vec<Scaled>)>> = HashMap::new();
+        Box::new(move |a, b, slopes, pause| {
+            let mut of = |a, b| {
+                let values = workers.iter_mut().zip(&self.known).map(|(of, kernel)| {
+                    let mut own = vec![Scaled::of(0.0); kernel.parameters().len()];
+                    Ok::<_, crate::Error>((of(a, b, &mut own, pause)?, own))
+                });
+                values.collect::<Result<Vec<_>>>()
+            };
+            for tree in [a, b] {
+                if let Entry::Vacant(new) = known.entry(tree) {
+                    new.insert(of(tree, tree)?);
+                }
+            }
+            let is_same = self.roots[a] == self.roots[b];
+            let both = if is_same { known[&a].clone() } else { of(a, b)? };
+            let selfs = known[&a].iter().zip(&known[&b]);
+            let leaves: Vec<_> = both
+                .into_iter()
+                .zip(selfs)
+                .map(|(ab, (aa, bb))| [ab, aa.clone(), bb.clone()])
+                .collect();
+            let Some(formula) = &self.formula else { return Ok(Scaled::of(0.0)) };
+            let [ab, aa, _] = formula.jets(&leaves, self.width);
+            let jet = if is_same { aa } else { ab };
+            slopes.iter_mut().zip(jet.slopes).for_each(|(to, slope)| *to = slope);
+            Ok(jet.value)
         })
     }
 }

@@ -409,8 +409,8 @@ impl<P: Pairs + Send> Sloped for P {
         let mut scaled = P::Scratch::<Dual<Scaled>>::default();
         Box::new(move |a, b, slopes, pause| {
             let float = self.pair(a, b, &mut floats, pause)?;
-            let fits = float.slopes.iter().all(|&slope| slope < LARGEST);
-            let dual = if fits && float.value < LARGEST {
+            let fits = float.slopes.iter().all(|slope| slope.abs() < LARGEST);
+            let dual = if fits && float.value.abs() < LARGEST {
                 Dual {
                     value: Scaled::of(float.value),
                     slopes: float.slopes.map(Scaled::of),

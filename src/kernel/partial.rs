@@ -88,11 +88,7 @@ impl Kernel for PartialTree {
         pause: &mut Pause<'_>,
     ) -> Result<Option<Box<dyn Sloped>>> {
         let Self { decay, mu, leaf_factor, max_children } = *self;
-        if leaf_factor == 0.0 {
-            // A leaf and an inner node weigh its root, whose derivative is infinite.
-            let expected = "above 0 where derivatives are wanted";
-            return Err(parameter("leaf_factor", expected, &leaf_factor));
-        }
+        self.check_slopes()?;
         let trees =
             Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, pause)?;
         Ok(Some(Box::new(trees)))
@@ -118,6 +114,18 @@ impl Kernel for PartialTree {
 
     fn weighing(&self) -> Option<&dyn Weigh> {
         Some(self)
+    }
+}
+
+impl PartialTree {
+    /// Makes sure that there are derivatives.
+    pub(super) fn check_slopes(&self) -> Result<()> {
+        if self.leaf_factor > 0.0 {
+            return Ok(());
+        }
+        // A leaf and an inner node weigh its root, whose derivative is infinite.
+        let expected = "above 0 where derivatives are wanted";
+        Err(parameter("leaf_factor", expected, &self.leaf_factor))
     }
 }
 
@@ -877,7 +885,7 @@ impl<F: Factors> Pairs for Trees<F> {
 impl<F: Factors> Trees<F> {
     /// What the fragment of one node weighs: μ λ² f^(leaves / 2) with the leaf factor f.
     #[inline]
-    fn single<N: Number>(
+    pub(super) fn single<N: Number>(
         &self,
         weights: &Weights,
         mu: f64,

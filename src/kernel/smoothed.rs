@@ -30,7 +30,7 @@ use super::partial::{NONE, Node, Scratch as Usual, Tree, Trees};
 use super::similarity::{Similarity, Table};
 use super::{
     Equality, Kernel, Number, Pairs, Parameter, PartialTree, Pause, Prepared, Scaled,
-    Value, naive,
+    Sloped, Value, naive,
 };
 use crate::{Error, Label, NodeId, Nodes, Result};
 
@@ -113,6 +113,16 @@ impl Kernel for SmoothedPartialTree {
         pause: &mut Pause<'_>,
     ) -> Result<Box<dyn Prepared>> {
         Ok(Box::new(Smoothed::new(self, nodes, roots, pause)?))
+    }
+
+    fn sloped(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Option<Box<dyn Sloped>>> {
+        self.tree.check_slopes()?;
+        Ok(Some(Box::new(Smoothed::new(self, nodes, roots, pause)?)))
     }
 
     fn smoothed(&self) -> Option<&SmoothedPartialTree> {
@@ -422,7 +432,7 @@ impl Pairs for Smoothed {
         if scratch.usual.starts.len() < a.nodes.len() {
             scratch.usual.starts.resize(a.nodes.len(), NONE);
         }
-        let (zero, mu) = (N::of(0.0), N::of(trees.mu));
+        let (zero, mu) = (N::of(0.0), N::parameter(trees.mu, 1));
         let mut total = zero;
         for (v, node) in a.nodes.iter().enumerate() {
             let similar = range(&scratch.ends, node.label);
@@ -438,8 +448,8 @@ impl Pairs for Smoothed {
                 let sigma = N::of(sigma);
                 for &u in b.group(label) {
                     let other = b.children(u as usize);
-                    let single = trees.weights.of(below.is_empty(), other.is_empty());
-                    let mut value = N::of(single);
+                    let leaves = (below.is_empty(), other.is_empty());
+                    let mut value: N = trees.single(&trees.weights, trees.mu, leaves);
                     if !below.is_empty() && !other.is_empty() {
                         let sum =
                             self.children_sum((a, below), (b, other), scratch, pause)?;

@@ -202,7 +202,7 @@ impl Dag {
 }
 
 /// `(degree, coef0, gamma)` of a polynomial kernel.
-type Poly = (u32, f64, f64);
+pub(super) type Poly = (u32, f64, f64);
 
 #[pymethods]
 impl Learner {
@@ -333,7 +333,7 @@ impl Learner {
 /// Feature vectors as the package hands them over: the number of features, then all
 /// values, or the three arrays of compressed sparse rows.
 #[derive(FromPyObject)]
-enum Given<'py> {
+pub(super) enum Given<'py> {
     Dense((usize, Floats<'py>)),
     #[allow(clippy::type_complexity)]
     Sparse(
@@ -342,7 +342,7 @@ enum Given<'py> {
 }
 
 impl Given<'_> {
-    fn features(&self) -> PyResult<Features<'_>> {
+    pub(super) fn features(&self) -> PyResult<Features<'_>> {
         Ok(match self {
             Self::Dense((n_columns, values)) => {
                 Features::Dense { n_columns: *n_columns, values: values.as_slice()? }
@@ -389,7 +389,7 @@ fn rank_of(by: &str) -> PyResult<Rank> {
     }
 }
 
-fn polynomial((degree, coef0, gamma): Poly) -> PolynomialKernel {
+pub(super) fn polynomial((degree, coef0, gamma): Poly) -> PolynomialKernel {
     PolynomialKernel { degree, coef0, gamma }
 }
 

@@ -23,6 +23,14 @@ use crate::neighbours;
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Kernel")]
 pub(super) struct Kernel(Arc<dyn crate::Kernel>);
 
+/// The function of counts of a name.
+pub(super) fn counts_of(name: &str) -> PyResult<Counts> {
+    Counts::named(name).ok_or_else(|| {
+        let message = format!("counts must be 'linear', 'log' or 'set', got {name:?}");
+        PyValueError::new_err(message)
+    })
+}
+
 #[pymethods]
 impl Kernel {
     /// The kernel of a name, with some parameters in place of their defaults.
@@ -72,10 +80,7 @@ impl Kernel {
             let children = children.iter().map(String::as_str);
             weights.set_production(parent, children, *weight)?;
         }
-        let counts = Counts::named(counts).ok_or_else(|| {
-            let message = format!("counts must be linear, log or set, got {counts:?}");
-            PyValueError::new_err(message)
-        })?;
+        let counts = counts_of(counts)?;
         Ok(Self(Arc::new(Weighted::new(self.shared(), Arc::new(weights), counts)?)))
     }
 
@@ -106,7 +111,7 @@ impl Kernel {
 
     /// The real parameters, by which there are derivatives.
     #[getter]
-    fn parameter_names(&self) -> Vec<&'static str> {
+    fn parameter_names(&self) -> Vec<String> {
         gram::parameter_names(&*self.0)
     }
 

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::dag::{floats, item, options};
+use super::dag::{Given, Poly, floats, item, options, polynomial};
 use super::kernel::Kernel;
 use super::objects::{forest_of, unsigned};
 use super::shared::Shared;
@@ -23,12 +23,13 @@ type Floats<'py> = PyReadonlyArray1<'py, f64>;
 
 #[pymethods]
 impl Solver {
-    /// `number` is the loss's own; `intercept` None for a free one, else the feature's value.
+    /// `number` is the loss's own; `intercept` None for a free one, else the feature's value;
+    /// `vectors` their kernel, the trees' share beside it, and the vectors.
     #[new]
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (
         kernel, normalize, x, loss, number, intercept, targets, costs, n_outputs,
-        preferences, seed
+        preferences, vectors, seed
     ))]
     fn new(
         kernel: &Kernel,
@@ -41,6 +42,7 @@ impl Solver {
         costs: Floats<'_>,
         n_outputs: i128,
         preferences: Option<&Bound<'_, PyAny>>,
+        vectors: Option<(Poly, f64, Given<'_>)>,
         seed: u64,
     ) -> PyResult<Self> {
         let (py, x) = (x.py(), forest_of(x)?);
@@ -63,7 +65,30 @@ impl Solver {
         };
         let kernel = kernel.core();
         let core = detached(py, || Core::new(kernel, normalize, &x, problem, seed))?;
+        let core = match &vectors {
+            Some((kernel, mix, given)) => {
+                core.with_vectors(polynomial(*kernel), *mix, given.features()?)?
+            }
+            None => core,
+        };
         Ok(Self(Shared::new(core)))
+    }
+
+    /// Scores, tree after tree.
+    #[pyo3(signature = (x, features, n_jobs, progress))]
+    fn score<'py>(
+        &self,
+        x: &Bound<'py, PyAny>,
+        features: Option<Given<'py>>,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let (py, x) = (x.py(), forest_of(x)?);
+        let features = features.as_ref().map(Given::features).transpose()?;
+        let scores = self.0.read(py, &Progress::new(progress), |core, watch| {
+            core.score(&x, features, n_jobs, watch)
+        })?;
+        Ok(scores.into_pyarray(py))
     }
 
     /// Goes on; returns whether the violation is at most `tol`.

@@ -31,6 +31,13 @@ KERNELS = {
     "PT": tk.PartialTreeKernel(0.5, 0.3, leaf_factor=2.0, max_children=2),
     "ET": tk.ElasticTreeKernel(0.3),
     "paths": tk.SubpathKernel(0.6),
+    "sum": tk.SubsetTreeKernel(0.4, normalize=True) + 0.5 * tk.SubpathKernel(0.3),
+    "gaussian": tk.Gaussian(tk.Normalized(tk.PartialTreeKernel(0.5, 0.3)), 0.7),
+    "polynomial": tk.Polynomial(tk.Normalized(tk.SubtreeKernel(0.5)), 2)
+    * tk.ElasticTreeKernel(0.3),
+    "similar": tk.PartialTreeKernel(
+        0.5, 0.3, similarity=tk.PairSimilarity({("x", "y"): 0.6})
+    ),
 }
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 
@@ -252,6 +259,14 @@ def evidence(kernel, trees, y) -> float:
     return best
 
 
+def neighbours(kernel, *factors):
+    """The same kernels with one share changed a little."""
+    for name, value in kernel.get_params().items():
+        if name.rpartition("__")[2] in ("decay", "mu"):
+            for factor in factors:
+                yield kernel.replace(**{name: min(value * factor, 1.0)})
+
+
 @every_kernel
 def test_tuning_raises_alignment_to_a_maximum(kernel):
     pytest.importorskip("scipy")
@@ -262,8 +277,7 @@ def test_tuning_raises_alignment_to_a_maximum(kernel):
     found = alignment(tuned, TREES, y)
     assert found > alignment(kernel, TREES, y)
     # No neighbour is better.
-    for factor in (0.97, 1.02):
-        near = tuned.replace(decay=min(tuned.decay * factor, 1.0))
+    for near in neighbours(tuned, 0.97, 1.02):
         assert alignment(near, TREES, y) <= found + 1e-5
 
 
@@ -275,8 +289,7 @@ def test_tuning_raises_the_likelihood(kernel):
     tuned = tk.tune_kernel(kernel, TREES, y, objective="marginal_likelihood")
     before, after = evidence(kernel, TREES, y), evidence(tuned, TREES, y)
     assert after > before
-    for factor in (0.9, 1.05):
-        near = tuned.replace(decay=min(tuned.decay * factor, 1.0))
+    for near in neighbours(tuned, 0.9, 1.05):
         assert evidence(near, TREES, y) <= after + 2e-3
 
 

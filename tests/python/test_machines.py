@@ -7,6 +7,7 @@ have the same problem: its objectives and decisions are the measure.
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import joblib
 import numpy as np
@@ -15,8 +16,10 @@ import pytest
 import treekernel_rs as tk
 
 pytest.importorskip("sklearn")
+from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import aslinearoperator, cg, eigsh
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -52,17 +55,27 @@ KERNELS = {
         tk.SubsetTreeKernel(0.4),
         tk.PartialTreeKernel(0.3),
         tk.ElasticTreeKernel(0.3),
+        tk.SubtreeKernel(0.5, leaf_weight=0.3, weights={"S": 0.5, "A": 1.5}),
+        tk.SubsetTreeKernel(0.4, leaf_weight=0.4) + 0.5 * tk.PartialTreeKernel(0.3),
     )
     for normalize in (False, True)
     for k in [k.replace(normalize=normalize)]
 }
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+PLAIN = {
+    name: k for name, k in KERNELS.items() if "weights" not in name and "+" not in name
+}
+every_plain_kernel = pytest.mark.parametrize("kernel", PLAIN.values(), ids=PLAIN)
 #: A batch of all trees, and batches of 64.
 batches = pytest.mark.parametrize("cache", [200, 1e-6], ids=["whole", "batches"])
 
 
 def factor(kernel: tk.SubsetTreeKernel) -> np.ndarray:
-    values, vectors = np.linalg.eigh(kernel.gram(X))
+    return root(kernel.gram(X))
+
+
+def root(K: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(K)
     kept = values > 1e-11 * values.max()
     return vectors[:, kept] * np.sqrt(values[kept])
 
@@ -109,11 +122,11 @@ def test_objectives_are_those_of_linear_machines_on_a_factor(kernel, loss):
             intercept="feature",
             intercept_scaling=scaling,
         )
-        assert machine.run(tol=1e-6, cache_size=cache)
+        assert machine.run(tol=1e-7, cache_size=cache)
         assert machine.objective[0] == pytest.approx(objective, rel=1e-6)
         assert -1e-12 <= machine.dual_gap[0] / objective <= 1e-4
         scores = machine.model().score(X)
-        np.testing.assert_allclose(scores, L @ w + b, atol=1e-3)
+        np.testing.assert_allclose(scores, L @ w + b, atol=1e-4)
         assert machine.objective[0] == pytest.approx(
             0.5 * (machine.dual_coef @ (scores - machine.intercept))
             + 0.5 * (machine.intercept[0] / scaling) ** 2
@@ -135,8 +148,8 @@ def test_free_intercepts_are_those_of_libsvm(kernel, cache):
             {"y": T, "C": C * weights, "loss": "epsilon_insensitive"},
         ),
         (
-            OneClassSVM(nu=0.3, **exact).fit(K),
-            {"loss": "one_class", "nu": 0.3},
+            OneClassSVM(nu=0.305, **exact).fit(K),
+            {"loss": "one_class", "nu": 0.305},
         ),
     ]
     for theirs, parameters in pairs:
@@ -148,6 +161,83 @@ def test_free_intercepts_are_those_of_libsvm(kernel, cache):
             decisions = theirs.predict(K)
         np.testing.assert_allclose(machine.model().score(X), decisions, atol=1e-4)
         assert machine.dual_gap[0] >= -1e-9 * abs(machine.objective[0])
+        dual = np.zeros(N)
+        dual[theirs.support_] = theirs.dual_coef_.ravel()
+        norm = 0.5 * dual @ K @ dual
+        if "nu" in parameters:
+            b = theirs.intercept_[0]
+            paid = np.maximum(0, -decisions).sum() + 0.305 * N * b
+        elif "loss" in parameters:
+            paid = parameters["C"] @ np.maximum(0, np.abs(T - decisions) - 0.1)
+        else:
+            paid = parameters["C"] @ np.maximum(0, 1 - Y * decisions)
+        assert machine.objective[0] == pytest.approx(norm + paid, rel=1e-6)
+
+
+NUMBERS = RNG.normal(size=(N, 6)) * (RNG.random((N, 6)) < 0.5)
+
+
+@batches
+@pytest.mark.parametrize(
+    "vectors", [NUMBERS, csr_matrix(NUMBERS)], ids=["dense", "csr"]
+)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_vectors_beside_trees_are_a_mixture_of_matrices(vectors, normalize, cache):
+    kernel, cubic = SST.replace(normalize=normalize), tk.PolynomialKernel(3, gamma=0.5)
+    beside = {"X_vec": vectors, "vectors": cubic, "mix": 0.7}
+    C = price(kernel)
+    K = 0.7 * kernel.gram(X) + 0.3 * (0.5 * NUMBERS @ NUMBERS.T + 1) ** 3
+    L = root(K)
+    for loss in LOSSES:
+        y = Y if "epsilon" not in loss else T
+        machine = tk.KernelMachine(
+            kernel, X, y, loss=loss, C=C, intercept="feature", **beside
+        )
+        assert machine.run(tol=1e-7, cache_size=cache)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            theirs = linear(loss, C, 1.0).fit(L, y)
+        w, b = theirs.coef_.ravel(), float(np.ravel(theirs.intercept_)[0])
+        objective = 0.5 * (w @ w + b * b) + C * LOSSES[loss](L @ w + b).sum()
+        assert machine.objective[0] == pytest.approx(objective, rel=1e-6)
+        assert -1e-12 <= machine.dual_gap[0] / objective <= 1e-4
+        scores = machine.score(X, vectors)
+        np.testing.assert_allclose(scores, L @ w + b, atol=1e-4)
+        # The model is the trees' part.
+        numbers = (K - 0.7 * kernel.gram(X)) @ machine.dual_coef
+        np.testing.assert_allclose(machine.model().score(X) + numbers, scores)
+    pairs = np.column_stack([np.arange(N - 1), np.arange(1, N)])
+    ranker = tk.KernelMachine(
+        kernel, X, preferences=pairs, intercept="none", C=C, **beside
+    )
+    assert ranker.run(tol=1e-6, cache_size=cache)
+    np.testing.assert_allclose(ranker.score(X, vectors), K @ ranker.dual_coef)
+
+
+def test_machines_with_vectors_are_stopped_pickled_and_threaded_as_others():
+    targets = np.column_stack([Y, -Y])
+    beside = {"X_vec": NUMBERS, "vectors": tk.PolynomialKernel(2), "mix": 0.5}
+    found = []
+    for n_jobs in (1, 3):
+        machine = tk.KernelMachine(SST, X, targets, **beside)
+        assert not machine.run(tol=1e-5, cache_size=1e-6, n_jobs=n_jobs, max_iter=2)
+        machine = pickle.loads(pickle.dumps(machine))
+        assert machine.run(tol=1e-5, cache_size=1e-6, n_jobs=n_jobs)
+        scores = machine.score(X[:9], NUMBERS[:9], n_jobs=n_jobs)
+        assert scores.shape == (9, 2)
+        found.append((machine.dual_coef.tobytes(), scores.tobytes()))
+    whole = tk.KernelMachine(SST, X, targets, **beside)
+    assert whole.run(tol=1e-5, cache_size=1e-6)
+    assert found[0] == found[1]
+    assert found[0][0] == whole.dual_coef.tobytes()
+    other = tk.KernelMachine(SST, X, targets)
+    assert not whole.is_like(other)
+    for wrong in (None, NUMBERS[:3], NUMBERS[:9, :2], np.full((9, 6), np.nan)):
+        with pytest.raises(ValueError, match=r"X_vec|features"):
+            whole.score(X[:9], wrong)
+    other.run()
+    with pytest.raises(ValueError, match="X_vec must be None"):
+        other.score(X[:9], NUMBERS[:9])
 
 
 @batches
@@ -170,14 +260,16 @@ def test_ridge_is_ridge(kernel, cache):
     )
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @batches
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
-def test_ranking_is_classification_of_differences(loss, cache):
-    some, groups = X[:40], np.arange(40) % 4
+@every_kernel
+def test_ranking_is_classification_of_differences(kernel, loss, cache):
+    some, groups, C = X[:40], np.arange(40) % 4, price(kernel)
     ranks = np.round(T[:40])
-    ranker = tk.TreeRanker(SST, loss=loss, tol=1e-6, cache_size=cache)
+    ranker = tk.TreeRanker(kernel, C, loss=loss, tol=1e-7, cache_size=cache)
     ranker.fit(some, ranks, groups)
-    L = factor(SST)[:40]
+    L = factor(kernel)[:40]
     pairs = machines._preferences(ranks, groups)
     assert {(a, b) for a, b in pairs} == {
         (a, b)
@@ -189,11 +281,18 @@ def test_ranking_is_classification_of_differences(loss, cache):
     # The same with signs, as a classifier wants two classes.
     both = np.vstack([differences, -differences])
     labels = np.repeat([1, -1], len(pairs))
-    theirs = linear(loss, 0.5, 1.0).set_params(fit_intercept=False).fit(both, labels)
-    np.testing.assert_allclose(
-        ranker.predict(some), L @ theirs.coef_.ravel(), atol=1e-4
-    )
-    assert ranker.score(some, ranks, groups) > 0.7
+    theirs = linear(loss, 0.5 * C, 1.0).set_params(fit_intercept=False)
+    w = theirs.fit(both, labels).coef_.ravel()
+    np.testing.assert_allclose(ranker.predict(some), L @ w, atol=1e-4)
+    margins = differences @ w
+    paid = {
+        "hinge": np.maximum(0, 1 - margins),
+        "squared_hinge": np.maximum(0, 1 - margins) ** 2,
+        "logistic": np.logaddexp(0, -margins),
+    }[loss]
+    objective = 0.5 * w @ w + C * paid.sum()
+    assert ranker.machine_.objective[0] == pytest.approx(objective, rel=1e-6)
+    assert ranker.score(some, ranks, groups) > 0.55
     assert ranker.dual_gap_[0] >= -1e-12
 
 
@@ -340,6 +439,17 @@ BAD = {
     "intercept": ({"intercept": "both"}, "intercept must be 'free'"),
     "logistic": ({"loss": "logistic"}, "intercept must be none or a feature"),
     "preferences": ({"preferences": [[0, N]]}, "y must be of shape|preferences"),
+    "only vectors": ({"vectors": tk.PolynomialKernel()}, "given together"),
+    "mix": ({"mix": 0.5}, "mix must be 1 without"),
+    "mix beyond": (
+        {"mix": 1.5, "vectors": tk.PolynomialKernel(), "X_vec": NUMBERS},
+        "mix must be from 0 to 1",
+    ),
+    "vectors": ({"vectors": "poly", "X_vec": NUMBERS}, "must be a PolynomialKernel"),
+    "X_vec": (
+        {"vectors": tk.PolynomialKernel(), "X_vec": NUMBERS[:5]},
+        "X_vec must be of shape",
+    ),
 }
 
 
@@ -433,6 +543,30 @@ def test_probabilities_are_those_of_logistic_regression():
         )
 
 
+def test_auto_takes_the_matrix_for_few_trees_and_the_model_for_many(monkeypatch):
+    svc = tk.TreeSVC(SST, 2.0, tol=1e-6)
+    by_matrix = clone(svc).fit(X, THREE)
+    assert np.isnan(by_matrix.dual_gap_).all()
+    monkeypatch.setattr(est, "_FEW", N - 1)
+    by_model = clone(svc).fit(X, THREE)
+    assert (by_model.dual_gap_ < 1e-5).all()
+    np.testing.assert_allclose(
+        by_model.decision_function(X), by_matrix.decision_function(X), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+@pytest.mark.parametrize("solver", ["matrix", "model"])
+def test_decisions_are_calibrated_by_scikit_learn(solver, method):
+    svc = tk.TreeSVC(SST, 2.0, solver=solver)
+    for trees in (X, np.array([str(tree) for tree in X], object)):
+        model = CalibratedClassifierCV(svc, method=method, cv=3).fit(trees, THREE)
+        P = model.predict_proba(trees)
+        assert P.shape == (N, 3)
+        np.testing.assert_allclose(P.sum(axis=1), 1.0)
+        assert (model.predict(trees) == THREE).mean() > 0.4
+
+
 def test_machines_work_in_searches_and_pipelines():
     search = GridSearchCV(
         tk.TreeLogistic(SST), {"C": [0.1, 1], "kernel__decay": [0.2, 0.4]}, cv=3
@@ -442,7 +576,7 @@ def test_machines_work_in_searches_and_pipelines():
 
 
 @pytest.mark.filterwarnings("ignore:.*with themselves is 0")
-@every_kernel
+@every_plain_kernel
 def test_perceptrons_learned_together_are_those_learned_one_by_one(kernel):
     """Small trees of two labels often have scores that are 0 but for rounding."""
     rng = np.random.default_rng(1)

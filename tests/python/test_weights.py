@@ -393,7 +393,7 @@ def test_weights_of_productions_are_refused_where_labels_are_counted():
 
 def test_bad_counts_are_refused():
     for counts in ("squared", "", "LOG"):
-        with pytest.raises(ValueError, match="counts must be linear, log or set"):
+        with pytest.raises(ValueError, match="counts must be 'linear', 'log' or 'set'"):
             tk.SubtreeKernel(counts=counts)(X)
     with pytest.raises(TypeError, match="counts must be 'linear'"):
         tk.SubpathKernel(counts=None)(X)
