@@ -13,8 +13,8 @@
 //!
 //! **Which FFT.** Bits must not depend on the processor, so rustfft's scalar code is used.
 //! With `reproducible = false` it is its AVX, SSE or NEON code, whatever the processor
-//! has. An encoder is then twice as fast (questions, d = 8192 in f32), and last bits
-//! differ between machines.
+//! has, and last bits differ between machines. The passes before and after it are
+//! compiled for AVX2, too: they fuse nothing, so they change no bit.
 //!
 //! **Real numbers.** d real numbers x are d/2 complex ones, z_k = x_2k + i x_2k+1, and need an
 //! FFT of half the length. With w = exp(-2πi/d), E_k = (Z_k + conj Z_{d/2-k}) / 2 the spectrum of
@@ -26,6 +26,7 @@ use rustfft::num_complex::Complex;
 use rustfft::{FftPlanner, FftPlannerScalar};
 
 use super::{Form, Real};
+use crate::vector::{Loop, vectorized};
 
 /// FFTs of one length, planned.
 pub struct Fft<T> {
@@ -95,16 +96,7 @@ impl<T: Real> Fft<T> {
         let n = self.half();
         out[0] = Complex::new(z[0].re + z[0].im, T::zero());
         out[n] = Complex::new(z[0].re - z[0].im, T::zero());
-        let one_half = T::of(0.5);
-        for k in 1..=n / 2 {
-            let (a, b) = (z[k], z[n - k].conj());
-            let even = (a + b) * one_half;
-            let odd = (a - b) * one_half;
-            // (a - b) / 2i
-            let odd = Complex::new(odd.im, -odd.re) * self.turns[k];
-            out[k] = even + odd;
-            out[n - k] = (even - odd).conj();
-        }
+        vectorized(Ends::<T, false> { x: z, out, turns: &self.turns, n });
     }
 
     /// The vector of a spectrum, times d.
@@ -118,13 +110,7 @@ impl<T: Real> Fft<T> {
         let n = self.half();
         // Both ends of a real signal's spectrum are real.
         z[0] = Complex::new(x[0].re + x[n].re, x[0].re - x[n].re);
-        for k in 1..=n / 2 {
-            let (a, b) = (x[k], x[n - k].conj());
-            let even = a + b;
-            let odd = (a - b) * self.turns[k].conj();
-            z[k] = Complex::new(even.re - odd.im, even.im + odd.re);
-            z[n - k] = Complex::new(even.re + odd.im, odd.re - even.im);
-        }
+        vectorized(Ends::<T, true> { x, out: z, turns: &self.turns, n });
         self.inverse.process_with_scratch(z, inner);
         for (out, z) in out.as_chunks_mut::<2>().0.iter_mut().zip(z) {
             *out = [z.re, z.im];
@@ -139,7 +125,7 @@ impl<T: Real> Fft<T> {
         out: &mut [T],
         scratch: &mut Scratch<T>,
     ) {
-        let product = &mut scratch.product;
+        let Scratch { half, product, inner } = scratch;
         let one = T::one();
         // One pass where the left operand stands as it is: in all but the paper's fold.
         let left = match (left.label, left.value) {
@@ -160,38 +146,131 @@ impl<T: Real> Fft<T> {
         };
         match (right.label, right.value) {
             (Some((x, w)), None) | (None, Some((x, w))) if w == one => {
-                times(product, left, x.iter().copied());
+                vectorized(Times { product, left, right: x.iter().copied() });
             }
             (Some((x, w)), None) | (None, Some((x, w))) => {
-                times(product, left, x.iter().map(|&x| x * w));
+                let right = x.iter().map(|&x| x * w);
+                vectorized(Times { product, left, right });
             }
             (Some((x, w)), Some((y, v))) => {
-                times(product, left, x.iter().zip(y).map(|(&x, &y)| x * w + y * v));
+                let right = x.iter().zip(y).map(|(&x, &y)| x * w + y * v);
+                vectorized(Times { product, left, right });
             }
             (None, None) => product.fill(Complex::default()),
         }
-        let Scratch { half, product, inner } = scratch;
         self.inverse(product, out, half, inner);
     }
 }
 
 /// left · right into `product`, which is the left side itself where that is None.
-#[inline]
-fn times<T: Real>(
-    product: &mut [Complex<T>],
-    left: Option<&[Complex<T>]>,
-    right: impl Iterator<Item = Complex<T>>,
-) {
-    match left {
-        Some(left) => {
-            for ((p, &x), y) in product.iter_mut().zip(left).zip(right) {
-                *p = x * y;
+struct Times<'a, T, R> {
+    product: &'a mut [Complex<T>],
+    left: Option<&'a [Complex<T>]>,
+    right: R,
+}
+
+impl<T: Real, R: Iterator<Item = Complex<T>>> Loop for Times<'_, T, R> {
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
+    fn run(self) {
+        match self.left {
+            Some(left) => {
+                for ((p, &x), y) in self.product.iter_mut().zip(left).zip(self.right) {
+                    *p = x * y;
+                }
+            }
+            None => {
+                for (p, y) in self.product.iter_mut().zip(self.right) {
+                    *p = *p * y;
+                }
             }
         }
-        None => {
-            for (p, y) in product.iter_mut().zip(right) {
-                *p = *p * y;
+    }
+}
+
+/// The spectrum of d/2 complex numbers to that of d real ones, or back: numbers k and n - k
+/// of one, k from 1 to n/2, are made of those of the other.
+struct Ends<'a, T, const IS_INVERSE: bool> {
+    x: &'a [Complex<T>],
+    out: &'a mut [Complex<T>],
+    /// w^k.
+    turns: &'a [Complex<T>],
+    n: usize,
+}
+
+/// Numbers of either end that are taken at once.
+const WIDE: usize = 8;
+
+impl<T: Real, const IS_INVERSE: bool> Ends<'_, T, IS_INVERSE> {
+    /// Both numbers, real part and imaginary part of each, from those of the other side and w^k.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
+    fn step(re: [T; 3], im: [T; 3]) -> [T; 4] {
+        let (even_re, even_im) = (re[0] + re[1], im[0] - im[1]);
+        let (odd_re, odd_im) = (re[0] - re[1], im[0] + im[1]);
+        let (w_re, w_im) = (re[2], im[2]);
+        if IS_INVERSE {
+            let (a, b) = (odd_re * w_re + odd_im * w_im, odd_im * w_re - odd_re * w_im);
+            [even_re - b, even_im + a, even_re + b, a - even_im]
+        } else {
+            let half = T::of(0.5);
+            let (even_re, even_im) = (even_re * half, even_im * half);
+            let (odd_re, odd_im) = (odd_re * half, odd_im * half);
+            let (a, b) = (odd_im * w_re + odd_re * w_im, odd_im * w_im - odd_re * w_re);
+            [even_re + a, even_im + b, even_re - a, b - even_im]
+        }
+    }
+}
+
+impl<T: Real, const IS_INVERSE: bool> Loop for Ends<'_, T, IS_INVERSE> {
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    fn run(self) {
+        let Self { x, out, turns, n } = self;
+        let len = (n / 2).saturating_sub(1) / WIDE * WIDE;
+        let (front, back) = out[1..n].split_at_mut(n / 2);
+        let first = back.len() - len;
+        let front = front.as_chunks_mut::<WIDE>().0.iter_mut();
+        let back = back[first..].as_chunks_mut::<WIDE>().0.iter_mut().rev();
+        let a = x[1..].as_chunks::<WIDE>().0;
+        let b = x[n - len..n].as_chunks::<WIDE>().0.iter().rev();
+        let w = turns[1..].as_chunks::<WIDE>().0;
+        // Real and imaginary parts are laid out one after the other, so that all of it
+        // becomes vector arithmetic: 1.1 and 0.9 us for d = 8192 in f32, number by number
+        // 3.3 and 2.7. (With `Complex` in `step` only half of it does.)
+        for ((((front, back), a), b), w) in front.zip(back).zip(a).zip(b).zip(w) {
+            let mut re = [[T::default(); WIDE]; 3];
+            let mut im = re;
+            for i in 0..WIDE {
+                (re[0][i], im[0][i]) = (a[i].re, a[i].im);
             }
+            for i in 0..WIDE {
+                let b = b[WIDE - 1 - i];
+                (re[1][i], im[1][i]) = (b.re, b.im);
+            }
+            for i in 0..WIDE {
+                (re[2][i], im[2][i]) = (w[i].re, w[i].im);
+            }
+            let mut made = [[T::default(); WIDE]; 4];
+            for i in 0..WIDE {
+                let (re, im) =
+                    ([re[0][i], re[1][i], re[2][i]], [im[0][i], im[1][i], im[2][i]]);
+                for (made, value) in made.iter_mut().zip(Self::step(re, im)) {
+                    made[i] = value;
+                }
+            }
+            for i in 0..WIDE {
+                front[i] = Complex::new(made[0][i], made[1][i]);
+            }
+            for i in 0..WIDE {
+                back[WIDE - 1 - i] = Complex::new(made[2][i], made[3][i]);
+            }
+        }
+        for k in len + 1..=n / 2 {
+            let (a, b, w) = (x[k], x[n - k], turns[k]);
+            let made = Self::step([a.re, b.re, w.re], [a.im, b.im, w.im]);
+            out[k] = Complex::new(made[0], made[1]);
+            out[n - k] = Complex::new(made[2], made[3]);
         }
     }
 }
