@@ -70,9 +70,9 @@ class DistributedTrees:
     zero_mean : bool, default True
         Whether label vectors of "convolution" sum to zero; False is the paper's version.
     reproducible : bool, default True
-        Whether vectors of "convolution" have the same bits on every processor. False is
-        twice as fast: it uses the vector instructions of the processor, and the last bits
-        differ from machine to machine. All other compositions are always reproducible.
+        Whether vectors of "convolution" have the same bits on every processor. False takes
+        a third of the time for each composition: it uses the vector instructions of the
+        processor, and the last bits differ from machine to machine. All other compositions are always reproducible.
     norm : {"exact", "own"}, default "exact"
         The norm that vectors are divided by if the kernel is normalised: "exact" is the
         square root of the exact self-kernel (dot products stay unbiased), "own" is the

@@ -595,8 +595,8 @@ class DistributedTreeEncoder(_TreeTransformer):
     zero_mean : bool, default True
         Whether label vectors of "convolution" sum to zero.
     reproducible : bool, default True
-        Whether vectors of "convolution" have the same bits on every processor; False is
-        twice as fast.
+        Whether vectors of "convolution" have the same bits on every processor; False
+        takes a third of the time for each composition.
     norm : {"exact", "own"}, default "exact"
         The norm that vectors are divided by if the kernel is normalised.
     paths : ndarray of uint64, optional

@@ -5,6 +5,7 @@ import gzip
 import itertools
 import math
 import pickle
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -203,6 +204,34 @@ def test_bits_do_not_depend_on_threads_batches_or_what_else_is_there():
             np.concatenate([enc.encode(forest[:31]), enc.encode(forest[31:])]), V
         )
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(enc)).encode(forest), V)
+
+
+@pytest.mark.parametrize("norm", ["exact", "own"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        tk.SubtreeKernel(0.37, leaf_weight=0.3, normalize=True),
+        tk.SubsetTreeKernel(0.37, leaf_weight=0.3, normalize=True),
+        tk.PartialTreeKernel(0.37, 0.43, normalize=True),
+    ],
+    ids=repr,
+)
+def test_normalised_vectors_do_not_depend_on_what_else_is_encoded(kernel, norm):
+    rng = random.Random(0)
+
+    def tree(depth):
+        n = rng.randint(1, 4) if depth else 0
+        return (
+            f"({' '.join([rng.choice('ABC'), *(tree(depth - 1) for _ in range(n))])})"
+        )
+
+    trees = [tree(rng.randint(2, 4)) for _ in range(60)]
+    enc = tk.DistributedTrees(kernel, 64, norm=norm, dtype=np.float64)
+    V = enc.encode(trees)
+    # In another order, in a store with other trees, and each by itself.
+    np.testing.assert_array_equal(enc.encode(trees[::-1])[::-1], V)
+    np.testing.assert_array_equal(enc.encode(tk.Forest(trees[::-1])[:20]), V[:39:-1])
+    np.testing.assert_array_equal(np.concatenate([enc.encode([t]) for t in trees]), V)
 
 
 def test_another_process_gives_the_same_bits():
