@@ -77,7 +77,7 @@ BAD = {
         ("<a>\n&x;</a>", 2, 1, "undefined entity"),
     ],
     "json": [
-        ('{"a": [1,\n 2,]}', 2, 4, "JSON"),
+        ('{"a": [1,\n 2 x]}', 2, 4, "JSON"),
         ("[1] x", 1, 5, "Extra data"),
         ("", 1, 1, "Expecting value"),
         ('["\\ud800"]', 1, 1, "Unicode text, got a lone surrogate"),
