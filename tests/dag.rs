@@ -494,11 +494,18 @@ fn learning_is_the_plain_perceptron_mistake_by_mistake() {
         Arc::new(PartialTree::new(0.5, 0.5).with_leaf_factor(4.0)),
         Arc::new(ElasticTree::new(0.5)),
     ];
+    // With weights too: powers of 2, so that what is exact stays so.
     for (number, kernel) in kernels.into_iter().enumerate() {
-        for (normalize, mix) in
-            [(false, None), (true, None), (false, Some(0.6)), (true, Some(0.3))]
-        {
-            let (all, y) = stream(80, number as u64);
+        for (normalize, mix, weights) in [
+            (false, None, [1.0; 3]),
+            (false, None, [1.0, 0.5, 4.0]),
+            (true, None, [1.0; 3]),
+            (true, None, [1.0, 0.5, 4.0]),
+            (false, Some(0.6), [1.0; 3]),
+            (true, Some(0.3), [1.0, 0.5, 4.0]),
+        ] {
+            let (all, mut y) = stream(80, number as u64);
+            y.iter_mut().enumerate().for_each(|(x, y)| *y *= weights[x % 3]);
             let rows = features(80, 9, 5);
             let dense: Vec<f64> = rows.iter().flatten().copied().collect();
             let vectors = mix.map(|_| poly);
@@ -740,7 +747,7 @@ fn wrong_input_is_named_and_changes_nothing() {
     let mut own = new(None, 1.0).unwrap();
     y[3] = 0.0;
     let error = own.learn(&all, &y, None, &mut on).unwrap_err().to_string();
-    assert_eq!(error, "y[3]: expected -1 or 1, got 0");
+    assert_eq!(error, "y[3]: expected -1 or 1, times a weight, got 0");
     assert_eq!(own.n_examples(), 0);
     let mut own = new(Some(poly), 0.5).unwrap();
     assert!(own.learn(&all, &[1.0; 10], None, &mut on).is_err());

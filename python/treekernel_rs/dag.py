@@ -683,6 +683,7 @@ class Perceptron:
         y: ArrayLike,
         X_vec: Vectors | None = None,
         *,
+        sample_weight: ArrayLike | None = None,
         progress: Progress | bool | None = None,
     ) -> int:
         """Make one pass over trees, in their order, and learn from mistakes.
@@ -698,6 +699,8 @@ class Perceptron:
             Labels, -1 or 1.
         X_vec : array-like or sparse matrix, shape (n_trees, n_features), optional
             Feature vectors, if `vectors` is set; a sparse matrix must be SciPy's CSR.
+        sample_weight : array-like, of the shape of y, or (n_trees,), optional
+            Numbers above 0. A mistake adds its tree with this weight, in place of 1.
         progress : callable or True, optional
             Called with the numbers of trees done and in all; True shows a bar.
 
@@ -708,6 +711,8 @@ class Perceptron:
         """
         x = as_forest(X)
         labels = _per_output("y", y, len(x), self.n_outputs)
+        if sample_weight is not None:
+            labels = _weighted(labels, sample_weight)
         vectors = _vectors(X_vec, len(x))
         told = _told(self, progress)
         return self._core.learn(x, labels.ravel(), vectors, told)
@@ -922,6 +927,24 @@ def _per_output(
         msg = f"{name} must be of shape {expected}, got {array.shape}"
         raise ValueError(msg)
     return array
+
+
+def _weighted(
+    labels: NDArray[np.float64], sample_weight: ArrayLike
+) -> NDArray[np.float64]:
+    """Multiply labels by weights, one for each tree or for each label."""
+    weights = _floats("sample_weight", sample_weight)
+    if weights.shape not in (labels.shape, labels.shape[:1]):
+        msg = f"sample_weight must be of shape {labels.shape}, got {weights.shape}"
+        raise ValueError(msg)
+    is_wrong = ~(np.isfinite(weights) & (weights > 0))
+    if is_wrong.any():
+        msg = f"sample_weight must be above 0 and finite, got {weights[is_wrong][0]}"
+        raise ValueError(msg)
+    if weights.ndim < labels.ndim:
+        weights = weights[:, None]
+    product: NDArray[np.float64] = labels * weights
+    return product
 
 
 def _shaped(values: NDArray[np.float64], n_outputs: int) -> NDArray[np.float64]:

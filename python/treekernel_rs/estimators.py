@@ -863,9 +863,9 @@ class TreeSVC(_Explained):
     Parameters
     ----------
     kernel : tree kernel
-        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on. One
-        without models (a product, a power, `Gaussian`) is trained by matrix, and
-        predicts by kernels with its support vectors.
+        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on. A
+        kernel without models (a product, a power, `Gaussian`) is trained with a matrix,
+        and predicts by kernels with the support vectors.
     C : float, default 1
         Penalty for training errors, as in `SVC`. Use a small C with unnormalised kernels.
     multi_class : {"ovo", "ovr"}
@@ -1207,6 +1207,8 @@ class TreePerceptron(_Explained):
         Passes of `fit` through the training set.
     shuffle : bool, default True
         Whether each pass of `fit` uses a new random order.
+    class_weight : dict or "balanced", optional
+        Factors of the weights of trees by class. "balanced" is for `fit` only.
     random_state : int, RandomState or None
         Seed of the random order.
     n_jobs : int, optional
@@ -1245,6 +1247,7 @@ class TreePerceptron(_Explained):
         *,
         n_iter: int = 5,
         shuffle: bool = True,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -1253,11 +1256,14 @@ class TreePerceptron(_Explained):
         self.vote = vote
         self.n_iter = n_iter
         self.shuffle = shuffle
+        self.class_weight = class_weight
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: TreesX, y: ArrayLike) -> Self:
+    def fit(
+        self, X: TreesX, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Start anew and learn in `n_iter` passes.
 
         Parameters
@@ -1266,6 +1272,9 @@ class TreePerceptron(_Explained):
             The training set.
         y : array of shape (len(X),)
             Labels: str, int or bool.
+        sample_weight : array of shape (len(X),), optional
+            A mistake adds its tree to the model with this weight, in place of 1. Trees of
+            weight 0 are left out.
 
         Returns
         -------
@@ -1275,18 +1284,23 @@ class TreePerceptron(_Explained):
             msg = f"n_iter must be an int of at least 1, got {self.n_iter!r}"
             raise ValueError(msg)
         forest, classes, codes = _labelled(X, y)
+        weights = _sample_weights(forest, sample_weight)
+        costs = _one_vs_rest_costs(self.class_weight, classes, codes, weights)
         rng = check_random_state(self.random_state)
         self._start(classes)
+        order = np.arange(len(forest))
         for _ in range(self.n_iter):
             if self.shuffle:
                 order = rng.permutation(len(forest))
-                self._learn(forest[order], codes[order])
-            else:
-                self._learn(forest, codes)
+            self._learn(forest[order.tolist()], codes[order], costs[order])
         return self
 
     def partial_fit(
-        self, X: TreesX, y: ArrayLike, classes: ArrayLike | None = None
+        self,
+        X: TreesX,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Continue to learn: one pass over some trees, in their order.
 
@@ -1298,11 +1312,19 @@ class TreePerceptron(_Explained):
             Their labels.
         classes : array, optional
             All labels of all calls; required in the first call.
+        sample_weight : array of shape (len(X),), optional
+            As in `fit`.
 
         Returns
         -------
         self
         """
+        if self.class_weight == "balanced":
+            msg = (
+                "class_weight must be None or a dict for partial_fit, which does not know "
+                "the sizes of classes, got 'balanced'"
+            )
+            raise ValueError(msg)
         known: Any = getattr(self, "classes_", None)
         if classes is None and known is None:
             msg = "classes must be given in the first call of partial_fit"
@@ -1323,7 +1345,10 @@ class TreePerceptron(_Explained):
             if was != now:
                 msg = f"{name} must stay {was!r} for partial_fit, got {now!r}; fit anew"
                 raise ValueError(msg)
-        self._learn(forest, np.searchsorted(given, labels))
+        weights = _sample_weights(forest, sample_weight)
+        codes = np.searchsorted(given, labels)
+        costs = _one_vs_rest_costs(self.class_weight, given, codes, weights)
+        self._learn(forest, codes, costs)
         return self
 
     def decision_function(self, X: TreesX) -> NDArray[np.float64]:
@@ -1380,9 +1405,17 @@ class TreePerceptron(_Explained):
         )
         self.classes_ = classes
 
-    def _learn(self, forest: Forest, codes: NDArray[np.int64]) -> None:
+    def _learn(
+        self, forest: Forest, codes: NDArray[np.int64], costs: NDArray[np.float64]
+    ) -> None:
+        counts = costs if costs.ndim == 1 else costs[:, 0]
+        if not counts.all():
+            kept = np.flatnonzero(counts)
+            forest, codes, costs = forest[kept.tolist()], codes[kept], costs[kept]
         signs = _signs(codes, len(self.classes_))
-        self.perceptron_.learn(forest, signs, progress=bool(self.verbose))
+        self.perceptron_.learn(
+            forest, signs, sample_weight=costs, progress=bool(self.verbose)
+        )
 
 
 def _signs(codes: NDArray[np.int64], n: int) -> NDArray[np.float64]:

@@ -1,7 +1,8 @@
 //! The kernel perceptron over a model that grows: last, averaged and voted.
 //!
-//! Trees x_t come with labels y_t of -1 or +1. Where y_t S(x_t) <= 0 the tree becomes a
-//! support tree with weight y_t; nothing else is ever changed. So the perceptron goes
+//! Trees x_t come with labels y_t of -1 or +1, times a weight above 0 if some trees are to
+//! count more than others. Where y_t S(x_t) <= 0 the tree becomes a support tree with weight
+//! y_t; nothing else is ever changed. So the perceptron goes
 //! through versions, one for each mistake, and version k is the perceptron's after c_k
 //! examples: the one that made it, and those that it survived (Freund & Schapire 1999).
 //!
@@ -271,7 +272,8 @@ impl Perceptron {
             + self.alphas.capacity() * 8
     }
 
-    /// Goes through trees once, in their order; `labels` are -1 or +1, `n_outputs` for
+    /// Goes through trees once, in their order; `labels` are -1 or +1 (times a weight of the
+    /// tree: a mistake then adds the tree with that weight), `n_outputs` for
     /// each tree. Returns the number of mistakes, over all outputs. What was seen before
     /// stays: the pass continues.
     ///
@@ -303,8 +305,9 @@ impl Perceptron {
     ) -> Result<()> {
         let (n, width) = (forest.len(), self.model.options.n_outputs);
         check_length("y", labels, n * width, "trees times n_outputs")?;
-        if let Some(index) = labels.iter().position(|y| y.abs() != 1.0) {
-            let (expected, got) = ("-1 or 1".to_owned(), labels[index].to_string());
+        if let Some(index) = labels.iter().position(|y| !y.is_normal()) {
+            let expected = "-1 or 1, times a weight".to_owned();
+            let got = labels[index].to_string();
             return Err(Error::Array { array: "y", index, expected, got });
         }
         self.check_features(features, n)?;
@@ -768,10 +771,10 @@ impl Perceptron {
             Err(Error::Array { array, index, expected: expected.to_owned(), got })
         };
         if let Some(index) =
-            stored.alphas.iter().position(|alpha| ![-1.0, 0.0, 1.0].contains(alpha))
+            stored.alphas.iter().position(|alpha| *alpha != 0.0 && !alpha.is_normal())
         {
             let got = stored.alphas[index].to_string();
-            return wrong("alphas", index, "-1, 0 or 1", got);
+            return wrong("alphas", index, "a finite number", got);
         }
         for (index, (&scale, &root)) in
             stored.scales.iter().zip(&stored.roots).enumerate()

@@ -317,7 +317,8 @@ impl SumModel {
     ) -> Result<Fragments> {
         let [one] = &self.parts[..] else {
             let (kernel, what) = (self.kernel().name(), "fragments with weights");
-            let can = vec!["SubsetTree", "Subtree"];
+            let can =
+                vec!["Subtree", "SubsetTree", "PartialTree", "ElasticTree", "Subpath"];
             return Err(Error::Unsupported { kernel, what, can });
         };
         let mut found = one.top_fragments(query, watch)?;

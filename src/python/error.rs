@@ -24,11 +24,11 @@ line, column : int
 offset : int
     The same place in bytes of UTF-8, from 0.
 expected, got : str
-    What would have been right there, and what stands there.
+    What was expected there, and what was found.
 open : tuple of int or None
     Line and column of the innermost bracket that is still open.
 file : str or None
-    The file, where one was read: then line, column and offset count within it.
+    The file, if one was read; line, column and offset then count within it.
 side : str or None
     Of a list of pairs, \"left\" or \"right\".
 

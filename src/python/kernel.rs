@@ -251,9 +251,9 @@ impl Kernel {
 
 /// The rows of a kernel matrix, each computed when it is asked for.
 ///
-/// What a solver or a nearest-neighbour search needs that does not hold the matrix. The
-/// trees are indexed once, by a kernel's `rows`; a row is then one pass over its tree,
-/// not a pair per tree. Rows are not remembered. Several threads may ask at once.
+/// For solvers and searches that cannot hold the matrix in memory. A kernel's `rows` makes
+/// one, and indexes the trees once; a row then takes one pass over its tree, not a pair per
+/// tree. Rows are not stored. Several threads may ask for rows at the same time.
 ///
 /// ``rows[i]`` is row ``i``, of float64; ``rows[[3, 5]]``, a slice or a boolean mask is a
 /// matrix of several rows, which are shared out to `n_jobs` threads. The values are those

@@ -86,10 +86,13 @@ def on_tables(cls: type[Any]) -> type[Any]:
         OnTables.fit_transform = fit_transform
     if hasattr(cls, "partial_fit"):
 
-        def partial_fit(self: Any, X: Any, y: Any, classes: Any = None) -> Any:
+        def partial_fit(
+            self: Any, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+        ) -> Any:
             known = hasattr(self, "n_features_in_")
             table, labels = validate_data(self, X, y, reset=not known)
-            return cls.partial_fit(self, list(map(tree_of, table)), labels, classes)
+            trees = list(map(tree_of, table))
+            return cls.partial_fit(self, trees, labels, classes, sample_weight)
 
         OnTables.partial_fit = partial_fit
     OnTables.__name__ = OnTables.__qualname__ = cls.__name__
@@ -117,7 +120,8 @@ MADE = {
 }
 
 
-#: Checks that do not apply, and why.
+#: Checks that do not apply, and why. (scikit-learn's own linear models are excused from the
+#: weights of a perceptron in the same way.)
 NOT = {
     ("TreeSVR", "check_dtype_object"): "numbers as objects are refused, by name",
     ("TreeRidge", "check_dtype_object"): "numbers as objects are refused, by name",
@@ -125,6 +129,10 @@ NOT = {
         "TreeOneClass",
         "check_sample_weight_equivalence_on_dense_data",
     ): "the sign of a support vector's score, which is 0, is rounding",
+    (
+        "TreePerceptron",
+        "check_sample_weight_equivalence_on_dense_data",
+    ): "a repeated tree is learned from again only if it is still on the wrong side",
     **{
         ("DistributedTreeEncoder", f"check_{what}"): "sets n_components to 1"
         for what in (

@@ -12,6 +12,7 @@ import treekernel_rs as tk
 
 pytest.importorskip("sklearn", reason="estimators need scikit-learn")
 
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_predict
@@ -316,6 +317,68 @@ def test_weights_of_trees_are_repetitions() -> None:
     np.testing.assert_allclose(
         weighted.decision_function(X), repeated.decision_function(X), atol=1e-5
     )
+
+
+@pytest.mark.parametrize("y", [[0, 1, 0, 1, 0, 1], [0, 1, 2, 0, 1, 2]], ids=str)
+@pytest.mark.parametrize("class_weight", [None, {1: 3.0}, "balanced"])
+def test_weights_of_a_perceptron_are_those_of_its_mistakes(
+    y: list[int], class_weight: Any
+) -> None:
+    """The plain algorithm over the matrix, one class against the rest."""
+    from sklearn.utils.class_weight import compute_sample_weight
+
+    codes, weights = np.array(y), np.array([1, 2, 0.5, 3, 1, 1])
+    outputs = [1] if max(y) == 1 else [0, 1, 2]
+    K, alphas = SST(X), np.zeros((len(X), len(outputs)))
+    for column, own in enumerate(outputs):
+        signs = np.where(codes == own, 1.0, -1.0)
+        of = signs if class_weight == "balanced" else codes
+        costs = weights * compute_sample_weight(class_weight, of)
+        for tree in [*range(len(X))] * 3:
+            if signs[tree] * (K[tree] @ alphas[:, column]) <= 1e-12:
+                alphas[tree, column] += signs[tree] * costs[tree]
+    clf = tk.TreePerceptron(
+        SST, "last", n_iter=3, shuffle=False, class_weight=class_weight
+    ).fit(X, codes, sample_weight=weights)
+    expected = (K @ alphas).squeeze()
+    np.testing.assert_allclose(clf.decision_function(X), expected, rtol=1e-12)
+    if class_weight != "balanced":
+        stream = clone(clf).partial_fit(X, codes, np.unique(codes), weights)
+        for _ in range(2):
+            stream.partial_fit(X, codes, sample_weight=weights)
+        np.testing.assert_array_equal(
+            stream.decision_function(X), clf.decision_function(X)
+        )
+
+
+def test_trees_of_weight_0_teach_a_perceptron_nothing() -> None:
+    clf = tk.TreePerceptron(SST, shuffle=False)
+    weights = np.array([1, 1, 0, 1, 0, 1])
+    weighted = clone(clf).fit(X, Y, sample_weight=weights).decision_function(X)
+    some = weights > 0
+    without = clone(clf).fit(np.array(X)[some], Y[some]).decision_function(X)
+    np.testing.assert_array_equal(weighted, without)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1, 2], r"must be of shape \(6,\), got \(2,\)"),
+        ([1, 1, 1, 0, 1, 1], "must be above 0 and finite, got 0"),
+        ([1, 1, 1, np.nan, 1, 1], "must be above 0 and finite, got nan"),
+    ],
+)
+def test_wrong_weights_of_a_stream_are_refused(weights: Any, message: str) -> None:
+    perceptron = tk.Perceptron(SST)
+    with pytest.raises(ValueError, match=message):
+        perceptron.learn(X, [1, -1] * 3, sample_weight=weights)
+    assert perceptron.n_examples == 0
+
+
+def test_balanced_weights_need_all_trees_at_once() -> None:
+    clf = tk.TreePerceptron(SST, class_weight="balanced")
+    with pytest.raises(ValueError, match="class_weight must be None or a dict"):
+        clf.partial_fit(X, Y, classes=["x", "y"])
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
