@@ -131,6 +131,12 @@ def test_text_that_is_not_utf_8_is_refused_with_its_place(name):
     assert got.value.got == "the byte 0xff"
 
 
+def test_sql_that_sqlglot_stumbles_over_is_a_parse_error():
+    pytest.importorskip("sqlglot")
+    with pytest.raises(tk.ParseError, match="line 1, column 1 .*expected SQL"):
+        readers.sql("{:}")
+
+
 @pytest.mark.parametrize("name", [*BAD, "tree_sitter", "sql", "html"])
 @given(st.text("()[]{}<>\"',:;.=\\ \n&ab1-é#", max_size=40))
 def test_any_text_is_read_or_a_parse_error(name, text):

@@ -98,6 +98,8 @@ def test_one_text_cannot_be_skipped_through():
 def test_columns_are_read(kind):
     texts = ["(S a)", "(S (A é))", "(b)"]
     if kind == "numpy":
+        if not hasattr(np.dtypes, "StringDType"):
+            pytest.skip("numpy 2 has columns of text")
         column = np.array(texts, dtype=np.dtypes.StringDType())
     elif kind == "polars":
         column = pytest.importorskip("polars").Series(texts)

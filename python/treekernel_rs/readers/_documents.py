@@ -592,7 +592,8 @@ def _parsed(
     for place in [whole, *places]:
         try:
             found = sqlglot.parse(text.content[place], dialect=dialect)
-        except (sqlglot.errors.SqlglotError, RecursionError) as error:
+        # Its parser stumbles over some wrong texts, such as "{:}".
+        except (sqlglot.errors.SqlglotError, RecursionError, AttributeError) as error:
             if place is whole and len(places) > 1:
                 continue
             collector.wrong(_sql_error(text, error, place.start))
@@ -612,6 +613,8 @@ def _sql_error(text: Text, error: Exception, start: int = 0) -> ParseError:
     line = text.line(start)
     if isinstance(error, RecursionError):
         return text.error(start, "SQL", "a statement that is too deep")
+    if isinstance(error, AttributeError):
+        return text.error(start, "SQL", "text that sqlglot cannot parse")
     told = (getattr(error, "errors", None) or [{}])[0]
     below, column = (told.get("line") or 1) - 1, told.get("col") or 1
     if not below:
