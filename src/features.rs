@@ -28,10 +28,12 @@
 //! ```
 //! use treekernel_rs::Forest;
 //! use treekernel_rs::features::{Kind, Vocabulary};
+//! use treekernel_rs::kernel::Counts;
 //!
 //! let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
 //! let kind = Kind::Fragments { decay: 0.25, leaf_weight: 0.0, max_size: 2 };
-//! let (vocabulary, rows) = Vocabulary::fit(&kind, &forest, 1, None, &mut || Ok(()))?;
+//! let (linear, on) = (Counts::Linear, &mut || Ok(()));
+//! let (vocabulary, rows) = Vocabulary::fit(&kind, &forest, 1, linear, None, on)?;
 //! assert_eq!(vocabulary.name(0)?, "(A a)");
 //! let dot: f64 = rows.row(0).filter_map(|(c, x)| rows.row(1).find(|y| y.0 == c).map(|y| x * y.1)).sum();
 //! // S -> A B, A -> a, and both: λ, λ, λ².
@@ -48,7 +50,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use crate::kernel::{PartialTree, TreeCounts, subtree};
+use crate::kernel::{Counts, PartialTree, TreeCounts, subtree};
 use crate::ragged::Ragged;
 use crate::threads::{Pause, WatchedThreads};
 use crate::{Error, Forest, NodeId, Nodes, Result, memory};
@@ -760,13 +762,15 @@ impl Vocabulary {
         kind: &Kind,
         forest: &Forest,
         min_df: u32,
+        counts: Counts,
         n_jobs: Option<usize>,
         pause: &mut Pause<'_>,
     ) -> Result<(Self, Rows)> {
         let mut counted = Counted::new(kind, forest, true, n_jobs, pause)?;
         let mut names = std::mem::take(&mut counted.names);
         let n = names.heads.len();
-        let rows = counted.rows(n, |item| Some((item.number, 1.0)), n_jobs, pause)?;
+        let column = |item: &Item| Some((item.number, 1.0));
+        let rows = counted.rows(n, column, counts, n_jobs, pause)?;
         // Tables of the features, and the rows again.
         memory::room(n, 96)?;
         memory::room(rows.columns.len(), 24)?;
@@ -919,13 +923,14 @@ impl Vocabulary {
     pub fn rows(
         &self,
         forest: &Forest,
+        counts: Counts,
         n_jobs: Option<usize>,
         pause: &mut Pause<'_>,
     ) -> Result<Rows> {
         let counted = Counted::new(&self.kind, forest, false, n_jobs, pause)?;
         let column =
             |item: &Item| self.columns.get(&item.hash).map(|&column| (column, 1.0));
-        counted.rows(self.len(), column, n_jobs, pause)
+        counted.rows(self.len(), column, counts, n_jobs, pause)
     }
 
     /// What a column counts, in brackets; a node without children stands for any node of
@@ -997,6 +1002,7 @@ pub fn hashed(
     forest: &Forest,
     n_features: u32,
     signed: bool,
+    counts: Counts,
     n_jobs: Option<usize>,
     pause: &mut Pause<'_>,
 ) -> Result<Rows> {
@@ -1008,11 +1014,12 @@ pub fn hashed(
         let sign = if signed && item.hash >> 127 == 1 { -1.0 } else { 1.0 };
         Some(((item.hash as u64 % u64::from(n_features)) as u32, sign))
     };
-    counted.rows(n_features as usize, column, n_jobs, pause)
+    counted.rows(n_features as usize, column, counts, n_jobs, pause)
 }
 
 /// Trees as counts of distinct subtrees, and the features of these.
 struct Counted {
+    kind: Kind,
     trees: TreeCounts,
     items: Ragged<Item>,
     /// By tree: the list of what begins above its root.
@@ -1060,26 +1067,46 @@ impl Counted {
             }
         }
         let names = maker.names.unwrap_or_default();
-        Ok(Self { trees, items: maker.items, above, names, size })
+        Ok(Self { kind: kind.clone(), trees, items: maker.items, above, names, size })
     }
 
-    /// Adds up the features of each tree, in `n` columns.
+    /// How often its subtree has an item: equal ones are added up.
+    fn count(&self, item: &Item) -> u32 {
+        let unit = match self.kind {
+            Kind::Paths { decay, .. } => decay.sqrt().powi(item.size.cast_signed()),
+            Kind::Subtrees { .. } | Kind::Fragments { .. } => return 1,
+            _ => 1.0,
+        };
+        (item.value / unit).round() as u32
+    }
+
+    /// Adds up the features of each tree, in `n` columns. A feature that a tree has c times has
+    /// its mean value times the function of c.
     fn rows(
         &self,
         n: usize,
         column: impl Fn(&Item) -> Option<(u32, f64)> + Sync,
+        of_count: Counts,
         n_jobs: Option<usize>,
         pause: &mut Pause<'_>,
     ) -> Result<Rows> {
+        if of_count != Counts::Linear && matches!(self.kind, Kind::Partial { .. }) {
+            // Gaps: fragments that are equal have different weights.
+            let can = vec!["Subtree", "SubsetTree", "Subpath"];
+            let (kernel, what) = ("PartialTree", "functions of counts");
+            return Err(Error::Unsupported { kernel, what, can });
+        }
         let trees = &self.trees;
         let mut threads = WatchedThreads::new(n_jobs, trees.len(), pause);
         // Once for each feature of a distinct subtree, not for each occurrence.
         memory::room(self.items.items.len(), 24)?;
         memory::room(self.items.len() + trees.len(), 16)?;
-        let mut columns: Ragged<(u32, f64)> = self.items.map(|item| {
+        let mut columns: Ragged<(u32, u32, f64)> = self.items.map(|item| {
             let counts = (self.size == 0 || item.size == self.size) && item.value > 0.0;
             let known = if counts { column(item) } else { None };
-            known.map_or((NONE, 0.0), |(column, sign)| (column, sign * item.value))
+            known.map_or((NONE, 0, 0.0), |(column, sign)| {
+                (column, self.count(item), sign * item.value)
+            })
         });
         // Where most columns are empty, only the others get a place.
         let mut of_place: Vec<u32> = Vec::new();
@@ -1097,11 +1124,13 @@ impl Counted {
         let parts = threads.parts(trees.len(), |range, pause| {
             let mut sums = memory::filled(0.0f64, n)?;
             let mut known = memory::filled(false, n)?;
+            let is_linear = of_count == Counts::Linear;
+            let mut counts = memory::filled(0.0f64, if is_linear { 0 } else { n })?;
             let mut met: Vec<u32> = Vec::new();
             let mut rows = Rows::default();
             for tree in range {
                 let mut add = |list: usize, times: f64| {
-                    for &(column, value) in columns.get(list) {
+                    for &(column, own, value) in columns.get(list) {
                         if column == NONE {
                             continue;
                         }
@@ -1111,6 +1140,9 @@ impl Counted {
                             met.push(column);
                         }
                         sums[at] += times * value;
+                        if let Some(count) = counts.get_mut(at) {
+                            *count += times * f64::from(own);
+                        }
                     }
                 };
                 for (node, count) in trees.iter(tree) {
@@ -1126,7 +1158,11 @@ impl Counted {
                 for &column in &met {
                     let at = column as usize;
                     known[at] = false;
-                    let value = std::mem::replace(&mut sums[at], 0.0);
+                    let mut value = std::mem::replace(&mut sums[at], 0.0);
+                    if let Some(count) = counts.get_mut(at) {
+                        let count = std::mem::replace(count, 0.0);
+                        value *= of_count.of(count) / count;
+                    }
                     if value != 0.0 {
                         rows.columns.push(column_of(column));
                         rows.values.push(value);

@@ -452,12 +452,17 @@ class Index:
 class Vocabulary:
     @staticmethod
     def fit(
-        kind: Any, size: tuple[int, int], x: Any, min_df: int, n_jobs: int | None
+        kind: Any,
+        size: tuple[int, int],
+        x: Any,
+        min_df: int,
+        counts: str,
+        n_jobs: int | None,
     ) -> tuple[
         Vocabulary, tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
     ]: ...
     def transform(
-        self, x: Any, n_jobs: int | None
+        self, x: Any, counts: str, n_jobs: int | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]: ...
     def __len__(self) -> int: ...
     def __sizeof__(self) -> int: ...
@@ -474,6 +479,7 @@ def hashed_features(
     x: Any,
     n_features: int,
     signed: bool,
+    counts: str,
     n_jobs: int | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]: ...
 

@@ -5,7 +5,7 @@ Needs scikit-learn: ``pip install 'treekernel_rs[sklearn]'``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -61,6 +61,10 @@ class TreeVectorizer(_TreeTransformer):
     signed : bool, default True
         With `n_features`, half of the pieces count negatively, so that collisions cancel
         on average.
+    counts : {"linear", "log", "set"}
+        What the weight of a piece is multiplied by, if a tree has it c times: c, 1 + log(c),
+        or 1. With "log", markup that a page repeats does not drown the rest. Fragments of
+        `PartialTreeKernel` are counted linearly only, as their weights depend on gaps.
     binary : bool, default False
         Whether values are 1 for pieces that occur, in place of their weights.
     dtype : float32 or float64, default float32
@@ -98,6 +102,7 @@ class TreeVectorizer(_TreeTransformer):
         min_df: int = 1,
         n_features: int | None = None,
         signed: bool = True,
+        counts: Literal["linear", "log", "set"] = "linear",
         binary: bool = False,
         dtype: DTypeLike = np.float32,
         n_jobs: int | None = None,
@@ -108,6 +113,7 @@ class TreeVectorizer(_TreeTransformer):
         self.min_df = min_df
         self.n_features = n_features
         self.signed = signed
+        self.counts = counts
         self.binary = binary
         self.dtype = dtype
         self.n_jobs = n_jobs
@@ -155,7 +161,7 @@ class TreeVectorizer(_TreeTransformer):
             return None
         forest = _trees_to_fit(X)
         self._vocabulary, rows = _core.Vocabulary.fit(
-            what, size, forest, self.min_df, _jobs(self.n_jobs)
+            what, size, forest, self.min_df, self.counts, _jobs(self.n_jobs)
         )
         self._n_features_out = len(self._vocabulary)
         return self._matrix(rows)
@@ -206,10 +212,10 @@ class TreeVectorizer(_TreeTransformer):
         n_jobs = _jobs(self.n_jobs)
         if self.n_features is None:
             check_is_fitted(self, "_vocabulary")
-            return self._matrix(self._vocabulary.transform(forest, n_jobs))
+            return self._matrix(self._vocabulary.transform(forest, self.counts, n_jobs))
         what, size, _ = self._what()
         rows = _core.hashed_features(
-            what, size, forest, self.n_features, self.signed, n_jobs
+            what, size, forest, self.n_features, self.signed, self.counts, n_jobs
         )
         return self._matrix(rows, self.n_features)
 

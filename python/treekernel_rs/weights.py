@@ -53,7 +53,7 @@ class FittedWeights(Parameters):
         if not len(forest):
             msg = "weights need at least one tree, got none"
             raise ValueError(msg)
-        known, rows = Vocabulary.fit(self.of, (1, 1), forest, 1, None)
+        known, rows = Vocabulary.fit(self.of, (1, 1), forest, 1, "linear", None)
         starts, columns, counts = rows
         names: Sequence[Any] = known.names(None)
         if self.of == "productions":

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::kernel::Kernel;
+use super::kernel::{Kernel, counts_of};
 use super::objects::{forest_of, integers, split_names, unsigned};
 use super::{Progress, interruptible};
 use crate::features::{self, Arrays, Kind, Rows};
@@ -80,12 +80,14 @@ impl Vocabulary {
         size: (u32, u32),
         x: &Bound<'py, PyAny>,
         min_df: u32,
+        counts: &str,
         n_jobs: Option<usize>,
     ) -> PyResult<(Self, Csr<'py>)> {
         let (py, kind, x) = (x.py(), kind_of(kind, size)?, forest_of(x)?);
+        let counts = counts_of(counts)?;
         let (vocabulary, rows) = interruptible(py, &Progress::none(), |watch| {
             let pause = &mut || watch(0, x.len());
-            features::Vocabulary::fit(&kind, &x, min_df, n_jobs, pause)
+            features::Vocabulary::fit(&kind, &x, min_df, counts, n_jobs, pause)
         })?;
         Ok((Self(vocabulary), csr(py, rows)?))
     }
@@ -93,11 +95,12 @@ impl Vocabulary {
     fn transform<'py>(
         &self,
         x: &Bound<'py, PyAny>,
+        counts: &str,
         n_jobs: Option<usize>,
     ) -> PyResult<Csr<'py>> {
-        let (py, x) = (x.py(), forest_of(x)?);
+        let (py, x, counts) = (x.py(), forest_of(x)?, counts_of(counts)?);
         let rows = interruptible(py, &Progress::none(), |watch| {
-            self.0.rows(&x, n_jobs, &mut || watch(0, x.len()))
+            self.0.rows(&x, counts, n_jobs, &mut || watch(0, x.len()))
         })?;
         csr(py, rows)
     }
@@ -188,12 +191,14 @@ pub(super) fn hashed_features<'py>(
     x: &Bound<'py, PyAny>,
     n_features: u32,
     signed: bool,
+    counts: &str,
     n_jobs: Option<usize>,
 ) -> PyResult<Csr<'py>> {
     let (py, kind, x) = (x.py(), kind_of(kind, size)?, forest_of(x)?);
+    let counts = counts_of(counts)?;
     let rows = interruptible(py, &Progress::none(), |watch| {
         let pause = &mut || watch(0, x.len());
-        features::hashed(&kind, &x, n_features, signed, n_jobs, pause)
+        features::hashed(&kind, &x, n_features, signed, counts, n_jobs, pause)
     })?;
     csr(py, rows)
 }

@@ -180,6 +180,33 @@ def test_products_are_the_kernel(trees: list[Tree]) -> None:
         np.testing.assert_allclose((rows @ rows.T).toarray(), want, rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("counts", ["log", "set"])
+@given(kernel_oracle.small_forests)
+def test_functions_of_counts_are_those_of_the_kernel(
+    counts: str, trees: list[Tree]
+) -> None:
+    texts = [oracle.show(tree) for tree in trees]
+    function = {"log": lambda c: 1 + np.log(c), "set": np.ones_like}[counts]
+    for plain in (tk.SubtreeKernel(0.4, leaf_weight=0.3), tk.SubpathKernel(0.4)):
+        vectorizer = tk.TreeVectorizer(plain, max_size=30, counts=counts, dtype=float)
+        rows = vectorizer.fit_transform(texts)
+        want = plain.replace(counts=counts)(texts)
+        np.testing.assert_allclose((rows @ rows.T).toarray(), want, rtol=1e-10)
+    for pieces in ("labels", "edges", "productions", "pq-grams"):
+        rows = tk.TreeVectorizer(pieces, dtype=float).fit_transform(texts)
+        vectorizer = tk.TreeVectorizer(pieces, counts=counts, dtype=float)
+        found = vectorizer.fit_transform(texts)
+        assert (found.indices == rows.indices).all()
+        np.testing.assert_allclose(found.data, function(rows.data), rtol=1e-12)
+        assert (vectorizer.transform(texts) != found).nnz == 0
+        wide = {"n_features": 2**20, "counts": counts, "dtype": float}
+        hashed = tk.TreeVectorizer(pieces, signed=True, **wide).transform(texts)
+        np.testing.assert_allclose(
+            (hashed @ hashed.T).toarray(), (found @ found.T).toarray(), rtol=1e-12
+        )
+
+
 @given(kernel_oracle.small_forests)
 def test_hashed_rows_are_the_columns_added_up(trees: list[Tree]) -> None:
     texts = [oracle.show(tree) for tree in trees]
@@ -327,6 +354,11 @@ def test_parameters_out_of_range_are_named() -> None:
         tk.TreeVectorizer("label").fit(texts)
     with pytest.raises(ValueError, match="n_features must be"):
         tk.TreeVectorizer(n_features=0).transform(texts)
+    with pytest.raises(ValueError, match=r"counts must be 'linear'.*got \"many\""):
+        tk.TreeVectorizer(counts="many").fit(texts)
+    partial = tk.TreeVectorizer(tk.PartialTreeKernel(), counts="log")
+    with pytest.raises(ValueError, match="functions of counts"):
+        partial.fit(texts)
     with pytest.raises(ValueError, match="got ElasticTreeKernel"):
         tk.TreeVectorizer(tk.ElasticTreeKernel(0.2)).fit(texts)
     with pytest.raises(AttributeError, match="hashed columns have no names"):
