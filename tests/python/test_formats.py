@@ -133,7 +133,7 @@ def test_text_that_is_not_utf_8_is_refused_with_its_place(name):
 
 def test_sql_that_sqlglot_stumbles_over_is_a_parse_error():
     pytest.importorskip("sqlglot")
-    with pytest.raises(tk.ParseError, match="line 1, column 1 .*expected SQL"):
+    with pytest.raises(tk.ParseError, match=r"line 1, column 1 .*expected SQL"):
         readers.sql("{:}")
 
 
