@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
+import json
 import pickle
 import random
 import sys
@@ -66,6 +68,157 @@ TOKENS = [
     *("\ufeff".encode(), "\xa0".encode(), "é".encode(), b"\xff", b"\0", b"1,2;3", b"_"),
     *(b"NP:1", b":", b"::", b"a:4294967296", b"a:-", b"(NN:1 dog)", b"\x1f\x8b"),
 ]
+#: By format: what its texts are made of, split at ~, and options with their values.
+FORMATS: dict[str, tuple[bytes, dict[str, list[Any]]]] = {
+    "conllu": (
+        b"1\ta\ta\tN\tN\t_\t0\troot\t_\t_\n~"
+        b"2\tb\tb\tV\t_\t_\t1\tobj:x\t_\t_\n~"
+        b"3\tc\t_\t_\tX\t_\t2\tpunct\t_\t_\n~\n~# text = a\n~1-2\t~1\t~2\t~"
+        b"3\t~1.1\t~_\t~0\t~-1\t~99999999999\t~a~\t~\r\n~ ~\xc3\xa9~\xff~|~"
+        b"=~:~#~",
+        {
+            "scheme": ["grct", "lct", "loct", "cgrct", "clct"],
+            "word": ["lemma", "form"],
+            "lower": [True, False],
+            "pos": ["xpos", "upos"],
+            "lex_pos": ["first", "full", "none"],
+            "subtypes": [True, False],
+            "punctuation": [True, False],
+            "lexical": [True, False],
+        },
+    ),
+    "python_ast": (
+        (
+            b"def f(x):\n~ return x\n~ ~\n~class A:\n~pass\n~(~)~lambda:0~x~=~1~"
+            b"'a'~f'{x}'~[~]~+~\\~\x00~\xff~# coding: latin-1\n~# coding: x\n~"
+            b"if x:\n~\t~async ~await ~match x:\n~case _:\n~1e999~not ~"
+        )
+        + b"9" * 5000,
+        {
+            "level": ["module", "function"],
+            "identifiers": ["keep", "blank"],
+            "literals": ["type", "keep", "blank"],
+            "docstrings": [False, True],
+        },
+    ),
+    "xml": (
+        b"<a>~</a>~<b x='1'/>~text~<!-- -->~<?p?>~&lt;~&#0;~<![CDATA[x]]>~<~"
+        b">~&~<n:a xmlns:n='u'>~</n:a>~<r>~</r>~"
+        b"<!DOCTYPE r [<!ENTITY e 'ee'>]>~&e;~<?xml version='1.0'?>~\xff~"
+        b"\x00~\xc3\xa9~\n~<?xml version='1.0' encoding='x'?>~",
+        {
+            "attributes": ["names", "drop", "keep", ["x"]],
+            "text": ["blank", "drop", "keep", "tokens"],
+            "element": [None, "a", "{u}a"],
+            "namespaces": ["strip", "keep"],
+        },
+    ),
+    "html": (
+        b"<p>~</p>~<form><input name=a>~</form>~<table><tr><td>x~<~"
+        b"<script>if(a<b)</script>~<!--~-->~&amp;~&#xD800;~text~<a href=x>~"
+        b"<br/>~<svg><title>~\x00~\xff~\xe6\xbc\xa2~\n~<html><head>~<body>~"
+        b"<meta charset=x>~<frameset>~<x:y>~",
+        {
+            "attributes": ["drop", "names", "keep", ["name"]],
+            "text": ["drop", "keep", "blank", "tokens"],
+            "element": [None, "form", "p"],
+        },
+    ),
+    "json": (
+        (
+            b'{~}~[~]~"a":~"a"~1~-0.5e3~true~null~,~:~\n~ ~"\\ud800"~'
+            b'"\\u00e9"~NaN~1e999~\xff~\x00~"~\\~'
+        )
+        + b"9" * 5000
+        + b"~"
+        + b"[" * 500
+        + b"~"
+        + b'{"a":' * 500
+        + b"~"
+        + b"]" * 500
+        + b"~"
+        + b"}" * 500,
+        {
+            "values": ["keep", "type", "blank"],
+            "lines": [False, True],
+        },
+    ),
+    "newick": (
+        (
+            b"(~)~,~;~A~B~:1~:0.5~'a b'~''~[c]~[~]~:~_~ ~\n~:-1~:1e999~:nan~'~"
+            b"((A,B),C);~\xff~\xc3\xa9~\x00~"
+        )
+        + b"(" * 500
+        + b"~"
+        + b")" * 500,
+        {
+            "leaves": ["keep", "blank"],
+            "inner": ["keep", "blank"],
+            "lengths": [None, [0.1, 1.0], [1.0, 0.5], [float("nan")], []],
+        },
+    ),
+    "nexus": (
+        b"#NEXUS\n~begin trees;\n~end;\n~tree t = ~(A,B);~translate ~1 A,~"
+        b"2 'b c';~(1,2);~[&R]~[~]~'~;~,~=~utree * x=~begin taxa;~\n~ ~(~)~"
+        b":1~\xff~BEGIN ~",
+        {
+            "leaves": ["keep", "blank"],
+            "inner": ["keep", "blank"],
+            "lengths": [None, [0.5]],
+        },
+    ),
+    "dot_bracket": (
+        (b">x\n~GCAU~ACGU\n~((.))\n~(~)~.~[~]~{~}~<~>~A~a~ (-1.20)\n~\n~ ~-~\xff~")
+        + b"(" * 400
+        + b"~"
+        + b")" * 400,
+        {
+            "nodes": ["loops", "pairs"],
+            "sizes": [False, True],
+            "bases": [False, True],
+        },
+    ),
+    "glycans": (
+        (
+            b"Gal~GlcNAc~(b1-4)~(a2-3)~[~]~Man~(~)~Neu5Ac~Fuc(a1-3)~\n~ ~(b1-?)~"
+            b"-ol~6S~?~\xff~{~}~Gal(b1-4)[Fuc(a1-3)]GlcNAc\n~\t~,~"
+        )
+        + b"[" * 300
+        + b"~"
+        + b"]" * 300,
+        {
+            "linkages": ["label", "node", "drop"],
+            "order": ["sorted", "as_is"],
+        },
+    ),
+    "sql": (
+        (
+            b"SELECT ~a~, ~ FROM ~t~ WHERE ~x=1~(~)~;~'s'~ JOIN ~ ON ~NOT ~"
+            b'--c\n~/*~*/~INSERT INTO t VALUES (1)~\n~`~"~[~]~+~CREATE TABLE ~'
+            b" int~\xff~\x00~CASE WHEN ~ END~@~$1~::~"
+        )
+        + b"(" * 200
+        + b"~"
+        + b")" * 200,
+        {
+            "dialect": [None, "mysql", "postgres", "tsql", "none such"],
+            "identifiers": ["keep", "blank"],
+            "literals": ["type", "keep", "blank"],
+        },
+    ),
+    "word_vectors": (
+        (
+            b"a 1 2\n~b 0.5 -1\n~2 2\n~cat::n\t0\t0\t1.0,0.0\n~1~ ~\t~\n~,~nan~"
+            b"inf~1e999~x~\r\n~\xff~1e-400~a\t~\xc3\xa9 1 2\n~-~.~\x00~\x1f\x8b~"
+            b"\xef\xbb\xbf~"
+        )
+        + b"9" * 400,
+        {
+            "format": ["auto", "kelp", "text"],
+            "keep": [None, ["a"], []],
+        },
+    ),
+}
 CHARACTERS = (
     "ab<>&\"'\0\x01\x1b\n\t ]]>\ud800\udfff\ufffe\uffff\u202e\u0301é漢😀\x7f\x85"
 )
@@ -86,11 +239,11 @@ class Source:
     def pick(self, items: Any) -> Any:
         return items[self.byte() % len(items)]
 
-    def rest(self) -> bytes:
+    def rest(self, tokens: list[bytes] = TOKENS) -> bytes:
         """Give what is left: as it is, or a token for each byte."""
         is_raw, rest = self.byte() % 4 == 0, self.data[self.at :]
         self.at = len(self.data)
-        return rest if is_raw else b"".join(TOKENS[b % len(TOKENS)] for b in rest)
+        return rest if is_raw else b"".join(tokens[b % len(tokens)] for b in rest)
 
     def label(self) -> str:
         return "".join(self.pick(CHARACTERS) for _ in range(self.byte() % 6))
@@ -160,13 +313,44 @@ def penn(source: Source) -> None:
         unescape=bool(flags & 16),
         max_depth=[None, 1, 3, 100][flags >> 5 & 3],
     )
+    whole(forest)
+
+
+def formats(source: Source) -> None:
+    name = source.pick(sorted(FORMATS))
+    text, options = FORMATS[name]
+    # Mostly the first value, which every reader has.
+    chosen = {
+        option: values[0]
+        if (byte := source.byte()) < 100
+        else values[byte % len(values)]
+        for option, values in options.items()
+    }
+    data = source.rest(text.split(b"~"))
+    if name == "word_vectors":
+        labels, matrix = readers.word_vectors(file_of(data), **chosen)
+        assert len(labels) == len(set(labels)) == len(matrix)
+        assert np.isfinite(matrix).all()
+        return
+    read = getattr(readers, name)
+    try:
+        reading = read(data, **chosen)
+    except tk.ParseError:
+        # What is wrong is left out and told, and nothing else is an error then.
+        reading = read(data, errors="skip", **chosen)
+        assert reading.skipped
+    whole(reading.forest)
+    assert len(reading.forest) == len(reading)
+    repr(reading)
+
+
+def whole(forest: tk.Forest) -> None:
     assert tk.Forest.from_brackets(forest.to_brackets()) == forest or not len(forest)
+    assert pickle.loads(pickle.dumps(forest)) == forest
 
 
 def objects(source: Source) -> None:
-    forest = tk.Forest.from_trees([source.tree()])
-    assert tk.Forest.from_brackets(forest.to_brackets()) == forest
-    assert pickle.loads(pickle.dumps(forest)) == forest
+    whole(tk.Forest.from_trees([source.tree()]))
 
 
 def drawing(source: Source) -> None:
@@ -235,7 +419,25 @@ def good_objects() -> list[Any]:
         made += [plain, mixed, poly]
     two = tk.PairForest.from_brackets(["(A:1 a)"] * 2, ["(B:1 b)"] * 2)
     made += [two, two[0], tk.DistributedTrees(kernels[0], 64)]
-    return made
+    machine = tk.KernelMachine(kernels[0], forest, [1, -1, 1])
+    machine.run()
+    words = tk.VectorSimilarity((["a", "b"], np.eye(2)))
+    alike = [tk.PairSimilarity([("a", "b", 0.5)]), words]
+    weighed = [tk.Idf().fit(forest), tk.Idf("productions").fit(forest), {"a": 0.5}]
+    kernels = [
+        tk.SubpathKernel(),
+        kernels[0] + kernels[2],
+        tk.Gaussian(tk.Normalized(kernels[0])) * kernels[1],
+        tk.Polynomial(kernels[0]) ** 2,
+        0.5 * kernels[3],
+        *(tk.PartialTreeKernel(similarity=similarity) for similarity in alike),
+        *(tk.SubsetTreeKernel(weights=weights) for weights in weighed),
+        tk.SubtreeKernel(counts="log"),
+        tk.ViewKernel({"a": kernels[0]}),
+    ]
+    vectorizer = tk.TreeVectorizer().fit(forest)
+    made += [machine, *alike, *weighed[:2], *kernels, kernels[1].index(forest)]
+    return [*made, vectorizer, tk.Views(a=forest, b=np.eye(3)), tk.DagModel(kernels[1])]
 
 
 def tampered(value: Any, source: Source) -> Any:
@@ -275,23 +477,89 @@ def tampered(value: Any, source: Source) -> Any:
     return value
 
 
-GOOD = good_objects()
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    GOOD = good_objects()
 FOREST = GOOD[0]
+VIEWED = tk.ViewKernel({"a": tk.SubsetTreeKernel()})
 
 
 def pickles(source: Source) -> None:
     good = source.pick(GOOD)
-    make, arguments, *_ = good.__reduce__()
+    make, arguments, *states = good.__reduce_ex__(4)
+    state = next((state for state in states if state), None)
     for _ in range(1 + source.byte() % 3):
-        arguments = tampered(arguments, source)
+        if state is None:
+            arguments = tampered(arguments, source)
+        else:
+            state = tampered(state, source)
     made = make(*arguments)
+    if state is not None and hasattr(made, "__setstate__"):
+        made.__setstate__(state)
+    elif state is not None:
+        vars(made).update(state)
+    use(made)
+
+
+def files(source: Source) -> None:
+    """Load a file that was changed, with the digest that it then has, and without."""
+    path = FOLDER / "forest"
+    FOREST.save(path)
+    header, _, data = path.read_bytes().partition(b"\n")
+    changed = bytearray(data)
+    for _ in range(1 + source.byte() % 3):
+        at = source.byte() % (len(changed) + 1)
+        changed[at : at + source.byte() % 5] = source.data[: source.byte() % 5]
+    if source.byte() & 1:
+        known = json.loads(header)
+        known["sha256"] = hashlib.sha256(changed).hexdigest()
+        if source.byte() & 1:
+            known["arrays"][source.pick(sorted(known["arrays"]))] = source.pick(VALUES)
+        if source.byte() & 3 == 0:
+            known = tampered(known, source)
+        header = json.dumps(known).encode()
+    elif source.byte() & 1:
+        header = source.data
+    path.write_bytes(header + b"\n" + changed)
+    use(tk.Forest.load(path))
+
+
+JSON_OF = [good.to_json() for good in GOOD if hasattr(good, "to_json")]
+
+
+def kernels(source: Source) -> None:
+    """Read JSON of kernels that was changed; what is read is written and read again."""
+    text = source.pick(JSON_OF)
+    for _ in range(1 + source.byte() % 3):
+        at = source.byte() % (len(text) + 1)
+        new = source.pick(
+            [
+                '"',
+                "{",
+                "}",
+                "[",
+                "]",
+                "null",
+                "1e999",
+                "-1",
+                "0",
+                "NaN",
+                ",",
+                ":",
+                "[" * 99,
+            ]
+        )
+        text = text[:at] + new + text[at + source.byte() % 9 :]
+    made = tk.kernel_from_json(text)
+    if "NaN" not in text:
+        assert tk.kernel_from_json(made.to_json()) == made
     use(made)
 
 
 def use(made: Any) -> None:
     """Call what an object has; each call ends in a result or an error."""
-    repr(made), str(made)
     calls: list[Callable[[], object]] = [lambda: pickle.loads(pickle.dumps(made))]
+    calls += [lambda: repr(made), lambda: str(made)]
     if isinstance(made, tk.Forest):
         calls += [
             made.to_brackets,
@@ -309,14 +577,34 @@ def use(made: Any) -> None:
     elif isinstance(made, tk.DistributedTrees):
         if made.n_components <= 4096:
             calls += [lambda: made.encode(FOREST)]
+    elif isinstance(made, tk.KernelMachine):
+        calls += [lambda: made.run(max_iter=20), lambda: made.model().score(FOREST)]
+        calls += [lambda: made.dual_gap]
+    elif isinstance(made, tk.TreeVectorizer):
+        calls += [lambda: made.transform(FOREST), made.get_feature_names_out]
+    elif isinstance(made, tk.TreeIndex):
+        calls += [made.join, lambda: made.top_k(FOREST, k=2), lambda: made.gram(FOREST)]
+    elif isinstance(made, tk.Views):
+        calls += [lambda: VIEWED(made), lambda: made[:2]]
+    elif isinstance(made, tk.ViewKernel):
+        calls += [lambda: made(tk.Views(a=FOREST))]
+    elif isinstance(made, tk.PairSimilarity | tk.VectorSimilarity):
+        calls += [lambda: tk.PartialTreeKernel(similarity=made)(FOREST)]
+        calls += [lambda: made.matrix(["a", "b"])]
+    elif isinstance(made, tk.Idf):
+        calls += [lambda: tk.SubsetTreeKernel(weights=made)(FOREST)]
     elif hasattr(made, "pair") and hasattr(made, "rows"):
-        calls += [lambda: made(FOREST)]
+        calls += [lambda: made(FOREST), lambda: made.pair(FOREST[0], FOREST[1])]
+        calls += [lambda: made.top_k(FOREST, k=1)]
+    # Estimators are scikit-learn's to pickle: attributes may be missing.
+    missing = (AttributeError,) if isinstance(made, tk.TreeVectorizer) else ()
     for call in calls:
-        with contextlib.suppress(*EXPECTED):
+        with contextlib.suppress(*EXPECTED, *missing):
             call()
 
 
-TARGETS = [svmlight, kelp, penn, objects, drawing, pairs, pickles, pickles]
+TARGETS = [svmlight, kelp, penn, objects, drawing, pairs, pickles, formats]
+TARGETS += [pickles, formats, files, kernels]
 
 
 def one_input(data: bytes) -> None:

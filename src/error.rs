@@ -134,11 +134,14 @@ pub enum Error {
     /// A vector with numbers beyond what its type holds.
     #[error(
         "the vector of tree {tree} is too large for its type: lower decay or \
-         sketch_decay, set max_height, or use a wider type"
+         sketch_decay, {}",
+        if *wider { "set max_height, or use a wider type" } else { "or set max_height" }
     )]
     VectorOverflow {
         /// Index of the tree.
         tree: usize,
+        /// Whether there is a type that holds more.
+        wider: bool,
     },
     /// A score beyond what a 64-bit float holds (1.8e308).
     #[error(

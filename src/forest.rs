@@ -39,6 +39,7 @@ use std::sync::Arc;
 use crate::intern::{IdTable, Seed, new_id};
 use crate::memory::reserve;
 use crate::ragged::Ragged;
+use crate::threads::{Pause, Throttle};
 use crate::{Error, Label, Labels, Result};
 
 /// A distinct subtree's id within one [`Nodes`].
@@ -499,8 +500,14 @@ impl Nodes {
     }
 
     /// Copies one tree of another store into this one, in time by its distinct subtrees, and
-    /// returns its root here.
-    pub(crate) fn absorb_one(&mut self, other: &Self, root: NodeId) -> Result<NodeId> {
+    /// returns its root here. `pause` is asked now and then.
+    pub(crate) fn absorb_one(
+        &mut self,
+        other: &Self,
+        root: NodeId,
+        pause: &mut Pause<'_>,
+    ) -> Result<NodeId> {
+        let mut throttle = Throttle::default();
         let mut here = HashMap::new();
         let mut below = Vec::new();
         let mut open = vec![(root, other.children(root).iter())];
@@ -517,6 +524,7 @@ impl Nodes {
             last = self.intern(label, &below)?;
             here.insert(node, last);
             open.pop();
+            throttle.ask(&mut *pause)?;
         }
         Ok(last)
     }
@@ -524,14 +532,16 @@ impl Nodes {
     /// Copies trees of another store into this one and returns their roots here.
     ///
     /// # Errors
-    /// [`Error::Capacity`] and [`Error::Memory`], with nothing changed.
+    /// [`Error::Capacity`], [`Error::Memory`] and what `pause` returns, with nothing
+    /// changed.
     pub(crate) fn absorb(
         &mut self,
         other: &Self,
         roots: &[NodeId],
+        pause: &mut Pause<'_>,
     ) -> Result<Vec<NodeId>> {
         let mark = self.mark();
-        let copied = self.absorb_unguarded(other, roots);
+        let copied = self.absorb_unguarded(other, roots, pause);
         if copied.is_err() {
             self.roll_back(mark);
         }
@@ -542,7 +552,9 @@ impl Nodes {
         &mut self,
         other: &Self,
         roots: &[NodeId],
+        pause: &mut Pause<'_>,
     ) -> Result<Vec<NodeId>> {
+        let mut throttle = Throttle::default();
         let reached = other.reachable(roots);
         let mut labels: Vec<Option<Label>> = vec![None; other.labels.len()];
         let mut here = vec![NodeId(0); reached.len()];
@@ -558,6 +570,7 @@ impl Nodes {
             below.clear();
             below.extend(other.children(node).iter().map(|c| here[c.index()]));
             here[index] = self.intern(label, &below)?;
+            throttle.ask(&mut *pause)?;
         }
         Ok(roots.iter().map(|r| here[r.index()]).collect())
     }
@@ -714,11 +727,20 @@ impl Forest {
     /// # Errors
     /// [`Error::Capacity`] if together they have too many distinct subtrees.
     pub fn union_store(&self, other: &Self) -> Result<(Self, Self)> {
+        self.try_union_store(other, &mut || Ok(()))
+    }
+
+    /// As [`union_store`](Self::union_store); `pause` may end it.
+    pub(crate) fn try_union_store(
+        &self,
+        other: &Self,
+        pause: &mut Pause<'_>,
+    ) -> Result<(Self, Self)> {
         if self.shares_store(other) {
             return Ok((self.clone(), other.clone()));
         }
         let mut nodes = Nodes::clone(&self.nodes);
-        let roots = nodes.absorb(&other.nodes, &other.roots)?;
+        let roots = nodes.absorb(&other.nodes, &other.roots, pause)?;
         let nodes = Arc::new(nodes);
         Ok((Self::new(Arc::clone(&nodes), self.roots.clone()), Self::new(nodes, roots)))
     }
@@ -737,6 +759,14 @@ impl Forest {
     /// [`Error::Capacity`] if together they have too many trees or distinct subtrees,
     /// [`Error::Memory`].
     pub fn concat_all<'a>(forests: impl IntoIterator<Item = &'a Self>) -> Result<Self> {
+        Self::try_concat_all(forests, &mut || Ok(()))
+    }
+
+    /// As [`concat_all`](Self::concat_all); `pause` may end it.
+    pub(crate) fn try_concat_all<'a>(
+        forests: impl IntoIterator<Item = &'a Self>,
+        pause: &mut Pause<'_>,
+    ) -> Result<Self> {
         let mut forests = forests.into_iter().peekable();
         let Some(&first) = forests.peek() else { return Ok(Self::default()) };
         let mut all = first.try_select(&[])?;
@@ -747,7 +777,7 @@ impl Forest {
                 all.roots.extend(&forest.roots);
             } else {
                 let nodes = Arc::make_mut(&mut all.nodes);
-                all.roots.extend(nodes.absorb(&forest.nodes, &forest.roots)?);
+                all.roots.extend(nodes.absorb(&forest.nodes, &forest.roots, pause)?);
             }
         }
         Ok(all)
@@ -764,7 +794,8 @@ impl Forest {
             self.roots.extend(&other.roots);
         } else {
             let nodes = Arc::make_mut(&mut self.nodes);
-            self.roots.extend(nodes.absorb(&other.nodes, &other.roots)?);
+            self.roots
+                .extend(nodes.absorb(&other.nodes, &other.roots, &mut || Ok(()))?);
         }
         Ok(())
     }

@@ -24,7 +24,9 @@ fn children_beyond_the_last_end_are_refused() {
 
 #[test]
 fn large_trees_are_of_normalised_models_with_a_weight_each() {
-    let large = |arrays: &mut Arrays| arrays.large_trees = "(S (A a))".to_owned();
+    let large = |arrays: &mut Arrays| {
+        arrays.large_trees = Forest::from_brackets("(S (A a))").unwrap();
+    };
     refused(Options::default(), "large_trees", large);
     refused(Options::default().with_normalize(true), "large_alphas", large);
 }

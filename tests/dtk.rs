@@ -458,7 +458,18 @@ fn what_is_too_large_for_the_type_is_an_error_that_names_the_tree() {
     let mut out = vec![0.0f32; 128];
     let result =
         trees.encode(&forest, Options::default(), &mut out, &mut |_, _| Ok(()));
-    assert_eq!(result, Err(Error::VectorOverflow { tree: 1 }));
+    assert_eq!(result, Err(Error::VectorOverflow { tree: 1, wider: true }));
+}
+
+#[test]
+fn vectors_are_divided_by_norms_that_floats_cannot_square() {
+    // A norm of some 2^550.
+    let wide = format!("(W{})", " (A A)".repeat(1100));
+    let mut settings = Settings::new(SubsetTree::new(1.0), 64);
+    settings.normalize = Some(Norm::Own);
+    let vectors = encode::<f64>(&trees(settings), &forest(&[&wide]));
+    let norm = vectors[0].iter().map(|x| x * x).sum::<f64>().sqrt();
+    assert!((norm - 1.0).abs() < 1e-9, "{norm}");
 }
 
 #[test]

@@ -99,7 +99,8 @@ fn tampered_model(
         match source.below(11) {
             0 => tamper_names(source, &mut arrays.names),
             8 => {
-                arrays.large_trees = source.pick(&["(a b)", "(a b) (c d)", "("]).into()
+                let text = source.pick(&["(a b)", "(a b) (c d)"]);
+                arrays.large_trees = Forest::from_brackets(text).expect("trees");
             }
             9 => tamper(source, &mut arrays.large_alphas, FLOATS),
             1 => tamper(source, &mut arrays.labels, U32S),

@@ -8,9 +8,13 @@
 
 use std::sync::Arc;
 
-use treekernel_rs::gram::Options;
-use treekernel_rs::kernel::{ElasticTree, PartialTree, Subpath, SubsetTree, Subtree};
-use treekernel_rs::{Forest, Kernel, NodeId, Nodes, Result};
+use treekernel_rs::dag::{self, Model};
+use treekernel_rs::gram::{self, Options};
+use treekernel_rs::kernel::{
+    Composed, Counts, ElasticTree, LabelPairs, Operation, PartialTree,
+    SmoothedPartialTree, Subpath, SubsetTree, Subtree, Weighted, Weights,
+};
+use treekernel_rs::{Error, Forest, Kernel, NodeId, Nodes, Result};
 
 /// Labels of ordinary trees.
 pub const LABELS: &[&str] = &["a", "b", "c", "d"];
@@ -137,12 +141,102 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// A kernel made of kernels, with weights, or of labels that are alike.
+    pub fn made_kernel(&mut self) -> Arc<dyn Kernel> {
+        self.made_of(2)
+    }
+
+    fn made_of(&mut self, depth: usize) -> Arc<dyn Kernel> {
+        if depth == 0 {
+            return self.exact_kernel();
+        }
+        let op = self.below(10);
+        if op == 0 {
+            return self.weighted();
+        }
+        if op == 1 {
+            return self.smoothed();
+        }
+        let part = if self.flag() { self.weighted() } else { self.made_of(depth - 1) };
+        let unit = |part| composed(Operation::Normalized, vec![part]);
+        match op {
+            2 => unit(part),
+            3 => {
+                let factor = self.pick(&[0.0, 0.5, 3.0]);
+                composed(Operation::Scaled(factor), vec![part])
+            }
+            4 => composed(Operation::Power(Some(1 + self.below(3))), vec![part]),
+            5 => {
+                let coef0 = self.pick(&[0.0, 1.0, 0.25]);
+                let degree = Some(1 + self.below(3));
+                composed(Operation::Polynomial { degree, coef0 }, vec![part])
+            }
+            // Distances of large kernels are what rounding left of them.
+            6 => {
+                let gamma = self.pick(&[0.5, 1e-3, 10.0]);
+                composed(Operation::Gaussian(gamma), vec![unit(part)])
+            }
+            7 => {
+                let other = self.made_of(depth - 1);
+                composed(Operation::Product, vec![part, other])
+            }
+            _ => {
+                let other = self.made_of(depth - 1);
+                composed(Operation::Sum, vec![part, other])
+            }
+        }
+    }
+
+    /// A kernel with weights of labels and productions, or whose counts are not linear.
+    fn weighted(&mut self) -> Arc<dyn Kernel> {
+        let mut weights = Weights::new();
+        for _ in 0..self.below(4) {
+            let [label, weight] = [self.below(LABELS.len()), self.below(WEIGHTS.len())];
+            let (label, weight) = (LABELS[label], WEIGHTS[weight]);
+            let children = [self.pick(LABELS), self.pick(LABELS)];
+            let n = self.below(3);
+            let set = match n {
+                0 => weights.set_label(label, weight),
+                n => {
+                    weights.set_production(label, children[..n].iter().copied(), weight)
+                }
+            };
+            set.expect("a weight in range");
+        }
+        let weights = weights.with_others(self.pick(WEIGHTS)).expect("in range");
+        let counts = self.pick(&[Counts::Linear, Counts::Log, Counts::Set]);
+        let kernel = self.exact_kernel();
+        let own = Arc::clone(&kernel);
+        Weighted::new(kernel, Arc::new(weights), counts)
+            .map_or(own, |kernel| Arc::new(kernel) as _)
+    }
+
+    /// A partial tree kernel under which neighbours in the list of labels are alike: few
+    /// enough for a kernel without negative eigenvalues.
+    fn smoothed(&mut self) -> Arc<dyn Kernel> {
+        let alike: Vec<_> = LABELS
+            .windows(2)
+            .filter_map(|pair| {
+                let value = self.pick(&[0.0, 0.5, 0.25, 1e-3]);
+                (value > 0.0).then_some((pair[0], pair[1], value))
+            })
+            .collect();
+        let tree = PartialTree::new(self.pick(&[0.5, 1.0]), self.pick(&[0.5, 1.0]));
+        Arc::new(SmoothedPartialTree::new(tree, LabelPairs::new(alike)))
+    }
+
     /// How to compute: mostly on one thread, as a team takes longer than small trees.
     pub fn options(&mut self) -> Options {
         let byte = self.byte();
         let n_jobs = if byte >= 252 { 2 } else { 1 };
         Options::default().with_normalize(byte & 1 == 1).with_n_jobs(Some(n_jobs))
     }
+}
+
+const WEIGHTS: &[f64] = &[1.0, 0.0, 0.5, 2.0];
+
+fn composed(operation: Operation, parts: Vec<Arc<dyn Kernel>>) -> Arc<dyn Kernel> {
+    Arc::new(Composed::new(operation, parts).expect("as many parts as it takes"))
 }
 
 /// Trees as flat arrays that grow.
@@ -192,6 +286,104 @@ pub fn is_small(kernel: &dyn Kernel, nodes: &Nodes, root: NodeId) -> bool {
     match kernel.name() {
         "ElasticTree" => nodes.size(root) <= 6,
         "PartialTree" => nodes.size(root) <= 10 && widest() <= 4,
-        _ => nodes.size(root) <= 16,
+        "SubsetTree" | "Subtree" | "Subpath" => nodes.size(root) <= 16,
+        // Of unknown parts.
+        _ => nodes.size(root) <= 6,
     }
+}
+
+/// Holds every way to compute a kernel, of trees of so many nodes, to each other and to
+/// the definition: single pairs, rows, matrices of one forest and of two, of doubles and
+/// floats, diagonals, and a model of one tree where there are models.
+pub fn every_way(
+    source: &mut Source<'_>,
+    kernel: &dyn Kernel,
+    options: Options,
+    max_nodes: usize,
+) {
+    let x = source.forest(LABELS, 4, max_nodes);
+    let y = source.forest(LABELS, 3, max_nodes);
+    let all = x.concat(&y).expect("a small forest");
+    let (n, n_x) = (all.len(), x.len());
+
+    // 1. Single pairs: finite, symmetric, an inner product.
+    let pairs = gram::Pairs::new(kernel, &all).expect("kernel in range");
+    let mut of = pairs.worker();
+    let mut raw = vec![0.0; n * n];
+    for (i, row) in raw.chunks_mut(n).enumerate() {
+        for (j, value) in row.iter_mut().enumerate() {
+            *value = of(i, j).expect("a small value");
+        }
+    }
+    for i in 0..n {
+        for j in 0..i {
+            let (value, other) = (raw[i * n + j], raw[j * n + i]);
+            assert!(close(value, other, 0.0), "K({i},{j}) {value}, {other}");
+            let most = raw[i * n + i].sqrt() * raw[j * n + j].sqrt();
+            assert!(value >= 0.0 && value <= most * (1.0 + 1e-9), "K({i},{j}) {value}");
+        }
+    }
+    let expected = |i: usize, j: usize| {
+        let (value, own, other) = (raw[i * n + j], raw[i * n + i], raw[j * n + j]);
+        match options.normalize {
+            false => value,
+            true if own == 0.0 || other == 0.0 => 0.0,
+            true => value / (own.sqrt() * other.sqrt()),
+        }
+    };
+    let check = |name: &str, i: usize, j: usize, got: f64| {
+        let right = expected(i, j);
+        assert!(close(got, right, 0.0), "{name}: K({i},{j}) {got}, not {right}");
+    };
+
+    // 2. The definition, of one pair of small trees.
+    let (i, j) = (source.below(n), source.below(n));
+    let (a, b) = (all.roots()[i], all.roots()[j]);
+    if is_small(kernel, all.nodes(), a) && is_small(kernel, all.nodes(), b) {
+        let (right, got) = (kernel.definition(all.nodes(), a, b), raw[i * n + j]);
+        assert!(close(got, right, 0.0), "K({i},{j}) {got}, by definition {right}");
+    }
+    let (a, b) = (all.select([i]), all.select([j]));
+    let got = gram::pair(kernel, &a, &b, options.normalize, &mut go_on);
+    let got = got.expect("a small value");
+    check("pair", i, j, got);
+
+    // 3. Matrices: of one forest, of two with one store and with two, of floats.
+    let square = gram::gram(kernel, &all, None, options).expect("small values");
+    square.indexed_iter().for_each(|((i, j), &got)| check("gram(X)", i, j, got));
+    let wide = gram::gram(kernel, &x, Some(&y), options).expect("small values");
+    wide.indexed_iter().for_each(|((i, j), &got)| check("gram(X, Y)", i, n_x + j, got));
+    let mut floats = vec![0.0f32; n * n_x];
+    let some = all.select(0..n_x);
+    match gram::fill(kernel, &all, Some(&some), options, &mut floats, &mut go_on) {
+        Ok(_) => {}
+        Err(Error::Overflow { row, column }) => {
+            assert!(expected(row, column) > f64::from(f32::MAX), "floats");
+            floats.clear();
+        }
+        Err(error) => panic!("{error}"),
+    }
+    for (at, &got) in floats.iter().enumerate() {
+        let right = expected(at / n_x, at % n_x);
+        assert!((f64::from(got) - right).abs() <= 1e-6 * right + 1e-30, "floats {at}");
+    }
+
+    // 4. Rows that nobody holds, in any order; self-kernels.
+    let rows = gram::Rows::new(kernel, &all, options).expect("small values");
+    let mut row = vec![0.0; n];
+    for i in (0..n).rev() {
+        rows.row(i, &mut row, &mut go_on).expect("small values");
+        row.iter().enumerate().for_each(|(j, &got)| check("row", i, j, got));
+    }
+    let diagonal = gram::diagonal(kernel, &all, options, &mut go_on);
+    let diagonal = diagonal.expect("small values").0;
+    diagonal.iter().enumerate().for_each(|(i, &got)| check("diagonal", i, i, got));
+
+    // 5. A model of one tree scores its kernels.
+    let Options { normalize, n_jobs, .. } = options;
+    let model_options = dag::Options::default().with_normalize(normalize);
+    let Ok(mut model) = Model::new(kernel, model_options) else { return };
+    model.add(&a, &[1.0], &mut go_on).expect("a small tree");
+    let scores = model.score(&all, n_jobs, &mut go_on).expect("small scores").0;
+    scores.iter().enumerate().for_each(|(j, &got)| check("score", i, j, got));
 }

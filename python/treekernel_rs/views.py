@@ -93,6 +93,10 @@ class Views:
         views.columns = columns
         return views
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the columns, which are checked when they are read."""
+        return type(self), (self.columns,)
+
     def __len__(self) -> int:
         return _len(next(iter(self.columns.values())))
 

@@ -325,11 +325,23 @@ impl Best {
         build: impl Fn(u32, &mut Nodes) -> Result<NodeId>,
     ) -> Result<Fragments> {
         let best = self.heap.into_sorted_vec();
+        if let Some(index) = best.iter().position(|found| !found.weight.is_finite()) {
+            let (expected, got) =
+                ("a weight that a float can hold", best[index].weight);
+            return Err(Error::Array {
+                array: "fragments",
+                index,
+                expected: expected.to_owned(),
+                got: got.to_string(),
+            });
+        }
         let mut nodes = Nodes::default();
         let mut roots = Vec::with_capacity(best.len());
         for candidate in &best {
             roots.push(match candidate.found {
-                Found::Subtree(node) => nodes.absorb_one(model, node)?,
+                Found::Subtree(node) => {
+                    nodes.absorb_one(model, node, &mut || Ok(()))?
+                }
                 Found::Steps(last) => build(last, &mut nodes)?,
             });
         }

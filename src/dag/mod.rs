@@ -234,8 +234,8 @@ pub struct Arrays {
     pub n_trees: u64,
     /// How many nodes they had.
     pub n_tree_nodes: u64,
-    /// Trees too large to be normalised by a float, in brackets.
-    pub large_trees: String,
+    /// Trees too large to be normalised by a float.
+    pub large_trees: Forest,
     /// Their weights for each output.
     pub large_alphas: Vec<f64>,
 }
@@ -375,7 +375,7 @@ impl Model {
         };
         let wanted: Vec<usize> = (0..n).filter(is_wanted).collect();
         let picked = forest.select(wanted.iter().copied());
-        let picked = compact(&picked)?;
+        let picked = compact(&picked, &mut || watch(0, n))?;
         let store = &**picked.nodes();
         memory::room(store.len(), width.saturating_mul(16) + BYTES_PER_NODE)?;
         let scales = self.scales(&picked, watch)?;
@@ -454,7 +454,7 @@ impl Model {
     fn keep(&mut self, store: &Nodes, root: NodeId, alphas: &[f64]) -> Result<()> {
         let (forest, sums) = &mut self.large;
         forest.extend_with(|nodes, roots| {
-            roots.push(nodes.absorb_one(store, root)?);
+            roots.push(nodes.absorb_one(store, root, &mut || Ok(()))?);
             Ok(())
         })?;
         sums.extend_from_slice(alphas);
@@ -478,7 +478,8 @@ impl Model {
         let left: Vec<usize> = (0..last).filter(is_left).collect();
         let own = left.iter().map(|tree| &sums[tree * alphas.len()..][..alphas.len()]);
         let sums = own.flatten().copied().collect();
-        self.large = (compact(&forest.select(left))?.into_owned(), sums);
+        self.large =
+            (compact(&forest.select(left), &mut || Ok(()))?.into_owned(), sums);
         Ok(())
     }
 
@@ -527,7 +528,7 @@ impl Model {
     ) -> Result<Vec<usize>> {
         let width = self.options.n_outputs;
         check_length("out", out, forest.len() * width, "trees times n_outputs")?;
-        let forest = compact(forest)?;
+        let forest = compact(forest, &mut || watch(0, forest.len()))?;
         self.for_trees(&forest, n_jobs, true, out, watch, |tree, at| {
             let Tree { worker, seen, at_rest, norm, .. } = tree;
             self.raw_score(seen, worker, at_rest, at.out, at.pause)?;
@@ -556,7 +557,7 @@ impl Model {
         watch: &mut Watch<'_>,
     ) -> Result<Vec<f64>> {
         let width = self.options.n_outputs;
-        let tree = compact(tree)?;
+        let tree = compact(tree, &mut || watch(0, 1))?;
         let store = &**tree.nodes();
         let Some(&root) = tree.roots().first() else { return Ok(Vec::new()) };
         let n_nodes = tree.expanded("contributions")?;
@@ -639,7 +640,8 @@ impl Model {
     /// Bytes of the model as flat arrays, in lists that double, and once more.
     #[cfg_attr(not(feature = "python"), allow(dead_code))]
     pub(crate) fn arrays_nbytes(&self) -> usize {
-        3 * self.nodes.nbytes() + 5 * self.weights.nbytes()
+        let nodes = self.nodes.nbytes() + self.large.0.nodes().nbytes();
+        3 * nodes + 5 * self.weights.nbytes()
     }
 
     /// The model as flat arrays.
@@ -651,7 +653,7 @@ impl Model {
             intercept: self.intercept.clone(),
             n_trees: self.n_trees,
             n_tree_nodes: self.n_tree_nodes,
-            large_trees: self.large.0.to_brackets().join(" "),
+            large_trees: self.large.0.clone(),
             large_alphas: self.large.1.clone(),
             ..Arrays::default()
         };
@@ -729,10 +731,7 @@ impl Model {
         let n_sums = model.weights.sums().len();
         check_length("sums", &arrays.sums, n_sums, "groups times n_outputs")?;
         model.weights.set_sums(&arrays.sums);
-        let large = match &*arrays.large_trees {
-            "" => Forest::default(),
-            text => Forest::from_brackets(text)?,
-        };
+        let large = arrays.large_trees.clone();
         if !options.normalize {
             check_length("large_trees", large.roots(), 0, "without normalize")?;
         }
@@ -1161,7 +1160,7 @@ fn one_norm(
     pause: &mut Pause<'_>,
 ) -> Result<Norm> {
     let mut nodes = Nodes::default();
-    let root = nodes.absorb_one(store, root)?;
+    let root = nodes.absorb_one(store, root, pause)?;
     let singles = gram::prepare(kernel, &Arc::new(nodes), &[root], pause)?;
     Ok(Norm::of(singles.worker()(0, 0, pause)?))
 }
@@ -1193,7 +1192,10 @@ fn stand(
 
 /// The same trees, in a store of their own if theirs is much larger: what follows is
 /// linear in it.
-pub(crate) fn compact(forest: &Forest) -> Result<Cow<'_, Forest>> {
+pub(crate) fn compact<'f>(
+    forest: &'f Forest,
+    pause: &mut Pause<'_>,
+) -> Result<Cow<'f, Forest>> {
     const SHARE: usize = 64;
     const SMALL: usize = 4096;
     let n_nodes = forest.nodes().len();
@@ -1205,8 +1207,8 @@ pub(crate) fn compact(forest: &Forest) -> Result<Cow<'_, Forest>> {
     let n_copied = sizes.fold(0, u64::saturating_add).min(n_nodes as u64);
     memory::room(n_copied as usize, BYTES_PER_NODE)?;
     let mut nodes = Nodes::default();
-    let copied = forest.roots().iter().map(|&r| nodes.absorb_one(forest.nodes(), r));
-    let roots = copied.collect::<Result<_>>()?;
+    let mut copy = |&root: &NodeId| nodes.absorb_one(forest.nodes(), root, pause);
+    let roots = forest.roots().iter().map(&mut copy).collect::<Result<_>>()?;
     Ok(Cow::Owned(Forest::new(Arc::new(nodes), roots)))
 }
 

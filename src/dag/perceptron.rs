@@ -318,7 +318,7 @@ impl Perceptron {
             return Ok(());
         }
         self.averaged = Kept::default();
-        let forest = compact(forest)?;
+        let forest = compact(forest, &mut || watch(*done, n))?;
         let store = &**forest.nodes();
         memory::room(store.len(), width.saturating_mul(32) + BYTES_PER_NODE)?;
         if self.occurrences.is_some() {
@@ -609,7 +609,7 @@ impl Perceptron {
             return Err(Error::Length { array: "a row of features", expected, got });
         }
         let mut out = memory::filled(0.0, forest.len().saturating_mul(width))?;
-        let forest = compact(forest)?;
+        let forest = compact(forest, &mut || watch(0, forest.len()))?;
         if let Some(averaged) = self.averaged(&forest)? {
             let zeros = averaged.score_into(&forest, n_jobs, &mut out, watch)?;
             return Ok((out, zeros));

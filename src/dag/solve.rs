@@ -434,7 +434,7 @@ impl Solver {
                 }
             }
         }
-        let forest = compact(forest)?.into_owned();
+        let forest = compact(forest, &mut || Ok(()))?.into_owned();
         let (beside, reached) = (None, None);
         Ok(Self { kernel, options, forest, beside, problem, seed, state, reached })
     }
@@ -558,9 +558,13 @@ impl Solver {
                 });
             }
         }
-        if let Some(index) = state.active.iter().position(|&e| e as usize >= n) {
+        let mut is_free = memory::filled(true, n)?;
+        let mut is_new = |&example: &u32| {
+            is_free.get_mut(example as usize).is_some_and(std::mem::take)
+        };
+        if let Some(index) = state.active.iter().position(|e| !is_new(e)) {
             let (array, got) = ("active", state.active[index].to_string());
-            let expected = format!("an index below {n}");
+            let expected = format!("an index below {n}, each once");
             return Err(Error::Array { array, index, expected, got });
         }
         (self.state, self.reached) = (state, None);
@@ -639,7 +643,7 @@ impl Solver {
         let width = self.options.n_outputs;
         let mut next = self.state.clone();
         next.n_iter += 1;
-        next.since += 1;
+        next.since = next.since.saturating_add(1);
         let order = Stream::numbered(self.seed, self.state.n_iter)
             .permutation(next.active.len(), &mut || watch(0, 0))?;
         let order: Vec<u32> =
@@ -957,7 +961,7 @@ impl Solver {
     ) -> Result<Vec<f64>> {
         let mut out = memory::filled(0.0, trees.len() * trees.len())?;
         let forest = self.select(trees);
-        let forest = compact(&forest)?;
+        let forest = compact(&forest, &mut || watch(0, 0))?;
         let options =
             gram::Options { normalize: self.options.normalize, n_jobs: limits.n_jobs };
         gram::fill(self.kernel.kernel(), &forest, None, options, &mut out, watch)?;

@@ -334,7 +334,7 @@ impl SumModel {
         if !self.terms.normalize {
             return Ok(Vec::new());
         }
-        let forest = compact(forest)?;
+        let forest = compact(forest, &mut || watch(0, forest.len()))?;
         let trees = gram::Distinct::new(forest.roots());
         let pause = &mut || watch(0, trees.len());
         let singles =

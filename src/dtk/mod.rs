@@ -425,23 +425,21 @@ impl DistributedTrees {
                         let mut wide = memory::filled(0.0f64, d)?;
                         let mut worker = Worker::new(&job, share);
                         worker.tree(roots[tree], factors[tree], &mut wide, pause)?;
-                        let norm = if own_norm { square(&wide).sqrt() } else { 1.0 };
+                        if own_norm {
+                            to_unit(&mut wide);
+                        }
                         for (x, wide) in row.iter_mut().zip(wide) {
-                            *x = T::of(wide / norm);
+                            *x = T::of(wide);
                         }
                     }
                     if !is_finite(row) {
-                        return Err(Error::VectorOverflow { tree: start + tree });
+                        return Err(too_large::<T>(start + tree));
                     }
-                    if own_norm {
-                        let norm = square(row).sqrt();
-                        if norm > 0.0 {
-                            for x in row.iter_mut() {
-                                *x = T::of(x.get() / norm);
-                            }
-                        } else if let Ok(mut zeros) = zeros.lock() {
-                            zeros.push(start + tree);
-                        }
+                    if own_norm
+                        && !to_unit(row)
+                        && let Ok(mut zeros) = zeros.lock()
+                    {
+                        zeros.push(start + tree);
                     }
                     if d >= LARGE {
                         pause()?;
@@ -515,7 +513,7 @@ impl DistributedTrees {
             ));
         };
         let mut nodes = Nodes::default();
-        let root = nodes.absorb(tree.nodes(), &[root])?[0];
+        let root = nodes.absorb_one(tree.nodes(), root, pause)?;
         if nodes.is_leaf(root) {
             return self.label_vector(nodes.name(root), out, pause);
         }
@@ -541,7 +539,7 @@ impl DistributedTrees {
         if out.iter().all(|x| x.get().is_finite()) {
             Ok(())
         } else {
-            Err(Error::VectorOverflow { tree: 0 })
+            Err(too_large::<T>(0))
         }
     }
 
@@ -617,6 +615,27 @@ fn with_decay(kernel: &Arc<dyn Kernel>, decay: f64) -> Arc<dyn Kernel> {
 
 fn square<T: Real>(x: &[T]) -> f64 {
     x.iter().map(|x| x.get() * x.get()).sum()
+}
+
+/// Divides a vector by its norm, if it is not zero.
+fn to_unit<T: Real>(row: &mut [T]) -> bool {
+    let squares = square(row);
+    // Squares of very large and of very small numbers are no floats.
+    let most = if (1e-280..1e300).contains(&squares) {
+        1.0
+    } else {
+        row.iter().fold(0.0f64, |most, x| most.max(x.get().abs()))
+    };
+    let norm = row.iter().map(|x| (x.get() / most).powi(2)).sum::<f64>().sqrt();
+    let is_there = norm > 0.0;
+    for x in row.iter_mut().filter(|_| is_there) {
+        *x = T::of(x.get() / most / norm);
+    }
+    is_there
+}
+
+fn too_large<T: Real>(tree: usize) -> Error {
+    Error::VectorOverflow { tree, wider: size_of::<T>() < 8 }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

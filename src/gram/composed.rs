@@ -177,8 +177,8 @@ impl Engine {
     /// One value, in numbers that do not overflow.
     fn single(&self, x: usize, column: usize, pause: &mut Pause<'_>) -> Result<Scaled> {
         let mut nodes = Nodes::default();
-        let column = nodes.absorb_one(&self.nodes, self.columns[column])?;
-        let row = nodes.absorb_one(&self.nodes, self.rows[x])?;
+        let column = nodes.absorb_one(&self.nodes, self.columns[column], pause)?;
+        let row = nodes.absorb_one(&self.nodes, self.rows[x], pause)?;
         let singles = prepare(&self.kernel, &Arc::new(nodes), &[row, column], pause)?;
         singles.worker()(0, 1, pause)
     }

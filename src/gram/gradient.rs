@@ -73,7 +73,8 @@ pub fn gradient(
         return Err(Error::Length { array: "out", expected, got: out.len() });
     }
     // 1. Trees of one store, each once: those of the columns, and those of the rows.
-    let both = y.map(|y| y.union_store(x)).transpose()?;
+    let pause = &mut || watch(0, x.len());
+    let both = y.map(|y| y.try_union_store(x, pause)).transpose()?;
     let (columns, rows) = match &both {
         Some((y, x)) => (y, x),
         None => (x, x),

@@ -87,7 +87,7 @@ impl Kept {
         n_jobs: Option<usize>,
         watch: &mut Watch<'_>,
     ) -> Result<Option<Question<'_>>> {
-        let x = match compact(x)? {
+        let x = match compact(x, &mut || watch(0, x.len()))? {
             Cow::Borrowed(x) => x.clone(),
             Cow::Owned(x) => x,
         };
@@ -178,8 +178,8 @@ impl Prepared for Apart<'_> {
         let Self { kept, asked } = *self;
         Box::new(move |x, t, pause| {
             let mut nodes = Nodes::default();
-            let column = nodes.absorb_one(&kept.nodes, kept.columns.roots[t])?;
-            let row = nodes.absorb_one(&asked.nodes, asked.rows.roots[x])?;
+            let column = nodes.absorb_one(&kept.nodes, kept.columns.roots[t], pause)?;
+            let row = nodes.absorb_one(&asked.nodes, asked.rows.roots[x], pause)?;
             let roots = [row, column];
             let singles = prepare(&*kept.kernel, &Arc::new(nodes), &roots, pause)?;
             singles.worker()(0, 1, pause)

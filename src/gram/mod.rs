@@ -193,7 +193,8 @@ pub fn fill<T: Element>(
     if out.is_empty() {
         return Ok(Report::default());
     }
-    let both = y.map(|y| y.union_store(x)).transpose()?;
+    let pause = &mut || watch(0, n_rows);
+    let both = y.map(|y| y.try_union_store(x, pause)).transpose()?;
     let (columns, rows) = match &both {
         Some((y, x)) => (y, Some(x)),
         None => (x, None),

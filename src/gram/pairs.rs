@@ -105,7 +105,7 @@ pub fn pair(
             let expected = "1 or more: the first tree is compared".to_owned();
             return Err(Error::Length { array, expected, got: 0 });
         };
-        roots.push(nodes.absorb_one(forest.nodes(), root)?);
+        roots.push(nodes.absorb_one(forest.nodes(), root, pause)?);
     }
     // Different trees come in one order, whichever is called a.
     let is_reversed =
@@ -204,7 +204,7 @@ impl Prepared for SubsetTrees {
             // A store of their own: what is made here is linear in it.
             let mut nodes = Nodes::default();
             let mut own = |tree: usize| {
-                let root = nodes.absorb_one(&self.nodes, self.roots[tree])?;
+                let root = nodes.absorb_one(&self.nodes, self.roots[tree], pause)?;
                 TreeCounts::read(&nodes, &[root], pause)
             };
             let (rows, columns) = (own(a)?, own(b)?);

@@ -351,7 +351,7 @@ impl Scratch {
         pause: &mut Pause<'_>,
     ) -> Result<bool> {
         let mut store = Nodes::default();
-        let own = store.absorb_one(nodes, root)?;
+        let own = store.absorb_one(nodes, root, pause)?;
         let tree = Forest::new(Arc::new(store), vec![own]);
         let watch = &mut |_, _| pause();
         let shares = Model::new(kernel.kernel(), dag::Options::default()).and_then(

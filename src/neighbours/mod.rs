@@ -491,7 +491,7 @@ impl Values {
                 watch()?;
                 let is_row = tree as usize >= corpus.first_row;
                 let store = if is_row { others } else { &corpus.nodes };
-                *root = own.absorb_one(store, *root)?;
+                *root = own.absorb_one(store, *root, watch)?;
             }
             nodes = Cow::Owned(Arc::new(own));
         }

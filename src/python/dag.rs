@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::forest::{Forest, joined};
+use super::forest::{Forest, from_shared, joined, shared_arrays};
 use super::kernel::Kernel;
 use super::objects::{forest_of, integers, split_names, tree_of, unsigned};
 use super::shared::Shared;
@@ -399,6 +399,17 @@ fn signed(values: &[u64]) -> Vec<i64> {
     values.iter().map(|&value| i64::try_from(value).unwrap_or(i64::MAX)).collect()
 }
 
+/// Large trees as a pickle of a forest has them: labels, ends, children, roots, names, and
+/// where these end.
+const LARGE: [&str; 6] = [
+    "large_labels",
+    "large_ends",
+    "large_children",
+    "large_trees",
+    "large_names",
+    "large_name_offsets",
+];
+
 fn put_model(dict: &Bound<'_, PyDict>, arrays: Arrays) -> PyResult<()> {
     let py = dict.py();
     let (names, ends) = joined(py, &arrays.names);
@@ -413,8 +424,9 @@ fn put_model(dict: &Bound<'_, PyDict>, arrays: Arrays) -> PyResult<()> {
     dict.set_item("sums", arrays.sums.into_pyarray(py))?;
     dict.set_item("intercept", arrays.intercept.into_pyarray(py))?;
     if !arrays.large_trees.is_empty() {
-        let text = arrays.large_trees.into_bytes();
-        dict.set_item("large_trees", text.into_pyarray(py))?;
+        for (name, array) in LARGE.iter().zip(shared_arrays(py, &arrays.large_trees)?) {
+            dict.set_item(name, array)?;
+        }
         dict.set_item("large_alphas", arrays.large_alphas.into_pyarray(py))?;
     }
     let counts = signed(&[arrays.n_trees, arrays.n_tree_nodes]);
@@ -428,12 +440,18 @@ fn model_arrays(arrays: &Bound<'_, PyDict>) -> PyResult<Arrays> {
     memory::room(6, given)?;
     let ends = integers("name_offsets", &item(arrays, "name_offsets")?)?;
     let counts = numbers::<2>(arrays, "counts")?;
-    let (mut large_trees, mut large_alphas) = (String::new(), Vec::new());
-    if let Some(text) = arrays.get_item("large_trees")? {
-        let text: Vec<i64> = integers("large_trees", &text)?;
-        let bytes: Vec<u8> = text.into_iter().map(|byte| byte as u8).collect();
-        large_trees = String::from_utf8(bytes).map_err(|error| {
-            PyValueError::new_err(format!("large_trees: expected UTF-8, got {error}"))
+    let (mut large_trees, mut large_alphas) = (crate::Forest::default(), Vec::new());
+    if arrays.contains("large_trees")? {
+        let [labels, ends, children, roots, names, offsets] = LARGE;
+        let [labels, ends, children] =
+            [item(arrays, labels)?, item(arrays, ends)?, item(arrays, children)?];
+        let [roots, names, offsets] =
+            [item(arrays, roots)?, item(arrays, names)?, item(arrays, offsets)?];
+        let values = [&labels, &ends, &children, &roots, &names, &offsets];
+        large_trees = from_shared(values).map_err(|error| {
+            let is_wrong = error.is_instance_of::<PyValueError>(arrays.py());
+            let text = format!("large_trees: {}", error.value(arrays.py()));
+            if is_wrong { PyValueError::new_err(text) } else { error }
         })?;
         large_alphas = floats(arrays, "large_alphas")?;
     }

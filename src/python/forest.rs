@@ -404,7 +404,7 @@ impl Forest {
             .map(|forest| Ok(forest?.cast_into::<Self>()?.unbind()))
             .collect::<PyResult<_>>()?;
         let all = forests.iter().map(|forest| &forest.get().0);
-        detached(py, || crate::Forest::concat_all(all)).map(Self)
+        throttled(py, |pause| crate::Forest::try_concat_all(all, pause)).map(Self)
     }
 
     /// Write the trees to a file that `load` reads.
@@ -652,7 +652,9 @@ impl Forest {
     fn __add__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let Ok(other) = other.cast::<Self>() else { return Ok(py.NotImplemented()) };
         let other = other.get();
-        let all = detached(py, || self.0.concat(&other.0))?;
+        let all = throttled(py, |pause| {
+            crate::Forest::try_concat_all([&self.0, &other.0], pause)
+        })?;
         Ok(Bound::new(py, Self(all))?.into_any().unbind())
     }
 
@@ -670,13 +672,7 @@ impl Forest {
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
         let py = slf.py();
-        let forest = &slf.get().0;
-        let arrays = detached(py, || forest.to_shared())?;
-        let numbers = [arrays.labels, arrays.ends, arrays.children, arrays.roots];
-        let (names, ends) = joined(py, &arrays.names);
-        let values = numbers.map(|array| array.into_pyarray(py).into_any());
-        let values = values.into_iter().chain([names.into_any(), ends.into_any()]);
-        let values = PyTuple::new(py, values.collect::<Vec<_>>())?;
+        let values = PyTuple::new(py, shared_arrays(py, &slf.get().0)?)?;
         let make = slf.get_type().getattr("_from_shared")?;
         PyTuple::new(py, [make, values.into_any()])
     }
@@ -691,17 +687,7 @@ impl Forest {
         names: &Bound<'_, PyAny>,
         name_offsets: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        let arrays = core::Shared {
-            names: split_names(names, &integers("name_offsets", name_offsets)?)?,
-            labels: unsigned("labels", labels)?,
-            ends: unsigned("ends", ends)?,
-            children: unsigned("children", children)?,
-            roots: unsigned("roots", roots)?,
-        };
-        let build = |check: &mut dyn FnMut() -> crate::Result<()>| {
-            crate::Forest::from_shared(&arrays, check)
-        };
-        throttled(labels.py(), build).map(Self)
+        from_shared([labels, ends, children, roots, names, name_offsets]).map(Self)
     }
 
     fn __repr__(&self) -> String {
@@ -997,6 +983,40 @@ impl Text {
             Self::Bytes(bytes) => parse::watched_utf8(bytes, item, check),
         }
     }
+}
+
+/// The arrays of a forest in which each distinct subtree stands once.
+pub(super) fn shared_arrays<'py>(
+    py: Python<'py>,
+    forest: &crate::Forest,
+) -> PyResult<[Bound<'py, PyAny>; 6]> {
+    let arrays = detached(py, || forest.to_shared())?;
+    let (names, ends) = joined(py, &arrays.names);
+    Ok([
+        arrays.labels.into_pyarray(py).into_any(),
+        arrays.ends.into_pyarray(py).into_any(),
+        arrays.children.into_pyarray(py).into_any(),
+        arrays.roots.into_pyarray(py).into_any(),
+        names.into_any(),
+        ends.into_any(),
+    ])
+}
+
+/// A forest of such arrays, which are not trusted.
+pub(super) fn from_shared(
+    [labels, ends, children, roots, names, name_offsets]: [&Bound<'_, PyAny>; 6],
+) -> PyResult<crate::Forest> {
+    let arrays = core::Shared {
+        names: split_names(names, &integers("name_offsets", name_offsets)?)?,
+        labels: unsigned("labels", labels)?,
+        ends: unsigned("ends", ends)?,
+        children: unsigned("children", children)?,
+        roots: unsigned("roots", roots)?,
+    };
+    let build = |check: &mut dyn FnMut() -> crate::Result<()>| {
+        crate::Forest::from_shared(&arrays, check)
+    };
+    throttled(labels.py(), build)
 }
 
 /// An alphabet as arrays: the text of all names, and where each starts, and the end.

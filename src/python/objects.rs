@@ -279,7 +279,7 @@ impl<'py> Reader<'py> {
         }
         if let Ok(known) = object.cast::<Tree>() {
             let (there, root) = known.get().parts();
-            self.children.push(nodes.absorb_one(there, root)?);
+            self.children.push(nodes.absorb_one(there, root, &mut || Ok(()))?);
             return Ok(());
         }
         let kind = self.kind(object)?;

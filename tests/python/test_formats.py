@@ -309,6 +309,11 @@ def test_options_of_xml():
     assert (reading.names, reading.spans.tolist()) == (["i", ""], [[1, 1], [2, 2]])
     latin = '<?xml version="1.0" encoding="latin-1"?><é/>'.encode("latin-1")
     assert brackets(readers.xml(latin)) == ["(é)"]
+    for name in ("klingon", "shift_jis", "hex", "utf-16"):
+        text = f'<?xml version="1.0" encoding="{name}"?><a/>'.encode()
+        with pytest.raises(tk.ParseError, match="line 1, column"):
+            readers.xml(text)
+        assert brackets(readers.xml([text, b"<b/>"], errors="skip")) == ["(b)"]
 
 
 def test_deep_documents_are_read():

@@ -116,6 +116,27 @@ def test_the_writer_refuses_before_it_opens_the_file(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+def test_a_model_of_a_tree_doubled_seventy_times_is_pickled_as_it_is():
+    """Normalised by a kernel that no float holds, it stands in the model as a whole."""
+    forest = tower(70)
+    model = tk.DagModel(tk.ElasticTreeKernel(normalize=True))
+    model.add(forest, [2.0])
+    data = pickle.dumps(model)
+    assert len(data) < 20_000
+    assert pickle.loads(data).score(forest).tolist() == model.score(forest).tolist()
+    arrays = model.to_arrays()
+    arrays["large_children"][-1] = 99
+    with pytest.raises(ValueError, match=r"^large_trees: children\["):
+        tk.DagModel.from_arrays(**arrays)
+
+
+def test_a_fragment_that_no_float_can_weigh_is_an_error():
+    model = tk.DagModel(tk.ElasticTreeKernel())
+    model.add(tower(70), [1.0])
+    with pytest.raises(ValueError, match=r"fragments\[0\]: expected a weight that a"):
+        model.top_fragments(3)
+
+
 def test_a_pickle_takes_no_more_than_the_forest():
     sentence = "(S (NP (D the) (N n{})) (VP (V sees) (NP (D the) (N n{}))))"
     texts = [sentence.format(k % 100, k % 93) for k in range(5_000)]

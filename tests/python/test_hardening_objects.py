@@ -179,6 +179,27 @@ def test_any_tampered_array_is_refused_or_harmless():
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("active", np.array([1, 1]), r"active\[1\]: expected .*, each once"),
+        ("active", np.array([4]), r"active\[0\]: expected an index below 4"),
+        ("betas", np.full(4, np.nan), r"betas\[0\]"),
+        ("gap", np.ones(2), "gap"),
+    ],
+)
+def test_a_tampered_machine_is_a_value_error(name, value, message):
+    machine = tk.KernelMachine(SST, TREES, Y)
+    machine.run(max_iter=1)
+    make, (*arguments, state) = machine.__reduce__()
+    with pytest.raises(ValueError, match=message):
+        make(*arguments, {**state, name: value})
+    # A count at its end stays there.
+    most = make(*arguments, {**state, "since": 2**64 - 1, "is_settled": False})
+    most.run()
+    assert (most.dual_gap >= -1e-9).all()
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "SubsetTreeKernel(",
@@ -459,3 +480,13 @@ def test_an_encoder_divides_by_roots_that_floats_cannot_square():
     single = tk.DistributedTrees(kernel, 512).encode(forest)
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, enc.encode(forest), rtol=1e-3, atol=1e-5)
+
+
+def test_a_vector_that_no_float_holds_is_an_error_that_asks_for_what_is_not_there():
+    kernel = tk.SubsetTreeKernel(1.0, normalize=True)
+    tree = f"(R {' '.join(f'(L{i} a)' for i in range(4_000))})"
+    for dtype, wider in ((np.float32, True), (np.float64, False)):
+        with pytest.raises(OverflowError, match="too large for its type") as caught:
+            tk.DistributedTrees(kernel, 64, dtype=dtype).encode([tree])
+        assert ("use float64" in str(caught.value)) == wider
+        assert "normalize" not in str(caught.value)

@@ -222,6 +222,13 @@ def xml(
             place = error.lineno, error.offset + 1
             collector.wrong(each.error_at(*place, "well-formed XML", got))
             continue
+        except (LookupError, ValueError) as error:
+            # What the declaration names: no encoding, or one of many bytes for each.
+            elements.back(mark)
+            place = parser.CurrentLineNumber, parser.CurrentColumnNumber + 1
+            wrong = each.error_at(*place, "an encoding that expat knows", str(error))
+            collector.wrong(wrong)
+            continue
         elements.keep(each, collector)
     return collector.reading(elements.table.forest())
 

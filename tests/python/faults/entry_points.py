@@ -22,7 +22,10 @@ KERNELS = {
     "subtree": tk.SubtreeKernel(0.4, leaf_weight=1.0),
     "partial": tk.PartialTreeKernel(),
     "elastic": tk.ElasticTreeKernel(0.2),
+    "subpath": tk.SubpathKernel(0.4),
 }
+#: Kernels with vectors.
+ENCODED = ("subset", "subtree", "partial")
 
 
 def texts(n: int, seed: int = 1, n_nodes: int = 40) -> list[str]:
@@ -168,7 +171,7 @@ def calls(n: int) -> Calls:
             }
         if name in ("subset", "subtree"):
             made[f"{name}: top_fragments"] = bind(scorer.top_fragments, 3)
-        if name != "elastic":
+        if name in ENCODED:
             encoder = tk.DistributedTrees(kernel, 512)
             made[f"{name}: encode"] = bind(encoder.encode, few)
             made[f"{name}: fragment"] = bind(encoder.fragment, forest[0])

@@ -3,7 +3,7 @@
 A fork copies one thread. Locks that others held stay locked in the child, and what they
 were about to do never happens. So threads change, score and compute here without a
 pause, the main thread forks at random moments, and each child uses the very objects that
-were in use. It has ten seconds. What it may be told is that an object was being changed
+were in use. A child that does no work for seconds is stuck. What it may be told is that an object was being changed
 when the process was forked.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import signal
 import sys
 import threading
@@ -24,11 +25,13 @@ import numpy as np
 import treekernel_rs as tk
 
 from . import entry_points
+from .signals import worked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE = 10  # seconds
+PATIENCE = 10.0  # seconds, after which a child that does no work
+ASLEEP = 5.0  # for so long is stuck: a busy machine may let it wait
 
 
 class Objects:
@@ -108,14 +111,19 @@ def one_fork(objects: Objects) -> str:
         warnings.simplefilter("ignore")  # Python 3.12 warns of what is tested here
         pid = os.fork()
     if pid == 0:
-        signal.alarm(PATIENCE)
         os.write(writer, objects.use().encode())
         os._exit(0)
     os.close(writer)
+    is_stuck, wait, before = False, PATIENCE, -1.0
+    while not is_stuck and not select.select([reader], [], [], wait)[0]:
+        is_stuck = worked(pid) == before
+        wait, before = ASLEEP, worked(pid)
+    if is_stuck:
+        os.kill(pid, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     with os.fdopen(reader, "rb") as pipe:
         said = pipe.read().decode()
-    if status == -signal.SIGALRM:
+    if is_stuck:
         return "the child is stuck"
     return said or ("" if status == 0 else f"the child ended with status {status}")
 

@@ -70,6 +70,10 @@ def long_calls() -> entry_points.Calls:
     wide_parents[0] = -1
     text = "(S " + "(A a) " * 8_000_000 + ")"
     fragment = star(1_000_000, 500_000)
+    long = [chain(3_000_000, 1000, shift) for shift in (0, 1)]
+    alike = tk.PartialTreeKernel(similarity=tk.PairSimilarity({("w0", "w1"): 0.5}))
+    subset = entry_points.KERNELS["subset"]
+    composed = tk.Gaussian(tk.Normalized(subset)) * entry_points.KERNELS["partial"]
 
     def bind(call: Callable[..., object], *given: Any) -> Callable[[], object]:
         return lambda: call(*given)
@@ -85,6 +89,16 @@ def long_calls() -> entry_points.Calls:
         "fragment of 10**6 nodes": lambda: tk.DistributedTrees(
             entry_points.KERNELS["subset"], 256
         ).fragment(fragment[0]),
+        "long chains put together": lambda: [long[0] + long[1] for _ in range(3)],
+        "subset: pair of long chains": bind(subset.pair, long[0][0], long[1][0]),
+        "sort, prune and save long chains": lambda: [
+            *(forest.sorted() for forest in long),
+            *(forest.prune(["c1"], keep_children=True) for forest in long),
+        ],
+        "similar: pair of stars": bind(alike.pair, stars[0][0], stars[1][0]),
+        "similar: k(X) of a corpus": bind(alike, corpus),
+        "composed: k(X) of a corpus": bind(composed, corpus),
+        "composed: top_k of a corpus": bind(composed.top_k, corpus),
         "encode a corpus": lambda: tk.DistributedTrees(
             entry_points.KERNELS["partial"], 4096
         ).encode(corpus),
@@ -101,6 +115,15 @@ def long_calls() -> entry_points.Calls:
             learner = tk.Perceptron(kernel, vote="average")
             for _ in range(20):
                 learner.learn(forest, y[: len(forest)])
+
+        def asked(kernel: Any, forest: tk.Forest) -> None:
+            index = kernel.index(forest)
+            index.add(forest[:9])
+            index.top_k(forest)
+            index.join()
+
+        def trained(kernel: Any, forest: tk.Forest, y: Any) -> None:
+            tk.KernelMachine(kernel, forest, y).run()
 
         for shape, pair in (("chains", chains), ("stars", stars)):
             trees = pair[0] + pair[1]
@@ -129,7 +152,17 @@ def long_calls() -> entry_points.Calls:
             f"{name}: add a corpus": bind(added, normalized, corpus, weights),
             f"{name}: learn a corpus": bind(learn, kernel, corpus),
             f"{name}: learn bushes": bind(learn, kernel, bushes),
+            f"{name}: join a corpus": bind(normalized.join, corpus),
+            f"{name}: top_k of a corpus": bind(normalized.top_k, corpus),
+            f"{name}: index of a corpus": bind(asked, normalized, corpus),
+            f"{name}: machine of a corpus": bind(trained, normalized, corpus, y),
+            f"{name}: gradient of bushes": bind(
+                lambda kernel: kernel.gram(bushes, gradient=True), kernel
+            ),
         }
+        if name != "elastic":
+            vectorizer = tk.TreeVectorizer(kernel, max_size=6)
+            made[f"{name}: vectorize a corpus"] = bind(vectorizer.fit_transform, corpus)
     limited = tk.PartialTreeKernel(max_children=50)
     made["partial, max_children: score stars"] = lambda: (
         lambda model: (model.add(stars[0], [1.0]), model.score(stars[1]))

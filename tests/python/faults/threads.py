@@ -59,7 +59,7 @@ def steady() -> entry_points.Calls:
             f"{name}: contributions": bind(model.contributions, forest[2]),
             f"{name}: learner": bind(learner.score, others),
         }
-        if name != "elastic":
+        if name in entry_points.ENCODED:
             encoder = tk.DistributedTrees(kernel, 256)
             made[f"{name}: encode"] = bind(encoder.encode, others)
     return made
