@@ -191,6 +191,65 @@ fn trees_too_large_for_floats_are_found_as_well() {
     assert!(matches!(error, Err(Error::Overflow { .. })), "{error:?}");
 }
 
+/// The nearest by a whole matrix: values first, then indices.
+fn brute_force(
+    kernel: &dyn Kernel,
+    x: &Forest,
+    y: Option<&Forest>,
+    k: usize,
+    options: Options,
+) -> Vec<(usize, f64)> {
+    let matrix = gram::gram(kernel, x, y, options).unwrap();
+    let mut all = Vec::new();
+    for (i, row) in matrix.outer_iter().enumerate() {
+        let others = row.iter().copied().enumerate();
+        let mut others: Vec<_> = others.filter(|o| y.is_some() || o.0 != i).collect();
+        others.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        all.extend(others.into_iter().take(k));
+    }
+    all
+}
+
+fn check_nearest(kernel: &dyn Kernel, x: &Forest, y: Option<&Forest>, k: usize) {
+    for n_jobs in [1, 3] {
+        let options = options(true, n_jobs);
+        let expected = brute_force(kernel, x, y, k, options);
+        let (found, _) = neighbours::top_k(kernel, x, y, k, options, &mut on).unwrap();
+        assert_eq!(found.indices, expected.iter().map(|e| e.0).collect::<Vec<_>>());
+        let mut values = found.values.iter().zip(&expected);
+        assert!(values.all(|(&value, expected)| close(value, expected.1)));
+    }
+}
+
+#[test]
+fn the_nearest_of_trees_too_large_for_floats_are_those_of_the_matrix() {
+    // Self-kernels beyond 1e308, more of them than are wanted, and ordinary trees.
+    let mut texts: Vec<String> = (0..7)
+        .map(|i| format!("(S {} {})", "(A (B b) (C c)) ".repeat(900 - i), "(D d)"))
+        .collect();
+    texts.extend((0..20).map(|i| format!("(S (A (B b) (C c{})) (D d{i}))", i % 3)));
+    texts.extend((0..5).map(|i| format!("(Z z{i})")));
+    let x = read(&texts);
+    let kernel = treekernel_rs::kernel::SubsetTree::new(1.0);
+    for k in [1, 3, 8, 40] {
+        check_nearest(&kernel, &x, None, k);
+        check_nearest(&kernel, &x, Some(&x), k);
+    }
+}
+
+#[test]
+fn among_equally_near_trees_the_first_are_found() {
+    // All have the same kernel with all of their half; the halves have none.
+    let label = |i: usize| ["A", "B"][i % 2];
+    let texts: Vec<_> =
+        (0..800).map(|i| format!("(S{} ({} x{i}) (C c))", i % 2, label(i))).collect();
+    let x = read(&texts);
+    let kernel = treekernel_rs::kernel::SubsetTree::new(0.5);
+    for k in [1, 3, 500] {
+        check_nearest(&kernel, &x, None, k);
+    }
+}
+
 #[test]
 fn bad_input_is_refused_and_a_watch_ends_the_call() {
     let x = read(&["(A a)", "(A b)"]);

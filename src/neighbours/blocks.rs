@@ -30,7 +30,8 @@ use crate::index::id_map::{IdMap, LISTS, Wanted};
 use crate::intern::{Keys, new_id};
 use crate::kernel::weights::finite;
 use crate::kernel::{
-    Counts, IndexOf, Indexed, LARGEST, SubsetTree, Subtree, TreeCounts, subtree,
+    Counts, IndexOf, Indexed, LARGEST, Number, Scaled, SubsetTree, Subtree, TreeCounts,
+    subtree,
 };
 use crate::memory::{filled, reserve, room};
 use crate::ragged::Ragged;
@@ -95,8 +96,9 @@ pub(crate) fn vectors(
     room(n_blocks + nodes.len(), 64)?;
     let parts = threads.parts(roots.len(), |range, pause| {
         let mut vectors = Vectors::default();
-        let sums = filled(0.0, n_blocks)?;
-        let mut scratch = Scratch { sums, ..Scratch::default() };
+        let mut scratch = Scratch::<f64>::new(n_blocks)?;
+        // For trees whose kernels no float holds.
+        let mut scaled: Option<Scratch<Scaled>> = None;
         let has_bags = !matches!(rule, Rule::Roots);
         for some in roots[range].chunks(AT_A_TIME) {
             let read = if has_bags { some } else { &[] };
@@ -116,7 +118,24 @@ pub(crate) fn vectors(
                     }
                     Rule::Roots => scratch.roots(kernel, nodes, root, pause)?,
                 };
-                scratch.close(is_known, &mut vectors)?;
+                let total = scratch.total();
+                let fits = (1.0 / LARGEST..LARGEST).contains(&total) || total == 0.0;
+                if let (Rule::Subset(kernel, edges), true, false) =
+                    (&rule, is_known, fits)
+                {
+                    let scaled = match &mut scaled {
+                        Some(scaled) => scaled,
+                        None => scaled.insert(Scratch::new(n_blocks)?),
+                    };
+                    scratch.forget();
+                    let is_known =
+                        scaled.subset(kernel, nodes, &bags, tree, edges, pause)?;
+                    let share = |own: Scaled, total| own.cosine(total, total);
+                    scaled.close(is_known, share, &mut vectors)?;
+                } else {
+                    let share = |own, total| own / total;
+                    scratch.close(is_known && fits, share, &mut vectors)?;
+                }
             }
         }
         Ok(vectors)
@@ -195,10 +214,9 @@ impl Edges {
     }
 }
 
-#[derive(Default)]
-struct Scratch {
+struct Scratch<N> {
     /// By block: K_g(x,x), 0 again after each tree; and the blocks that are not 0.
-    sums: Vec<f64>,
+    sums: Vec<N>,
     blocks: Vec<u32>,
     /// By node: its number among the tree's branching nodes.
     number: Vec<u32>,
@@ -208,31 +226,61 @@ struct Scratch {
     /// before it, and where its values start in `c`.
     before: Vec<(u32, u32, usize)>,
     branching: Vec<(NodeId, f64)>,
-    c: Vec<f64>,
+    c: Vec<N>,
 }
 
-impl Scratch {
-    #[inline]
-    fn add(&mut self, block: u32, value: f64) {
-        let sum = &mut self.sums[block as usize];
-        if *sum == 0.0 && value > 0.0 {
-            self.blocks.push(block);
-        }
-        *sum += value;
+impl<N: Number> Scratch<N> {
+    fn new(n_blocks: usize) -> Result<Self> {
+        Ok(Self {
+            sums: filled(N::of(0.0), n_blocks)?,
+            blocks: Vec::new(),
+            number: Vec::new(),
+            last: Vec::new(),
+            before: Vec::new(),
+            branching: Vec::new(),
+            c: Vec::new(),
+        })
     }
 
-    /// Makes the sums a vector.
-    fn close(&mut self, is_known: bool, vectors: &mut Vectors) -> Result<()> {
-        let total: f64 = self.blocks.iter().map(|&b| self.sums[b as usize]).sum();
-        let is_known =
-            is_known && (total == 0.0 || (1.0 / LARGEST..LARGEST).contains(&total));
-        vectors.reserve(self.blocks.len() + 1)?;
+    #[inline]
+    fn add(&mut self, block: u32, value: N) {
+        let zero = N::of(0.0);
+        let sum = &mut self.sums[block as usize];
+        if *sum == zero && value != zero {
+            self.blocks.push(block);
+        }
+        *sum = *sum + value;
+    }
+
+    /// K(x,x).
+    fn total(&self) -> N {
+        let sums = self.blocks.iter().map(|&block| self.sums[block as usize]);
+        sums.fold(N::of(0.0), |total, sum| total + sum)
+    }
+
+    /// Makes all sums 0.
+    fn forget(&mut self) {
         for block in self.blocks.drain(..) {
-            let share = std::mem::take(&mut self.sums[block as usize]) / total;
-            if is_known {
+            self.sums[block as usize] = N::of(0.0);
+        }
+    }
+
+    /// Makes the sums a vector; `share` is a sum's part of their total.
+    fn close(
+        &mut self,
+        is_known: bool,
+        share: impl Fn(N, N) -> f64,
+        vectors: &mut Vectors,
+    ) -> Result<()> {
+        let total = self.total();
+        vectors.reserve(self.blocks.len() + 1)?;
+        if is_known {
+            for &block in &self.blocks {
+                let share = share(self.sums[block as usize], total);
                 vectors.push((block, rounded_up(share.sqrt())));
             }
         }
+        self.forget();
         if !is_known {
             vectors.push((NONE, 1.0));
         }
@@ -262,11 +310,11 @@ impl Scratch {
             let Some(production) = nodes.production(node) else {
                 if leaf_weight > 0.0 {
                     // The root of the sum; squared below.
-                    self.add(n_productions + nodes.label(node).0, count);
+                    self.add(n_productions + nodes.label(node).0, N::of(count));
                 }
                 continue;
             };
-            self.add(production.0, count);
+            self.add(production.0, N::of(count));
             if edges.by_node.get(node.index()).is_empty() {
                 continue;
             }
@@ -281,7 +329,7 @@ impl Scratch {
             self.before.push((*last, earlier, self.c.len()));
             *last = number;
             reserve(&mut self.c, earlier as usize + 1)?;
-            self.c.resize(self.c.len() + earlier as usize + 1, 0.0);
+            self.c.resize(self.c.len() + earlier as usize + 1, N::of(0.0));
             if self.c.len() > TOO_MANY {
                 break;
             }
@@ -289,10 +337,11 @@ impl Scratch {
         for &block in &self.blocks {
             let sum = &mut self.sums[block as usize];
             let weight = if block < n_productions { decay } else { leaf_weight };
-            *sum = weight * (*sum * *sum);
+            *sum = N::of(weight) * (*sum * *sum);
         }
         let is_known = self.c.len() <= TOO_MANY;
         // 2. Pairs of nodes that go on, each v with the u before it.
+        let decay = N::of(decay);
         for v in 0..if is_known { self.branching.len() } else { 0 } {
             pause()?;
             let (node, count) = self.branching[v];
@@ -302,9 +351,9 @@ impl Scratch {
             while u != NONE {
                 let (other, times) = self.branching[u as usize];
                 let both = if u == v as u32 { 1.0 } else { 2.0 };
-                let weight = both * count * times * decay;
+                let weight = N::of(both * count * times) * decay;
                 let mut edges_u = edges.by_node.get(other.index());
-                let mut product = 1.0;
+                let mut product = N::of(1.0);
                 for edge in edges_v {
                     while edges_u.first().is_some_and(|e| e.position < edge.position) {
                         edges_u = &edges_u[1..];
@@ -324,7 +373,7 @@ impl Scratch {
                     };
                     let term = product * c;
                     self.add(edge.block, weight * term);
-                    product += term;
+                    product = product + term;
                 }
                 let (next, place, _) = self.before[u as usize];
                 self.c[start + place as usize] = decay * product;
@@ -340,7 +389,9 @@ impl Scratch {
         }
         Ok(is_known)
     }
+}
 
+impl Scratch<f64> {
     /// K_g(x,x) by the labels of roots, for any kernel with models; false where it is
     /// not available.
     fn roots(

@@ -13,11 +13,13 @@
 //! Memory: the index, the answer of a batch of rows, and for each thread some numbers per
 //! tree.
 
+mod best;
 mod blocks;
 mod index;
 mod prune;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use crate::gram::{
@@ -28,6 +30,7 @@ use crate::memory::{filled, reserve, room};
 use crate::ragged::{Filler, Ragged};
 use crate::threads::{Pause, Threads, WatchedThreads};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
+use best::Best;
 pub use index::Index;
 
 /// Rows and single pairs of one pair of trees differ by rounding: by less than this, in
@@ -202,10 +205,17 @@ fn top_k_by(
     let len = n_rows.saturating_mul(k);
     let (indices, values) = (filled(0, len)?, filled(0.0, len)?);
     let mut nearest = Nearest { k, indices, values };
-    // A tree that is left out of its own neighbours is found as well.
-    let wanted = if corpus.is_self() { k + 1 } else { k };
     let rows: Vec<u32> = (0..corpus.rows().len() as u32).collect();
+    let best = match finder {
+        Finder::Rows(rows) if corpus.is_self() => Some(corpus.best(rows, k, watch)?),
+        _ => None,
+    };
     let find = |x: usize, scratch: &mut Scratch, pause: &mut Pause<'_>| {
+        if let Some(found) = best.as_ref().and_then(|best| corpus.take(best, x)) {
+            return Ok(found);
+        }
+        // A tree that is left out of its own neighbours is found as well.
+        let wanted = if corpus.is_self() { k + 1 } else { k };
         finder.find_nearest(corpus, x, wanted, scratch, pause)
     };
     let each = &mut |rows: &[u32], answers: Vec<Vec<Answer>>| {
@@ -213,6 +223,11 @@ fn top_k_by(
             corpus.write(row as usize, answers, &mut nearest);
         }
         Ok(())
+    };
+    let done_before = best.as_ref().map_or(0, |_| Corpus::by_halves(rows.len()));
+    let watch = &mut |done: usize, n: usize| {
+        let share = (n - done_before) as f64 / n.max(1) as f64;
+        watch(done_before + (done as f64 * share) as usize, n)
     };
     corpus.answer(finder, &rows, find, |_, _| (), each, watch)?;
     Ok((nearest, finder.report(corpus)))
@@ -385,7 +400,7 @@ impl Finder<'_> {
                 room(n, 16)?;
                 row.resize(n.min(end + 1), 0.0);
                 rows.row(x, row, pause)?;
-                let low = rows.least - SLACK * rows.least.abs();
+                let low = margin(rows.least);
                 // What is no number is for the single pair to say.
                 let may_do = |&tree: &u32| {
                     let value = row[tree as usize];
@@ -416,27 +431,29 @@ impl Finder<'_> {
         room(n, 24)?;
         row.resize(n, 0.0);
         rows.row(x, row, pause)?;
-        // What is no number is for the single pair to say.
-        let of = |tree: &u32| {
-            let value = row[*tree as usize];
-            if value.is_nan() { f64::INFINITY } else { value }
-        };
+        let of = |tree: &u32| row[*tree as usize];
+        let is_known = |tree: &u32| of(tree).is_finite();
         order.clear();
-        order.extend(0..n as u32);
-        if wanted >= n {
-            return Ok(order.clone());
+        order.extend((0..n as u32).filter(is_known));
+        if wanted >= order.len() {
+            return Ok((0..n as u32).collect());
         }
         order.select_nth_unstable_by(wanted, |a, b| {
             of(b).total_cmp(&of(a)).then(a.cmp(b))
         });
-        let last = order[..wanted].iter().map(of).fold(f64::INFINITY, f64::min);
+        order.truncate(wanted);
+        let last = order.iter().map(of).fold(f64::INFINITY, f64::min);
+        // What is no number is for the single pair to say.
+        let unknown =
+            |trees: std::ops::Range<u32>| trees.filter(|tree| !is_known(tree));
         if last == 0.0 {
             // Those that have no kernel at all are chosen already: trees are numbered in
             // the order in which they first stand.
-            return Ok(order[..wanted].to_vec());
+            return Ok(order.iter().copied().chain(unknown(0..n as u32)).collect());
         }
-        let low = last - SLACK * last.abs();
-        Ok((0..n as u32).filter(|tree| of(tree) >= low).collect())
+        let low = margin(last);
+        let may_do = |tree: &u32| of(tree) >= low || !is_known(tree);
+        Ok((0..n as u32).filter(may_do).collect())
     }
 
     fn report(&self, corpus: &Corpus<'_>) -> Report {
@@ -770,6 +787,48 @@ impl<'a> Corpus<'a> {
         watch(n, n)
     }
 
+    /// What each tree is offered by the lower half of the rows, each pair computed once.
+    fn best(&self, rows: &Rows<'_>, k: usize, watch: &mut Watch<'_>) -> Result<Best> {
+        let n = self.columns.len();
+        let best = Best::new(n, k.min(n.saturating_sub(1)).max(1))?;
+        let team = Threads::new(self.options.n_jobs, n);
+        let mut scratch: Vec<Vec<f64>> = vec![Vec::new(); team.size()];
+        team.run(
+            n,
+            &mut scratch,
+            |x, row, pause| {
+                reserve(row, n.saturating_sub(row.len()))?;
+                row.resize(n, 0.0);
+                // The lower triangle has the tree itself.
+                rows.row(x, &mut row[..=x], pause)?;
+                best.row(x, &row[..x])
+            },
+            &mut |done| watch(Self::by_halves(done), n),
+        )?;
+        Ok(best)
+    }
+
+    /// How much of the work that is done with so many rows by halves.
+    fn by_halves(done: usize) -> usize {
+        done - done / 8
+    }
+
+    /// The columns that may be among the nearest of a tree, and the tree; None where its row
+    /// has to say.
+    fn take(&self, best: &Best, x: usize) -> Option<Vec<u32>> {
+        let (mut found, missing) = best.take(x)?;
+        if missing > 0 {
+            // The others have a kernel of 0, or a negative one if the kernel can be so.
+            self.kernel.indexed()?;
+            let is_known: HashSet<u32> = found.iter().copied().collect();
+            let is_other = |t: &u32| *t as usize != x && !is_known.contains(t);
+            let all = 0..self.columns.len() as u32;
+            found.extend(all.filter(is_other).take(missing));
+        }
+        found.push(x as u32);
+        Some(found)
+    }
+
     /// The trees of some rows and of what was found for them, ascending.
     fn involved(&self, rows: &[u32], found: &[Vec<u32>]) -> Vec<u32> {
         let mut trees: Vec<u32> = found.iter().flatten().copied().collect();
@@ -824,6 +883,11 @@ impl<'a> Corpus<'a> {
             }
         }
     }
+}
+
+/// The least that a value of a row may be where that of the single pair is this.
+fn margin(value: f64) -> f64 {
+    value - SLACK * value.abs()
 }
 
 fn out_of<T: Default>(slot: Mutex<T>) -> T {

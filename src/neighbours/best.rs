@@ -1,0 +1,137 @@
+//! The nearest trees of each tree of a corpus, from the lower half of all rows.
+//!
+//! Each value is offered to both of its trees. A tree keeps what it was offered until it has
+//! some more than are wanted, and then only what is no less than the last one wanted, but
+//! for a margin: values of rows round otherwise than those of single pairs, which decide in
+//! the end. What is below that is not offered any more.
+//!
+//! Values of 0 are not offered: of these the first trees are wanted, which is known without
+//! looking. Whoever has too many values that are nearly equal gives up, and is to be looked
+//! up in its own row.
+//!
+//! # Complexity
+//! Memory: a multiple of the answers.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Answer, margin};
+use crate::Result;
+use crate::memory::{filled, reserve};
+
+/// The least that is offered.
+const FIRST: f64 = f64::from_bits(1);
+
+/// What each tree has been offered.
+pub(super) struct Best {
+    wanted: usize,
+    offers: Vec<Mutex<Offers>>,
+    /// By tree: the least value that it still takes, as bits; NaN where it gave up.
+    least: Vec<AtomicU64>,
+}
+
+#[derive(Default, Clone)]
+struct Offers {
+    list: Vec<Answer>,
+    /// How many there are when it is cut the next time.
+    cut_at: usize,
+    has_given_up: bool,
+}
+
+impl Best {
+    /// Of `n` trees `wanted` others each, 1 at least.
+    pub(super) fn new(n: usize, wanted: usize) -> Result<Self> {
+        let offers = Offers { cut_at: Self::cut_at(wanted), ..Offers::default() };
+        Ok(Self {
+            wanted,
+            offers: filled(offers, n)?.into_iter().map(Mutex::new).collect(),
+            least: filled(FIRST, n)?.into_iter().map(bits).collect(),
+        })
+    }
+
+    fn cut_at(len: usize) -> usize {
+        2 * len + 16
+    }
+
+    /// Takes the values of a tree with those before it. What is no number may be any: it is
+    /// kept as an infinite one.
+    pub(super) fn row(&self, x: usize, row: &[f64]) -> Result<()> {
+        let mut own = self.least(x);
+        for (tree, &value) in row.iter().enumerate() {
+            let value = if value.is_nan() { f64::INFINITY } else { value };
+            if value >= own {
+                self.offer(x, tree, value)?;
+                own = self.least(x);
+            }
+            if value >= self.least(tree) {
+                self.offer(tree, x, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn least(&self, tree: usize) -> f64 {
+        f64::from_bits(self.least[tree].load(Ordering::Relaxed))
+    }
+
+    #[cold]
+    fn offer(&self, to: usize, tree: usize, value: f64) -> Result<()> {
+        let Ok(mut offers) = self.offers[to].lock() else { return Ok(()) };
+        if offers.has_given_up {
+            return Ok(());
+        }
+        reserve(&mut offers.list, 1)?;
+        offers.list.push(Answer { tree: tree as u32, value });
+        if offers.list.len() < offers.cut_at {
+            return Ok(());
+        }
+        let mut least = offers.cut(self.wanted);
+        if offers.list.len() > 8 * Self::cut_at(self.wanted) {
+            *offers = Offers { has_given_up: true, ..Offers::default() };
+            least = f64::NAN;
+        } else {
+            offers.cut_at = Self::cut_at(offers.list.len());
+        }
+        self.least[to].store(least.to_bits(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The trees that may be among the nearest of one, and how many other ones are to be
+    /// found whose value is 0 or less; None where it gave up.
+    pub(super) fn take(&self, of: usize) -> Option<(Vec<u32>, usize)> {
+        let mut offers = std::mem::take(&mut *self.offers[of].lock().ok()?);
+        if offers.has_given_up {
+            return None;
+        }
+        offers.cut(self.wanted);
+        let missing = self.wanted.saturating_sub(offers.n_known());
+        Some((offers.list.into_iter().map(|answer| answer.tree).collect(), missing))
+    }
+}
+
+impl Offers {
+    /// Forgets what is not among the best, and returns the least value that may be.
+    fn cut(&mut self, wanted: usize) -> f64 {
+        // Those that nobody knows come first, and do not count.
+        let n_unknown = self.list.iter().filter(|a| a.value.is_infinite()).count();
+        let place = n_unknown + wanted;
+        if self.list.len() <= place {
+            return FIRST;
+        }
+        let by_value = |a: &Answer, b: &Answer| b.value.total_cmp(&a.value);
+        let (_, last, _) = self.list.select_nth_unstable_by(place - 1, by_value);
+        let least = margin(last.value).max(FIRST);
+        self.list.retain(|answer| answer.value >= least);
+        least
+    }
+
+    /// How many values are known.
+    fn n_known(&self) -> usize {
+        self.list.iter().filter(|answer| answer.value.is_finite()).count()
+    }
+}
+
+fn bits(value: f64) -> AtomicU64 {
+    AtomicU64::new(value.to_bits())
+}
