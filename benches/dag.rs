@@ -1,8 +1,9 @@
 //! Models and perceptrons: what a score and an update take as the model grows, as a
 //! multiple of the published algorithms measured in the same run, and whole passes.
 //!
-//! `cargo bench --bench dag` (some minutes; `-- growth`, `-- pass`, `-- paper` for a part,
-//! `-- full` for the paper's table over all instances by the sum over support trees, too).
+//! `cargo bench --bench dag` (some minutes; `-- growth`, `-- pass`, `-- paper`, `-- code` for
+//! a part, the last with Java functions where they are at hand; `-- full` for the paper's
+//! table over all instances by the sum over support trees, too).
 //! λ = μ = 0.4, one thread. Streams: argument boundaries of MASC (`srl/masc_boundary`)
 //! where they are at hand; phrases of generated sentences always.
 //!
@@ -28,7 +29,9 @@ use corpus::Random;
 use published::EachOnce;
 use std::hint::black_box;
 use std::time::Instant;
-use treekernel_rs::dag::{Features, Options, Perceptron, PolynomialKernel, Vote};
+use treekernel_rs::dag::{
+    Features, Model, Options, Perceptron, PolynomialKernel, Vote,
+};
 use treekernel_rs::kernel::{ElasticTree, PartialTree, SubsetTree, Subtree};
 use treekernel_rs::{Forest, Kernel, gram};
 
@@ -356,6 +359,52 @@ fn paper(stream: &Stream, is_full: bool) {
     }
 }
 
+/// Decisions of models that change no more, on Java functions: larger trees than sentences
+/// have, and more alike. Beside them the matrix with the support trees, index included.
+fn code() {
+    const SUPPORTS: usize = 5_000;
+    const ASKED: usize = 1_000;
+    let Some(mut trees) = corpus::real("code/java_functions.tsv.gz", 1) else { return };
+    let is_legal = |tree: &str| Forest::from_bracket_items([tree]).is_ok();
+    trees.retain(|tree| tree.matches('(').count() <= 1_000 && is_legal(tree));
+    let supports = read(&trees[..SUPPORTS]);
+    let asked = read(&trees[SUPPORTS..SUPPORTS + ASKED]);
+    let alphas: Vec<f64> = (0..SUPPORTS).map(|i| [1.0, -1.0][i % 2]).collect();
+    println!(
+        "\n| decisions, µs per function | subtrees | first | at rest | matrix | model, MB |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for (title, kernel) in [("ST", &ST as &dyn Kernel), ("SST", &SST), ("PT", &PT)] {
+        let mut model = Model::new(kernel, options(false)).expect("in range");
+        model.add(&supports, &alphas, &mut on).expect("small values");
+        let few = asked.select(0..20);
+        let mut scores = vec![0.0; ASKED];
+        let mut score = |forest: &Forest| {
+            let n = forest.len();
+            let out = &mut scores[..n];
+            seconds(|| {
+                model.score_into(forest, Some(1), out, &mut on).expect("small values");
+            }) * 1e6
+                / n as f64
+        };
+        let first = score(&few);
+        // Tables are made on the way.
+        let rest = (0..5).map(|_| score(&asked)).fold(f64::INFINITY, f64::min);
+        let mut out = vec![0.0; ASKED * SUPPORTS];
+        let options = gram::Options::default().with_n_jobs(Some(1));
+        let matrix = seconds(|| {
+            gram::fill(kernel, &asked, Some(&supports), options, &mut out, &mut on)
+                .expect("small values");
+        });
+        println!(
+            "| {title} | {} | {first:.1} | {rest:.1} | {:.1} | {:.1} |",
+            model.n_nodes(),
+            matrix * 1e6 / ASKED as f64,
+            model.nbytes() as f64 / 1e6,
+        );
+    }
+}
+
 /// How many numbers two sorted lists share.
 fn equal(a: &[i64], b: &[i64]) -> usize {
     let (mut i, mut j, mut n) = (0, 0, 0);
@@ -389,6 +438,9 @@ fn main() {
     }
     if is_wanted("pass") {
         streams.iter().for_each(passes);
+    }
+    if is_wanted("code") {
+        code();
     }
     let is_full = wanted.iter().any(|w| w == "full");
     if is_wanted("paper") || is_full {

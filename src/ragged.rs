@@ -110,6 +110,38 @@ impl<T> Ragged<T> {
         Ok(())
     }
 
+    /// Adds lists of these lengths, of items that come in any order of them. The lengths
+    /// are used up.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close).
+    pub(crate) fn append_filled(
+        &mut self,
+        lens: &mut [u32],
+        items: impl Iterator<Item = (u32, T)>,
+        what: &'static str,
+    ) -> Result<()>
+    where
+        T: Clone + Default,
+    {
+        let total: usize = lens.iter().map(|&len| len as usize).sum();
+        new_id(self.items.len() + total, what)?;
+        let mut end = self.items.len() as u32;
+        for len in &mut *lens {
+            // From here on: the list's next free place.
+            let start = end;
+            end += std::mem::replace(len, start);
+            self.ends.push(end);
+        }
+        self.items.resize(end as usize, T::default());
+        for (list, item) in items {
+            let next = &mut lens[list as usize];
+            self.items[*next as usize] = item;
+            *next += 1;
+        }
+        Ok(())
+    }
+
     /// Forgets all but the first `len` lists.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.ends.truncate(len);

@@ -303,6 +303,7 @@ impl Perceptron {
         features: Option<Features<'_>>,
         watch: &mut Watch<'_>,
     ) -> Result<()> {
+        // 1. Check all there is to check, and ask for the memory, before anything changes.
         let (n, width) = (forest.len(), self.model.options.n_outputs);
         check_length("y", labels, n * width, "trees times n_outputs")?;
         if let Some(index) = labels.iter().position(|y| !y.is_normal()) {
@@ -341,6 +342,7 @@ impl Perceptron {
         for (tree, &root) in forest.roots().iter().enumerate().skip(*done) {
             let mut pause = || throttle.ask_now(|| watch(tree, n));
             let mut norm = Norm::default();
+            // 2. Make the tree's norm ready, where scores depend on it.
             let is_needed = self.vectors.is_some() || !self.model.large.0.is_empty();
             if is_normalized && is_needed && own.is_none() {
                 let all = forest.concat(&known)?;
@@ -354,6 +356,8 @@ impl Perceptron {
             if let Some(of) = &mut own {
                 norm = stand(of, tree, &larges, &mut worker.cosines, &mut pause)?;
             }
+            // 3. Score it, by tables at rest if the visits since the last mistake have paid
+            // for them.
             let seen = Seen { store, id_map: &id_map };
             self.model.read(&seen, &mut worker.reader, root);
             if let Some(features) = &features {
@@ -371,6 +375,7 @@ impl Perceptron {
             }
             let at = At { out: &mut scores, pause: &mut pause };
             self.settle(&seen, &mut worker, norm, at)?;
+            // 4. Where it is on the wrong side it becomes a support tree.
             let mut n_mistakes = 0;
             let all = alphas.iter_mut().zip(&scores).zip(&labels[tree * width..]);
             for ((alpha, score), y) in all {

@@ -749,6 +749,8 @@ impl Solver {
         let (loss, width, n) =
             (self.problem.loss, self.options.n_outputs, block.examples.len());
         let is_free = self.problem.intercept == Intercept::Free;
+        // 1. The block's examples: bounds, β, the slopes of the objective in both directions,
+        // and its curvature.
         let at = |e: &u32| *e as usize * width + output;
         let terms: Vec<Term> =
             block.examples.iter().map(|e| self.term(at(e))).collect();
@@ -772,7 +774,7 @@ impl Solver {
             throttle.ask(&mut *pause)?;
             let mut steps = [(0, 0.0); 2];
             if is_free {
-                // The one that gains most by growing, and what gains most by shrinking as
+                // 2. Two examples, so that Σ β stays: the one that gains most by growing, and what gains most by shrinking as
                 // much.
                 let (mut grows, mut highest, mut lowest) =
                     (0, f64::NEG_INFINITY, f64::INFINITY);
@@ -804,6 +806,7 @@ impl Solver {
                     .min(terms[shrinks].room_below(betas[shrinks]));
                 steps = [(grows, step), (shrinks, -step)];
             } else {
+                // 2. The example that gains most.
                 let (mut best, mut most) = (0, 0.0);
                 for (e, (slopes, &score)) in slopes.iter().zip(&scores).enumerate() {
                     let violation = slopes.violation(score);
@@ -819,6 +822,7 @@ impl Solver {
                     loss.step(&terms[best], scores[best], betas[best], own[best]);
                 steps[0] = (best, step);
             }
+            // 3. Move, and bring slopes and scores up to date.
             for (e, step) in steps {
                 if step == 0.0 {
                     continue;

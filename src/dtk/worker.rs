@@ -370,6 +370,7 @@ impl<'a, T: Real> Worker<'a, T> {
     ) -> Result<()> {
         let pair = self.job.plan.pairs[pair as usize];
         let d = self.job.composer.d;
+        // 1. The operands: the node, the child on the right, what stands before it.
         let right = [None, label_of(Rule::Partial, pair.right, pair.head)];
         let slots = self.pinned_labels(right)?;
         let head = self.pinned_label(pair.head)?;
@@ -386,12 +387,14 @@ impl<'a, T: Real> Worker<'a, T> {
         };
         let n = self.singles.get(head);
         let decay = T::of(self.job.weights.decay);
+        // 2. out and R of the children before.
         let (sum, rest) = out.split_at_mut(d);
         match before {
             Some(before) => sum.copy_from_slice(&before[..d]),
             None => scale(sum, decay, n),
         }
         rest.fill(T::zero());
+        // 3. Subsequences that this child ends, by length where that has a limit.
         let longest = self.job.weights.longest;
         let rounds = longest.map_or(1, |l| if before.is_some() { l } else { 1 });
         for round in 0..rounds {
@@ -442,6 +445,7 @@ impl<'a, T: Real> Worker<'a, T> {
                 }
             }
         }
+        // 4. Give back what was pinned.
         if let Some(slot) = spectrum {
             self.spectra.unpin(slot);
         }

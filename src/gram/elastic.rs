@@ -261,10 +261,10 @@ mod tests {
         let forest =
             Forest::from_bracket_items(["(A (B b) (C c))", &*chain, "(A (B c) (C c))"])
                 .unwrap();
-        let bags = TreeCounts::new(forest.nodes(), forest.roots()).unwrap();
+        let counts = TreeCounts::new(forest.nodes(), forest.roots()).unwrap();
         let mut watch = || Ok(());
         let threads = &mut WatchedThreads::alone(&mut watch);
-        let engine = Engine::new(forest.nodes(), 0.4, &bags, None, threads).unwrap();
+        let engine = Engine::new(forest.nodes(), 0.4, &counts, None, threads).unwrap();
         let mut row = [0.0; 3];
         engine.row(2, &mut engine.scratch(), &mut row, &mut || Ok(())).unwrap();
         // One A against 20,001 of them, the leaf included: λ each.
@@ -276,11 +276,11 @@ mod tests {
         let wide = String::from("(A") + &" (A A A A)".repeat(800) + ")";
         let forest =
             Forest::from_bracket_items(["(A (A A))", &*wide, "(A (B A) A)"]).unwrap();
-        let bags = TreeCounts::new(forest.nodes(), forest.roots()).unwrap();
+        let counts = TreeCounts::new(forest.nodes(), forest.roots()).unwrap();
         let mut watch = || Ok(());
         let threads = &mut WatchedThreads::alone(&mut watch);
         let engine =
-            Engine::new(forest.nodes(), 1.0, &bags, Some(&bags), threads).unwrap();
+            Engine::new(forest.nodes(), 1.0, &counts, Some(&counts), threads).unwrap();
         let mut scratch = engine.scratch();
         let mut row = [0.0; 3];
         engine.row(1, &mut scratch, &mut row, &mut || Ok(())).unwrap();

@@ -172,10 +172,10 @@ impl Gradient<'_> {
         watch: &mut dyn FnMut(usize) -> Result<()>,
         task: impl Fn(usize, &mut SlopesWorker<'_>, &mut Pause<'_>) -> Result<()> + Sync,
     ) -> Result<()> {
-        let team = Threads::new(self.options.n_jobs, n_tasks);
+        let threads = Threads::new(self.options.n_jobs, n_tasks);
         let mut workers: Vec<_> =
-            (0..team.size()).map(|_| self.pairs.worker()).collect();
-        team.run(n_tasks, &mut workers, task, watch)
+            (0..threads.size()).map(|_| self.pairs.worker()).collect();
+        threads.run(n_tasks, &mut workers, task, watch)
     }
 
     /// Computes the rows of different trees, each with the columns of different trees, and

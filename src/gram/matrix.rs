@@ -12,6 +12,7 @@ use super::{Engine, Options, Report, Watch, norms};
 use crate::kernel::{LARGEST, Prepared, Scaled, Worker};
 use crate::nontemporal::NonTemporal;
 use crate::threads::{Pause, Threads};
+use crate::vector::{Loop, vectorized};
 use crate::{Error, NodeId, Result};
 
 /// "Not among the columns".
@@ -247,33 +248,45 @@ impl Finish<'_> {
     ) -> Result<()> {
         let Some(of) = worker else {
             let largest = self.largest;
-            // Counted to the end: so it is one comparison per vector of values.
-            let fits = |value: &&f64| **value <= largest;
-            if row.iter().filter(fits).count() == row.len() {
+            let mut n_fitting = 0;
+            vectorized(CountFitting { row, largest, n_fitting: &mut n_fitting });
+            if n_fitting == row.len() {
                 return Ok(());
             }
-            let fits = |value: &&f64| fits(value) || self.gaps && value.is_nan();
-            return match row.iter().position(|value| !fits(&value)) {
+            let fits = |value: &f64| *value <= largest || self.gaps && value.is_nan();
+            return match row.iter().position(|value| !fits(value)) {
                 Some(first) => Err(overflow(first)),
                 None => Ok(()),
             };
         };
         let scale = self.row_scale[x];
-        for (t, (value, &other)) in row.iter_mut().zip(self.column_scale).enumerate() {
-            let factor = scale * other;
-            let selfs = || (self.row_self[x], self.column_self[t]);
-            let is_gap = || {
-                let (a, b) = selfs();
-                value.is_nan() || a.value().is_nan() || b.value().is_nan()
-            };
-            *value = if self.gaps && is_gap() {
-                f64::NAN
-            } else if factor.is_nan() || self.gaps && value.is_infinite() {
-                let (a, b) = selfs();
-                of(self.first_row + x, t, pause)?.cosine(a, b).min(self.most)
-            } else {
-                (*value * factor).min(self.most)
-            };
+        let selfs = |t: usize| (self.row_self[x], self.column_self[t]);
+        if self.gaps {
+            for (t, value) in row.iter_mut().enumerate() {
+                let (factor, (a, b)) = (scale * self.column_scale[t], selfs(t));
+                if [*value, a.value(), b.value()].iter().any(|value| value.is_nan()) {
+                    *value = f64::NAN;
+                } else if factor.is_nan() || value.is_infinite() {
+                    *value = of(self.first_row + x, t, pause)?.cosine(a, b);
+                } else {
+                    *value *= factor;
+                }
+                if *value > self.most {
+                    *value = self.most;
+                }
+            }
+        } else {
+            let (scales, mut n_numbers) = (&self.column_scale[..row.len()], 0);
+            let n = &mut n_numbers;
+            vectorized(Normalize { row, scale, scales, most: self.most, n_numbers: n });
+            // Where a float holds no scale, numbers with a wide exponent do.
+            let is_strange = |t: &usize| (scale * scales[*t]).is_nan();
+            let all = if n_numbers < row.len() { 0..row.len() } else { 0..0 };
+            for t in all.filter(is_strange) {
+                let (a, b) = selfs(t);
+                let value = of(self.first_row + x, t, pause)?.cosine(a, b);
+                row[t] = value.min(self.most);
+            }
         }
         if scale != 0.0
             && let Some(value) = row.get_mut(self.same[x] as usize)
@@ -281,6 +294,45 @@ impl Finish<'_> {
             *value = 1.0;
         }
         Ok(())
+    }
+}
+
+/// How many values are not above the largest: counted to the end, so that it is one
+/// comparison for each vector of them.
+struct CountFitting<'a> {
+    row: &'a [f64],
+    largest: f64,
+    n_fitting: &'a mut usize,
+}
+
+impl Loop for CountFitting<'_> {
+    #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
+    #[inline(always)]
+    fn run(self) {
+        let Self { row, largest, n_fitting } = self;
+        *n_fitting = row.iter().filter(|&&value| value <= largest).count();
+    }
+}
+
+/// Multiplies values by two scales, and counts for how many these are numbers.
+struct Normalize<'a> {
+    row: &'a mut [f64],
+    scale: f64,
+    scales: &'a [f64],
+    most: f64,
+    n_numbers: &'a mut usize,
+}
+
+impl Loop for Normalize<'_> {
+    #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
+    #[inline(always)]
+    fn run(self) {
+        let Self { row, scale, scales, most, n_numbers } = self;
+        for (value, &other) in row.iter_mut().zip(scales) {
+            let factor = scale * other;
+            *n_numbers += usize::from(!factor.is_nan());
+            *value = (*value * factor).min(most);
+        }
     }
 }
 

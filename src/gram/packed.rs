@@ -105,9 +105,9 @@ impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<S> {
                 if widths[i] == i + 1 {
                     sink(i, values); // no tree has come twice so far
                 } else {
-                    row.clear();
-                    row.extend(trees.of[..=i].iter().map(|&t| values[t as usize]));
-                    sink(i, row);
+                    row.resize(n, 0.0);
+                    trees.spread(0, values, row);
+                    sink(i, &row[..=i]);
                 }
                 Ok(())
             },

@@ -103,6 +103,23 @@ fn roots(trees: &TreeCounts) -> Vec<NodeId> {
     (0..trees.len()).filter_map(|t| trees.nodes(t).last().copied()).collect()
 }
 
+/// By label, if any is: whether all inner nodes of some trees are simple preterminals.
+fn simple_labels<'a>(
+    nodes: &Nodes,
+    trees: impl Iterator<Item = &'a TreeCounts>,
+    if_any: bool,
+) -> Vec<bool> {
+    let mut simple = vec![if_any; nodes.labels().len()];
+    for trees in trees {
+        for &node in (0..trees.len()).flat_map(|tree| trees.nodes(tree)) {
+            if !nodes.is_leaf(node) && simple_leaf(nodes, node).is_none() {
+                simple[nodes.label(node).index()] = false;
+            }
+        }
+    }
+    simple
+}
+
 /// The inner subtrees that each tree is the first to have, in the order of a walk; and by
 /// node a number to be given, or [`NONE`].
 fn new_subtrees(
@@ -110,17 +127,15 @@ fn new_subtrees(
     columns: &TreeCounts,
     threads: &mut WatchedThreads<'_>,
 ) -> Result<(Ragged<NodeId>, Vec<u32>)> {
-    let mut reader = Reader::default();
     let mut number = vec![NONE; nodes.len()];
     let mut new = Ragged::default();
-    for root in roots(columns) {
+    for tree in 0..columns.len() {
         threads.pause()?;
-        reader.read(nodes, root, false);
-        for item in reader.items() {
-            let number = &mut number[item.node.index()];
-            if *number == NONE && !nodes.is_leaf(item.node) {
+        for &node in columns.nodes(tree) {
+            let number = &mut number[node.index()];
+            if *number == NONE && !nodes.is_leaf(node) {
                 *number = 0;
-                new.push(item.node);
+                new.push(node);
             }
         }
         new.close("subtrees")?;
@@ -163,17 +178,12 @@ impl Engine {
         threads: &mut WatchedThreads<'_>,
     ) -> Result<Self> {
         let Params { decay, mu, leaf_factor, max_children } = params;
-        let rows = rows.unwrap_or(columns);
+        let others = rows.filter(|&rows| !std::ptr::eq(rows, columns));
+        let rows = others.unwrap_or(columns);
         // 1. Find the labels whose nodes are simple preterminals.
-        let is_simple = |node| simple_leaf(nodes, node).is_some();
-        let mut simple = vec![similar.is_none(); nodes.labels().len()];
-        for trees in [columns, rows] {
-            for &node in (0..trees.len()).flat_map(|tree| trees.nodes(tree)) {
-                if !nodes.is_leaf(node) && !is_simple(node) {
-                    simple[nodes.label(node).index()] = false;
-                }
-            }
-        }
+        let trees = [Some(columns), others];
+        let simple =
+            simple_labels(nodes, trees.into_iter().flatten(), similar.is_none());
         let is_simple = |node: NodeId| simple[nodes.label(node).index()];
         // 2. Find the columns' inner subtrees, in the order of a walk.
         let (new, mut number) = new_subtrees(nodes, columns, threads)?;
@@ -210,10 +220,10 @@ impl Engine {
         }
         index.shrink();
         // 4. Count what needs no index.
-        let find = |key| index.find(key);
-        let wanted =
-            if similar.is_some() { Wanted::Labels } else { Wanted::LabelPairs };
-        let id_map = IdMap::new(nodes, nodes, wanted, find)?;
+        let id_map = match similar {
+            None => IdMap::of_same(nodes, Wanted::LabelPairs, rows, |k| index.find(k)),
+            Some(_) => IdMap::new(nodes, nodes, Wanted::Labels, |_| None),
+        }?;
         threads.pause()?;
         let mut symbols = SimpleSymbols { keys: Keys::default(), labels: simple };
         for tree in 0..columns.len() {
@@ -256,13 +266,18 @@ impl Engine {
             // no label in common, that is all.
             if !columns.items.is_empty() {
                 let products = Products::new(weight, n_symbols, &columns)?;
-                bases.push((products, kind));
-                let known = |&(symbol, _): &(u32, u32)| {
-                    bases.last().is_some_and(|b| b.0.counts.has(symbol))
+                let same = match kind {
+                    Kind::Labels(in_rows, in_columns) => in_rows == in_columns,
+                    Kind::Simple => true,
                 };
-                let mut symbols = symbols.tally(&own, rows, kind, true)?;
-                symbols.retain(known);
-                own.bases.push(symbols);
+                own.bases.push(if same && others.is_none() {
+                    columns
+                } else {
+                    let mut symbols = symbols.tally(&own, rows, kind, true)?;
+                    symbols.retain(|&(symbol, _)| products.counts.has(symbol));
+                    symbols
+                });
+                bases.push((products, kind));
             }
         }
         Ok(Self { index, prefixes, slots, bases, symbols, rows: own })

@@ -17,6 +17,7 @@
 //! # Complexity
 //! As the index.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Askable;
@@ -29,7 +30,7 @@ use crate::index::subset::{EDGES, Entry, Index, Patterns, Scratch as Walking, Wa
 use crate::intern::new_id;
 use crate::kernel::weights::Factors;
 use crate::kernel::{Number, Scaled, TreeCounts};
-use crate::ragged::{self, Filler, Ragged};
+use crate::ragged::{Filler, Ragged};
 use crate::threads::{Pause, WatchedThreads};
 use crate::{Label, NodeId, Nodes, ProductionId, Result};
 
@@ -94,58 +95,65 @@ impl<F: Factors> Engine<F> {
         rows: Option<&TreeCounts>,
         threads: &mut WatchedThreads<'_>,
     ) -> Result<Self> {
+        let others = rows.filter(|&rows| !std::ptr::eq(rows, columns));
         // 1. Number the columns' subtrees by first tree, children first.
         let mut builder = Builder::new(nodes, columns);
-        builder.number_subtrees(threads)?;
-        // 2. Lists; beside them what is counted, whatever is below.
-        let sizes = ragged::times(&builder.group_of, builder.n_groups);
-        let ((slots, (list_keys, lists, edges)), (groups, leaves)) = threads.both(
-            |threads| {
+        let ((), trees) = threads.both(
+            |threads| builder.number_subtrees(threads),
+            || inner_nodes(nodes, others.unwrap_or(columns)),
+        )?;
+        // 2. What is counted, whatever is below.
+        let n_groups = builder.sizes.len();
+        let ((slots, slot_of), (groups, leaves)) = threads.both(
+            |_| {
                 let is_elsewhere = |node: NodeId| {
                     let number = builder.number[node.index()];
                     builder.column[number as usize].is_preterminal
                 };
-                let new = &builder.new_nodes;
-                let (slots, slot_of) =
-                    Slots::new(columns, new, is_elsewhere, nodes.len())?;
-                Ok((slots, builder.lists(&sizes, &slot_of, threads)?))
+                Slots::new(columns, &builder.new_nodes, is_elsewhere, nodes.len())
             },
             || {
-                let (trees, group_of) = (&builder.trees, &builder.group_of);
-                let groups = count_groups(trees, group_of, sizes.len())?;
+                let of = &builder.groups.items;
+                let groups = count_groups(&builder.trees, of, n_groups)?;
                 Ok((groups, count_leaves(nodes, leaf_weight, columns)?))
             },
         )?;
+        // 3. Lists.
+        let (list_keys, lists, edges) = builder.lists(&slot_of, threads)?;
         // Productions are numbered anew.
-        let mut production_of = vec![0; builder.n_groups];
+        let mut production_of = vec![0; n_groups];
         for (production, &group) in (0..).zip(&builder.group) {
             if group != NONE {
                 production_of[group as usize] = production;
             }
         }
         let mut index = Index::new(decay.pick(&production_of), leaf_weight);
-        index.largest_group = sizes.iter().copied().max().unwrap_or(0);
-        index.group_sizes = sizes;
-        index.lists = lists.into();
-        // 3. The rows' view of it.
-        let id_map = match rows {
-            None => {
-                // All lists are known, so nobody looks them up.
-                index.keys.keys = list_keys;
-                builder.own_map(&edges)?
-            }
-            Some(rows) => {
-                for key in list_keys {
-                    index.keys.insert(key, LISTS)?;
-                }
-                let wanted = (0..rows.len()).flat_map(|tree| rows.nodes(tree));
-                IdMap::of_same(nodes, wanted, &builder.group, |key| index.find(key))?
-            }
-        };
-        // 4. Patterns: lists of preterminals that are long for their production.
         let has_preterminal = builder.has_preterminal();
-        let patterns = Patterns::new(&index, |key| has_preterminal[key[2] as usize]);
-        let column_patterns = builder.count_patterns(&edges, &patterns, threads)?;
+        index.largest_group = builder.sizes.iter().copied().max().unwrap_or(0);
+        index.group_sizes = std::mem::take(&mut builder.sizes);
+        index.lists = lists.into();
+        if rows.is_none() {
+            // Nobody will look them up.
+            index.keys.keys = list_keys;
+        } else {
+            for key in list_keys {
+                index.keys.insert(key, LISTS)?;
+            }
+        }
+        // 4. Patterns, lists of preterminals that are long for their production; and the
+        // rows' view of the index.
+        let ((patterns, column_patterns), id_map) = threads.both(
+            |threads| {
+                let is_wanted = |key: Key| has_preterminal[key[2] as usize];
+                let patterns = Patterns::new(&index, is_wanted);
+                let counts = builder.count_patterns(&edges, &patterns, threads)?;
+                Ok((patterns, counts))
+            },
+            || match others {
+                None => builder.own_map(&edges),
+                Some(rows) => builder.map_of(rows, &index),
+            },
+        )?;
         let pattern_weights = if index.decay.same().is_some() {
             Vec::new()
         } else {
@@ -155,24 +163,19 @@ impl<F: Factors> Engine<F> {
             };
             patterns.lists.iter().map(weight).collect()
         };
-        let rows = rows.unwrap_or(columns);
+        let own_leaves =
+            |_| leaves_of(nodes, others.unwrap_or(columns), |label| Some(label.0));
         let rows = Rows {
-            trees: inner_nodes(nodes, rows)?,
+            trees,
             id_map,
             group: nodes.productions().iter().map(|p| builder.group_at(*p)).collect(),
-            leaves: match &leaves {
-                Some(_) => leaves_of(nodes, rows, |label| Some(label.0))?,
-                None => Ragged::default(),
-            },
+            leaves: leaves
+                .as_ref()
+                .map_or_else(|| Ok(Ragged::default()), own_leaves)?,
         };
         Ok(Self {
             rows,
-            prefixes: Prefixes {
-                groups: builder.new_nodes.map(|node| {
-                    builder.group_of[builder.number[node.index()] as usize]
-                }),
-                lists: edges,
-            },
+            prefixes: Prefixes { groups: builder.groups, lists: edges },
             index,
             patterns,
             slots,
@@ -211,7 +214,7 @@ impl<F: Factors> Engine<F> {
         row: &mut [f64],
     ) {
         scratch.prefix.reveal(row.len(), &self.prefixes);
-        scratch.reader.set(rows.group.len(), rows.trees.get(x), &rows.id_map);
+        scratch.reader.set(rows.group.len(), rows.trees.get(x));
         scratch.symbols.clear();
         let group = |node: NodeId| rows.group[node.index()];
         self.walk(rows, patterns, scratch, |walk, symbols, _| {
@@ -377,8 +380,12 @@ struct Column {
     is_preterminal: bool,
 }
 
-/// The lists' keys, the lists, and by column subtree the lists that it is in.
+/// A column subtree, by number, and one of its inner children.
+type Below = (u32, u32);
+/// Keys of lists, the lists, and by column subtree those that it is in.
 type BuiltLists = (Vec<Key>, Ragged<Entry<u32>>, Ragged<u32>);
+/// Keys of lists, the lists, and by child, as they stand below one another, its list.
+type SomeLists = (Vec<Key>, Ragged<Entry<u32>>, Vec<u32>);
 
 struct Builder<'a> {
     nodes: &'a Nodes,
@@ -386,15 +393,19 @@ struct Builder<'a> {
     /// By node: its number among the columns' subtrees.
     number: Vec<u32>,
     column: Vec<Column>,
-    /// By number: the group.
-    group_of: Vec<u32>,
     /// Per tree: the numbers of its subtrees, with counts.
     trees: Ragged<(u32, u32)>,
     /// Per tree: its new subtrees.
     new_nodes: Ragged<NodeId>,
+    /// Per tree: the groups of these. (All together: by number.)
+    groups: Ragged<u32>,
     /// By production: its number among the columns'.
     group: Vec<u32>,
-    n_groups: usize,
+    /// By group: how many subtrees, and the first of its *places*, one for each position
+    /// of a child. By place: how many inner children.
+    sizes: Vec<u32>,
+    places: Vec<u32>,
+    place_lens: Vec<u32>,
 }
 
 impl<'a> Builder<'a> {
@@ -404,24 +415,25 @@ impl<'a> Builder<'a> {
             columns,
             number: vec![NONE; nodes.len()],
             column: Vec::with_capacity(nodes.len()),
-            group_of: Vec::with_capacity(nodes.len()),
             trees: Ragged::default(),
             new_nodes: Ragged::default(),
+            groups: Ragged::default(),
             group: vec![NONE; nodes.n_productions()],
-            n_groups: 0,
+            sizes: Vec::new(),
+            places: Vec::new(),
+            place_lens: Vec::new(),
         }
     }
 
     /// Numbers the columns' subtrees by first tree, children first.
     fn number_subtrees(&mut self, threads: &mut WatchedThreads<'_>) -> Result<()> {
-        let mut sizes = Vec::new();
         for tree in 0..self.columns.len() {
             threads.pause()?;
             for (node, count) in self.columns.iter(tree) {
                 let Some(production) = self.nodes.production(node) else { continue };
                 let mut number = self.number[node.index()];
                 if number == NONE {
-                    number = self.add_column(node, production, &mut sizes)?;
+                    number = self.add_column(node, production)?;
                 }
                 self.trees.push((number, count));
             }
@@ -429,8 +441,8 @@ impl<'a> Builder<'a> {
             let new = &self.column[self.new_nodes.items.len()..];
             self.new_nodes.extend(new.iter().map(|column| column.node));
             self.new_nodes.close("subtrees")?;
+            self.groups.close("subtrees")?;
         }
-        self.n_groups = sizes.len();
         Ok(())
     }
 
@@ -438,99 +450,126 @@ impl<'a> Builder<'a> {
         self.group.get(production.index()).copied().unwrap_or(NONE)
     }
 
-    fn add_column(
-        &mut self,
-        node: NodeId,
-        production: ProductionId,
-        sizes: &mut Vec<u32>,
-    ) -> Result<u32> {
+    fn add_column(&mut self, node: NodeId, production: ProductionId) -> Result<u32> {
+        let children = self.nodes.children(node);
         let group = &mut self.group[production.index()];
         if *group == NONE {
-            *group = sizes.len() as u32;
-            sizes.push(0);
+            *group = self.sizes.len() as u32;
+            self.sizes.push(0);
+            self.places.push(new_id(self.place_lens.len(), "positions of children")?);
+            self.place_lens.resize(self.place_lens.len() + children.len(), 0);
         }
         let number = new_id(self.column.len(), "subtrees")?;
         self.number[node.index()] = number;
-        let inner = |child: &NodeId| self.number[child.index()] != NONE;
-        let is_preterminal = !self.nodes.children(node).iter().any(inner);
-        let (group, local) = (*group, sizes[*group as usize]);
-        sizes[group as usize] += 1;
+        let group = *group;
+        let first = self.places[group as usize] as usize;
+        let mut is_preterminal = true;
+        for (child, len) in children.iter().zip(&mut self.place_lens[first..]) {
+            if self.number[child.index()] != NONE {
+                is_preterminal = false;
+                *len += 1;
+            }
+        }
+        let local = self.sizes[group as usize];
+        self.sizes[group as usize] += 1;
         self.column.push(Column { node, group, local, is_preterminal });
-        self.group_of.push(group);
+        self.groups.push(group);
         Ok(number)
     }
 
-    /// Lists by production, child's position and child's production: production by
-    /// production and position by position, so that neither a hash is needed nor memory
-    /// far away.
+    /// Lists by production, child's position and child's production: their keys, the
+    /// lists, and by column subtree the lists that it is in. Children are put together by
+    /// production and position first, so that neither a hash is needed nor memory far
+    /// away.
     fn lists(
         &self,
-        sizes: &[u32],
         slot_of: &[u32],
         threads: &mut WatchedThreads<'_>,
     ) -> Result<BuiltLists> {
-        let (mut list_keys, mut all): (Vec<Key>, _) = (Vec::new(), Ragged::default());
-        // The numbers of each column's children, NONE for leaves.
-        let mut children = Ragged::default();
-        let mut lens = Vec::with_capacity(self.column.len());
-        for &Column { node, .. } in &self.column {
-            threads.pause()?;
-            let numbers =
-                self.nodes.children(node).iter().map(|c| self.number[c.index()]);
-            children.extend(numbers);
-            let first = children.start(children.len());
-            let inner = children.items[first..].iter().filter(|&&c| c != NONE);
-            lens.push(inner.count() as u32);
-            children.close(EDGES)?;
-        }
-        let mut edges = Filler::new(lens, NONE);
-        let mut members = Filler::new(sizes.to_vec(), 0);
+        // 1. Inner children by place; and where they are there, by subtree.
+        let mut below = Filler::new(self.place_lens.clone(), (0, 0));
+        let mut edges = Ragged::default();
         for (number, column) in (0..).zip(&self.column) {
-            members.put(column.group, number);
-        }
-        let mut entries = Vec::new();
-        // By production of a child: its list, if it is not one of another position.
-        let mut list_of = vec![NONE; sizes.len()];
-        for (group, members) in (0..).zip(members.done().iter()) {
             threads.pause()?;
-            let arity = members.first().map_or(0, |&m| children.get(m as usize).len());
-            for position in 0..arity {
-                let first = list_keys.len();
-                let mut lens: Vec<u32> = Vec::new();
-                entries.clear();
-                for &member in members {
-                    let child = children.get(member as usize)[position];
-                    if child == NONE {
-                        continue;
-                    }
-                    let (child, column) =
-                        (self.column[child as usize], self.column[member as usize]);
-                    let list = &mut list_of[child.group as usize];
-                    // (Of another position or production: below `first`.)
+            let first = self.places[column.group as usize];
+            for (place, child) in (first..).zip(self.nodes.children(column.node)) {
+                let child = self.number[child.index()];
+                if child != NONE {
+                    edges.push(below.put(place, (number, child)) as u32);
+                }
+            }
+            edges.close(EDGES)?;
+        }
+        let below = below.done();
+        // 2. Their lists, by each thread for some productions.
+        let some = |range: Range<usize>, pause: &mut Pause<'_>| {
+            self.some_lists(&below, slot_of, range, pause)
+        };
+        let mut parts = threads.parts(below.items.len(), some)?.into_iter();
+        let (mut keys, mut lists, mut list_of) = parts.next().unwrap_or_default();
+        for (more, entries, of) in parts {
+            let first = keys.len() as u32;
+            new_id(keys.len() + more.len(), LISTS)?;
+            keys.extend(more);
+            lists.append(entries, EDGES)?;
+            list_of.extend(of.into_iter().map(|list| first + list));
+        }
+        Ok((keys, lists, edges.map(|&place| list_of[place as usize])))
+    }
+
+    /// Of the productions whose first child is in a range of those below: the lists' keys,
+    /// the lists, and for each child the number of its list.
+    fn some_lists(
+        &self,
+        below: &Ragged<Below>,
+        slot_of: &[u32],
+        range: Range<usize>,
+        pause: &mut Pause<'_>,
+    ) -> Result<SomeLists> {
+        let (mut keys, mut all, mut list_of) = SomeLists::default();
+        let mut lens: Vec<u32> = Vec::new();
+        // By production of a child: its list, if it is not one of another place.
+        let mut of_child = vec![NONE; self.sizes.len()];
+        let [start, end] = [range.start, range.end].map(|at| {
+            self.places.partition_point(|&place| below.start(place as usize) < at)
+        });
+        for group in start..end {
+            pause()?;
+            let last = self.places.get(group + 1).map_or(below.len(), |&p| p as usize);
+            for (position, place) in (self.places[group] as usize..last).enumerate() {
+                let first = keys.len();
+                lens.clear();
+                for &(_, child) in below.get(place) {
+                    let child = self.column[child as usize].group;
+                    let list = &mut of_child[child as usize];
+                    // (Of another place: below `first`.)
                     if *list == NONE || (*list as usize) < first {
-                        *list = new_id(list_keys.len(), LISTS)?;
-                        list_keys.push([group, position as u32, child.group]);
+                        *list = new_id(keys.len(), LISTS)?;
+                        keys.push([group as u32, position as u32, child]);
                         lens.push(0);
                     }
                     lens[*list as usize - first] += 1;
-                    edges.put(member, *list);
-                    let target = slot_of[column.node.index()];
-                    let entry = Entry { u: column.local, child: child.local, target };
-                    entries.push((*list - first as u32, entry));
+                    list_of.push(*list - first as u32);
                 }
-                let mut lists = Filler::new(lens, Entry::default());
-                for &(list, entry) in &entries {
-                    lists.put(list, entry);
+                let numbers = &mut list_of[all.items.len()..];
+                let entries = below.get(place).iter().zip(&*numbers);
+                let entry = |(&(member, child), &list): (&Below, &u32)| {
+                    let Column { node, local, .. } = self.column[member as usize];
+                    let child = self.column[child as usize].local;
+                    (list, Entry { u: local, child, target: slot_of[node.index()] })
+                };
+                all.append_filled(&mut lens, entries.map(entry), EDGES)?;
+                for list in numbers {
+                    *list += first as u32;
                 }
-                all.append(lists.done(), EDGES)?;
             }
         }
-        Ok((list_keys, all, edges.done()))
+        Ok((keys, all, list_of))
     }
 
     /// By group: whether it has a subtree without inner children.
     fn has_preterminal(&self) -> Vec<bool> {
-        let mut has = vec![false; self.n_groups];
+        let mut has = vec![false; self.sizes.len()];
         for column in self.column.iter().filter(|column| column.is_preterminal) {
             has[column.group as usize] = true;
         }
@@ -563,9 +602,22 @@ impl<'a> Builder<'a> {
         Counts::new(patterns.lists.len(), of, all.len())
     }
 
+    /// Rows that are other trees of the same store.
+    fn map_of<F: Factors>(
+        &self,
+        rows: &TreeCounts,
+        index: &Index<u32, F>,
+    ) -> Result<IdMap> {
+        IdMap::of_same(self.nodes, Wanted::Productions, rows, |[parent, at, child]| {
+            let [p, c] = [parent, child].map(|p| self.group[p as usize]);
+            // (No list has NONE in its key.)
+            index.find([p, at, c])
+        })
+    }
+
     /// The columns as rows: their edges have known lists.
     fn own_map(&self, edges: &Ragged<u32>) -> Result<IdMap> {
-        IdMap::of_lists(self.nodes, |node| {
+        IdMap::of_lists(self.nodes, Wanted::Productions, |node| {
             // Lists come in the order of the inner children.
             let number = self.number[node.index()];
             let lists = if number == NONE { &[] } else { edges.get(number as usize) };

@@ -92,6 +92,7 @@ impl<C: Count> Engine<C> {
     ) -> Result<Self> {
         let symmetric = rows.is_none();
         let rows = rows.unwrap_or(columns);
+        // 1. How many trees have each subtree.
         let mut seen = vec![0u32; nodes.len()];
         for tree in 0..columns.len() {
             for &node in columns.nodes(tree) {
@@ -99,7 +100,7 @@ impl<C: Count> Engine<C> {
             }
         }
         let least = if symmetric { 2 } else { 1 };
-        // Which way a node takes: its level, the lists, or none.
+        // 2. Which way a node takes: its level, the lists, or none.
         let level = |node: NodeId| {
             if seen[node.index()] < least || weights[node.index()] == 0.0 {
                 Way::None
@@ -115,6 +116,7 @@ impl<C: Count> Engine<C> {
         };
         let ways: Vec<Way> =
             (0..nodes.len()).map(|n| level(NodeId(n as u32))).collect();
+        // 3. What is in one tree only adds to the diagonal of a symmetric matrix.
         let mut alone = Vec::new();
         if symmetric {
             for tree in 0..columns.len() {
@@ -126,7 +128,7 @@ impl<C: Count> Engine<C> {
                 alone.push(value.sum());
             }
         }
-        // Lists are numbered as they are met, so that a tree's lie close to each other.
+        // 4. Lists, numbered as they are met, so that a tree's lie close to each other.
         let mut number = filled(NONE, ways.len())?;
         let mut lens: Vec<u32> = Vec::new();
         let mut n_symbols = [0; 2];
@@ -162,6 +164,7 @@ impl<C: Count> Engine<C> {
                 }
             }
         }
+        // 5. Integers for the levels, and the rows' view of all.
         let none = || Rows { lists: Ragged::default(), levels: Default::default() };
         let mut engine = Self {
             alone,

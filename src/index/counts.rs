@@ -58,6 +58,7 @@ impl Counts {
     where
         I: Iterator<Item = (u32, u32)>,
     {
+        // 1. Lists by symbol, filled by counting.
         let mut ends = vec![0u32; n_symbols + 1];
         let mut total = 0;
         let mut largest = 0.0f64;
@@ -95,6 +96,7 @@ impl Counts {
             wide: Vec::new(),
             largest,
         };
+        // 2. Dense columns of the frequent ones.
         let mut columns = 0;
         for symbol in 0..n_symbols {
             let list = counts.list(symbol);

@@ -717,6 +717,7 @@ impl Index {
                 excess.resize(excess.len() + ends.len(), 0.0);
                 continue;
             };
+            // 1. V of a child: the sums Ca over everything below it, by edge of the columns.
             let mut add = |child: &Child, v: &mut Vec<f64>| {
                 v.clear();
                 v.resize(n_edges, 0.0);
@@ -726,6 +727,7 @@ impl Index {
                     *total += value;
                 }
             };
+            // 2. The children from the left, but for the last one.
             sums.clear();
             for (number, child) in others.iter().enumerate() {
                 if number == 0 {
@@ -737,6 +739,7 @@ impl Index {
                 }
             }
             add(last, v);
+            // 3. The last one, at each column's end: the excess, kept and told.
             sink.node(place, item.count);
             let mut view = sink.view(2 * label + 1);
             let mut at = 0;

@@ -1,6 +1,6 @@
 //! A forest as a model sees it.
 //!
-//! Forest and model have stores, hence ids, of their own. A id_map holds, for everything
+//! Forest and model have stores, hence ids, of their own. An id map holds, for everything
 //! in the forest's store, what it is called in the model, so that scoring a tree looks
 //! nothing up by content: labels, productions and, for each edge, the inverted list that
 //! the edge asks for. It is made in one pass over the store, and kept up to date while
@@ -8,6 +8,7 @@
 
 use super::reader::NONE;
 use crate::intern::{Keys, new_id};
+use crate::kernel::TreeCounts;
 use crate::{NodeId, Nodes, Result};
 
 /// What an edge asks for: (production, position, production of the child) or (label, 0,
@@ -20,12 +21,12 @@ pub(crate) const LISTS: &str = "child lists of a model";
 /// An edge of the forest's store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Edge {
-    /// Its key among the id_map's.
+    /// Its key among the id map's.
     pub(crate) key: u32,
     pub(crate) child: NodeId,
 }
 
-/// What a model's index asks of a id_map.
+/// What a model's index asks of an id map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// Labels only.
@@ -74,13 +75,13 @@ impl IdMap {
                 id_map.productions = (0..store.n_productions())
                     .map(|p| id_map.find_production(store, model, p))
                     .collect();
-                id_map.read_edges(store, |_| true)?;
+                id_map.read_edges(store)?;
                 let here = std::mem::take(&mut id_map.productions);
                 id_map.find_lists(|production| here[production as usize], find);
                 id_map.productions = here;
             }
             Wanted::LabelPairs => {
-                id_map.read_edges(store, |_| true)?;
+                id_map.read_edges(store)?;
                 let here = std::mem::take(&mut id_map.labels);
                 id_map.find_lists(|label| here[label as usize], find);
                 id_map.labels = here;
@@ -90,12 +91,14 @@ impl IdMap {
     }
 
     /// Of the store that an index was built of. `edges` are those of each node, by number
-    /// of the list.
+    /// of the list, or [`NONE`].
     pub(crate) fn of_lists<I: Iterator<Item = Edge>>(
         store: &Nodes,
+        wanted: Wanted,
         edges: impl Fn(NodeId) -> I,
     ) -> Result<Self> {
-        let mut map = Self::blank(Wanted::Productions);
+        let labels = (0..store.labels().len() as u32).collect();
+        let mut map = Self { labels, ..Self::blank(wanted) };
         map.ends.reserve_exact(store.len());
         for node in (0..store.len()).map(|n| NodeId(n as u32)) {
             map.edges.extend(edges(node));
@@ -104,20 +107,27 @@ impl IdMap {
         Ok(map)
     }
 
-    /// Of the store that an index was built of, for the nodes that are wanted; `groups`
-    /// is by production.
-    pub(crate) fn of_same<'a>(
+    /// The same for the nodes of some trees; `find` is a list by its key in the store's
+    /// ids.
+    pub(crate) fn of_same(
         store: &Nodes,
-        wanted: impl Iterator<Item = &'a NodeId>,
-        groups: &[u32],
+        wanted: Wanted,
+        trees: &TreeCounts,
         find: impl Fn(Key) -> Option<u32>,
     ) -> Result<Self> {
-        let mut map = Self::blank(Wanted::Productions);
-        let mut is_wanted = vec![false; store.len()];
-        wanted.for_each(|node| is_wanted[node.index()] = true);
-        map.read_edges(store, |node| is_wanted[node.index()])?;
-        map.find_lists(|production| groups[production as usize], find);
-        Ok(map)
+        let mut is_asked = vec![false; store.len()];
+        for node in (0..trees.len()).flat_map(|tree| trees.nodes(tree)) {
+            is_asked[node.index()] = true;
+        }
+        Self::of_lists(store, wanted, |node| {
+            let children =
+                if is_asked[node.index()] { store.children(node) } else { &[] };
+            let find = &find;
+            children.iter().enumerate().filter_map(move |(position, &child)| {
+                let key = Self::key(wanted, store, node, position, child)?;
+                Some(Edge { key: find(key).unwrap_or(NONE), child })
+            })
+        })
     }
 
     fn blank(wanted: Wanted) -> Self {
@@ -175,15 +185,10 @@ impl IdMap {
         model.find_production(&there).map_or(NONE, |p| p.0)
     }
 
-    fn read_edges(
-        &mut self,
-        store: &Nodes,
-        is_wanted: impl Fn(NodeId) -> bool,
-    ) -> Result<()> {
+    fn read_edges(&mut self, store: &Nodes) -> Result<()> {
         self.ends.reserve_exact(store.len());
         for node in (0..store.len()).map(|n| NodeId(n as u32)) {
-            let children = if is_wanted(node) { store.children(node) } else { &[] };
-            for (position, &child) in children.iter().enumerate() {
+            for (position, &child) in store.children(node).iter().enumerate() {
                 if let Some(key) = Self::key(self.wanted, store, node, position, child)
                 {
                     let key = self.keys.insert(key, LISTS)?;

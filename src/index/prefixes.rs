@@ -38,13 +38,13 @@ impl Prefix {
 
     /// Counts what stands in the first `end` trees. Rows come in ascending order as a
     /// rule, so this is a step from the last row; otherwise it starts again.
-    pub(crate) fn reveal(&mut self, end: usize, arrivals: &Prefixes) {
+    pub(crate) fn reveal(&mut self, end: usize, prefixes: &Prefixes) {
         if end < self.end {
             self.group_len.fill(0);
             self.list_len.fill(0);
             self.end = 0;
         }
-        let Prefixes { groups, lists } = arrivals;
+        let Prefixes { groups, lists } = prefixes;
         let [start, stop] = [self.end, end].map(|tree| groups.start(tree));
         for &group in &groups.items[start..stop] {
             self.group_len[group as usize] += 1;

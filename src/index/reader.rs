@@ -37,33 +37,20 @@ impl Reader {
         self.walk(store.len(), root, children, wanted);
     }
 
-    /// The same without leaves, by a id_map that has listed inner children: nothing is
+    /// The same without leaves, by an id map that has listed inner children: nothing is
     /// asked of leaves then.
     pub(crate) fn read_listed(&mut self, n_nodes: usize, root: NodeId, id_map: &IdMap) {
         self.walk(n_nodes, root, |node| id_map.edges(node), |edge| Some(edge.child));
     }
 
-    /// Takes a tree that was read before: its listed subtrees in the order of a walk.
-    pub(crate) fn set(
-        &mut self,
-        n_nodes: usize,
-        tree: &[(NodeId, u32)],
-        id_map: &IdMap,
-    ) {
+    /// Takes a tree that was read before: its subtrees in the order of a walk. Who asks for
+    /// them last is not found out.
+    pub(crate) fn set(&mut self, n_nodes: usize, tree: &[(NodeId, u32)]) {
         self.start(n_nodes);
         for &(node, count) in tree {
             self.place[node.index()] = self.items.len() as u32;
             let count = f64::from(count);
             self.items.push(Item { node, count, last_use: NONE });
-        }
-        for at in (0..self.items.len()).rev() {
-            for edge in id_map.edges(self.items[at].node) {
-                let child = self.place[edge.child.index()] as usize;
-                let last_use = &mut self.items[child].last_use;
-                if *last_use == NONE {
-                    *last_use = at as u32;
-                }
-            }
         }
     }
 

@@ -138,12 +138,10 @@ impl Slots {
         self.n_trees as u32 + 1
     }
 
-    /// The trees of a shared subtree, with how often it stands there.
-    fn trees_of(&self, number: usize) -> impl Iterator<Item = (u32, u32)> {
-        let start = number.checked_sub(1).map_or(0, |n| self.shared[n].end) as usize;
-        let Shared { first, end, .. } = self.shared[number];
-        let first = first.into_iter().filter(|item| item.0 != NONE);
-        first.chain(self.rest[start..end as usize].iter().copied())
+    /// The trees of a shared subtree from the third on, with how often it stands there.
+    fn rest_of(&self, number: usize) -> &[(u32, u32)] {
+        let start = number.checked_sub(1).map_or(0, |n| self.shared[n].end);
+        &self.rest[start as usize..self.shared[number].end as usize]
     }
 
     pub(crate) fn row_scratch<N: Number>(&self) -> RowScratch<N> {
@@ -190,14 +188,11 @@ impl Slots {
             n_more += usize::from((shared.third as usize) < len);
         }
         for &number in &touched[..n_more] {
-            let number = number as usize;
-            let start =
-                number.checked_sub(1).map_or(0, |n| self.shared[n].end) as usize;
-            for &(tree, count) in &self.rest[start..self.shared[number].end as usize] {
+            for &(tree, count) in self.rest_of(number as usize) {
                 if tree as usize >= len {
                     break;
                 }
-                trees[tree as usize] += sums[number] * f64::from(count);
+                trees[tree as usize] += sums[number as usize] * f64::from(count);
             }
         }
         row.copy_from_slice(&trees[..len]);
@@ -299,10 +294,22 @@ impl<'a, N: Number> Row<'a, N> {
     /// Passes on what shared subtrees have collected.
     pub(crate) fn finish(self) {
         let RowScratch { extra, touched } = self.scratch;
+        let Self { slots, trees, .. } = self;
         for number in touched.drain(..) {
-            let sum = std::mem::replace(&mut extra[number as usize], N::of(0.0));
-            for (tree, count) in self.slots.trees_of(number as usize) {
-                let Some(value) = self.trees.get_mut(tree as usize) else { break };
+            let number = number as usize;
+            let sum = std::mem::replace(&mut extra[number], N::of(0.0));
+            let Shared { first, third, .. } = slots.shared[number];
+            // (One iterator over all took twice the time, 8 of 100 of a row.)
+            for (tree, count) in first {
+                if let Some(value) = trees.get_mut(tree as usize) {
+                    *value = *value + sum * N::of(f64::from(count));
+                }
+            }
+            if third as usize >= trees.len() {
+                continue;
+            }
+            for &(tree, count) in slots.rest_of(number) {
+                let Some(value) = trees.get_mut(tree as usize) else { break };
                 *value = *value + sum * N::of(f64::from(count));
             }
         }
@@ -373,6 +380,8 @@ impl<N: Number> RowScratch<N> {
 pub(crate) struct Symbols {
     pub(crate) groups: Vec<(u32, u32)>,
     pub(crate) patterns: Vec<(u32, u32)>,
+    /// By group: its place in the list, if it is there.
+    places: Vec<u32>,
     count: u32,
 }
 
@@ -401,7 +410,17 @@ impl<N: Number> Sink<N> for Symbols {
 
     #[inline]
     fn group(&mut self, group: u32, _value: N) {
-        self.groups.push((group, self.count));
+        if self.places.len() <= group as usize {
+            self.places.resize(group as usize + 1, 0);
+        }
+        let place = &mut self.places[group as usize];
+        match self.groups.get_mut(*place as usize) {
+            Some((known, count)) if *known == group => *count += self.count,
+            _ => {
+                *place = self.groups.len() as u32;
+                self.groups.push((group, self.count));
+            }
+        }
     }
 
     #[inline]

@@ -160,6 +160,9 @@ struct Step {
     /// How many lists it walks besides, and how many entries these had.
     n_lists: u32,
     touched: u32,
+    /// The place of its last parent, or [`NONE`]. (Found on the way for the rows of a
+    /// matrix, whose trees were read before.)
+    last_use: u32,
 }
 
 impl Step {
@@ -335,7 +338,9 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         let (items, fold) = (self.tree.items(), self.fold());
         for (place, item) in items.iter().enumerate() {
             let group = group(item.node);
-            let mut step = Step { group, pattern: NONE, n_lists: 0, touched: 0 };
+            let last_use = item.last_use;
+            let mut step =
+                Step { group, pattern: NONE, n_lists: 0, touched: 0, last_use };
             if group != NONE {
                 let decay = N::of(self.index.decay.of(group));
                 sink.node(place, item.count);
@@ -350,6 +355,10 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                 let patterns = self.patterns.filter(|known| known.has_group(group));
                 for &edge in self.id_map.edges(item.node) {
                     let list = self.id_map.list(edge);
+                    if !E::WHOLE {
+                        let child = self.tree.place(edge.child);
+                        self.scratch.steps[child].last_use = place as u32;
+                    }
                     if list == NONE {
                         continue;
                     }
@@ -405,7 +414,7 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                     sink.fold(fold);
                 }
                 sink.node(place, self.tree.items()[place].count);
-                let is_asked = self.tree.items()[place].last_use != NONE;
+                let is_asked = step.last_use != NONE;
                 self.node(place, step, is_asked && !is_folded, sink);
                 if is_folded {
                     sink.fold(NONE);
@@ -648,7 +657,7 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         let (id_map, tree) = (self.id_map, self.tree);
         for edge in id_map.edges(tree.items()[place].node) {
             let child = tree.place(edge.child);
-            if tree.items()[child].last_use == place as u32 {
+            if self.scratch.steps[child].last_use == place as u32 {
                 self.release(child);
             }
         }

@@ -26,7 +26,7 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use super::partial::{NONE, Node, Scratch as Usual, Tree, Trees};
+use super::partial::{NONE, Scratch as Usual, Tree, Trees};
 use super::similarity::{Similarity, Table};
 use super::{
     Equality, Kernel, Number, Pairs, Parameter, PartialTree, Pause, Prepared, Scaled,
@@ -497,9 +497,9 @@ impl<N: Copy> Scratch<N> {
             starts[v] = place;
         }
         for &child in a.children(v) {
-            let Node { label, last_use, .. } = a.nodes[child as usize];
+            let label = a.nodes[child as usize].label;
             // Once only, should a child stand here twice.
-            if last_use == v as u32 && !range(ends, label).is_empty() {
+            if a.last_use(child) == v as u32 && !range(ends, label).is_empty() {
                 let start = std::mem::replace(&mut starts[child as usize], NONE);
                 if start != NONE {
                     free[label as usize].push(start);

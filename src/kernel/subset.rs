@@ -241,14 +241,14 @@ impl<F: Factors> Trees<F> {
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Self> {
-        let bags = TreeCounts::read(nodes, roots, pause)?;
-        let edges: usize = (0..bags.len())
-            .flat_map(|tree| bags.nodes(tree))
+        let counts = TreeCounts::read(nodes, roots, pause)?;
+        let edges: usize = (0..counts.len())
+            .flat_map(|tree| counts.nodes(tree))
             .map(|&node| nodes.children(node).len())
             .sum();
         // Lists that grow are in memory twice for a moment.
         memory::room(edges, 2 * size_of::<Child>())?;
-        memory::room(bags.n_entries(), 2 * (size_of::<Branching>() + 16))?;
+        memory::room(counts.n_entries(), 2 * (size_of::<Branching>() + 16))?;
         memory::room(nodes.len(), 16)?;
         let mut trees = Self {
             branching_decay: decay.pick(&[]),
@@ -267,11 +267,11 @@ impl<F: Factors> Trees<F> {
         let mut number = vec![NONE; nodes.len()];
         let mut branching_group = vec![NONE; nodes.n_productions()];
         let mut branching_productions = Vec::new();
-        for tree in 0..bags.len() {
+        for tree in 0..counts.len() {
             pause()?;
             let start = trees.branching.items.len();
             let mut size = 0.0;
-            for (node, count) in bags.iter(tree) {
+            for (node, count) in counts.iter(tree) {
                 let Some(production) = nodes.production(node) else {
                     if has_leaves {
                         trees.leaves.push((nodes.label(node).0, count));
@@ -303,7 +303,7 @@ impl<F: Factors> Trees<F> {
                 });
                 trees.children.extend(children.iter().map(of));
             }
-            for &node in bags.nodes(tree) {
+            for &node in counts.nodes(tree) {
                 number[node.index()] = NONE;
             }
             trees.sizes.push(size);

@@ -222,12 +222,12 @@ impl<C: Count> Trees<C> {
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Self> {
-        let bags = TreeCounts::read(nodes, roots, pause)?;
-        memory::room(bags.n_entries(), 2 * size_of::<Item<C>>())?;
+        let tree_counts = TreeCounts::read(nodes, roots, pause)?;
+        memory::room(tree_counts.n_entries(), 2 * size_of::<Item<C>>())?;
         let mut items = Ragged::default();
-        for tree in 0..bags.len() {
+        for tree in 0..tree_counts.len() {
             pause()?;
-            let all = bags.iter(tree).map(|(node, count)| Item {
+            let all = tree_counts.iter(tree).map(|(node, count)| Item {
                 node,
                 count: counts(count),
                 weight: weights[node.index()],

@@ -1,4 +1,4 @@
-//! Trees as bags of distinct subtrees.
+//! Trees as multisets of distinct subtrees.
 //!
 //! A kernel sums over pairs of nodes, and equal subtrees give equal terms: a tree is
 //! read as its distinct subtrees, each with the number of times it stands there. They come
@@ -56,20 +56,20 @@ impl TreeCounts {
     ) -> Result<Self> {
         let read = |part, pause: &mut Pause<'_>| Self::read(store, &roots[part], pause);
         let mut parts = threads.parts(roots.len(), read)?.into_iter();
-        let Some(mut bags) = parts.next() else {
+        let Some(mut all) = parts.next() else {
             return Self::read(store, &[], &mut || Ok(()));
         };
         for part in parts {
-            let start = bags.nodes.len();
+            let start = all.nodes.len();
             new_id(start + part.nodes.len(), WHAT)?;
-            memory::reserve(&mut bags.nodes, part.nodes.len())?;
-            memory::reserve(&mut bags.counts, part.counts.len())?;
-            memory::reserve(&mut bags.starts, part.starts.len())?;
-            bags.nodes.extend(part.nodes);
-            bags.counts.extend(part.counts);
-            bags.starts.extend(part.starts[1..].iter().map(|at| start as u32 + at));
+            memory::reserve(&mut all.nodes, part.nodes.len())?;
+            memory::reserve(&mut all.counts, part.counts.len())?;
+            memory::reserve(&mut all.starts, part.starts.len())?;
+            all.nodes.extend(part.nodes);
+            all.counts.extend(part.counts);
+            all.starts.extend(part.starts[1..].iter().map(|at| start as u32 + at));
         }
-        Ok(bags)
+        Ok(all)
     }
 
     /// Makes sure that there is memory for what is made of them.
@@ -89,33 +89,40 @@ impl TreeCounts {
         pause: &mut Pause<'_>,
     ) -> Result<Self> {
         const PER_PAUSE: usize = 1 << 12;
-        let mut bags = Self { starts: vec![0], nodes: Vec::new(), counts: Vec::new() };
+        let mut all = Self { starts: vec![0], nodes: Vec::new(), counts: Vec::new() };
         // Counts of the tree at hand, 1 for what the walk has left; zero again after it.
         let n = roots.iter().map(|r| r.index() + 1).max().unwrap_or(0);
         let mut count = memory::filled(0u32, n)?;
         let mut open = Vec::new();
         for &root in roots {
             pause()?;
-            let start = bags.nodes.len();
+            let start = all.nodes.len();
+            // 1. The subtrees, in the order in which a walk leaves them.
             open.push((root, store.children(root).iter()));
             while let Some((node, children)) = open.last_mut() {
-                match children.next() {
-                    Some(child) if count[child.index()] > 0 => {}
-                    Some(&child) => open.push((child, store.children(child).iter())),
-                    None => {
-                        count[node.index()] = 1;
-                        memory::reserve(&mut bags.nodes, 1)?;
-                        bags.nodes.push(*node);
-                        open.pop();
-                        if bags.nodes.len().is_multiple_of(PER_PAUSE) {
-                            pause()?;
-                        }
+                // What has nothing below it is left at once.
+                let left = match children.find(|child| count[child.index()] == 0) {
+                    Some(&child) if store.children(child).is_empty() => child,
+                    Some(&child) => {
+                        open.push((child, store.children(child).iter()));
+                        continue;
                     }
+                    None => {
+                        let node = *node;
+                        open.pop();
+                        node
+                    }
+                };
+                count[left.index()] = 1;
+                memory::reserve(&mut all.nodes, 1)?;
+                all.nodes.push(left);
+                if all.nodes.len().is_multiple_of(PER_PAUSE) {
+                    pause()?;
                 }
             }
-            // Parents stand behind their children: from the end, every count is complete
-            // when it is passed on.
-            let nodes = &bags.nodes[start..];
+            // 2. Their counts. Parents stand behind their children: from the end, every
+            // count is complete when it is passed on.
+            let nodes = &all.nodes[start..];
             for node in nodes {
                 count[node.index()] = 0;
             }
@@ -130,12 +137,12 @@ impl TreeCounts {
                     })?;
                 }
             }
-            memory::reserve(&mut bags.counts, bags.nodes.len() - start)?;
-            memory::reserve(&mut bags.starts, 1)?;
+            memory::reserve(&mut all.counts, all.nodes.len() - start)?;
+            memory::reserve(&mut all.starts, 1)?;
             let mut total = 0u64;
-            for node in &bags.nodes[start..] {
+            for node in &all.nodes[start..] {
                 total += u64::from(count[node.index()]);
-                bags.counts.push(count[node.index()]);
+                all.counts.push(count[node.index()]);
                 count[node.index()] = 0;
             }
             // So that whoever sums counts of a tree needs no check.
@@ -143,9 +150,9 @@ impl TreeCounts {
                 let (what, limit) = ("nodes in one tree", u64::from(u32::MAX));
                 return Err(Error::Capacity { what, limit });
             }
-            bags.starts.push(new_id(bags.nodes.len(), WHAT)?);
+            all.starts.push(new_id(all.nodes.len(), WHAT)?);
         }
-        Ok(bags)
+        Ok(all)
     }
 
     /// The entries of all trees.

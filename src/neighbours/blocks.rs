@@ -42,7 +42,7 @@ const NONE: u32 = u32::MAX;
 const WHAT: &str = "blocks, tree by tree";
 /// Pairs of nodes of one tree that are looked at; with more it has no vector.
 const TOO_MANY: usize = 1 << 26;
-/// Trees that are read before their vectors are made: bags of all trees would take more
+/// Trees that are read before their vectors are made: those of all trees would take more
 /// than the vectors.
 const AT_A_TIME: usize = 1 << 15;
 
@@ -102,20 +102,25 @@ pub(crate) fn vectors(
         let has_bags = !matches!(rule, Rule::Roots);
         for some in roots[range].chunks(AT_A_TIME) {
             let read = if has_bags { some } else { &[] };
-            let bags = TreeCounts::read(nodes, read, pause)?;
+            let tree_counts = TreeCounts::read(nodes, read, pause)?;
             for (tree, &root) in some.iter().enumerate() {
                 pause()?;
                 let is_known = match &rule {
                     Rule::Subtree(weights) => {
-                        for (node, count) in bags.iter(tree) {
+                        for (node, count) in tree_counts.iter(tree) {
                             let count = counts.of(f64::from(count));
                             scratch.add(node.0, count * count * weights[node.index()]);
                         }
                         true
                     }
-                    Rule::Subset(kernel, edges) => {
-                        scratch.subset(kernel, nodes, &bags, tree, edges, pause)?
-                    }
+                    Rule::Subset(kernel, edges) => scratch.subset(
+                        kernel,
+                        nodes,
+                        &tree_counts,
+                        tree,
+                        edges,
+                        pause,
+                    )?,
                     Rule::Roots => scratch.roots(kernel, nodes, root, pause)?,
                 };
                 let total = scratch.total();
@@ -292,7 +297,7 @@ impl<N: Number> Scratch<N> {
         &mut self,
         kernel: &SubsetTree,
         nodes: &Nodes,
-        bags: &TreeCounts,
+        tree_counts: &TreeCounts,
         tree: usize,
         edges: &Edges,
         pause: &mut Pause<'_>,
@@ -305,7 +310,7 @@ impl<N: Number> Scratch<N> {
         self.c.clear();
         // 1. Productions and leaves: counts. And which nodes go on.
         let n_productions = nodes.n_productions() as u32;
-        for (node, count) in bags.iter(tree) {
+        for (node, count) in tree_counts.iter(tree) {
             let count = f64::from(count);
             let Some(production) = nodes.production(node) else {
                 if leaf_weight > 0.0 {

@@ -286,10 +286,10 @@ pub fn pairs(
     let values = Values::new(&corpus, None, &mut || watch(0, i.len()))?;
     let mut out = vec![0.0; i.len()];
     let parts: Vec<_> = out.chunks_mut(PER_TASK).map(Mutex::new).collect();
-    let team = Threads::new(options.n_jobs, parts.len());
+    let threads = Threads::new(options.n_jobs, parts.len());
     let mut workers: Vec<_> =
-        (0..team.size()).map(|_| values.singles.worker()).collect();
-    team.run(
+        (0..threads.size()).map(|_| values.singles.worker()).collect();
+    threads.run(
         parts.len(),
         &mut workers,
         |part, of, pause| {
@@ -718,16 +718,16 @@ impl<'a> Corpus<'a> {
         watch: &mut Watch<'_>,
     ) -> Result<()> {
         let n = rows.len();
-        let team = Threads::new(self.options.n_jobs, n);
+        let threads = Threads::new(self.options.n_jobs, n);
         let mut scratch: Vec<_> =
-            (0..team.size()).map(|_| Scratch::default()).collect();
+            (0..threads.size()).map(|_| Scratch::default()).collect();
         let batch = (BATCH / self.columns.len().max(1)).clamp(64, 1 << 13);
         let (mut first, mut found, mut n_found) = (0, Vec::new(), 0);
         for (number, part) in rows.chunks(batch).enumerate() {
             // 1. What may be an answer, until there is enough of it.
             let start = number * batch;
             let slots: Vec<_> = part.iter().map(|_| Mutex::default()).collect();
-            team.run(
+            threads.run(
                 part.len(),
                 &mut scratch,
                 |at, scratch, pause| {
@@ -760,8 +760,8 @@ impl<'a> Corpus<'a> {
             };
             let slots: Vec<_> = part.iter().map(|_| Mutex::default()).collect();
             let mut workers: Vec<_> =
-                (0..team.size()).map(|_| values.singles.worker()).collect();
-            team.run(
+                (0..threads.size()).map(|_| values.singles.worker()).collect();
+            threads.run(
                 part.len(),
                 &mut workers,
                 |at, of, pause| {

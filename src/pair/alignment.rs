@@ -110,6 +110,7 @@ impl Trees {
             let all = self.nodes.items.len().saturating_add(n_nodes);
             memory::room(all, BYTES_PER_NODE)?;
         }
+        // 1. The tree in preorder, with the placeholders that its nodes carry.
         let order = &mut reader.order;
         order.clear();
         reader.todo.push((root, NONE));
@@ -122,7 +123,7 @@ impl Trees {
             let below = store.children(node).iter().rev();
             reader.todo.extend(below.map(|&child| (child, place)));
         }
-        // Backwards through a preorder children come before parents, and of each
+        // 2. Inner nodes. Backwards through a preorder children come before parents, and of each
         // parent's the last one first.
         let start = self.nodes.items.len();
         reader.below.clear();
@@ -153,7 +154,7 @@ impl Trees {
                 reader.below[parent as usize].push(place as u32);
             }
         }
-        // Nodes by production.
+        // 3. Nodes by production.
         let nodes = &mut self.nodes.items[start..];
         let members = &mut reader.members;
         members.clear();
@@ -234,6 +235,7 @@ impl Trees {
                 found.starts.push(NONE);
                 continue;
             }
+            // 1. Room for the node's pairs.
             found.starts.push(new_id(found.delta.len(), "aligned nodes")?);
             let (marks, below) = (self.marks(node), self.children(node));
             let work = len as usize * (1 + marks.len() + below.len());
@@ -250,6 +252,7 @@ impl Trees {
             }
             for &u in &members[start as usize..][..len as usize] {
                 let other = &of_a[u as usize];
+                // 2. A pair whose own placeholders do not go together has nothing.
                 if !marks.is_empty() {
                     let others = self.marks(other);
                     if !hanger.partners.is_bijection(others, marks) {
@@ -258,6 +261,7 @@ impl Trees {
                     }
                     codes.extend(others.iter().zip(marks).map(|(&a, &b)| code(a, b)));
                 }
+                // 3. λ Π (1 + that of each pair of children).
                 let mut product = decay;
                 for (&x, &y) in self.children(other).iter().zip(below) {
                     if x == NONE || y == NONE {
@@ -331,12 +335,14 @@ impl Trees {
                     continue;
                 }
                 let other = &of_a[u as usize];
+                // 1. The pair's own constraint.
                 let mut own = universe.none();
                 for (&a, &b) in self.marks(other).iter().zip(self.marks(node)) {
                     if let Some(bit) = universe.bit(code(a, b)) {
                         own.insert(bit);
                     }
                 }
+                // 2. Its children, and what can come from below.
                 let mut below = own.clone();
                 let mut sum = found.delta[place];
                 for (&x, &y) in self.children(other).iter().zip(self.children(node)) {

@@ -342,9 +342,9 @@ pub fn values(
     let most = most(kernel.method);
     let mut out = memory::filled(0.0, i.len())?;
     let parts: Vec<_> = out.chunks_mut(PER_TASK).map(Mutex::new).collect();
-    let team = Threads::new(options.n_jobs, parts.len());
-    let mut workers: Vec<_> = (0..team.size()).map(|_| work.worker()).collect();
-    team.run(
+    let threads = Threads::new(options.n_jobs, parts.len());
+    let mut workers: Vec<_> = (0..threads.size()).map(|_| work.worker()).collect();
+    threads.run(
         parts.len(),
         &mut workers,
         |part, of, pause| {
