@@ -133,8 +133,14 @@ pub(crate) fn vectors(
                         None => scaled.insert(Scratch::new(n_blocks)?),
                     };
                     scratch.forget();
-                    let is_known =
-                        scaled.subset(kernel, nodes, &bags, tree, edges, pause)?;
+                    let is_known = scaled.subset(
+                        kernel,
+                        nodes,
+                        &tree_counts,
+                        tree,
+                        edges,
+                        pause,
+                    )?;
                     let share = |own: Scaled, total| own.cosine(total, total);
                     scaled.close(is_known, share, &mut vectors)?;
                 } else {
