@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import treekernel_rs
+from treekernel_rs import kernels
 
 SOURCE = "https://github.com/treekernel-rs/treekernel_rs/blob/main/"
 
@@ -53,6 +54,38 @@ def _lead_out(app: Any, page: str, text: list[str]) -> None:
     text[0] = re.sub(r"\]\(\.\./([^)]*)\)", rf"]({SOURCE}\1)", text[0])
 
 
+def reference(page: str, text: str) -> str:
+    """Write out what pages of the reference leave to be looked up: kernels and names."""
+    if page == "api/kernels":
+        # All methods are described with the first one.
+        first = "\n   :inherited-members: Parameters"
+        entries = [
+            f".. autoclass:: {name}"
+            for name in vars(kernels)  # as they stand in the file
+            if name in kernels.__all__ and isinstance(getattr(kernels, name), type)
+        ]
+        entries[0] += first
+        return text.replace(".. tree kernels", "\n".join(entries))
+
+    def names(match: re.Match[str]) -> str:
+        described = (Path(__file__).parent / f"{match[1]}.rst").read_text("utf-8")
+        described = reference(match[1], described)
+        listed = re.findall(r"^\.\. auto\w+:: (\S+)$", described, re.MULTILINE)
+        rows = [f"   {name.removeprefix('treekernel_rs.')}" for name in listed]
+        head = (
+            ".. currentmodule:: treekernel_rs\n\n.. autosummary::\n   :nosignatures:\n"
+        )
+        return "\n".join([head, *rows])
+
+    return re.sub(r"^\.\. names of (\S+)$", names, text, flags=re.MULTILINE)
+
+
+def _look_up(app: Any, page: str, text: list[str]) -> None:
+    """Let ``reference`` write out pages before they are read."""
+    if page.startswith("api"):
+        text[0] = reference(page, text[0])
+
+
 def _short(
     app: Any,
     what: str,
@@ -71,3 +104,4 @@ def setup(app: Any) -> None:
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-signature", _short)
     app.connect("source-read", _lead_out)
+    app.connect("source-read", _look_up)

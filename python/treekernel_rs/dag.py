@@ -538,9 +538,9 @@ class DagModel:
             alphabet (`names` in UTF-8, split at `name_offsets`). The children of subtree
             ``i`` are ``children[ends[i - 1]:ends[i]]``, and ``weights`` has a row for each
             subtree. The other arrays are needed by `from_arrays`. Those whose names begin
-            with "large_" are trees whose self-kernel is too large to normalise; few models
+            with ``large_`` are trees whose self-kernel is too large to normalise; few models
             have any. In a sum of kernels, the names of the second term end in
-            "_1", and so on.
+            ``_1``, and so on.
 
         Examples
         --------
