@@ -711,6 +711,11 @@ class Perceptron:
         """
         x = as_forest(X)
         labels = _per_output("y", y, len(x), self.n_outputs)
+        is_wrong = np.abs(labels) != 1  # the core takes them with weights
+        if is_wrong.any():
+            at = int(np.argmax(is_wrong.ravel()))
+            msg = f"y must be -1 or 1, got {labels.ravel()[at]} at index {at}"
+            raise ValueError(msg)
         if sample_weight is not None:
             labels = _weighted(labels, sample_weight)
         vectors = _vectors(X_vec, len(x))
