@@ -318,6 +318,7 @@ impl<M: Measure> Trees<M> {
             places.close("places, tree by tree")?;
         }
         let (order, common) = all.sort(nodes, pause)?;
+        memory::room(1, places.nbytes() + 16 * order.len())?;
         let mut number = vec![0; order.len()];
         for (at, &place) in order.iter().enumerate() {
             number[place as usize] = at as u32;
@@ -434,6 +435,11 @@ impl Places {
             return Ok(known);
         }
         let place = new_id(self.above.len(), "places of nodes")?;
+        let bytes = 2 * size_of::<(u32, Label, u32)>() * self.known.len();
+        self.known.try_reserve(1).map_err(|_| Error::Memory { bytes })?;
+        memory::reserve(&mut self.depth, 1)?;
+        memory::reserve(&mut self.above, 1)?;
+        memory::reserve(&mut self.label, 1)?;
         self.known.insert((above, label), place);
         let depth = if above == NONE { 0 } else { self.depth[above as usize] };
         self.depth.push(depth + 1);
@@ -464,6 +470,8 @@ impl Places {
             });
             let mut next = std::mem::take(&mut self.next);
             self.level.clear();
+            memory::reserve(&mut self.level, next.len())?;
+            out.reserve(next.len())?;
             for same in next.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
                 let place = self.place(same[0].0, same[0].1)?;
                 out.push((place, sum(same)? as f64));
@@ -475,6 +483,7 @@ impl Places {
             for &(place, node, count) in &self.level {
                 pause()?;
                 let below = nodes.children(node).iter();
+                memory::reserve(&mut next, below.len())?;
                 next.extend(below.map(|&c| (place, nodes.label(c), c, count)));
             }
             self.next = next;
@@ -490,6 +499,9 @@ impl Places {
         pause: &mut Pause<'_>,
     ) -> Result<(Vec<u32>, Vec<u32>)> {
         let n = self.above.len();
+        // Of each round what it leaves, 8 bytes a place, and what it works on.
+        let deepest = self.depth.iter().max().copied().unwrap_or(1);
+        memory::room(n, 8 * (deepest.ilog2() as usize + 2) + 16)?;
         // 1. Ranks by the first label, then by twice as many as before, until all differ: as
         // places do. Labels by name, so that no order depends on ids.
         let mut names: Vec<_> = nodes.labels().names().zip(0usize..).collect();

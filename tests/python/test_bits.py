@@ -87,6 +87,7 @@ def uses(kernel: tk.SubtreeKernel, forest: tk.Forest, other: tk.Forest) -> list[
     return [np.asarray(value).tobytes() for value in values]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("name", KERNELS)
 @settings(max_examples=250)

@@ -350,6 +350,7 @@ def same(a: Any, b: Any) -> bool:
     return pickle.dumps(a) == pickle.dumps(b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_clusters_of_any_size_give_the_bits_of_one_process(n: int):
     want = everything()
@@ -373,6 +374,7 @@ def slowly(number: int, folder: Path) -> list[str]:
     return texts(10, seed=number)
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 def test_a_worker_that_is_killed_midway_changes_nothing(tmp_path: Path):
     parts = [delayed(slowly)(number, tmp_path) for number in range(8)]

@@ -109,6 +109,7 @@ def test_nltk_reads_the_same_trees(shared_data):
     assert tk.Forest.from_trees(trees) == forest(shared_data, row)[::20]
 
 
+@pytest.mark.slow
 def test_a_gaussian_process_on_questions_raises_its_likelihood(shared_data):
     sklearn = pytest.importorskip("sklearn.gaussian_process")
     from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
