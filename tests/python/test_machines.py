@@ -292,7 +292,10 @@ def test_ranking_is_classification_of_differences(kernel, loss, cache):
     }[loss]
     objective = 0.5 * w @ w + C * paid.sum()
     assert ranker.machine_.objective[0] == pytest.approx(objective, rel=1e-6)
-    assert ranker.score(some, ranks, groups) > 0.55
+    # Predictions are theirs to 1e-4, so margins to twice that: in between, any order is right.
+    score = ranker.score(some, ranks, groups)
+    assert np.mean(margins > 2e-4) <= score <= np.mean(margins > -2e-4)
+    assert score > (0.7 if kernel == SST else 0.55)
     assert ranker.dual_gap_[0] >= -1e-12
 
 

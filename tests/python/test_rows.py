@@ -80,6 +80,12 @@ def test_wrong_threads_are_refused(n_jobs):
         tk.SubsetTreeKernel().rows(["(A a)"], n_jobs=n_jobs)
 
 
+def test_negative_threads_count_from_all_cores_as_in_joblib():
+    rows = tk.SubsetTreeKernel().rows(["(A a)", "(A b)"], n_jobs=-2)
+    one = tk.SubsetTreeKernel().rows(["(A a)", "(A b)"], n_jobs=1)
+    assert rows[:].tolist() == one[:].tolist()
+
+
 def test_wrong_trees_are_refused():
     with pytest.raises(tk.ParseError):
         tk.SubsetTreeKernel().rows(["(A a)", "(A"])
