@@ -81,14 +81,16 @@ impl IdTable {
     /// Forgets all ids from `len` on: the way back after a failed call. Takes no memory,
     /// for there may be none.
     pub(crate) fn truncate(&mut self, len: usize) {
+        // A slot that was free before: no id that stays was placed past it. Past a slot
+        // that is freed here one may have been.
+        let free = self.slots.iter().position(|&slot| slot == 0).unwrap_or(0);
         for slot in &mut self.slots {
             if *slot as u32 as usize > len {
                 *slot = 0;
                 self.used -= 1;
             }
         }
-        // Once around from a free slot, everything moves as far forward as it can.
-        let free = self.slots.iter().position(|&slot| slot == 0).unwrap_or(0);
+        // Once around from there, everything moves as far forward as it can.
         for at in (free..self.slots.len()).chain(0..free) {
             match std::mem::take(&mut self.slots[at]) {
                 0 => {}
@@ -261,6 +263,28 @@ mod tests {
         assert!((0..1000).all(|id| find(&table, id) == (id < 400).then_some(id)));
         table.insert(hash(400), 400).unwrap();
         assert_eq!(find(&table, 400), Some(400));
+    }
+
+    /// All ways to place up to six ids at the end and the start of a table of 16 slots:
+    /// whatever goes, the others are found, also those that lay around the end.
+    #[test]
+    fn ids_around_the_end_of_the_table_survive_truncation() {
+        let homes = [13, 14, 15, 0, 1];
+        for case in 0..5_u32.pow(6) {
+            let hash = |id: u32| homes[(case / 5_u32.pow(id) % 5) as usize];
+            for len in 0..6 {
+                let mut table = IdTable::default();
+                // The ids that go come first, as in a table that has grown.
+                for id in (0..6).rev() {
+                    table.insert(hash(id), id).unwrap();
+                }
+                table.truncate(len);
+                for id in 0..6 {
+                    let found = table.find(hash(id), |other| other == id);
+                    assert_eq!(found, ((id as usize) < len).then_some(id), "{case} {len}");
+                }
+            }
+        }
     }
 
     #[test]
