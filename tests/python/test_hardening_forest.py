@@ -187,9 +187,11 @@ def test_one_large_tree_answers_signals_in_time(end):
 
 
 def test_a_fragment_answers_signals_in_time():
-    tree = tk.Forest.from_brackets("(S" + " (A (B b) c)" * 300_000 + ")")[0]
-    with answered_in_time():
-        tk.DistributedTrees(tk.SubsetTreeKernel(), 8192).fragment(tree)
+    wide = " ".join(f"w{i}" for i in range(500_000))
+    for text in (f"(S {wide})", "(S" + " (A (B b) c)" * 300_000 + ")"):
+        tree = tk.Forest.from_brackets(text)[0]
+        with answered_in_time():
+            tk.DistributedTrees(tk.SubsetTreeKernel(), 8192).fragment(tree)
 
 
 @pytest.mark.parametrize(
@@ -301,6 +303,50 @@ del keep
 print(tk.Forest.from_brackets("(S (A a))").to_brackets())
 """
     assert python(code, 90) == "refused\n['(S (A a))']\n"
+
+
+DEEP = """
+import random
+
+def chain(n):
+    return "(A " * n + "x" + ")" * n
+
+def binary(inner, seed):
+    "A random binary tree of two labels."
+    draw, text, todo = random.Random(seed), [], [inner]
+    while todo:
+        inner = todo.pop()
+        if inner is None:
+            text.append(")")
+            continue
+        text.append("(" + draw.choice("ab"))
+        left = draw.randrange(inner) if inner else 0
+        todo += [None, inner - 1 - left, left] if inner else [None]
+    return "".join(text)
+
+chains, trees = [chain(6000), chain(6001)], [binary(6000, 1), binary(6000, 2)]
+partial, elastic = tk.PartialTreeKernel(), tk.ElasticTreeKernel(1e-9)
+
+def score(kernel, trees):
+    model = tk.DagModel(kernel)
+    model.add(trees[:1], [1.0])
+    return model.score(trees[1:])[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "other"),
+    [
+        ("partial.pair(*chains)", "score(partial, chains)"),
+        ("score(elastic, trees)", "elastic.pair(*trees)"),
+    ],
+    ids=["pair of the partial kernel", "score of the elastic kernel"],
+)
+@pytest.mark.linux
+def test_deep_trees_take_no_quadratic_memory(call, other):
+    # A number for each pair of equal labels: 288 MB for the chains, 144 for the trees.
+    value = float(python(DEEP + f"print({call})", 64))
+    assert value == pytest.approx(float(python(DEEP + f"print({other})")), rel=1e-9)
 
 
 def test_an_index_beyond_int64_is_refused():

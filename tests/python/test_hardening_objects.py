@@ -328,11 +328,11 @@ def test_trees_with_too_much_in_common_are_refused_before_they_take_memory():
         lambda k: k(huge),
         lambda k: k.diag(huge),
     ):
-        start = time.monotonic()
+        start = time.process_time()
         message = "100000001 pairs of nodes, and at most 33554432"
         with pytest.raises(ValueError, match=message):
             call(tk.PairKernel())
-        assert time.monotonic() - start < 5
+        assert time.process_time() - start < 5
 
 
 def test_a_tree_that_shares_too_much_is_not_written_out_to_be_linked():

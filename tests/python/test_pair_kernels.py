@@ -325,12 +325,12 @@ def test_overflow_names_the_pairs_and_normalised_values_survive_it() -> None:
 @pytest.mark.parametrize("method", ["exact", "paper", "max"])
 def test_the_worst_case_ends_within_a_second_in_the_named_error(method: str) -> None:
     p, q = hard()
-    start = time.perf_counter()
+    start = time.process_time()  # others may work on the machine
     with pytest.raises(
         tk.ConstraintLimitError, match="max_constraints=100000"
     ) as caught:
         tk.PairKernel(method=method).pair(p, q)
-    assert time.perf_counter() - start < 3  # a second on a machine that is not shared
+    assert time.process_time() - start < 3  # a second where nobody else works
     assert isinstance(caught.value, ValueError)
     assert caught.value.pairs == [(0, 0)]
     assert caught.value.result is None

@@ -1,4 +1,7 @@
-"""A million nodes, deep and wide: every step within two seconds, and linear."""
+"""A million nodes, deep and wide: every step within two seconds, and linear.
+
+Seconds are those of the processor: others may work on the machine.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +52,9 @@ class Stopwatch:
 
     def __call__(self, name: str, step: Callable[[], object]) -> object:
         gc.collect()
-        start = time.perf_counter()
+        start = time.process_time()
         result = step()
-        self.seconds[name] = time.perf_counter() - start
+        self.seconds[name] = time.process_time() - start
         return result
 
 
@@ -118,10 +121,10 @@ def test_deep_and_wide_trees_are_what_they_are():
 
 def test_walking_down_a_deep_tree_is_linear():
     (tree,) = tk.Forest.from_brackets(SHAPES["deep"](MILLION))
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(100_000):
         (tree,) = tree.children
-    assert time.perf_counter() - start < LIMIT
+    assert time.process_time() - start < LIMIT
     assert tree.n_nodes == MILLION - 100_000
 
 
@@ -131,12 +134,12 @@ def test_trees_that_differ_at_the_end_only_are_told_apart(shape):
     place = text.rindex("a" if shape == "deep" else "b")
     forest = tk.Forest.from_brackets([text, text[:place] + "c" + text[place + 1 :]])
     alone = tk.Forest.from_brackets(text)
-    start = time.perf_counter()
+    start = time.process_time()
     assert forest[0] != forest[1]
     assert alone[0] != forest[1]
     assert alone[0] == forest[0]
     assert alone != forest[1:]
-    assert time.perf_counter() - start < LIMIT
+    assert time.process_time() - start < LIMIT
 
 
 def deep_tuples(n: int) -> object:
@@ -173,9 +176,9 @@ def test_large_python_trees_are_read_in_linear_time(make, shape):
     seconds = []
     for n in (MILLION // 16, MILLION // 4):
         tree = make(n)
-        start = time.perf_counter()
+        start = time.process_time()
         forest = tk.Forest.from_trees([tree])
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
         assert forest == tk.Forest.from_brackets(SHAPES[shape](n))
         tree = None
     assert seconds[1] < LIMIT
@@ -205,10 +208,10 @@ def test_a_small_stack_is_enough():
 
 def test_many_small_trees():
     text = "".join(f"(S (A a{i % 1000}) (B b))\n" for i in range(200_000))
-    start = time.perf_counter()
+    start = time.process_time()
     forest = tk.Forest.from_brackets(text)
     assert len(forest) == 200_000
     assert tk.Forest.from_brackets(text.splitlines()) == forest
     assert tk.Forest.from_brackets("\n".join(forest.to_brackets())) == forest
     assert forest.n_distinct == 1000 + 1000 + 1000 + 2
-    assert time.perf_counter() - start < 2 * LIMIT
+    assert time.process_time() - start < 2 * LIMIT
