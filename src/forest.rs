@@ -706,19 +706,27 @@ impl Forest {
     /// The trees at the given indices, over the same store.
     ///
     /// # Panics
-    /// When an index is out of range, as slices do.
+    /// When an index is out of range, as slices do, or there are 2^32 - 1 of them.
     #[must_use]
     pub fn select(&self, indices: impl IntoIterator<Item = usize>) -> Self {
-        let roots = indices.into_iter().map(|i| self.roots[i]).collect();
-        Self::new(Arc::clone(&self.nodes), roots)
+        match self.picked(indices.into_iter()) {
+            Ok(forest) => forest,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// As [`select`](Self::select), or an error.
     pub(crate) fn try_select(&self, indices: &[usize]) -> Result<Self> {
-        new_id(indices.len(), "trees")?;
+        self.picked(indices.iter().copied())
+    }
+
+    fn picked(&self, indices: impl Iterator<Item = usize>) -> Result<Self> {
+        let n = indices.size_hint().0;
+        new_id(n, "trees")?;
         let mut roots = Vec::new();
-        reserve(&mut roots, indices.len())?;
-        roots.extend(indices.iter().map(|&index| self.roots[index]));
+        reserve(&mut roots, n)?;
+        roots.extend(indices.map(|index| self.roots[index]));
+        new_id(roots.len(), "trees")?;
         Ok(Self::new(Arc::clone(&self.nodes), roots))
     }
 
@@ -1221,4 +1229,22 @@ fn read_label(
     let new = nodes.labels_mut().intern(names[label].as_ref())?;
     known[label] = Some(new);
     Ok(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tables and rows number trees by 32 bits. They are refused before they take memory.
+    #[test]
+    fn more_trees_than_numbers_are_refused() {
+        let forest = Forest::from_brackets("(A a) (B b)").unwrap();
+        for n in [u32::MAX as usize, 1 << 32, (1 << 32) + 1, usize::MAX] {
+            let error = forest.picked(std::iter::repeat_n(0, n)).unwrap_err();
+            assert!(error.to_string().contains("4294967295 trees"), "{error}");
+        }
+        let select = || forest.select(std::iter::repeat_n(0, 1 << 32));
+        assert!(std::panic::catch_unwind(select).is_err());
+        assert_eq!(forest.select([1, 0, 1]).to_brackets(), ["(B b)", "(A a)", "(B b)"]);
+    }
 }
