@@ -12,7 +12,8 @@ RUST := Cargo.toml Cargo.lock $(shell find src -name '*.rs')
 MINUTES ?= 10
 SECONDS ?= 30
 RECORD ?= RUNS.md
-RUST_TESTS ?= --tests
+RUST_TESTS ?=
+WORKERS ?= 3
 PYTHON_TESTS ?= tests/python
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
@@ -25,15 +26,17 @@ install: $(VENV)/.built ## Make .venv, build the library and install it there
 demo: install ## Learn, compare and explain on functions of Python's library; writes demo.html
 	$(BIN)/python examples/demo.py
 
-test: test-rust test-python ## Run the tests, but for those marked slow
+test: ## Run the tests, but for those marked slow
+	$(MAKE) -j2 test-rust test-python
 
 test-rust: ## Run the Rust tests (no Python involved) and the crate's doctests
 	cargo test --locked
 
 test-python: $(VENV)/.testable ## Run the Python tests, doctests and the README
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'
 
-test-slow: $(VENV)/.testable ## Run the Python tests marked slow
+test-slow: $(VENV)/.testable ## Run the tests marked slow, in Rust and in Python
+	cargo test --locked --test rust -- --ignored
 	$(BIN)/python -m pytest -m slow tests/python
 
 lint: $(VENV)/.built ## Check style, types, stubs and module borders
@@ -67,9 +70,9 @@ faults: install ## Take away memory, fork, interrupt, share among threads: SECON
 	done; exit $$status
 
 # Tests leak some of what they make on purpose, and those left out measure time.
-asan: ## Run Rust tests under AddressSanitizer: all, or RUST_TESTS='--test golden ...'
+asan: ## Run Rust tests under AddressSanitizer: all, or RUST_TESTS='golden:: forest::'
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_leaks=0 \
-		cargo test --locked --target $(HOST) --target-dir target/asan $(RUST_TESTS) -- \
+		cargo test --locked --target $(HOST) --target-dir target/asan --tests -- $(RUST_TESTS) \
 		--skip worst_case --skip quadratic --skip million --skip ten_megabytes
 
 # The Rust tests have these checks on always; here the bindings have them too.

@@ -281,7 +281,11 @@ mod tests {
                 table.truncate(len);
                 for id in 0..6 {
                     let found = table.find(hash(id), |other| other == id);
-                    assert_eq!(found, ((id as usize) < len).then_some(id), "{case} {len}");
+                    assert_eq!(
+                        found,
+                        ((id as usize) < len).then_some(id),
+                        "{case} {len}"
+                    );
                 }
             }
         }

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-#[path = "../../tests/plain/mod.rs"]
+#[path = "../../tests/rust/plain.rs"]
 mod plain;
 
 use libfuzzer_sys::fuzz_target;

@@ -13,7 +13,7 @@ use crate::{Forest, Kernel};
 use std::sync::Arc;
 
 /// K(a,b), normalised if that is asked for.
-fn value(
+pub fn value(
     kernel: &dyn Kernel,
     normalize: bool,
     forest: &Forest,

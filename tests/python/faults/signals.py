@@ -18,10 +18,10 @@ import signal
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from interrupts import worked
 
 import treekernel_rs as tk
 
@@ -168,12 +168,6 @@ def long_calls() -> entry_points.Calls:
         lambda model: (model.add(stars[0], [1.0]), model.score(stars[1]))
     )(tk.DagModel(limited))
     return made
-
-
-def worked(pid: int) -> float:
-    """Tell how many seconds of the processor a process has had."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def interrupted(call: Callable[[], object], delay: float) -> tuple[str, float]:

@@ -1,11 +1,8 @@
 //! Top fragments against all fragments, written out.
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-
 use std::collections::BTreeMap;
 
-use corpus::Random;
+use crate::corpus::{self, Random};
 use treekernel_rs::dag::{Model, Options, Query, Rank};
 use treekernel_rs::kernel::{ElasticTree, Kernel, PartialTree, Subpath, SubsetTree};
 use treekernel_rs::{Error, Forest, NodeId, Nodes};

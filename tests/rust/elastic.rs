@@ -1,11 +1,8 @@
 //! The elastic kernel of deep and large trees: bits, interrupts, limits.
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-
 use std::fmt::Write;
 
-use corpus::Random;
+use crate::corpus::Random;
 use treekernel_rs::dag::{Model, Options};
 use treekernel_rs::kernel::ElasticTree;
 use treekernel_rs::{Error, Forest, gram};

@@ -1,13 +1,10 @@
 //! A kernel of another crate, which knows pairs only, has all that pairs can give.
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-mod registry;
-
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use registry::on;
+use crate::corpus;
+use crate::registry::on;
 use treekernel_rs::dag::{Model, Options as ModelOptions, Perceptron, Vote};
 use treekernel_rs::dtk::{DistributedTrees, Settings};
 use treekernel_rs::gram::{self, Options};

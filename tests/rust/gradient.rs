@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-mod registry;
-
-use corpus::{Random, read};
-use registry::{on, settings};
+use crate::corpus::{self, Random, read};
+use crate::registry::{self, on, settings};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
     self, Composed, Counts, ElasticTree, Kernel, LabelPairs, Operation, PartialTree,

@@ -1,10 +1,7 @@
 //! The partial tree kernel: every use of its index against single pairs, which the
 //! definition holds to (`src/kernel/partial.rs`).
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-
-use corpus::Random;
+use crate::corpus::{self, Random};
 use treekernel_rs::dag::{self, Model};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::PartialTree;

@@ -1,14 +1,10 @@
 //! Single pairs of trees: hand values, either end first, large trees, interrupts, limits.
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-mod registry;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use corpus::{Random, read};
-use registry::{assert_close, largest, on, one_of_each, settings};
+use crate::corpus::{self, Random, read};
+use crate::registry::{assert_close, largest, on, one_of_each, settings};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
     Kernel, Parameter, Pause, Prepared, Scaled, SubsetTree, Subtree, Worker,

@@ -1,11 +1,8 @@
 //! Matrices in extreme circumstances; what all kernels have in common is in uses.rs.
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-mod registry;
-
-use corpus::read as forest;
-use registry::{assert_close, on};
+use crate::corpus;
+use crate::corpus::read as forest;
+use crate::registry::{assert_close, on};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{self, ElasticTree, PartialTree, SubsetTree, Subtree};
 use treekernel_rs::{Error, Forest, Kernel};

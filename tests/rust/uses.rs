@@ -1,17 +1,13 @@
 //! Every kernel through every use: what the definition says is what single pairs, matrices,
 //! rows, packed rows, diagonals, models and perceptrons have.
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-mod registry;
-
 use std::sync::Mutex;
 
-use corpus::{Random, read};
-use ndarray::Array2;
-use registry::{
-    assert_close, composed, has_models, largest, on, one_of_each, settings,
+use crate::corpus::{self, Random, read};
+use crate::registry::{
+    self, assert_close, composed, has_models, largest, on, one_of_each, settings,
 };
+use ndarray::Array2;
 use treekernel_rs::gram::{self, Element, Options};
 use treekernel_rs::kernel::{self, Kernel, Operation};
 use treekernel_rs::{Error, Forest, dag};
@@ -157,6 +153,7 @@ fn corpora() -> [Vec<String>; 3] {
 }
 
 #[test]
+#[ignore = "slow: `make test-slow` runs it"]
 fn every_use_has_the_values_of_single_pairs_on_larger_corpora() {
     for trees in corpora() {
         let all = read(&trees);

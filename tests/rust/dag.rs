@@ -1,16 +1,10 @@
 //! Models and perceptrons against the sums over support trees.
 
-#[path = "../benches/baseline/mod.rs"]
-mod baseline;
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-mod registry;
-
 use std::sync::Arc;
 
-use baseline::{Fragments, Ftk};
-use corpus::{Random, read as forest};
-use registry::{has_models, on};
+use crate::baseline::{Fragments, Ftk};
+use crate::corpus::{self, Random, read as forest};
+use crate::registry::{self, has_models, on};
 use treekernel_rs::dag::{
     Features, Model, Options, Perceptron, PolynomialKernel, Vote, naive,
 };
@@ -40,18 +34,10 @@ fn options(normalize: bool, n_outputs: usize) -> Options {
 
 /// The kernel matrix of the definitions, normalised or not.
 fn matrix(kernel: &dyn Kernel, normalize: bool, all: &Forest) -> Vec<Vec<f64>> {
-    let rows = 0..all.len();
-    let row = |x: usize| {
-        let mut alphas = vec![0.0; all.len()];
-        let of = |i: usize| {
-            alphas[i] = 1.0;
-            let value = naive::score(kernel, normalize, all, &alphas[..=i], x);
-            alphas[i] = 0.0;
-            value
-        };
-        (0..all.len()).map(of).collect()
+    let row = |x| {
+        (0..all.len()).map(|i| naive::value(kernel, normalize, all, i, x)).collect()
     };
-    rows.map(row).collect()
+    (0..all.len()).map(row).collect()
 }
 
 /// `got` to 1e-10 of Σ |α| K.

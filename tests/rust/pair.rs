@@ -1,9 +1,6 @@
 //! Kernels of sentence pairs: worked numbers, definitions, and what must not matter.
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-
-use corpus::Random;
+use crate::corpus::{self, Random};
 use treekernel_rs::gram::Options;
 use treekernel_rs::pair::naive::{self, Occurrences};
 use treekernel_rs::pair::{self, Method, PairForest, PairKernel, Side};

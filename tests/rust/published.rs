@@ -1,18 +1,12 @@
 //! The baselines of the benches against the definitions, and the trees they run on.
 
-#[path = "../benches/baseline/mod.rs"]
-mod baseline;
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-#[path = "../benches/worst/mod.rs"]
-mod worst;
-
-use baseline::{EtClassic, Fragments, Ftk, PtClassic, PtParams, Qtk};
-use corpus::{Random, read};
+use crate::baseline::{EtClassic, Fragments, Ftk, PtClassic, PtParams, Qtk};
+use crate::corpus::{self, Random, read};
+use crate::worst;
+use crate::worst::Leaves;
 use std::collections::HashSet;
 use treekernel_rs::kernel::{ElasticTree, PartialTree, SubsetTree, Subtree};
 use treekernel_rs::{Forest, Kernel, NodeId, Nodes};
-use worst::Leaves;
 
 // --- baselines ----------------------------------------------------------------------
 

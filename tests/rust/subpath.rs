@@ -1,10 +1,7 @@
 //! The subpath kernel by hand, and on trees that other methods could not take.
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-mod registry;
-
-use registry::{assert_close, on};
+use crate::corpus;
+use crate::registry::{assert_close, on};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::Subpath;
 use treekernel_rs::{Error, Result};

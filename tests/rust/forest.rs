@@ -1,11 +1,9 @@
 //! The store of distinct subtrees against trees that own their children and compare by
 //! derived equality.
 
-mod plain;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use plain::Plain;
+use crate::plain::{self, Plain};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use treekernel_rs::forest::Arrays;

@@ -1,11 +1,7 @@
 //! What is alike: joins, nearest trees and lists of pairs are those of all pairs.
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-mod registry;
-
-use corpus::{Random, read};
-use registry::{on, settings};
+use crate::corpus::{self, Random, read};
+use crate::registry::{on, settings};
 use std::sync::Arc;
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::neighbours::{self, Nearest};

@@ -1,13 +1,9 @@
 //! Labels that match by similarity: rows, single pairs and the definition meet.
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-mod registry;
-
 use std::sync::Arc;
 
-use corpus::Random;
-use registry::on;
+use crate::corpus::{self, Random};
+use crate::registry::on;
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
     Cosines, Kernel, LabelPairs, PartialTree, Pause, Similarity, SmoothedPartialTree,

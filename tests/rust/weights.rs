@@ -1,14 +1,10 @@
 //! Kernels with weights, through every use: what the definition says is what single pairs,
 //! matrices, rows and models have.
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-mod registry;
-
 use std::sync::Arc;
 
-use corpus::{Random, read};
-use registry::{assert_close, on, settings};
+use crate::corpus::{self, Random, read};
+use crate::registry::{assert_close, on, settings};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{Counts, Kernel, Subtree, Weighted, Weights};
 use treekernel_rs::{Error, Forest, dag};

@@ -2,14 +2,10 @@
 //! shape that break recursion and quadratic loops. A reader that goes through the
 //! grammar word by word says what is right, offsets of errors included.
 
-#[path = "../benches/corpus/mod.rs"]
-mod corpus;
-mod plain;
-
 use std::time::{Duration, Instant};
 
-use corpus::Random;
-use plain::Plain;
+use crate::corpus::Random;
+use crate::plain::{self, Plain};
 use treekernel_rs::{Error, Forest, ParseError, parse};
 
 const ALPHABET: &[u8] =
@@ -38,7 +34,7 @@ const PIECES: &[&str] = &[
 ];
 
 fn seeds() -> Vec<(String, Vec<u8>)> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/fuzz_seeds");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../data/fuzz_seeds");
     let mut seeds: Vec<(String, Vec<u8>)> = std::fs::read_dir(folder)
         .expect(folder)
         .map(|entry| entry.unwrap().path())

@@ -1,9 +1,9 @@
 //! The encoder against explicit sums over fragments, and its statistics against kernels.
 
-mod registry;
-
 use std::sync::Arc;
 
+use crate::registry;
+use ndarray::Array2;
 use treekernel_rs::dtk::{
     Composition, DistributedTrees, Fold, Norm, Options, Paths, Real, Settings, naive,
 };
@@ -257,25 +257,18 @@ fn different_small_trees_have_different_vectors_with_the_left_fold() {
                 let mut settings = Settings::new(SUBSET, d);
                 (settings.composition, settings.fold) = (composition, fold);
                 let trees = trees(settings);
-                let mut vectors = Vec::new();
-                for tree in 0..forest.len() {
-                    let mut out = vec![0.0f32; d];
+                let mut vectors = Array2::<f32>::zeros((count, d));
+                for (tree, mut vector) in vectors.outer_iter_mut().enumerate() {
+                    let out = vector.as_slice_mut().unwrap();
                     trees
-                        .fragment(&forest.select([tree]), &mut out, &mut || Ok(()))
+                        .fragment(&forest.select([tree]), out, &mut || Ok(()))
                         .unwrap();
-                    let size = norm(&out) as f32;
-                    for x in &mut out {
-                        *x /= size;
-                    }
-                    vectors.push(out);
+                    let size = norm(out) as f32;
+                    vector /= size;
                 }
-                let mut identical = 0;
-                for (i, a) in vectors.iter().enumerate() {
-                    for b in &vectors[..i] {
-                        let cosine: f32 = a.iter().zip(b).map(|(x, y)| x * y).sum();
-                        identical += usize::from(cosine > 0.999);
-                    }
-                }
+                let cosines = vectors.dot(&vectors.t());
+                let pairs = cosines.indexed_iter().filter(|((i, j), _)| j < i);
+                let identical = pairs.filter(|(_, cosine)| **cosine > 0.999).count();
                 let expected = if fold == Fold::Left { 0 } else { right_collisions };
                 assert_eq!(identical, expected, "{composition:?} {fold:?} {n}");
             }
@@ -284,6 +277,7 @@ fn different_small_trees_have_different_vectors_with_the_left_fold() {
 }
 
 #[test]
+#[ignore = "slow: `make test-slow` runs it"]
 fn dot_products_are_unbiased_and_as_noisy_as_stated() {
     let forest = forest(&[
         "(S (NP (D the) (N dog)) (VP (V chases) (NP (D a) (N cat))))",
@@ -304,10 +298,11 @@ fn dot_products_are_unbiased_and_as_noisy_as_stated() {
             for seed in 0..n_seeds {
                 let mut settings = Settings::of(Arc::clone(&kernel), d);
                 (settings.composition, settings.seed) = (composition, seed);
-                let vectors = encode::<f32>(&trees(settings), &forest);
-                for (pair, sum) in sums.iter_mut().enumerate() {
-                    let (i, j) = (pair / 3, pair % 3);
-                    let value = dot(&vectors[i], &vectors[j]) - exact[[i, j]];
+                let vectors = encode::<f32>(&trees(settings), &forest).concat();
+                let vectors = Array2::from_shape_vec((3, d), vectors).unwrap();
+                let vectors = vectors.mapv(f64::from);
+                let errors = vectors.dot(&vectors.t()) - &exact;
+                for (&value, sum) in errors.iter().zip(&mut sums) {
                     sum[0] += value;
                     sum[1] += value * value;
                 }

@@ -1,7 +1,5 @@
 //! Kernel machines against coordinate descent on the whole matrix, and ties of perceptrons.
 
-mod plain;
-
 use treekernel_rs::dag::solve::{Intercept, Limits, Loss, Problem, Solver};
 use treekernel_rs::dag::{Options, Perceptron, Vote};
 use treekernel_rs::kernel::{ElasticTree, Kernel, PartialTree, SubsetTree, Subtree};
@@ -61,6 +59,7 @@ fn slow(matrix: &[f64], problem: &Problem) -> Vec<f64> {
 }
 
 #[test]
+#[ignore = "slow: `make test-slow` runs it"]
 fn machines_are_those_of_coordinate_descent_on_the_matrix() {
     let trees = trees();
     for kernel in kernels() {

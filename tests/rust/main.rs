@@ -1,0 +1,35 @@
+//! All Rust tests in one program: it is linked once, where two dozen took minutes.
+//! `cargo test --test rust gram::` runs those of one file.
+
+#[path = "../../benches/baseline/mod.rs"]
+mod baseline;
+#[path = "../../benches/corpus/mod.rs"]
+mod corpus;
+#[path = "../../benches/worst/mod.rs"]
+mod worst;
+
+mod arrays;
+mod dag;
+mod dtk;
+mod elastic;
+mod forest;
+mod fragments;
+mod fuzz_seeds;
+mod golden;
+mod gradient;
+mod gram;
+mod hardening_forest;
+mod neighbours;
+mod own_kernel;
+mod pair;
+mod pairs;
+mod partial;
+mod plain;
+mod published;
+mod registry;
+mod shared;
+mod smoothed;
+mod solve;
+mod subpath;
+mod uses;
+mod weights;
