@@ -172,11 +172,6 @@ impl Nodes {
         Some(self.production[node.index()]).filter(|&p| p != ProductionId::NONE)
     }
 
-    /// By node: its production.
-    pub(crate) fn productions(&self) -> &[ProductionId] {
-        &self.production
-    }
-
     /// How many distinct productions there are.
     pub fn n_productions(&self) -> usize {
         self.productions.len()

@@ -247,13 +247,24 @@ impl<T: Copy + Default> Growing<T> {
     /// A list.
     #[inline]
     pub(crate) fn get(&self, list: usize) -> &[T] {
-        self.first(list, self.len_of(list))
+        self.between(self.bounds(list))
     }
 
-    /// The first `len` items of a list.
+    /// Where a list starts and ends.
     #[inline]
-    pub(crate) fn first(&self, list: usize, len: usize) -> &[T] {
-        &self.items[self.starts[list] as usize..][..len]
+    pub(crate) fn bounds(&self, list: usize) -> [u32; 2] {
+        [self.starts[list], self.starts[list] + self.lens[list]]
+    }
+
+    /// Where lists start.
+    pub(crate) fn starts(&self) -> &[u32] {
+        &self.starts
+    }
+
+    /// The items from one place to another.
+    #[inline]
+    pub(crate) fn between(&self, [start, end]: [u32; 2]) -> &[T] {
+        &self.items[start as usize..end as usize]
     }
 
     /// Makes sure that there are so many lists.

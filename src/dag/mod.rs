@@ -902,7 +902,9 @@ impl Model {
                     scratch: subset,
                 };
                 let group = |p: ProductionId| id_map.productions[p.index()];
-                walk.plan(|node| store.production(node).map_or(NONE, group), sink);
+                let production =
+                    |place: usize| store.production(reader.items()[place].node);
+                walk.plan(|place| production(place).map_or(NONE, group), sink);
                 walk.walk(sink, pause)
             }
             Index::Partial(index) => {

@@ -318,9 +318,8 @@ impl super::Engine for Engine {
     type Scratch = Scratch;
 
     fn scratch(&self) -> Scratch {
-        let (n_groups, n_lists) = self.index.shape();
         Scratch {
-            prefix: Prefix::new(n_groups, n_lists),
+            prefix: self.index.prefix(),
             reader: Reader::default(),
             walk: partial::Scratch::default(),
             slots: self.slots.scratch(),

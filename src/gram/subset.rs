@@ -59,13 +59,24 @@ pub(crate) struct Engine<F = f64> {
 /// Trees that walk the index.
 #[derive(Debug)]
 pub(crate) struct Rows {
-    /// The inner subtrees of each, children first, with counts.
-    trees: Ragged<(NodeId, u32)>,
+    /// The inner subtrees of each, children first.
+    trees: Ragged<Inner>,
+    n_nodes: usize,
     id_map: IdMap,
-    /// By node: its production's number among the columns', or [`NONE`].
-    group: Vec<u32>,
+    /// The groups of each, with counts.
+    groups: Ragged<(u32, u32)>,
     /// Equal leaves, for `leaf_weight`.
     leaves: Ragged<(u32, u32)>,
+}
+
+/// An inner subtree of a tree.
+#[derive(Debug, Clone, Copy)]
+struct Inner {
+    node: NodeId,
+    count: u32,
+    /// Its production's number among the columns', or [`NONE`]. (By node, it would be far
+    /// away when a row asks for it.)
+    group: u32,
 }
 
 /// What one worker keeps from row to row.
@@ -98,13 +109,10 @@ impl<F: Factors> Engine<F> {
         let others = rows.filter(|&rows| !std::ptr::eq(rows, columns));
         // 1. Number the columns' subtrees by first tree, children first.
         let mut builder = Builder::new(nodes, columns);
-        let ((), trees) = threads.both(
-            |threads| builder.number_subtrees(threads),
-            || inner_nodes(nodes, others.unwrap_or(columns)),
-        )?;
+        builder.number_subtrees(threads)?;
         // 2. What is counted, whatever is below.
         let n_groups = builder.sizes.len();
-        let ((slots, slot_of), (groups, leaves)) = threads.both(
+        let ((slots, slot_of), (trees, row_groups, groups, leaves)) = threads.both(
             |_| {
                 let is_elsewhere = |node: NodeId| {
                     let number = builder.number[node.index()];
@@ -113,9 +121,18 @@ impl<F: Factors> Engine<F> {
                 Slots::new(columns, &builder.new_nodes, is_elsewhere, nodes.len())
             },
             || {
-                let of = &builder.groups.items;
-                let groups = count_groups(&builder.trees, of, n_groups)?;
-                Ok((groups, count_leaves(nodes, leaf_weight, columns)?))
+                let leaves = count_leaves(nodes, leaf_weight, columns)?;
+                let own = builder.inner();
+                let own_groups = tally_groups(&own, n_groups)?;
+                let of = |tree| own_groups.get(tree).iter().copied();
+                let groups = Counts::new(n_groups, of, own_groups.len())?;
+                let Some(rows) = others else {
+                    return Ok((own, own_groups, groups, leaves));
+                };
+                let group = |production| builder.group_at(production);
+                let trees = inner_nodes(nodes, rows, group)?;
+                let row_groups = tally_groups(&trees, n_groups)?;
+                Ok((trees, row_groups, groups, leaves))
             },
         )?;
         // 3. Lists.
@@ -167,8 +184,9 @@ impl<F: Factors> Engine<F> {
             |_| leaves_of(nodes, others.unwrap_or(columns), |label| Some(label.0));
         let rows = Rows {
             trees,
+            n_nodes: nodes.len(),
             id_map,
-            group: nodes.productions().iter().map(|p| builder.group_at(*p)).collect(),
+            groups: row_groups,
             leaves: leaves
                 .as_ref()
                 .map_or_else(|| Ok(Ragged::default()), own_leaves)?,
@@ -191,7 +209,10 @@ impl<F: Factors> Engine<F> {
     fn new_scratch<N: Number>(&self) -> Scratch<N> {
         Scratch {
             reader: Reader::default(),
-            prefix: Prefix::new(self.index.group_sizes.len(), self.index.lists.len()),
+            prefix: Prefix::new(
+                self.index.group_sizes.len(),
+                self.index.lists.starts(),
+            ),
             walking: Walking::default(),
             row: self.slots.row_scratch(),
             symbols: Symbols::default(),
@@ -214,9 +235,10 @@ impl<F: Factors> Engine<F> {
         row: &mut [f64],
     ) {
         scratch.prefix.reveal(row.len(), &self.prefixes);
-        scratch.reader.set(rows.group.len(), rows.trees.get(x));
-        scratch.symbols.clear();
-        let group = |node: NodeId| rows.group[node.index()];
+        let tree = rows.trees.get(x);
+        scratch.reader.set(rows.n_nodes, tree.iter().map(|own| (own.node, own.count)));
+        scratch.symbols.patterns.clear();
+        let group = |place: usize| tree[place].group;
         self.walk(rows, patterns, scratch, |walk, symbols, _| {
             walk.plan(group, symbols);
         });
@@ -224,7 +246,7 @@ impl<F: Factors> Engine<F> {
         if self.index.decay.same().is_none() {
             row.fill(0.0);
             let of = |group| self.index.decay.of(group);
-            self.groups.add_weighted(&symbols.groups, of, row);
+            self.groups.add_weighted(rows.groups.get(x), of, row);
             let of = |pattern: u32| self.pattern_weights[pattern as usize];
             self.column_patterns.add_weighted(&symbols.patterns, of, row);
             if let Some(own) = &self.leaves {
@@ -233,7 +255,7 @@ impl<F: Factors> Engine<F> {
             }
             return;
         }
-        self.groups.sum(&symbols.groups, groups, row.len());
+        self.groups.sum(rows.groups.get(x), groups, row.len());
         self.column_patterns.sum(&symbols.patterns, patterns, row.len());
         let decay = self.index.decay.of(0);
         groups.write(decay, patterns, decay * decay, row);
@@ -333,11 +355,13 @@ impl<F: Factors> super::Askable for Engine<F> {
             self.index.find([group(p)?, at, group(c)?])
         })?;
         let own = |p: &ProductionId| id_map.productions.get(p.index()).copied();
-        let known = |p: &ProductionId| own(p).and_then(group).unwrap_or(NONE);
+        let known = |p: ProductionId| own(&p).and_then(group).unwrap_or(NONE);
         let label = |l: Label| Some(id_map.labels[l.index()]).filter(|&l| l != NONE);
+        let inner = inner_nodes(store, trees, known)?;
         Ok(Some(Rows {
-            trees: inner_nodes(store, trees)?,
-            group: store.productions().iter().map(known).collect(),
+            groups: tally_groups(&inner, self.index.group_sizes.len())?,
+            trees: inner,
+            n_nodes: store.len(),
             leaves: match &self.leaves {
                 Some(_) => leaves_of(store, trees, label)?,
                 None => Ragged::default(),
@@ -359,8 +383,8 @@ impl<F: Factors> super::Askable for Engine<F> {
     }
 
     fn nbytes(&self) -> usize {
-        let Rows { trees, id_map, group, leaves } = &self.rows;
-        let rows = trees.nbytes() + id_map.nbytes() + group.len() * 4 + leaves.nbytes();
+        let Rows { trees, n_nodes: _, id_map, groups, leaves } = &self.rows;
+        let rows = trees.nbytes() + id_map.nbytes() + groups.nbytes() + leaves.nbytes();
         let counts = [&self.groups, &self.column_patterns].map(Counts::nbytes);
         let leaves = self.leaves.as_ref().map_or(0, |leaves| leaves.counts.nbytes());
         let built = self.index.nbytes() + self.patterns.nbytes() + self.slots.nbytes();
@@ -444,6 +468,14 @@ impl<'a> Builder<'a> {
             self.groups.close("subtrees")?;
         }
         Ok(())
+    }
+
+    /// The columns' own subtrees.
+    fn inner(&self) -> Ragged<Inner> {
+        self.trees.map(|&(number, count)| {
+            let Column { node, group, .. } = self.column[number as usize];
+            Inner { node, count, group }
+        })
     }
 
     fn group_at(&self, production: ProductionId) -> u32 {
@@ -628,32 +660,35 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The inner subtrees of trees, in the order of a walk.
-fn inner_nodes(nodes: &Nodes, trees: &TreeCounts) -> Result<Ragged<(NodeId, u32)>> {
+/// The inner subtrees of trees, in the order of a walk; `group` is a production's.
+fn inner_nodes(
+    nodes: &Nodes,
+    trees: &TreeCounts,
+    group: impl Fn(ProductionId) -> u32,
+) -> Result<Ragged<Inner>> {
     let mut inner = Ragged::default();
     for tree in 0..trees.len() {
-        inner.extend(trees.iter(tree).filter(|(node, _)| !nodes.is_leaf(*node)));
+        inner.extend(trees.iter(tree).filter_map(|(node, count)| {
+            let group = group(nodes.production(node)?);
+            Some(Inner { node, count, group })
+        }));
         inner.close("subtrees, tree by tree")?;
     }
     Ok(inner)
 }
 
-/// How often trees have productions.
-fn count_groups(
-    trees: &Ragged<(u32, u32)>,
-    group_of: &[u32],
-    n_groups: usize,
-) -> Result<Counts> {
+/// How often trees have groups.
+fn tally_groups(trees: &Ragged<Inner>, n_groups: usize) -> Result<Ragged<(u32, u32)>> {
     let mut tally = Tally::new(n_groups);
     let mut all = Ragged::default();
     for items in trees.iter() {
-        for &(number, count) in items {
-            tally.add(group_of[number as usize], count);
+        for own in items.iter().filter(|own| own.group != NONE) {
+            tally.add(own.group, own.count);
         }
         all.extend(tally.drain());
         all.close("productions")?;
     }
-    Counts::new(n_groups, |tree| all.get(tree).iter().copied(), all.len())
+    Ok(all)
 }
 
 /// Equal leaves, where they count.

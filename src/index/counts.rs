@@ -21,17 +21,23 @@ use crate::{NodeId, Result};
 #[derive(Debug)]
 pub(crate) struct Counts {
     n_trees: usize,
-    /// Per symbol: where its list ends.
-    ends: Vec<u32>,
-    trees: Vec<u32>,
-    times: Vec<u32>,
-    /// Per symbol: the number of its dense column, or `SPARSE`.
-    column: Vec<u32>,
+    /// By symbol, and one more, whose list starts where the last one ends.
+    symbols: Vec<Symbol>,
+    /// By symbol, the trees that have it, and how often.
+    items: Vec<(u32, u32)>,
     narrow: Vec<u16>,
     /// In their place, where counts do not fit 16 bits.
     wide: Vec<u64>,
     /// The largest squared length of a tree's counts.
     largest: f64,
+}
+
+/// Where the list of a symbol starts, and the number of its dense column, or `SPARSE`:
+/// side by side, as both are far away when they are asked for.
+#[derive(Debug, Clone, Copy)]
+struct Symbol {
+    start: u32,
+    column: u32,
 }
 
 const SPARSE: u32 = u32::MAX;
@@ -76,22 +82,20 @@ impl Counts {
         for symbol in 0..n_symbols {
             ends[symbol + 1] += ends[symbol];
         }
-        let (mut at, mut tree_list, mut count_list) =
-            (ends.clone(), vec![0; total], vec![0; total]);
+        let symbol = |&start: &u32| Symbol { start, column: SPARSE };
+        let symbols = ends.iter().map(symbol).collect();
+        let (mut at, mut items) = (ends, vec![(0, 0); total]);
         for tree in 0..n {
             for (symbol, count) in trees(tree) {
-                let place = at[symbol as usize] as usize;
-                at[symbol as usize] += 1;
-                tree_list[place] = tree as u32;
-                count_list[place] = count;
+                let place = &mut at[symbol as usize];
+                items[*place as usize] = (tree as u32, count);
+                *place += 1;
             }
         }
         let mut counts = Self {
             n_trees: n,
-            ends,
-            trees: tree_list,
-            times: count_list,
-            column: vec![SPARSE; n_symbols],
+            symbols,
+            items,
             narrow: Vec::new(),
             wide: Vec::new(),
             largest,
@@ -99,24 +103,24 @@ impl Counts {
         // 2. Dense columns of the frequent ones.
         let mut columns = 0;
         for symbol in 0..n_symbols {
-            let list = counts.list(symbol);
-            if list.len() * DENSE <= n {
+            let [from, to] =
+                [symbol, symbol + 1].map(|s| counts.symbols[s].start as usize);
+            if (to - from) * DENSE <= n {
                 continue;
             }
+            let (list, first) = (&counts.items[from..to], columns * n);
             if fits {
-                counts.narrow.resize((columns + 1) * n, 0);
-                for place in list {
-                    let tree = counts.trees[place] as usize;
-                    counts.narrow[columns * n + tree] = counts.times[place] as u16;
+                counts.narrow.resize(first + n, 0);
+                for &(tree, times) in list {
+                    counts.narrow[first + tree as usize] = times as u16;
                 }
             } else {
-                counts.wide.resize((columns + 1) * n, 0);
-                for place in list {
-                    let tree = counts.trees[place] as usize;
-                    counts.wide[columns * n + tree] = u64::from(counts.times[place]);
+                counts.wide.resize(first + n, 0);
+                for &(tree, times) in list {
+                    counts.wide[first + tree as usize] = u64::from(times);
                 }
             }
-            counts.column[symbol] = columns as u32;
+            counts.symbols[symbol].column = columns as u32;
             columns += 1;
         }
         Ok(counts)
@@ -124,17 +128,19 @@ impl Counts {
 
     /// Whether any tree has a symbol.
     pub(crate) fn has(&self, symbol: u32) -> bool {
-        !self.list(symbol as usize).is_empty()
+        !self.list(symbol).is_empty()
     }
 
     pub(crate) fn nbytes(&self) -> usize {
-        let words = self.ends.len() + self.trees.len() + self.times.len();
-        (words + self.column.len()) * 4 + self.narrow.len() * 2 + self.wide.len() * 8
+        let lists = (self.symbols.len() + self.items.len()) * 8;
+        lists + self.narrow.len() * 2 + self.wide.len() * 8
     }
 
     #[inline]
-    fn list(&self, symbol: usize) -> std::ops::Range<usize> {
-        self.ends[symbol] as usize..self.ends[symbol + 1] as usize
+    fn list(&self, symbol: u32) -> &[(u32, u32)] {
+        let [start, end] =
+            [symbol, symbol + 1].map(|s| self.symbols[s as usize].start as usize);
+        &self.items[start..end]
     }
 
     /// Adds the products of a tree's counts with those of the first trees, each symbol's
@@ -147,13 +153,12 @@ impl Counts {
     ) {
         for &(symbol, count) in symbols {
             let weight = weight(symbol) * f64::from(count);
-            let column = self.column[symbol as usize];
+            let column = self.symbols[symbol as usize].column;
             let start = column as usize * self.n_trees;
             if column == SPARSE {
-                for place in self.list(symbol as usize) {
-                    let tree = self.trees[place] as usize;
-                    let Some(value) = row.get_mut(tree) else { break };
-                    *value += weight * f64::from(self.times[place]);
+                for &(tree, times) in self.list(symbol) {
+                    let Some(value) = row.get_mut(tree as usize) else { break };
+                    *value += weight * f64::from(times);
                 }
             } else if self.wide.is_empty() {
                 let counts = &self.narrow[start..start + row.len()];
@@ -195,11 +200,9 @@ impl Counts {
         if self.wide.is_empty() {
             sums.fill(0);
             for &(symbol, count) in symbols {
-                for place in self.list(symbol as usize) {
-                    let Some(sum) = sums.get_mut(self.trees[place] as usize) else {
-                        break;
-                    };
-                    *sum += u64::from(count) * u64::from(self.times[place]);
+                for &(tree, times) in self.list(symbol) {
+                    let Some(sum) = sums.get_mut(tree as usize) else { break };
+                    *sum += u64::from(count) * u64::from(times);
                 }
             }
         } else {
@@ -394,14 +397,11 @@ fn accumulate<T>(
     let mut filled = 0;
     for &(symbol, count) in symbols {
         let count = narrow(count);
-        match counts.column[symbol as usize] {
+        match counts.symbols[symbol as usize].column {
             SPARSE => {
-                for place in counts.list(symbol as usize) {
-                    let tree = counts.trees[place] as usize;
-                    if tree >= end {
-                        break;
-                    }
-                    sums[tree] += count * narrow(counts.times[place]);
+                for &(tree, times) in counts.list(symbol) {
+                    let Some(sum) = sums.get_mut(tree as usize) else { break };
+                    *sum += count * narrow(times);
                 }
             }
             column => {

@@ -41,7 +41,7 @@ pub(crate) mod smoothed;
 
 use super::Target;
 use super::id_map::{IdMap, Key, LISTS};
-use super::prefixes::Extent;
+use super::prefixes::{Extent, Prefix};
 use super::reader::{NONE, Reader};
 use super::weights::{LEAF, Sink, Slot, View};
 use crate::intern::{Keys, new_id};
@@ -355,9 +355,9 @@ impl<T: Target> Index<T> {
         self.members.shrink();
     }
 
-    /// How many labels and lists there are.
-    pub(crate) fn shape(&self) -> (usize, usize) {
-        (self.members.len(), self.lists.len())
+    /// No tree's labels and lists yet.
+    pub(crate) fn prefix(&self) -> Prefix {
+        Prefix::new(self.members.len(), self.lists.starts())
     }
 
     pub(crate) fn find(&self, key: Key) -> Option<u32> {
@@ -569,7 +569,9 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             }
             let is_leaf = store.is_leaf(edge.child);
             for list in [2 * key, 2 * key + 1] {
-                let len = self.extent.list(list, || index.lists.len_of(list as usize));
+                let [start, end] =
+                    self.extent.list(list, || index.lists.bounds(list as usize));
+                let len = end - start;
                 if len == 0 {
                     continue;
                 }
@@ -605,7 +607,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                         n_pairs += lens.sum::<usize>();
                     }
                 }
-                let (len, links) = (len as u32, links.len() as u32);
+                let links = links.len() as u32;
                 let sums = used as u32;
                 edges.push(Edge {
                     list,
@@ -623,6 +625,9 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         (n_pairs <= CELL * cells).then_some(used)
     }
 
+    /// A function of its own, so that what its loops need stays in registers: with others
+    /// inlined, rows took a tenth longer.
+    #[inline(never)]
     fn walk_lists<V: View>(&mut self, own: &mut [f64], view: &mut V) {
         let index = self.index;
         let Scratch { kept, edges, links, sums, .. } = &mut *self.scratch;
@@ -674,6 +679,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
     }
 
     /// Pairs of a node, one by one, with some subtrees of its label.
+    #[inline(never)]
     fn walk_grids<V: View>(
         &mut self,
         node: NodeId,
@@ -798,9 +804,9 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                     continue;
                 }
                 for list in [2 * key, 2 * key + 1] {
-                    let entries = self.index.lists.get(list as usize);
-                    let n = self.extent.list(list, || entries.len());
-                    for entry in &entries[..n] {
+                    let lists = &self.index.lists;
+                    let bounds = self.extent.list(list, || lists.bounds(list as usize));
+                    for entry in lists.between(bounds) {
                         values[entry.u as usize] = inner;
                     }
                 }

@@ -26,14 +26,20 @@ impl Prefixes {
 pub(crate) struct Prefix {
     /// Trees before this one.
     end: usize,
-    pub(crate) group_len: Vec<u32>,
-    pub(crate) list_len: Vec<u32>,
+    group_len: Vec<u32>,
+    /// By list: where what counts starts and ends, side by side, as both are far away when
+    /// they are asked for.
+    lists: Vec<Bounds>,
 }
 
+/// Where items start and end.
+pub(crate) type Bounds = [u32; 2];
+
 impl Prefix {
-    /// Nothing yet.
-    pub(crate) fn new(n_groups: usize, n_lists: usize) -> Self {
-        Self { end: 0, group_len: vec![0; n_groups], list_len: vec![0; n_lists] }
+    /// Nothing yet; `starts` are those of all lists.
+    pub(crate) fn new(n_groups: usize, starts: &[u32]) -> Self {
+        let lists = starts.iter().map(|&start| [start; 2]).collect();
+        Self { end: 0, group_len: vec![0; n_groups], lists }
     }
 
     /// Counts what stands in the first `end` trees. Rows come in ascending order as a
@@ -41,7 +47,7 @@ impl Prefix {
     pub(crate) fn reveal(&mut self, end: usize, prefixes: &Prefixes) {
         if end < self.end {
             self.group_len.fill(0);
-            self.list_len.fill(0);
+            self.lists.iter_mut().for_each(|[start, end]| *end = *start);
             self.end = 0;
         }
         let Prefixes { groups, lists } = prefixes;
@@ -50,7 +56,7 @@ impl Prefix {
             self.group_len[group as usize] += 1;
         }
         for &list in &lists.items[lists.start(start)..lists.start(stop)] {
-            self.list_len[list as usize] += 1;
+            self.lists[list as usize][1] += 1;
         }
         self.end = end;
     }
@@ -62,8 +68,8 @@ pub(crate) trait Extent {
     const WHOLE: bool;
     /// Of the `all` subtrees of a group.
     fn group(&self, group: u32, all: usize) -> usize;
-    /// Of the entries of a list, `all` in number.
-    fn list(&self, list: u32, all: impl FnOnce() -> usize) -> usize;
+    /// Of the entries of a list, which has all of `all`.
+    fn list(&self, list: u32, all: impl FnOnce() -> Bounds) -> Bounds;
 }
 
 /// All trees.
@@ -78,7 +84,7 @@ impl Extent for Whole {
     }
 
     #[inline]
-    fn list(&self, _list: u32, all: impl FnOnce() -> usize) -> usize {
+    fn list(&self, _list: u32, all: impl FnOnce() -> Bounds) -> Bounds {
         all()
     }
 }
@@ -92,7 +98,7 @@ impl Extent for Prefix {
     }
 
     #[inline]
-    fn list(&self, list: u32, _all: impl FnOnce() -> usize) -> usize {
-        self.list_len[list as usize] as usize
+    fn list(&self, list: u32, _all: impl FnOnce() -> Bounds) -> Bounds {
+        self.lists[list as usize]
     }
 }

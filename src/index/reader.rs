@@ -45,9 +45,13 @@ impl Reader {
 
     /// Takes a tree that was read before: its subtrees in the order of a walk. Who asks for
     /// them last is not found out.
-    pub(crate) fn set(&mut self, n_nodes: usize, tree: &[(NodeId, u32)]) {
+    pub(crate) fn set(
+        &mut self,
+        n_nodes: usize,
+        tree: impl Iterator<Item = (NodeId, u32)>,
+    ) {
         self.start(n_nodes);
-        for &(node, count) in tree {
+        for (node, count) in tree {
             self.place[node.index()] = self.items.len() as u32;
             let count = f64::from(count);
             self.items.push(Item { node, count, last_use: NONE });

@@ -375,21 +375,12 @@ impl<N: Number> RowScratch<N> {
     }
 }
 
-/// Groups and patterns of a tree with counts, as the first pass of a walk tells them.
+/// Patterns of a tree with counts, as the first pass of a walk tells them. (Its groups are
+/// known before.)
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
-    pub(crate) groups: Vec<(u32, u32)>,
     pub(crate) patterns: Vec<(u32, u32)>,
-    /// By group: its place in the list, if it is there.
-    places: Vec<u32>,
     count: u32,
-}
-
-impl Symbols {
-    pub(crate) fn clear(&mut self) {
-        self.groups.clear();
-        self.patterns.clear();
-    }
 }
 
 /// Nothing is told of single subtrees in that pass.
@@ -409,19 +400,7 @@ impl<N: Number> Sink<N> for Symbols {
     }
 
     #[inline]
-    fn group(&mut self, group: u32, _value: N) {
-        if self.places.len() <= group as usize {
-            self.places.resize(group as usize + 1, 0);
-        }
-        let place = &mut self.places[group as usize];
-        match self.groups.get_mut(*place as usize) {
-            Some((known, count)) if *known == group => *count += self.count,
-            _ => {
-                *place = self.groups.len() as u32;
-                self.groups.push((group, self.count));
-            }
-        }
-    }
+    fn group(&mut self, _group: u32, _value: N) {}
 
     #[inline]
     fn pattern(&mut self, pattern: u32, _value: N) {

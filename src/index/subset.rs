@@ -327,17 +327,18 @@ enum Source<'a, N> {
 
 impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
     /// The first pass: tells what nodes have in common with all subtrees of their
-    /// production or pattern. `group` is a node's production in the index, or [`NONE`].
+    /// production or pattern. `group` is a node's production in the index, or [`NONE`], by
+    /// its place.
     pub(crate) fn plan(
         &mut self,
-        group: impl Fn(NodeId) -> u32,
+        group: impl Fn(usize) -> u32,
         sink: &mut impl Sink<N>,
     ) {
         self.scratch.steps.clear();
         self.scratch.active.clear();
         let (items, fold) = (self.tree.items(), self.fold());
         for (place, item) in items.iter().enumerate() {
-            let group = group(item.node);
+            let group = group(place);
             let last_use = item.last_use;
             let mut step =
                 Step { group, pattern: NONE, n_lists: 0, touched: 0, last_use };
@@ -472,8 +473,8 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
             if list == NONE || list == done {
                 return None;
             }
-            let len = extent.list(list, || index.lists.len_of(list as usize));
-            Some((index.lists.first(list as usize, len), tree.place(edge.child)))
+            let bounds = extent.list(list, || index.lists.bounds(list as usize));
+            Some((index.lists.between(bounds), tree.place(edge.child)))
         })
     }
 

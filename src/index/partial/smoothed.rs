@@ -20,7 +20,7 @@ use super::{
     CELL, Chains, Entry, FIRST_LEAF, Index, Link, Member, NONE, Table, Target, WIDE,
 };
 use super::{add_pairs, grow_powers};
-use crate::index::prefixes::Extent;
+use crate::index::prefixes::{Bounds, Extent};
 use crate::index::reader::Reader;
 use crate::index::weights::{LEAF, Sink, View};
 use crate::kernel::similarity::{Block, Table as Similarities};
@@ -195,7 +195,8 @@ struct Asked {
 #[derive(Debug, Clone, Copy)]
 struct Edge {
     list: u32,
-    len: u32,
+    /// The entries that count.
+    bounds: Bounds,
     position: u32,
     child: NodeId,
     near: Near,
@@ -495,12 +496,12 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         let Asked { position, child, near, .. } = asked[at as usize];
         let is_leaf = self.query.store.is_leaf(child);
         for list in [2 * key, 2 * key + 1] {
-            let len = self.extent.list(list, || index.lists.len_of(list as usize));
+            let bounds = self.extent.list(list, || index.lists.bounds(list as usize));
             // With leaf_factor 0, leaves end every chain.
             let is_other = list % 2 == 1;
             let ends =
                 (is_leaf || is_other) && index.weights.of(is_leaf, is_other) == 0.0;
-            if len == 0 || ends {
+            if bounds[0] == bounds[1] || ends {
                 continue;
             }
             for (number, other) in edges.iter_mut().enumerate() {
@@ -518,7 +519,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             }
             edges.push(Edge {
                 list,
-                len: len as u32,
+                bounds,
                 position,
                 child,
                 near,
@@ -526,7 +527,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 links: links.len() as u32,
                 goes_on: false,
             });
-            *used += len;
+            *used += (bounds[1] - bounds[0]) as usize;
         }
     }
 
@@ -540,7 +541,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         let Scratch { values, edges, links, sums, .. } = &mut *self.scratch;
         let mut link = 0;
         for edge in &*edges {
-            let list = &index.lists.get(edge.list as usize)[..edge.len as usize];
+            let list = index.lists.between(edge.bounds);
             let used = edge.sums as usize;
             let end = used + list.len();
             if sums.len() < end {
