@@ -106,7 +106,12 @@ impl Engine {
         }
         // 2. Where its subtrees stand.
         let is_elsewhere = |node| index.slot(nodes, node).is_none();
-        let (slots, of_node) = Slots::new(columns, &new, is_elsewhere, nodes.len())?;
+        let (slots, of_node) = Slots::new(
+            columns,
+            &new,
+            is_elsewhere,
+            &Slots::times(columns, nodes.len()),
+        )?;
         let mut groups: Vec<Vec<u32>> = vec![Vec::new(); 2 * nodes.labels().len()];
         for &node in &new.items {
             if let Some(place) = index.slot(nodes, node) {

@@ -188,7 +188,8 @@ impl Engine {
         // 2. Find the columns' inner subtrees, in the order of a walk.
         let (new, mut number) = new_subtrees(nodes, columns, threads)?;
         // 3. Enter them.
-        let (slots, slot_of) = Slots::new(columns, &new, is_simple, nodes.len())?;
+        let (slots, slot_of) =
+            Slots::new(columns, &new, is_simple, &Slots::times(columns, nodes.len()))?;
         let mut index = Index::new(decay, mu, leaf_factor, max_children);
         let mut prefixes = Prefixes::default();
         for new in new.iter() {

@@ -109,34 +109,31 @@ impl<F: Factors> Engine<F> {
         let others = rows.filter(|&rows| !std::ptr::eq(rows, columns));
         // 1. Number the columns' subtrees by first tree, children first.
         let mut builder = Builder::new(nodes, columns);
-        builder.number_subtrees(threads)?;
-        // 2. What is counted, whatever is below.
+        let ((), times) = threads.both(
+            |threads| builder.number_subtrees(threads),
+            || Ok(Slots::times(columns, nodes.len())),
+        )?;
+        // 2. Where their values go, and their children.
         let n_groups = builder.sizes.len();
-        let ((slots, slot_of), (trees, row_groups, groups, leaves)) = threads.both(
-            |_| {
+        let ((below, edges, own), (slots, slot_of)) = threads.both(
+            |threads| {
+                let (below, edges) = builder.below(threads)?;
+                Ok((below, edges, builder.inner()))
+            },
+            || {
                 let is_elsewhere = |node: NodeId| {
                     let number = builder.number[node.index()];
                     builder.column[number as usize].is_preterminal
                 };
-                Slots::new(columns, &builder.new_nodes, is_elsewhere, nodes.len())
-            },
-            || {
-                let leaves = count_leaves(nodes, leaf_weight, columns)?;
-                let own = builder.inner();
-                let own_groups = tally_groups(&own, n_groups)?;
-                let of = |tree| own_groups.get(tree).iter().copied();
-                let groups = Counts::new(n_groups, of, own_groups.len())?;
-                let Some(rows) = others else {
-                    return Ok((own, own_groups, groups, leaves));
-                };
-                let group = |production| builder.group_at(production);
-                let trees = inner_nodes(nodes, rows, group)?;
-                let row_groups = tally_groups(&trees, n_groups)?;
-                Ok((trees, row_groups, groups, leaves))
+                Slots::new(columns, &builder.new_nodes, is_elsewhere, &times)
             },
         )?;
         // 3. Lists.
-        let (list_keys, lists, edges) = builder.lists(&slot_of, threads)?;
+        // (What is kept longer than need be costs one thread fresh pages, 4 % of WSJ.)
+        drop(times);
+        let (list_keys, lists, edges) =
+            builder.lists(below, &edges, &slot_of, threads)?;
+        drop(slot_of);
         // Productions are numbered anew.
         let mut production_of = vec![0; n_groups];
         for (production, &group) in (0..).zip(&builder.group) {
@@ -157,18 +154,42 @@ impl<F: Factors> Engine<F> {
                 index.keys.insert(key, LISTS)?;
             }
         }
-        // 4. Patterns, lists of preterminals that are long for their production; and the
-        // rows' view of the index.
-        let ((patterns, column_patterns), id_map) = threads.both(
+        // 4. Patterns, lists of preterminals that are long for their production; what is
+        // counted, whatever is below; and the rows' view of the index.
+        let ((patterns, column_patterns), (groups, leaves, rows)) = threads.both(
             |threads| {
                 let is_wanted = |key: Key| has_preterminal[key[2] as usize];
                 let patterns = Patterns::new(&index, is_wanted);
                 let counts = builder.count_patterns(&edges, &patterns, threads)?;
                 Ok((patterns, counts))
             },
-            || match others {
-                None => builder.own_map(&edges),
-                Some(rows) => builder.map_of(rows, &index),
+            || {
+                let leaves = count_leaves(nodes, leaf_weight, columns)?;
+                let own_groups = tally_groups(&own, n_groups)?;
+                let of = |tree| own_groups.get(tree).iter().copied();
+                let groups = Counts::new(n_groups, of, own_groups.len())?;
+                let (trees, row_groups, id_map) = if let Some(rows) = others {
+                    let group = |production| builder.group_at(production);
+                    let trees = inner_nodes(nodes, rows, group)?;
+                    let row_groups = tally_groups(&trees, n_groups)?;
+                    (trees, row_groups, builder.map_of(rows, &index)?)
+                } else {
+                    (own, own_groups, builder.own_map(&edges)?)
+                };
+                let own_leaves = |_| {
+                    let trees = others.unwrap_or(columns);
+                    leaves_of(nodes, trees, |label| Some(label.0))
+                };
+                let rows = Rows {
+                    trees,
+                    n_nodes: nodes.len(),
+                    id_map,
+                    groups: row_groups,
+                    leaves: leaves
+                        .as_ref()
+                        .map_or_else(|| Ok(Ragged::default()), own_leaves)?,
+                };
+                Ok((groups, leaves, rows))
             },
         )?;
         let pattern_weights = if index.decay.same().is_some() {
@@ -179,17 +200,6 @@ impl<F: Factors> Engine<F> {
                 index.decay.of(group) * index.decay.of(child)
             };
             patterns.lists.iter().map(weight).collect()
-        };
-        let own_leaves =
-            |_| leaves_of(nodes, others.unwrap_or(columns), |label| Some(label.0));
-        let rows = Rows {
-            trees,
-            n_nodes: nodes.len(),
-            id_map,
-            groups: row_groups,
-            leaves: leaves
-                .as_ref()
-                .map_or_else(|| Ok(Ragged::default()), own_leaves)?,
         };
         Ok(Self {
             rows,
@@ -509,16 +519,11 @@ impl<'a> Builder<'a> {
         Ok(number)
     }
 
-    /// Lists by production, child's position and child's production: their keys, the
-    /// lists, and by column subtree the lists that it is in. Children are put together by
-    /// production and position first, so that neither a hash is needed nor memory far
-    /// away.
-    fn lists(
+    /// Inner children by place; and by column subtree where they are there.
+    fn below(
         &self,
-        slot_of: &[u32],
         threads: &mut WatchedThreads<'_>,
-    ) -> Result<BuiltLists> {
-        // 1. Inner children by place; and where they are there, by subtree.
+    ) -> Result<(Ragged<Below>, Ragged<u32>)> {
         let mut below = Filler::new(self.place_lens.clone(), (0, 0));
         let mut edges = Ragged::default();
         for (number, column) in (0..).zip(&self.column) {
@@ -532,12 +537,25 @@ impl<'a> Builder<'a> {
             }
             edges.close(EDGES)?;
         }
-        let below = below.done();
-        // 2. Their lists, by each thread for some productions.
+        Ok((below.done(), edges))
+    }
+
+    /// Lists by production, child's position and child's production: their keys, the
+    /// lists, and by column subtree the lists that it is in. Children are [put
+    /// together](Self::below) by production and position first, so that neither a hash is
+    /// needed nor memory far away. Each thread makes those of some productions.
+    fn lists(
+        &self,
+        below: Ragged<Below>,
+        edges: &Ragged<u32>,
+        slot_of: &[u32],
+        threads: &mut WatchedThreads<'_>,
+    ) -> Result<BuiltLists> {
         let some = |range: Range<usize>, pause: &mut Pause<'_>| {
             self.some_lists(&below, slot_of, range, pause)
         };
         let mut parts = threads.parts(below.items.len(), some)?.into_iter();
+        drop(below);
         let (mut keys, mut lists, mut list_of) = parts.next().unwrap_or_default();
         for (more, entries, of) in parts {
             let first = keys.len() as u32;

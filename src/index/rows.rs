@@ -51,25 +51,29 @@ pub(crate) struct Scratch {
 }
 
 impl Slots {
-    /// Gives the new subtrees of each tree their slots, by node: of those that are told
-    /// elsewhere one for all. `n_nodes` are those of the store.
-    pub(crate) fn new(
-        trees: &TreeCounts,
-        new: &Ragged<NodeId>,
-        is_elsewhere: impl Fn(NodeId) -> bool,
-        n_nodes: usize,
-    ) -> Result<(Self, Vec<u32>)> {
-        let n_trees = trees.len();
-        // 1. Find the shared ones.
-        let mut slot_of = vec![NONE; n_nodes];
+    /// How often trees have each of so many nodes of their store: 2 stands for more.
+    pub(crate) fn times(trees: &TreeCounts, n_nodes: usize) -> Vec<u8> {
         let mut times = vec![0u8; n_nodes];
-        for tree in 0..n_trees {
+        for tree in 0..trees.len() {
             for (node, count) in trees.iter(tree) {
                 let times = &mut times[node.index()];
                 *times = (*times + count.min(2) as u8).min(2);
             }
         }
-        // 2. Number them in the order in which trees bring them.
+        times
+    }
+
+    /// Gives the new subtrees of each tree their slots, by node: of those that are told
+    /// elsewhere one for all. `times` are the [`times`](Self::times) of the nodes.
+    pub(crate) fn new(
+        trees: &TreeCounts,
+        new: &Ragged<NodeId>,
+        is_elsewhere: impl Fn(NodeId) -> bool,
+        times: &[u8],
+    ) -> Result<(Self, Vec<u32>)> {
+        let n_trees = trees.len();
+        let mut slot_of = vec![NONE; times.len()];
+        // 1. Number them in the order in which trees bring them.
         let mut slots = Self {
             n_trees,
             tree_ends: Vec::with_capacity(n_trees),
@@ -90,7 +94,7 @@ impl Slots {
             }
             slots.tree_ends.push(slots.shared.len() as u32);
         }
-        // 3. List their trees.
+        // 2. List their trees.
         let n_before = slots.first_shared();
         let each = |f: &mut dyn FnMut(usize, (u32, u32))| {
             for tree in 0..n_trees {
