@@ -166,13 +166,13 @@ def test_an_exception_of_the_generator_passes_through():
         tk.Forest.from_brackets(lines())
 
 
-@pytest.mark.parametrize("item", [3, None, 1.5, ["(a)"], object()], ids=repr)
+@pytest.mark.parametrize("item", [3, None, 1.5, ["(a)"], ...], ids=repr)
 def test_an_item_that_is_no_text_is_a_type_error_with_its_index(item):
     with pytest.raises(TypeError, match=r"\b2\b"):
         tk.Forest.from_brackets(["(a)", b"(b)", item])
 
 
-@pytest.mark.parametrize("source", [3, None, 1.5, object()], ids=repr)
+@pytest.mark.parametrize("source", [3, None, 1.5, ...], ids=repr)
 def test_a_source_that_is_no_text_and_no_iterable_is_a_type_error(source):
     with pytest.raises(TypeError):
         tk.Forest.from_brackets(source)

@@ -144,7 +144,7 @@ def test_kernels_of_views_are_those_of_numpy(combine, normalize):
         (tk.PolynomialKernel(2, gamma=0.5), "poly", {"degree": 2, "gamma": 0.5}),
         (lambda a, b: a @ b.T, "linear", {}),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_kernels_of_vectors_are_those_of_scikit_learn(kernel, metric, more, sparse):
     if sparse and callable(kernel) and not isinstance(kernel, tk.PolynomialKernel):

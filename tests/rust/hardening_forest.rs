@@ -1,7 +1,9 @@
 //! Text that attacks: labels and subtrees chosen to collide, one tree without end.
 
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::stopwatch::Stopwatch;
 use treekernel_rs::{Error, Forest};
 
 /// The hash that tables had before it depended on random numbers.
@@ -61,11 +63,11 @@ fn nodes(pairs: &[[u64; 2]]) -> String {
 }
 
 fn seconds(text: &str, n_distinct: usize) -> Duration {
-    let start = Instant::now();
+    let watch = Stopwatch::start();
     let forest = Forest::from_brackets(text).unwrap();
-    let elapsed = start.elapsed();
+    let took = watch.took();
     assert_eq!(forest.n_distinct(), n_distinct);
-    elapsed
+    took
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod registry;
 mod shared;
 mod smoothed;
 mod solve;
+mod stopwatch;
 mod subpath;
 mod uses;
 mod weights;
