@@ -31,6 +31,17 @@ pub(crate) fn filled<T: Clone>(value: T, n: usize) -> Result<Vec<T>> {
     Ok(list)
 }
 
+/// Adds an item to a list.
+///
+/// # Errors
+/// [`Error::Memory`], with nothing changed.
+#[inline]
+pub(crate) fn push<T>(list: &mut Vec<T>, item: T) -> Result<()> {
+    reserve(list, 1)?;
+    list.push(item);
+    Ok(())
+}
+
 /// Makes room for `more` items at the end of a list.
 ///
 /// # Errors

@@ -59,7 +59,7 @@ use super::weights::{Sink, Slot, View};
 use crate::intern::{IdTable, Keys, new_id};
 use crate::kernel::elastic::{Below, Dense};
 use crate::threads::Pause;
-use crate::{NodeId, Nodes, Result};
+use crate::{NodeId, Nodes, Result, memory};
 
 /// Subtrees whose own subtrees are larger than this on average do without lists. (A chain
 /// has half its length, sentences 4 to 8.)
@@ -68,6 +68,12 @@ const DEEP: u64 = if cfg!(test) { 12 } else { 64 };
 const MOST_VALUES: usize = if cfg!(test) { 1 << 9 } else { 1 << 25 };
 /// The dense recursion takes so many pairs of nodes at a time, or one tree.
 const BATCH: usize = if cfg!(test) { 1 << 10 } else { 1 << 22 };
+/// What an entry takes where its list has just grown, and entries that are asked for at
+/// least.
+const BYTES_PER_ENTRY: usize = 32;
+const ENTRIES_AT_ONCE: usize = 1 << 12;
+/// What the dense recursion takes for a node, beside the values of open ones.
+const BYTES_PER_NODE: usize = 64;
 /// Steps between two questions whether to go on.
 const BETWEEN_PAUSES: usize = 1 << 20;
 
@@ -137,6 +143,9 @@ pub(crate) struct Index {
     /// Inner subtrees as they came, with the trees that they came with.
     order: Vec<(NodeId, u32)>,
     has_deep: bool,
+    /// Entries of all lists, and of how many the next ones are to be asked for.
+    n_entries: usize,
+    asked_at: usize,
     below: Below,
     tally: Tally,
 }
@@ -341,6 +350,8 @@ impl Index {
             inner: Lists::default(),
             order: Vec::new(),
             has_deep: false,
+            n_entries: 0,
+            asked_at: 0,
             below: Below::default(),
             tally: Tally::default(),
         }
@@ -398,7 +409,13 @@ impl Index {
         let is_deep = size > u64::from(u32::MAX)
             || path / size >= DEEP
             || below.iter().any(is_deep);
-        // 2. Its place in its group.
+        // 2. Room for its entries, and for as many as there are.
+        let most = self.n_entries + if is_deep { 0 } else { 2 * size as usize };
+        if most > self.asked_at {
+            memory::room(most + ENTRIES_AT_ONCE, BYTES_PER_ENTRY)?;
+            self.asked_at = 2 * most + ENTRIES_AT_ONCE;
+        }
+        // 3. Its place in its group.
         let label = nodes.label(node);
         let (group, leaf) = (2 * label.0, label.index());
         if self.groups.len() <= leaf {
@@ -417,7 +434,7 @@ impl Index {
             _ => Kind::Listed(own.ends.len() as u32),
         };
         let slot = if let Kind::Listed(number) = kind {
-            // 3. Its edges in the lists.
+            // 4. Its edges in the lists.
             let first = own.ends.last().copied().unwrap_or(0);
             let end = new_id(first as usize + below.len(), EDGES)?;
             for (edge, &child) in (first..end).zip(below) {
@@ -448,24 +465,27 @@ impl Index {
         (above, edge): (u32, u32),
         child: NodeId,
     ) -> Result<()> {
-        let Self { kinds, plain, inner, below, tally, .. } = self;
+        let Self { kinds, plain, inner, below, tally, n_entries, .. } = self;
         // Counts are no more than the nodes of a listed subtree.
-        let mut add =
-            |key, count| plain.add(key, edge, Entry { edge, count: count as u32 });
+        let mut add = |n_entries: &mut usize, key, count| {
+            *n_entries += 1;
+            plain.add(key, edge, Entry { edge, count: count as u32 })
+        };
         for (node, count) in below.read(nodes, child, None) {
             let label = nodes.label(node).0;
             tally.add(label, count);
             match kinds[node.index()] {
-                Kind::Simple(simple) => add([above, 1, simple], count)?,
+                Kind::Simple(simple) => add(n_entries, [above, 1, simple], count)?,
                 Kind::Listed(node) => {
                     let entry = InnerEntry { edge, node, count: count as u32 };
+                    *n_entries += 1;
                     inner.add([above, 0, label], edge, entry)?;
                 }
                 Kind::None | Kind::Leaf | Kind::Deep(_) => {}
             }
         }
         for (label, count) in tally.drain() {
-            add([above, 0, label], count)?;
+            add(n_entries, [above, 0, label], count)?;
         }
         Ok(())
     }
@@ -581,7 +601,7 @@ impl Index {
                 scratch.plan.n_values += len;
             }
             for &child in children.iter().filter(|_| step.n_edges > 0) {
-                self.plan_child(query, item.node, child, step.n_edges, scratch);
+                self.plan_child(query, item.node, child, step.n_edges, scratch)?;
                 let Plan { cost, n_values, plain, inner, nested, .. } = &scratch.plan;
                 let n_steps = plain.len() + inner.len() + nested.len();
                 if *cost > most || n_steps > most_steps || *n_values > MOST_VALUES {
@@ -606,6 +626,7 @@ impl Index {
     /// Simple subtrees with the label of a node of the query.
     fn plan_simple(&self, query: Query<'_>, node: NodeId, scratch: &mut Scratch) {
         let Scratch { plan, below, tally, .. } = scratch;
+        tally.drain().for_each(drop); // what an error left
         if query.is_simple(node) {
             plan.simple.extend(self.same_simple(query, node).map(|s| (s, 1.0)));
             return;
@@ -631,8 +652,9 @@ impl Index {
         child: NodeId,
         n_edges: u32,
         scratch: &mut Scratch,
-    ) {
+    ) -> Result<()> {
         let Scratch { plan, below, tally, .. } = scratch;
+        tally.drain().for_each(drop); // what an error left
         let (label, end) = (query.label(parent), query.store.label(parent));
         let starts = [plan.plain.len(), plan.inner.len(), plan.nested.len()];
         plan.cost += u64::from(n_edges);
@@ -650,7 +672,7 @@ impl Index {
                 {
                     plan.cost += len;
                     let weight = self.decay * self.decay * count * times;
-                    plan.plain.push((list, weight));
+                    memory::push(&mut plan.plain, (list, weight))?;
                 }
             }
             let step = &mut plan.steps[place];
@@ -658,17 +680,18 @@ impl Index {
                 continue;
             }
             if own == label {
-                plan.nested.push((place as u32, count));
+                memory::push(&mut plan.nested, (place as u32, count))?;
                 plan.n_values += if step.is_nested { 0 } else { step.n_edges as usize };
                 step.is_nested = true;
                 plan.cost += u64::from(n_edges);
             }
             if let Some((list, len)) = self.inner.before([label, 0, own], n_edges) {
                 plan.cost += len;
-                plan.inner.push((list, place as u32, count));
+                memory::push(&mut plan.inner, (list, place as u32, count))?;
             }
         }
         plan.cost += below.order.len() as u64;
+        memory::reserve(&mut plan.plain, tally.met.len())?;
         for (own, count) in tally.drain() {
             if let Some((list, len)) = self.plain.before([label, 0, own], n_edges) {
                 plan.cost += len;
@@ -677,12 +700,14 @@ impl Index {
         }
         let ends = [plan.plain.len(), plan.inner.len(), plan.nested.len()];
         if starts != ends {
-            plan.children.push(Child {
+            let child = Child {
                 plain: starts[0]..ends[0],
                 inner: starts[1]..ends[1],
                 nested: starts[2]..ends[2],
-            });
+            };
+            memory::push(&mut plan.children, child)?;
         }
+        Ok(())
     }
 
     fn walk_lists<S: Sink>(
@@ -710,8 +735,10 @@ impl Index {
             let n_edges = n_edges as usize;
             let own_total = totals.len();
             if is_nested {
+                memory::reserve(totals, n_edges)?;
                 totals.resize(own_total + n_edges, 0.0);
             }
+            memory::reserve(excess, ends.len())?;
             let Some((last, others)) = children.split_last() else {
                 // Nothing below p is below any of its label: X is 0.
                 excess.resize(excess.len() + ends.len(), 0.0);
@@ -729,6 +756,9 @@ impl Index {
             };
             // 2. The children from the left, but for the last one.
             sums.clear();
+            v.clear();
+            memory::reserve(sums, n_edges)?;
+            memory::reserve(v, n_edges)?;
             for (number, child) in others.iter().enumerate() {
                 if number == 0 {
                     // Its sums are its V.
@@ -841,6 +871,7 @@ impl Index {
         // 2. Batches of subtrees, each told once.
         told.clear();
         told.resize(nodes.len().div_ceil(64), 0);
+        memory::room(items.len() + nodes.len(), BYTES_PER_NODE)?;
         let is_wanted = |node: NodeId| match self.kinds[node.index()] {
             Kind::Deep(_) => true,
             Kind::Listed(_) | Kind::Simple(_) => all,

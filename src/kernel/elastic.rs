@@ -48,7 +48,7 @@ use super::{
 };
 use crate::intern::new_id;
 use crate::threads::Pause;
-use crate::{Error, Label, NodeId, Nodes, Result};
+use crate::{Error, Label, NodeId, Nodes, Result, memory};
 
 kernel_struct! {
     /// Fragments keep order and ancestry but may skip nodes (Kashima & Koyanagi 2002).
@@ -610,8 +610,10 @@ impl<N: Number> Dense<N> {
             let slot = &mut self.slots[slot as usize];
             let zero = N::of(0.0);
             slot.b.clear();
+            memory::reserve(&mut slot.b, n_lanes)?;
             slot.b.resize(n_lanes, zero);
             slot.sums.clear();
+            memory::reserve(&mut slot.sums, n_edges)?;
             slot.sums.resize(n_edges, zero);
         }
         Ok(self.slot[node] as usize)
@@ -694,6 +696,7 @@ impl<N: Number> Dense<N> {
             }
         }
         slot.ca.clear();
+        memory::reserve(&mut slot.ca, self.lanes.len())?;
         let mut edge = 0;
         for (&b, &end) in slot.b.iter().zip(&self.lanes.ends) {
             let mut sum = b;

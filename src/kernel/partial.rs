@@ -872,7 +872,7 @@ impl<F: Factors> Pairs for Trees<F> {
                         self.children_sum((a, below), (b, other), scratch, pause)?;
                     value = value + mu * sum;
                 }
-                scratch.values.push(value);
+                memory::push(&mut scratch.values, value)?;
                 own = own + value * N::of(f64::from(b.nodes[u as usize].count));
             }
             total = total + own * N::of(f64::from(node.count));
