@@ -410,7 +410,10 @@ impl Index {
             || path / size >= DEEP
             || below.iter().any(is_deep);
         // 2. Room for its entries, and for as many as there are.
-        let most = self.n_entries + if is_deep { 0 } else { 2 * size as usize };
+        // Of an edge: no more than there are nodes, written out or different.
+        let own =
+            if is_deep { 0 } else { size.min((below.len() * self.n_nodes) as u64) };
+        let most = self.n_entries + 2 * own as usize;
         if most > self.asked_at {
             memory::room(most + ENTRIES_AT_ONCE, BYTES_PER_ENTRY)?;
             self.asked_at = 2 * most + ENTRIES_AT_ONCE;

@@ -48,7 +48,7 @@ use crate::intern::{Keys, new_id};
 use crate::kernel::partial::{Chains, Table, Weights, grow_powers};
 use crate::ragged::Growing;
 use crate::threads::Pause;
-use crate::{NodeId, Nodes, Result};
+use crate::{NodeId, Nodes, Result, memory};
 
 /// Subtrees with more children are in no list: so there are at most 15.5 pairs per edge.
 /// (No phrase of the Penn treebank has more than 32.)
@@ -504,13 +504,18 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             return Ok(());
         }
         // 2. Lists, or grids where pairs would take longer.
-        let touched = self.find_edges(item.node, group);
         // Nobody asks for the root's D.
         let n_values = if item.last_use == NONE { 0 } else { len };
         let mut own = self.scratch.clean.pop().unwrap_or_default();
         if own.len() < n_values {
+            let more = n_values - own.len();
+            if let Err(error) = memory::reserve(&mut own, more) {
+                self.scratch.clean.push(own);
+                return Err(error);
+            }
             own.resize(n_values, index.weights.inner);
         }
+        let touched = self.find_edges(item.node, group);
         if touched.is_some() {
             self.walk_lists(&mut own[..n_values], &mut view);
         }

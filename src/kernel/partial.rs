@@ -43,7 +43,7 @@ use super::{
 };
 use crate::intern::{Seed, new_id};
 use crate::threads::Pause;
-use crate::{Error, NodeId, Nodes, Result};
+use crate::{Error, NodeId, Nodes, Result, memory};
 
 kernel_struct! {
     /// Fragments are any connected parts (Moschitti, ECML 2006).

@@ -349,6 +349,38 @@ def test_deep_trees_take_no_quadratic_memory(call, other):
     assert value == pytest.approx(float(python(DEEP + f"print({other})")), rel=1e-9)
 
 
+@pytest.mark.parametrize("kernel", ["elastic", "tk.PartialTreeKernel(0.4, 0.1)"])
+@pytest.mark.linux
+def test_too_little_memory_for_large_trees_is_an_error(kernel):
+    # Two trees of 48,000 nodes, of which values of the elastic kernel take 200 MB.
+    code = f"""
+import resource
+kernel = {kernel}
+trees = tk.Forest.from_brackets([binary(24000, seed) for seed in (1, 2)])
+model = tk.DagModel(kernel)
+model.add(trees[:1], [1.0])
+calls = [
+    lambda: kernel.pair(trees[0], trees[1]),
+    lambda: kernel.gram(trees, n_jobs=1),
+    lambda: kernel.diag(trees),
+    lambda: model.score(trees),
+    lambda: model.contributions(trees[1]),
+]
+pages = int(open("/proc/self/statm").read().split()[0])
+most = pages * resource.getpagesize() + (12 << 20)
+hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+for call in calls:
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    try:
+        call()
+    except MemoryError:
+        print("refused", end=" ")
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    call()
+"""
+    assert python(DEEP + code).split() == ["refused"] * 5
+
+
 def test_an_index_beyond_int64_is_refused():
     labels = np.array([0, 2**64 - 1], dtype=np.uint64)
     message = (
