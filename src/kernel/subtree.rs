@@ -53,7 +53,9 @@ impl Kernel for Subtree {
         pause: &mut Pause<'_>,
     ) -> Result<Box<dyn Prepared>> {
         let weights = weights(nodes, self.decay, self.leaf_weight)?;
-        let all = Trees::new(nodes, &weights, |count| count, None, roots, pause)?;
+        let leaves = self.leaf_weight > 0.0;
+        let all =
+            Trees::new(nodes, &weights, |count| count, leaves, None, roots, pause)?;
         Ok(Box::new(all))
     }
 
@@ -65,7 +67,8 @@ impl Kernel for Subtree {
     ) -> Result<Option<Box<dyn Sloped>>> {
         let weights = weights(nodes, self.decay, self.leaf_weight)?;
         let sloped = Some(self.decay);
-        let all = Trees::new(nodes, &weights, |count| count, sloped, roots, pause)?;
+        let all =
+            Trees::new(nodes, &weights, |count| count, true, sloped, roots, pause)?;
         Ok(Some(Box::new(all)))
     }
 
@@ -131,7 +134,7 @@ impl Weigh for Subtree {
     ) -> Result<Box<dyn Prepared>> {
         let weights = weighted(nodes, self, table)?;
         let counts = |count| table.counts.of(f64::from(count));
-        let trees = Trees::new(nodes, &weights, counts, None, roots, pause)?;
+        let trees = Trees::new(nodes, &weights, counts, true, None, roots, pause)?;
         weights::finite(
             &trees.items.items.iter().map(|i| i.weight).collect::<Vec<_>>(),
         )?;
@@ -209,7 +212,8 @@ impl Count for f64 {}
 
 impl<C: Count> Trees<C> {
     /// Reads trees in time by their distinct subtrees, and the store once; where derivatives
-    /// by λ are wanted (`sloped`), with leaves of weight 0.
+    /// by λ are wanted (`sloped`), with leaves of weight 0. `leaves` says whether these are read
+    /// at all.
     ///
     /// # Errors
     /// [`crate::Error::Capacity`] if a subtree stands 2^32 times in one tree,
@@ -218,11 +222,12 @@ impl<C: Count> Trees<C> {
         nodes: &Nodes,
         weights: &[f64],
         counts: impl Fn(u32) -> C,
+        leaves: bool,
         sloped: Option<f64>,
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Self> {
-        let tree_counts = TreeCounts::read(nodes, roots, pause)?;
+        let tree_counts = TreeCounts::read_with(leaves, nodes, roots, pause)?;
         memory::room(tree_counts.n_entries(), 2 * size_of::<Item<C>>())?;
         let mut items = Ragged::default();
         for tree in 0..tree_counts.len() {

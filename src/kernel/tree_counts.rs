@@ -88,6 +88,32 @@ impl TreeCounts {
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Self> {
+        Self::read_as::<true>(store, roots, pause)
+    }
+
+    /// The same without leaves (but for a tree that is one), if they are not wanted: half of
+    /// the subtrees, and those that are far away.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn read_with(
+        leaves: bool,
+        store: &Nodes,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Self> {
+        if leaves {
+            Self::read_as::<true>(store, roots, pause)
+        } else {
+            Self::read_as::<false>(store, roots, pause)
+        }
+    }
+
+    fn read_as<const LEAVES: bool>(
+        store: &Nodes,
+        roots: &[NodeId],
+        pause: &mut Pause<'_>,
+    ) -> Result<Self> {
         const PER_PAUSE: usize = 1 << 12;
         let mut all = Self { starts: vec![0], nodes: Vec::new(), counts: Vec::new() };
         // Counts of the tree at hand, 1 for what the walk has left; zero again after it.
@@ -101,7 +127,10 @@ impl TreeCounts {
             open.push((root, store.children(root).iter()));
             while let Some((node, children)) = open.last_mut() {
                 // What has nothing below it is left at once.
-                let left = match children.find(|child| count[child.index()] == 0) {
+                let is_new = |child: &&NodeId| {
+                    (LEAVES || !store.is_leaf(**child)) && count[child.index()] == 0
+                };
+                let left = match children.find(is_new) {
                     Some(&child) if store.children(child).is_empty() => child,
                     Some(&child) => {
                         open.push((child, store.children(child).iter()));
@@ -129,7 +158,8 @@ impl TreeCounts {
             count[root.index()] = 1;
             for &node in nodes.iter().rev() {
                 let times = count[node.index()];
-                for child in store.children(node) {
+                let children = store.children(node).iter();
+                for child in children.filter(|&&c| LEAVES || !store.is_leaf(c)) {
                     let count = &mut count[child.index()];
                     *count = count.checked_add(times).ok_or(Error::Capacity {
                         what: "equal subtrees in one tree",

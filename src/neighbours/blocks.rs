@@ -67,9 +67,10 @@ pub(crate) fn vectors(
     roots: &[NodeId],
     threads: &mut WatchedThreads<'_>,
 ) -> Result<(Vectors, usize)> {
-    let mut counts = Counts::Linear;
+    let (mut counts, mut leaves) = (Counts::Linear, true);
     let rule = match &kernel.index {
         IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
+            leaves = *leaf_weight > 0.0;
             Rule::Subtree(subtree::weights(nodes, *decay, *leaf_weight)?)
         }
         IndexOf::WeightedSubtree(kernel, weighted) => {
@@ -96,22 +97,30 @@ pub(crate) fn vectors(
     room(n_blocks + nodes.len(), 64)?;
     let parts = threads.parts(roots.len(), |range, pause| {
         let mut vectors = Vectors::default();
-        let mut scratch = Scratch::<f64>::new(n_blocks)?;
+        let is_listed = matches!(rule, Rule::Subtree(_));
+        let n_sums = if is_listed { 0 } else { n_blocks };
+        let mut scratch = Scratch::<f64>::new(n_sums)?;
+        let mut own = Vec::new();
         // For trees whose kernels no float holds.
         let mut scaled: Option<Scratch<Scaled>> = None;
         let has_bags = !matches!(rule, Rule::Roots);
         for some in roots[range].chunks(AT_A_TIME) {
             let read = if has_bags { some } else { &[] };
-            let tree_counts = TreeCounts::read(nodes, read, pause)?;
+            let tree_counts = TreeCounts::read_with(leaves, nodes, read, pause)?;
             for (tree, &root) in some.iter().enumerate() {
                 pause()?;
                 let is_known = match &rule {
                     Rule::Subtree(weights) => {
-                        for (node, count) in tree_counts.iter(tree) {
+                        // A subtree comes once: no table of sums is needed.
+                        own.clear();
+                        reserve(&mut own, tree_counts.nodes(tree).len())?;
+                        let all = tree_counts.iter(tree).map(|(node, count)| {
                             let count = counts.of(f64::from(count));
-                            scratch.add(node.0, count * count * weights[node.index()]);
-                        }
-                        true
+                            (node.0, count * count * weights[node.index()])
+                        });
+                        own.extend(all.filter(|&(_, share)| share != 0.0));
+                        close_listed(&own, &mut vectors)?;
+                        continue;
                     }
                     Rule::Subset(kernel, edges) => scratch.subset(
                         kernel,
@@ -223,6 +232,21 @@ impl Edges {
         }
         Ok(edges)
     }
+}
+
+/// Makes a vector of K_g(x,x) by block.
+fn close_listed(own: &[(u32, f64)], vectors: &mut Vectors) -> Result<()> {
+    let total: f64 = own.iter().fold(0.0, |total, (_, share)| total + share);
+    vectors.reserve(own.len() + 1)?;
+    if (1.0 / LARGEST..LARGEST).contains(&total) || total == 0.0 {
+        let norms = own
+            .iter()
+            .map(|&(block, share)| (block, rounded_up((share / total).sqrt())));
+        vectors.extend(norms);
+    } else {
+        vectors.push((NONE, 1.0));
+    }
+    vectors.close(WHAT)
 }
 
 struct Scratch<N> {

@@ -41,7 +41,7 @@ const SLACK: f64 = 1e-9;
 const BATCH: usize = 1 << 23;
 const ENOUGH: usize = 1 << 21;
 /// Rows whose trees are made ready together, at most some more than these.
-const ROWS: usize = 1 << 15;
+const ROWS: usize = 1 << 16;
 /// Rows that the bound is tried on, and one of how many pairs it may let through.
 const SAMPLE: usize = 64;
 const MANY: usize = 20;
