@@ -387,10 +387,7 @@ impl Model {
             .collect();
         let sizes = store.sizes();
         let magnitude = trees[*done..].iter().fold(self.magnitude, |sum, tree| {
-            let largest = tree.alphas.iter().fold(0.0, |most, a| a.abs().max(most));
-            // Of a large tree nothing is summed.
-            let scale = if tree.scale.is_nan() { 0.0 } else { tree.scale };
-            sum + largest * scale * sizes[tree.root.index()] as f64
+            sum + growth(tree.scale, sizes[tree.root.index()] as f64, tree.alphas)
         });
         if magnitude <= SAFE {
             self.magnitude = magnitude;
@@ -425,23 +422,20 @@ impl Model {
         let mut scaled = vec![0.0; self.options.n_outputs];
         for &Added { tree, root, scale, alphas } in &trees[*done..] {
             reader.read(store, root, true);
+            let mut is_finite = true;
             if scale.is_nan() {
                 self.add_large(store, root, alphas)?;
+                is_finite = self.large.1.iter().all(|alpha| alpha.is_finite());
             } else if scale != 0.0 {
                 self.enter(store, &mut id_map, &reader)?;
                 for (scaled, alpha) in scaled.iter_mut().zip(alphas) {
                     *scaled = scale * alpha;
                 }
                 self.weigh(&reader, &scaled);
-                if may_overflow && !self.is_finite(&reader) {
-                    let expected = "a weight that keeps all sums of weights finite";
-                    return Err(Error::Array {
-                        array: "alphas",
-                        index: tree * scaled.len(),
-                        expected: expected.to_owned(),
-                        got: format!("{:e}", alphas[0]),
-                    });
-                }
+                is_finite = !may_overflow || self.is_finite(&reader);
+            }
+            if !is_finite {
+                return Err(too_large("alphas", tree * scaled.len(), alphas));
             }
             self.count_tree(&reader);
             *done += 1;
@@ -744,7 +738,7 @@ impl Model {
         )?;
         check_finite("large_alphas", &arrays.large_alphas)?;
         model.large = (large, arrays.large_alphas.clone());
-        let all = arrays.weights.iter().chain(&arrays.sums);
+        let all = arrays.weights.iter().chain(&arrays.sums).chain(&arrays.large_alphas);
         model.magnitude = all.fold(0.0, |sum, value| sum + value.abs());
         model.set_intercept(&arrays.intercept)?;
         (model.n_trees, model.n_tree_nodes) = (arrays.n_trees, arrays.n_tree_nodes);
@@ -1225,6 +1219,19 @@ fn check_length<T>(
     }
     let expected = format!("{expected}, {what}");
     Err(Error::Length { array, expected, got: values.len() })
+}
+
+/// What a tree of a size adds to all weights and sums of weights at most.
+fn growth(scale: f64, size: f64, alphas: &[f64]) -> f64 {
+    let largest = alphas.iter().fold(0.0, |most, a| a.abs().max(most));
+    // A large tree is kept as a whole.
+    if scale.is_nan() { largest } else { largest * scale * size }
+}
+
+/// The error of a tree whose weights would make others infinite.
+fn too_large(array: &'static str, index: usize, alphas: &[f64]) -> Error {
+    let expected = "a weight that keeps all sums of weights finite".to_owned();
+    Error::Array { array, index, expected, got: format!("{:e}", alphas[0]) }
 }
 
 fn check_finite(array: &'static str, values: &[f64]) -> Result<()> {

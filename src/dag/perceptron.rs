@@ -40,8 +40,8 @@ use std::sync::Arc;
 use super::naive::sign;
 use super::vectors::{Features, PolynomialKernel, Vectors};
 use super::{
-    Arrays, At, BYTES_PER_NODE, Model, Norm, Options, Seen, Tree, Worker, check_length,
-    compact, one_norm, stand, with_selfs,
+    Arrays, At, BYTES_PER_NODE, Model, Norm, Options, SAFE, Seen, Tree, Worker,
+    check_length, compact, growth, one_norm, stand, too_large, with_selfs,
 };
 use crate::gram::{self, Watch};
 use crate::index::at_rest::AtRest;
@@ -257,6 +257,7 @@ impl Perceptron {
                 scale_by(weights, (self.n_examples - support.before) as f64);
             }
             model.weights = model.weights.combined(self.n_examples as f64, late);
+            model.magnitude *= self.n_examples as f64;
             model.rest.tables = Kept::default();
         }
         model
@@ -389,6 +390,9 @@ impl Perceptron {
                 }
                 whole.read(store, root, true);
                 let scale = norm.scale;
+                if !self.stays_finite(&whole, scale, &alphas) {
+                    return Err(too_large("y", tree * width, &alphas));
+                }
                 if scale.is_nan() {
                     self.model.keep(store, root, &alphas)?;
                     larges.push((tree, norm.own));
@@ -558,6 +562,13 @@ impl Perceptron {
         self.weigh(reader, Support { root, scale, before: self.n_examples }, alphas)
     }
 
+    /// Whether all weights stay finite when the tree that was read last gets these, also
+    /// when they are multiplied by the number of examples.
+    fn stays_finite(&self, reader: &Reader, scale: f64, alphas: &[f64]) -> bool {
+        let most = self.model.magnitude + growth(scale, size(reader), alphas);
+        most * u64::MAX as f64 <= SAFE
+    }
+
     /// Adds a support tree, whose subtrees the model has, to all that is kept of them.
     fn weigh(
         &mut self,
@@ -569,6 +580,7 @@ impl Perceptron {
         memory::reserve(supports, 1)?;
         memory::reserve(&mut self.alphas, alphas.len())?;
         let tree = supports.len() as u32;
+        model.magnitude += growth(support.scale, size(reader), alphas);
         if support.root.is_some() {
             let scaled: Vec<f64> = alphas.iter().map(|a| a * support.scale).collect();
             model.weigh(reader, &scaled);
@@ -855,11 +867,19 @@ impl Perceptron {
             let scale = if number == LARGE { f64::NAN } else { stored.scales[tree] };
             let alphas =
                 &stored.alphas[tree * options.n_outputs..][..options.n_outputs];
+            if !own.stays_finite(&reader, scale, alphas) {
+                return Err(too_large("alphas", tree * options.n_outputs, alphas));
+            }
             own.weigh(&reader, Support { root, scale, before }, alphas)?;
         }
         (own.n_examples, own.n_mistakes) = (stored.n_examples, stored.n_mistakes);
         Ok(own)
     }
+}
+
+/// How many nodes the tree has that was read last.
+fn size(reader: &Reader) -> f64 {
+    reader.items().iter().map(|item| item.count).sum()
 }
 
 fn scale_by(scores: &mut [f64], factor: f64) {

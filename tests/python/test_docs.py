@@ -7,7 +7,6 @@ import doctest
 import importlib.util
 import inspect
 import re
-import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -326,18 +325,6 @@ def test_the_reference_describes_and_lists_everything_public() -> None:
     index = conf.reference("api", (ROOT / "docs/api.rst").read_text("utf-8"))
     listed = set(re.findall(r"^   (\w[\w.]*)$", index, re.MULTILINE))
     assert set(NAMES) - listed == set()
-
-
-def test_pages_tests_and_examples_are_in_the_source_distribution() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    patterns = [item["path"] for item in settings["tool"]["maturin"]["include"]]
-    included = {path for pattern in patterns for path in ROOT.glob(pattern)}
-    for folder in ("docs", "tests", "examples", "benches"):
-        paths = {path for path in ROOT.glob(f"{folder}/**/*") if path.is_file()}
-        missing = [path.relative_to(ROOT) for path in paths - included]
-        # What was built starts with an underscore: _build, __pycache__.
-        missing = [m for m in missing if not any(p[0] in "._" for p in m.parts[:-1])]
-        assert missing == []
 
 
 def test_the_first_page_of_the_site_runs() -> None:

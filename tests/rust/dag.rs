@@ -890,3 +890,48 @@ fn a_real_stream_makes_the_mistakes_of_the_sum_over_support_trees() {
     }
     assert!(mistakes.len() > 100);
 }
+
+/// Weights times the scale of a small kernel, times the number of examples, summed over
+/// trees: whatever would not be finite is refused, and what is there can be stored.
+#[test]
+fn weights_of_perceptrons_and_large_trees_stay_finite() {
+    let kernel = ElasticTree::new(0.001);
+    let all = forest(&["(d)", "(e)"]);
+    let new =
+        |vote| Perceptron::new(&kernel, options(true, 1), vote, None, 1.0).unwrap();
+    for vote in [Vote::Average, Vote::Vote, Vote::Last] {
+        let mut perceptron = new(vote);
+        let error = perceptron.learn(&all, &[1.0, 1e308], None, &mut on).unwrap_err();
+        assert!(matches!(error, Error::Array { array: "y", index: 1, .. }), "{error}");
+        assert_eq!((perceptron.n_examples(), perceptron.n_mistakes()), (1, 1));
+        let mut stored = perceptron.to_arrays();
+        let read = |stored: &_| {
+            Perceptron::from_arrays(&kernel, options(true, 1), vote, None, 1.0, stored)
+        };
+        assert_eq!(read(&stored).unwrap().to_arrays(), stored);
+        stored.alphas[0] = -1e308;
+        let error = read(&stored).map(|_| ()).unwrap_err();
+        let is_named = matches!(error, Error::Array { array: "alphas", index: 0, .. });
+        assert!(is_named, "{error}");
+        // Adding to its model is as safe as adding to any other.
+        stored.alphas[0] = -1e270;
+        stored.n_examples = 1 << 62;
+        let mut model = read(&stored).unwrap().model();
+        let added = model.add(&all, &[-1e308, -1e308], &mut on);
+        assert!(
+            matches!(added, Err(Error::Array { array: "alphas", .. })),
+            "{added:?}"
+        );
+        let arrays = model.to_arrays();
+        Model::from_arrays(&kernel, options(true, 1), &arrays).unwrap();
+    }
+    // Of a tree whose self-kernel no float holds.
+    let subsets = SubsetTree::new(1.0);
+    let huge = (0..12).fold("(a b)".to_owned(), |tree, _| format!("(a {tree} {tree})"));
+    let mut model = Model::new(&subsets, options(true, 1)).unwrap();
+    model.add(&forest(&[&huge]), &[1e308], &mut on).unwrap();
+    assert_eq!(model.to_arrays().large_alphas, [1e308]);
+    let error = model.add(&forest(&[&huge]), &[1e308], &mut on).unwrap_err();
+    assert!(matches!(error, Error::Array { array: "alphas", index: 0, .. }), "{error}");
+    assert_eq!(model.to_arrays().large_alphas, [1e308]);
+}
