@@ -105,7 +105,9 @@ def trial(call: Callable[[], object], headroom: int, *, is_possible: bool) -> st
     if pid == 0:
         os.close(reader)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        signal.alarm(60)
+        # A minute of work, and more by the clock where others work too.
+        resource.setrlimit(resource.RLIMIT_CPU, (60, 70))
+        signal.alarm(300)
         os.write(writer, child(call, headroom, is_possible).encode()[:4000])
         os._exit(0)
     os.close(writer)
