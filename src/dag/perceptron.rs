@@ -280,8 +280,10 @@ impl Perceptron {
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::Array`] for a wrong label or vector: with nothing
-    /// changed. [`Error::ScoreOverflow`], [`Error::Capacity`] and what `watch` returns
-    /// end the pass; the perceptron then has learned from the trees before, as [`n_examples`](Self::n_examples) tells.
+    /// changed. [`Error::Array`] for a weight that is too large for sums of weights to stay
+    /// finite, [`Error::ScoreOverflow`], [`Error::Capacity`] and what `watch` returns end the
+    /// pass; the perceptron then has learned from the trees before, as
+    /// [`n_examples`](Self::n_examples) tells.
     pub fn learn(
         &mut self,
         forest: &Forest,
