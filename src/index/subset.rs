@@ -40,6 +40,7 @@ use super::weights::{Sink, Slot, View};
 use crate::intern::Keys;
 use crate::kernel::Number;
 use crate::kernel::weights::Factors;
+use crate::memory;
 use crate::ragged::Growing;
 use crate::threads::Pause;
 use crate::{NodeId, Nodes, Result};
@@ -416,9 +417,13 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                 }
                 sink.node(place, self.tree.items()[place].count);
                 let is_asked = step.last_use != NONE;
-                self.node(place, step, is_asked && !is_folded, sink);
+                let told = self.node(place, step, is_asked && !is_folded, sink);
                 if is_folded {
                     sink.fold(NONE);
+                }
+                if let Err(error) = told {
+                    (0..n).for_each(|place| self.release(place));
+                    return Err(error);
                 }
             } else {
                 self.put(place, Values::Pattern(step.pattern));
@@ -485,10 +490,10 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         step: Step,
         is_asked: bool,
         sink: &mut S,
-    ) {
+    ) -> Result<()> {
         let mut own = None;
         if is_asked || step.n_lists > 1 {
-            own = Some(self.take(step));
+            own = Some(self.take(step)?);
         }
         let mut view = sink.view(step.group);
         let mut left = step.n_lists;
@@ -496,7 +501,7 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         for (list, child) in self.lists(place, step.pattern) {
             left -= 1;
             walked += list.len();
-            let unfolded = self.unfold(child);
+            let unfolded = self.unfold(child)?;
             let below = match &unfolded {
                 Some(values) => Source::Array(&values[..]),
                 None => self.source(child),
@@ -523,6 +528,7 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
             self.scratch.steps[place].touched = walked.min(NONE as usize) as u32;
             self.keep(place, own, is_asked);
         }
+        Ok(())
     }
 
     /// C of the node at a place, as far as it is not [few](Values::Few).
@@ -550,7 +556,7 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
 
     /// An array of what a node starts from.
     #[inline]
-    fn take(&mut self, step: Step) -> Vec<N> {
+    fn take(&mut self, step: Step) -> Result<Vec<N>> {
         let decay = N::of(self.index.decay.of(step.group));
         // All arrays are of one size, the largest group's: growing them as groups grow
         // cost rows a tenth of the time.
@@ -558,18 +564,14 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         let Scratch { clean, patterns, used, .. } = &mut *self.scratch;
         if step.pattern == NONE && self.index.decay.same().is_some() {
             let mut own = clean.pop().unwrap_or_default();
-            if own.len() < size {
-                own.resize(size, decay);
-            }
-            return own;
+            lengthen(&mut own, size, decay)?;
+            return Ok(own);
         }
         if let Some(own) = patterns.get_mut(step.pattern as usize).and_then(Vec::pop) {
-            return own;
+            return Ok(own);
         }
         let mut own = used.pop().unwrap_or_default();
-        if own.len() < size {
-            own.resize(size, decay);
-        }
+        lengthen(&mut own, size, decay)?;
         match self.start(step.group, step.pattern) {
             Source::Array(values) => {
                 let len = self.extent.group(step.group, values.len());
@@ -581,7 +583,7 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                 own[..len].fill(decay);
             }
         }
-        own
+        Ok(own)
     }
 
     /// Keeps a node's values for its parents, if they will ask; when these are many, only
@@ -594,10 +596,13 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         if self.scratch.live + own.len() > self.index.max_live
             && (touched as usize) < own.len() / 4
         {
-            let entries = self.lists(place, pattern).flat_map(|(list, _)| list);
-            let few = entries.map(|e| (e.u, own[e.u as usize])).collect();
-            self.give_back(place, own);
-            return self.put(place, Values::Few(few));
+            let mut few = Vec::new();
+            if memory::reserve(&mut few, touched as usize).is_ok() {
+                let entries = self.lists(place, pattern).flat_map(|(list, _)| list);
+                few.extend(entries.map(|e| (e.u, own[e.u as usize])));
+                self.give_back(place, own);
+                return self.put(place, Values::Few(few));
+            }
         }
         self.scratch.live += own.len();
         self.put(place, Values::Own(own));
@@ -611,16 +616,16 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
 
     /// The values of a node that kept few, as an array.
     #[inline]
-    fn unfold(&mut self, place: usize) -> Option<Vec<N>> {
+    fn unfold(&mut self, place: usize) -> Result<Option<Vec<N>>> {
         if !matches!(self.scratch.values[place], Values::Few(_)) {
-            return None;
+            return Ok(None);
         }
-        let mut values = self.take(self.scratch.steps[place]);
-        let Values::Few(few) = &self.scratch.values[place] else { return None };
+        let mut values = self.take(self.scratch.steps[place])?;
+        let Values::Few(few) = &self.scratch.values[place] else { return Ok(None) };
         for &(u, value) in few {
             values[u as usize] = value;
         }
-        Some(values)
+        Ok(Some(values))
     }
 
     /// Keeps an array for other nodes: what its node started from is set back where it
@@ -673,6 +678,16 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
             self.give_back(place, own);
         }
     }
+}
+
+/// Makes an array as long as the largest production's.
+#[inline]
+fn lengthen<N: Number>(own: &mut Vec<N>, size: usize, value: N) -> Result<()> {
+    if own.len() < size {
+        memory::reserve(own, size - own.len())?;
+        own.resize(size, value);
+    }
+    Ok(())
 }
 
 /// Walks a list: `own` is C of the node, as far as its children were taken, and `below`
