@@ -9,6 +9,11 @@ RUST := Cargo.toml Cargo.lock $(shell find src -name '*.rs')
 .PHONY: help install demo test test-rust test-python test-slow lint format bench fuzz faults asan \
 	overflow wheel site papers check clean
 
+# What an incremental build keeps for the next one would cost the first a quarter of its time.
+ifeq ($(wildcard target),)
+export CARGO_INCREMENTAL = 0
+endif
+
 MINUTES ?= 10
 SECONDS ?= 30
 RECORD ?= RUNS.md

@@ -120,6 +120,7 @@ def test_a_pair_has_the_same_bits_from_either_end(name, normalize, seed):
         assert value == kernel.pair(larger[i], trees[j]), (trees[i], trees[j], kernel)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_VECTORS)
 @settings(max_examples=80)
 @given(seed=seeds)

@@ -786,6 +786,7 @@ def test_progress_goes_up_and_changes_nothing(vote):
     np.testing.assert_array_equal(watched.score(forest), p.score(forest))
 
 
+@pytest.mark.slow
 @every_vote
 def test_an_interrupted_lesson_leaves_what_was_learnt_before(vote):
     """The state is that after some first part of the stream, and learning goes on."""
@@ -850,6 +851,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 @pytest.mark.parametrize("name", ["PartialTreeKernel", "ElasticTreeKernel"])
 def test_control_c_ends_a_long_lesson_within_a_second(name):

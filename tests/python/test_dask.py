@@ -400,6 +400,7 @@ def test_a_worker_that_is_killed_midway_changes_nothing(tmp_path: Path):
     assert again > 8  # what was lost was made again
 
 
+@pytest.mark.slow
 def test_what_is_spilled_comes_back_as_it_was():
     trees = texts(1200, seed=3)
     limits = {"distributed.worker.memory.target": 0.002, "scheduler": "distributed"}

@@ -91,6 +91,7 @@ def test_two_calls_give_the_same_dataset() -> None:
     np.testing.assert_array_equal(first.y, second.y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_hash_seed_does_not_matter(seed: str) -> None:
     options = REAL | {"identifiers": True, "constants": True}
@@ -113,6 +114,7 @@ print(hashlib.sha256(text.encode()).hexdigest())
     assert done.stdout.strip() == digest(python_functions(**options))
 
 
+@pytest.mark.slow
 def test_limits_are_respected_by_the_default_call() -> None:
     data = python_functions()
     assert data.forest.n_nodes.min() >= 10

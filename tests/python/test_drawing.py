@@ -230,6 +230,7 @@ def test_text_can_be_read_on_every_ground():
 # --- Sizes --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["chain", "star"])
 def test_a_million_nodes_make_a_picture_of_the_first(shape):
     n = 1_000_000

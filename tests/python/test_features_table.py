@@ -29,6 +29,7 @@ def run(*options: object) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_every_kind_of_vectors_has_a_line_with_all_sets(tmp_path: Path) -> None:
     asked = [(c, t.format(i=i)) for i in range(20) for c, t in QUESTIONS.items()]
     train = table(tmp_path / "train.tsv.gz", asked[:30])
@@ -58,6 +59,7 @@ def test_every_kind_of_vectors_has_a_line_with_all_sets(tmp_path: Path) -> None:
     assert cells["PT, distributed, 8"][3] == "8"
 
 
+@pytest.mark.slow
 def test_sets_that_are_not_there_are_named(tmp_path: Path) -> None:
     out = run("--sets", "functions", "--functions", tmp_path / "none.tsv.gz")
     assert out.startswith("skipped: functions: ")

@@ -105,6 +105,7 @@ def test_a_child_scores_though_tables_were_being_made():
     assert set(said) == {"fine"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_a_child_may_change_what_was_being_scored(n_jobs):
     model = tk.DagModel(tk.PartialTreeKernel())
@@ -120,6 +121,7 @@ def test_a_child_may_change_what_was_being_scored(n_jobs):
     assert set(said) == {"fine"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vote", ["last", "average", "vote"])
 def test_a_child_goes_on_with_what_was_being_learned(vote):
     learner = tk.Perceptron(tk.SubsetTreeKernel(0.4, normalize=True), vote)
@@ -162,6 +164,7 @@ def test_forks_change_nothing_in_the_parent():
         np.testing.assert_array_equal(alone, disturbed)
 
 
+@pytest.mark.slow
 def test_a_child_encodes_rows_and_kernels_as_its_parent():
     rows = SST.rows(FOREST[:300], n_jobs=2)
     # A convolution plans its FFT when it is first used.

@@ -81,7 +81,9 @@ BAD = {
         ("[1] x", 1, 5, "Extra data"),
         ("", 1, 1, "Expecting value"),
         ('["\\ud800"]', 1, 1, "Unicode text, got a lone surrogate"),
-        ("[" * 200_000, 1, 200_001, "Expecting value"),
+        pytest.param(
+            "[" * 200_000, 1, 200_001, "Expecting value", marks=pytest.mark.slow
+        ),
     ],
     "python_ast": [
         ("x = 1\ny = (", 2, 5, "Python, got '(' was never closed"),
@@ -391,6 +393,7 @@ def test_options_of_json():
     assert len(reading) == 2
 
 
+@pytest.mark.slow
 def test_deep_json_is_read_by_a_stack():
     n = 100_000
     reading = readers.json('{"a": [' * n + "1" + "]}" * n)
@@ -406,6 +409,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(values, st.integers(0, 2), st.data())
 def test_the_stack_reads_json_as_the_library_does(value, indent, data):
     from treekernel_rs.readers import _documents

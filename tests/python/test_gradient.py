@@ -130,6 +130,7 @@ def target(trees: list[str]) -> np.ndarray:
     return np.array([t.count("(A x)") - 0.5 * t.count("(N ") for t in trees], float)
 
 
+@pytest.mark.slow
 @every_kernel
 @pytest.mark.filterwarnings("ignore:The optimal value found:Warning")
 def test_a_process_improves_its_likelihood_by_gradients(kernel):
@@ -281,6 +282,7 @@ def test_tuning_raises_alignment_to_a_maximum(kernel):
         assert alignment(near, TREES, y) <= found + 1e-5
 
 
+@pytest.mark.slow
 @every_kernel
 def test_tuning_raises_the_likelihood(kernel):
     pytest.importorskip("scipy")

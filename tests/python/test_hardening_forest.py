@@ -170,6 +170,7 @@ def test_what_is_written_out_answers_signals_in_time(call):
 # --- Signals while trees come in ----------------------------------------------------
 
 
+@pytest.mark.slow
 def test_arrays_answer_signals_in_time():
     n = 12_000_000
     labels = np.arange(n) % 1000
@@ -179,6 +180,7 @@ def test_arrays_answer_signals_in_time():
             tk.Forest.from_arrays(labels, parents, [0], names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [b")", b"\xff"])
 def test_one_large_tree_answers_signals_in_time(end):
     text = b"(S" + b" ".join(b"(A%d (B%d b))" % (k, k) for k in range(2_500_000))
@@ -239,6 +241,7 @@ def test_an_error_of_the_users_property_comes_through(name):
         tk.Forest.from_trees([type("Node", (), members)()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "children",
     [
@@ -278,6 +281,7 @@ print(tk.SubsetTreeKernel()(Liar()).shape)
     assert python(code, 500) == "['(a)', '(b)']\n(2, 2)\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [
@@ -334,6 +338,7 @@ def score(kernel, trees):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "other"),
     [
@@ -349,6 +354,7 @@ def test_deep_trees_take_no_quadratic_memory(call, other):
     assert value == pytest.approx(float(python(DEEP + f"print({other})")), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["elastic", "tk.PartialTreeKernel(0.4, 0.1)"])
 @pytest.mark.linux
 def test_too_little_memory_for_large_trees_is_an_error(kernel):
@@ -429,6 +435,7 @@ SQUARES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SQUARES)
 def test_a_small_file_cannot_ask_for_a_square_of_missing_trees(tmp_path, name):
     wide, narrow, *last = SQUARES[name]

@@ -394,6 +394,7 @@ print(json.dumps(took))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_ctrl_c_ends_every_call_of_a_pair_kernel_within_a_second():
     def late(calls):

@@ -24,6 +24,7 @@ def same(found, expected):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     corpora,

@@ -683,6 +683,7 @@ def chains(n: int, depth: int) -> list[str]:
 busy_kernels = pytest.mark.parametrize("name", NAMES[1:])
 
 
+@pytest.mark.slow
 @busy_kernels
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_other_threads_go_on_meanwhile(name, n_jobs):
@@ -776,6 +777,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 @busy_kernels
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -260,6 +260,7 @@ def test_ridge_is_ridge(kernel, cache):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @batches
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])

@@ -18,6 +18,7 @@ CODE = {
 }
 
 
+@pytest.mark.slow
 def test_statements_are_told_apart_and_the_table_is_printed(tmp_path: Path) -> None:
     for name, code in CODE.items():
         (tmp_path / name).mkdir()
@@ -35,6 +36,7 @@ def test_statements_are_told_apart_and_the_table_is_printed(tmp_path: Path) -> N
         assert float(accuracy) > 0.9
 
 
+@pytest.mark.slow
 def test_without_packages_it_says_what_is_missing(tmp_path: Path) -> None:
     command = [sys.executable, SCRIPT, "--folder", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True)

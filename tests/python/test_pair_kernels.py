@@ -381,6 +381,7 @@ def test_memory_of_the_worst_case_is_bounded() -> None:
     assert done.stdout.split() == ["limit"] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 @pytest.mark.parametrize("normalize", [False, True])
 def test_ctrl_c_ends_a_long_value_within_a_second(normalize: bool) -> None:

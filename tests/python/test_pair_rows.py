@@ -135,6 +135,7 @@ def test_two_huge_equal_trees_are_refused_before_they_take_memory():
     assert k.rows(pairs)[1][1] > 0
 
 
+@pytest.mark.slow
 def test_values_beyond_floats_are_named_or_normalised():
     tree = "(a b)"
     for _ in range(11):

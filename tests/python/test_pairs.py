@@ -593,6 +593,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 @pytest.mark.parametrize(
     ("method", "n_jobs"), [("exact", 1), ("exact", 2), ("paper", 2), ("max", 2)]

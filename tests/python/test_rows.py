@@ -170,6 +170,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 @pytest.mark.parametrize("what", ["construction", "rows"])
 @pytest.mark.parametrize("n_jobs", [1, 2])

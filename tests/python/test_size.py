@@ -108,6 +108,7 @@ def test_a_million_nodes_take_two_seconds_at_most_and_grow_linearly(shape):
         assert not first.keys() & second.keys(), (first, second)
 
 
+@pytest.mark.slow
 def test_deep_and_wide_trees_are_what_they_are():
     deep, wide = tk.Forest.from_brackets(
         [SHAPES["deep"](MILLION), SHAPES["wide"](MILLION)]
@@ -168,6 +169,7 @@ def deep_objects(n: int) -> object:
     return tree
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "shape"),
     [(deep_tuples, "deep"), (wide_tuples, "wide"), (deep_objects, "deep")],

@@ -307,6 +307,7 @@ def test_trees_of_packages_are_read():
     assert read or pytest.skip("none of the packages is installed")
 
 
+@pytest.mark.slow
 def test_a_million_objects_are_read_in_two_seconds():
     parts = [Part(str(k % 100)) for k in range(250_000)]
     for at, part in enumerate(parts[1:], 1):

@@ -305,6 +305,7 @@ def test_deep_and_wide_trees_take_no_quadratic_time():
         assert kernel.pair(wide, wide) > 0
 
 
+@pytest.mark.slow
 def test_large_weights_overflow_by_name_and_normalised_values_survive():
     deep = "(A " * 3000 + "x" + ")" * 3000
     trees = [deep, deep.replace("x", "y")]
