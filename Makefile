@@ -35,13 +35,13 @@ test: ## Run the tests, but for those marked slow
 	$(MAKE) -j2 test-rust test-python
 
 test-rust: ## Run the Rust tests (no Python involved) and the crate's doctests
-	cargo test --locked
+	env -u MAKEFLAGS cargo test --locked
 
 test-python: $(VENV)/.testable ## Run the Python tests, doctests and the README
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'
 
 test-slow: $(VENV)/.testable ## Run the tests marked slow, in Rust and in Python
-	cargo test --locked --test rust -- --ignored
+	cargo test --locked --tests -- --ignored
 	$(BIN)/python -m pytest -m slow tests/python
 
 lint: $(VENV)/.built ## Check style, types, stubs and module borders

@@ -1295,6 +1295,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "slow: `make test-slow` runs it"]
     fn long_pairs_ask_whether_to_go_on_and_leave_their_scratch_good() {
         let bush = |n: usize| format!("(S {})", "a ".repeat(n));
         let chain = |n: usize| format!("{}x{}", "(A ".repeat(n), ")".repeat(n));

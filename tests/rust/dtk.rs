@@ -243,6 +243,7 @@ fn all_trees(labels: &[&str], n: usize) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "slow: `make test-slow` runs it"]
 fn different_small_trees_have_different_vectors_with_the_left_fold() {
     let d = 1024;
     for (labels, n, count, right_collisions) in
@@ -420,6 +421,7 @@ fn bits_do_not_depend_on_threads_batches_order_or_the_cache() {
 }
 
 #[test]
+#[ignore = "slow: `make test-slow` runs it"]
 fn deep_and_wide_trees_are_finite_and_take_little_memory() {
     let n = 100_000;
     let texts = [

@@ -84,6 +84,7 @@ fn bits_depend_on_neither_order_nor_ids() {
 }
 
 #[test]
+#[ignore = "slow: `make test-slow` runs it"]
 fn large_pairs_rows_and_scores_ask_whether_to_go_on() {
     let mut random = Random(3);
     let texts: Vec<String> =

@@ -169,6 +169,7 @@ fn every_use_has_the_values_of_single_pairs_on_larger_corpora() {
 }
 
 #[test]
+#[ignore = "slow: `make test-slow` runs it"]
 fn threads_and_blocks_change_no_bit_and_single_floats_are_rounded_doubles() {
     let mut trees = corpus::generated(700, 3);
     trees.extend_from_within(100..200);
