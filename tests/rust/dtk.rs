@@ -346,7 +346,7 @@ fn dot_products_are_unbiased_and_as_noisy_as_stated() {
 
 #[test]
 fn structures_of_one_label_stay_at_chance() {
-    let n = 40;
+    let n = 30;
     let mut texts = Vec::new();
     for k in 2..n {
         texts.push("(A ".repeat(k) + "A" + &")".repeat(k)); // chains

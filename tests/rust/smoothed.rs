@@ -65,12 +65,13 @@ fn rows_and_pairs_agree_with_the_definition() {
             let pairs = gram::Pairs::new(&kernel, &forest).unwrap();
             let mut of = pairs.worker();
             let (nodes, roots) = (forest.nodes(), forest.roots());
-            let own = |a: usize| kernel.definition(nodes, roots[a], roots[a]).abs();
+            let own = |&root: &_| kernel.definition(nodes, root, root).abs();
+            let own = Vec::from_iter(roots.iter().map(own));
             for a in 0..forest.len() {
                 for b in 0..forest.len() {
                     let expected = kernel.definition(nodes, roots[a], roots[b]);
                     // With σ below 0 terms cancel.
-                    let scale = own(a).max(own(b));
+                    let scale = own[a].max(own[b]);
                     let found = [of(a, b).unwrap(), matrix[[a, b]]];
                     assert!(
                         found.iter().all(|&value| close(value, expected, scale)),
