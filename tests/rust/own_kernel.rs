@@ -85,9 +85,9 @@ fn it_has_matrices_rows_diagonals_and_pairs() {
     trees.extend_from_within(10..20);
     let all = corpus::read(&trees);
     let (nodes, roots, n) = (all.nodes(), all.roots(), all.len());
-    let values = Vec::from_iter(
-        (0..n * n).map(|at| BAG.definition(nodes, roots[at / n], roots[at % n])),
-    );
+    let values: Vec<_> = (0..n * n)
+        .map(|at| BAG.definition(nodes, roots[at / n], roots[at % n]))
+        .collect();
     let right = |i: usize, j: usize| values[i * n + j];
     let columns = corpus::read(&trees[30..]);
     for normalize in [false, true] {

@@ -66,7 +66,7 @@ fn rows_and_pairs_agree_with_the_definition() {
             let mut of = pairs.worker();
             let (nodes, roots) = (forest.nodes(), forest.roots());
             let own = |&root: &_| kernel.definition(nodes, root, root).abs();
-            let own = Vec::from_iter(roots.iter().map(own));
+            let own: Vec<_> = roots.iter().map(own).collect();
             for a in 0..forest.len() {
                 for b in 0..forest.len() {
                     let expected = kernel.definition(nodes, roots[a], roots[b]);
