@@ -106,19 +106,19 @@ papers: install ## Compute the papers' tables and figures again (docs/PAPERS.md)
 		$(BIN)/python examples/papers/$$paper.py --plot docs/images/$$paper.png || exit 1; \
 	done
 
+check: export PYTEST_ADDOPTS = --hypothesis-profile=check
 check: lint test test-slow ## What must pass before a commit: lint and all tests
 
 clean: ## Remove what was built, and .venv
 	rm -rf target dist $(VENV)
 
 # The tools are installed anew when pyproject.toml changes, the library when the core does.
-# Most modules that come with them are never used: Python compiles what it does use.
 $(VENV)/.tools: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit( \
 		"Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --no-compile --group dev
+	$(BIN)/python -m pip install --quiet --group dev
 	touch $@
 
 # Coverage of Python for the fuzzer. It has no wheel for every Python: without it, inputs

@@ -1,4 +1,4 @@
-"""Hypothesis profiles (``pytest --hypothesis-profile=ci``), the real data, a browser."""
+"""Hypothesis profiles (`make check` asks for the longer one), the real data, a browser."""
 
 import os
 import shutil
@@ -15,11 +15,11 @@ HERE = Path(__file__).parent
 
 settings.register_profile(
     "default",
-    max_examples=100,
+    max_examples=50,
     deadline=None,  # two cores, shared
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
+settings.register_profile("check", settings.get_profile("default"), max_examples=100)
 settings.load_profile("default")
 
 # What runs in the background of a shell is deaf to Ctrl-C, and tests of Ctrl-C would wait.

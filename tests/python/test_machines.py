@@ -67,7 +67,13 @@ PLAIN = {
 }
 every_plain_kernel = pytest.mark.parametrize("kernel", PLAIN.values(), ids=PLAIN)
 #: A batch of all trees, and batches of 64.
-batches = pytest.mark.parametrize("cache", [200, 1e-6], ids=["whole", "batches"])
+batches = pytest.mark.parametrize(
+    "cache",
+    [
+        pytest.param(200, marks=pytest.mark.slow, id="whole"),
+        pytest.param(1e-6, id="batches"),
+    ],
+)
 
 
 def factor(kernel: tk.SubsetTreeKernel) -> np.ndarray:
