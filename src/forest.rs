@@ -517,6 +517,8 @@ impl Nodes {
             below.extend(other.children(node).iter().filter_map(|c| here.get(c)));
             let label = self.labels.intern(other.name(node))?;
             last = self.intern(label, &below)?;
+            let bytes = (here.len() + 1) * 8;
+            here.try_reserve(1).map_err(|_| Error::Memory { bytes })?;
             here.insert(node, last);
             open.pop();
             throttle.ask(&mut *pause)?;

@@ -11,7 +11,7 @@
 
 use crate::Result;
 use crate::intern::new_id;
-use crate::memory::reserve;
+use crate::memory::{push, reserve};
 
 /// Lists laid end to end.
 #[derive(Debug, Clone)]
@@ -81,17 +81,17 @@ impl<T> Ragged<T> {
     /// Ends the open list. If the items are too many, it is given up.
     ///
     /// # Errors
-    /// [`crate::Error::Capacity`] beyond 2^32 items, called `what`.
+    /// [`crate::Error::Capacity`] beyond 2^32 items, called `what`, and
+    /// [`crate::Error::Memory`].
     #[inline]
     pub(crate) fn close(&mut self, what: &'static str) -> Result<()> {
-        match new_id(self.items.len(), what) {
-            Ok(end) => self.ends.push(end),
+        match new_id(self.items.len(), what).and_then(|end| push(&mut self.ends, end)) {
+            Ok(()) => Ok(()),
             Err(error) => {
                 self.items.truncate(self.start(self.len()));
-                return Err(error);
+                Err(error)
             }
         }
-        Ok(())
     }
 
     /// Adds the lists of another.
@@ -105,6 +105,8 @@ impl<T> Ragged<T> {
         }
         let start = self.items.len() as u32;
         new_id(self.items.len() + other.items.len(), what)?;
+        reserve(&mut self.items, other.items.len())?;
+        reserve(&mut self.ends, other.ends.len())?;
         self.items.extend(other.items);
         self.ends.extend(other.ends.into_iter().map(|end| start + end));
         Ok(())
@@ -114,7 +116,7 @@ impl<T> Ragged<T> {
     /// are used up.
     ///
     /// # Errors
-    /// As [`close`](Self::close).
+    /// As [`close`](Self::close), and [`Error::Memory`](crate::Error::Memory).
     pub(crate) fn append_filled(
         &mut self,
         lens: &mut [u32],
@@ -126,6 +128,8 @@ impl<T> Ragged<T> {
     {
         let total: usize = lens.iter().map(|&len| len as usize).sum();
         new_id(self.items.len() + total, what)?;
+        reserve(&mut self.items, total)?;
+        reserve(&mut self.ends, lens.len())?;
         let mut end = self.items.len() as u32;
         for len in &mut *lens {
             // From here on: the list's next free place.

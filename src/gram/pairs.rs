@@ -9,6 +9,7 @@ use crate::kernel::composed::{Plan, Singles};
 use crate::kernel::{
     IndexOf, Prepared, SubsetTree, TreeCounts, Worker, subset as subset_trees,
 };
+use crate::memory;
 use crate::threads::{Pause, Throttle, WatchedThreads};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 
@@ -208,6 +209,7 @@ impl Prepared for SubsetTrees {
                 TreeCounts::read(&nodes, &[root], pause)
             };
             let (rows, columns) = (own(a)?, own(b)?);
+            memory::room(1, rows.made(&nodes) + columns.made(&nodes))?;
             let threads = &mut WatchedThreads::alone(pause);
             let (nodes, rows) = (&nodes, Some(&rows));
             let engine = subset::Engine::new(

@@ -30,6 +30,7 @@ use crate::index::subset::{EDGES, Entry, Index, Patterns, Scratch as Walking, Wa
 use crate::intern::new_id;
 use crate::kernel::weights::Factors;
 use crate::kernel::{Number, Scaled, TreeCounts};
+use crate::memory;
 use crate::ragged::{Filler, Ragged};
 use crate::threads::{Pause, WatchedThreads};
 use crate::{Label, NodeId, Nodes, ProductionId, Result};
@@ -589,6 +590,10 @@ impl<'a> Builder<'a> {
             for (position, place) in (self.places[group] as usize..last).enumerate() {
                 let first = keys.len();
                 lens.clear();
+                let n = below.get(place).len();
+                memory::reserve(&mut keys, n)?;
+                memory::reserve(&mut lens, n)?;
+                memory::reserve(&mut list_of, n)?;
                 for &(_, child) in below.get(place) {
                     let child = self.column[child as usize].group;
                     let list = &mut of_child[child as usize];

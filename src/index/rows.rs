@@ -11,6 +11,7 @@
 use super::weights::{Sink, View};
 use crate::intern::new_id;
 use crate::kernel::{Number, TreeCounts};
+use crate::memory;
 use crate::ragged::{self, Ragged};
 use crate::{NodeId, Result};
 
@@ -72,7 +73,7 @@ impl Slots {
         times: &[u8],
     ) -> Result<(Self, Vec<u32>)> {
         let n_trees = trees.len();
-        let mut slot_of = vec![NONE; times.len()];
+        let mut slot_of = memory::filled(NONE, times.len())?;
         // 1. Number them in the order in which trees bring them.
         let mut slots = Self {
             n_trees,

@@ -638,7 +638,7 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         match self.start(group, pattern) {
             // Other productions start from other numbers.
             Source::Constant(_) if self.index.decay.same().is_none() => {
-                return self.scratch.used.push(own);
+                return set_aside(&mut self.scratch.used, own);
             }
             Source::Constant(decay) if is_little => {
                 lists.for_each(|entry| own[entry.u as usize] = decay);
@@ -647,14 +647,16 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
             Source::Array(start) if E::WHOLE && is_little => {
                 lists.for_each(|entry| own[entry.u as usize] = start[entry.u as usize]);
                 let patterns = &mut self.scratch.patterns;
-                if patterns.len() <= pattern as usize {
-                    patterns.resize_with(pattern as usize + 1, Vec::new);
+                let more = (pattern as usize + 1).saturating_sub(patterns.len());
+                if memory::reserve(patterns, more).is_ok() {
+                    patterns.resize_with(patterns.len() + more, Vec::new);
+                    set_aside(&mut patterns[pattern as usize], own);
                 }
-                return patterns[pattern as usize].push(own);
+                return;
             }
-            Source::Array(_) => return self.scratch.used.push(own),
+            Source::Array(_) => return set_aside(&mut self.scratch.used, own),
         }
-        self.scratch.clean.push(own);
+        set_aside(&mut self.scratch.clean, own);
     }
 
     /// Gives back the values of children that no later parent asks for.
@@ -677,6 +679,14 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
             self.scratch.live -= own.len();
             self.give_back(place, own);
         }
+    }
+}
+
+/// Keeps an array for other nodes where there is room to note it.
+#[inline]
+fn set_aside<N>(arrays: &mut Vec<Vec<N>>, own: Vec<N>) {
+    if memory::reserve(arrays, 1).is_ok() {
+        arrays.push(own);
     }
 }
 

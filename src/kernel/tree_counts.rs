@@ -74,9 +74,13 @@ impl TreeCounts {
 
     /// Makes sure that there is memory for what is made of them.
     fn with_room(self, store: &Nodes) -> Result<Self> {
-        let bytes = store.len() * BYTES_PER_NODE + self.nodes.len() * BYTES_PER_ENTRY;
-        memory::room(1, bytes)?;
+        memory::room(1, self.made(store))?;
         Ok(self)
+    }
+
+    /// About the bytes of what is made of them.
+    pub(crate) fn made(&self, store: &Nodes) -> usize {
+        store.len() * BYTES_PER_NODE + self.nodes.len() * BYTES_PER_ENTRY
     }
 
     /// The same by one thread, asking now and then whether to go on.

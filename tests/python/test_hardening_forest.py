@@ -387,6 +387,42 @@ for call in calls:
     assert python(DEEP + code).split() == ["refused"] * 5
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("left", range(6, 27, 2))
+@pytest.mark.linux
+def test_little_memory_for_large_trees_ends_in_a_value_or_an_error(left):
+    code = f"""
+import resource
+kernel = tk.SubsetTreeKernel(0.4)
+trees = tk.Forest.from_brackets([binary(24000, seed) for seed in (1, 2)])
+model = tk.DagModel(kernel)
+model.add(trees[:1], [1.0])
+calls = [
+    lambda: kernel.pair(trees[0], trees[1]),
+    lambda: kernel.gram(trees, n_jobs=1),
+    lambda: kernel.diag(trees),
+    lambda: model.score(trees),
+    lambda: model.contributions(trees[1]),
+    lambda: kernel.top_k(trees, k=1, n_jobs=1).values,
+]
+pages = int(open("/proc/self/statm").read().split()[0])
+most = pages * resource.getpagesize() + ({left} << 20)
+hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+for call in calls:
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    try:
+        found = call()
+    except MemoryError:
+        found = None
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    assert found is None or np.array_equal(found, call())
+    print("refused" if found is None else "done", end=" ")
+"""
+    ends = python(DEEP + code).split()
+    assert len(ends) == 6
+    assert left > 6 or "refused" in ends
+
+
 def test_an_index_beyond_int64_is_refused():
     labels = np.array([0, 2**64 - 1], dtype=np.uint64)
     message = (
