@@ -225,7 +225,7 @@ impl<F: Factors> Engine<F> {
                 self.index.lists.starts(),
             ),
             walking: Walking::default(),
-            row: self.slots.row_scratch(),
+            row: RowScratch::default(),
             symbols: Symbols::default(),
             groups: self.groups.scratch(),
             patterns: self.column_patterns.scratch(),
@@ -285,7 +285,7 @@ impl<F: Factors> Engine<F> {
         pause: &mut Pause<'_>,
     ) -> Result<()> {
         self.walk(rows, patterns, scratch, |walk, _, scratch| {
-            let mut sink = Row::new(&self.slots, scratch, row);
+            let mut sink = Row::new(&self.slots, scratch, row)?;
             let done = walk.walk(&mut sink, pause);
             if done.is_ok() {
                 sink.finish();

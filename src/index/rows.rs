@@ -149,10 +149,6 @@ impl Slots {
         &self.rest[start as usize..self.shared[number].end as usize]
     }
 
-    pub(crate) fn row_scratch<N: Number>(&self) -> RowScratch<N> {
-        RowScratch { extra: vec![N::of(0.0); self.shared.len()], touched: Vec::new() }
-    }
-
     /// The slot of what is told elsewhere: nobody reads it.
     pub(crate) fn elsewhere(&self) -> u32 {
         self.n_trees as u32
@@ -276,6 +272,12 @@ pub(crate) struct RowScratch<N = f64> {
     touched: Vec<u32>,
 }
 
+impl<N> Default for RowScratch<N> {
+    fn default() -> Self {
+        Self { extra: Vec::new(), touched: Vec::new() }
+    }
+}
+
 /// The sink of kernels whose shared subtrees are few: values go to the row itself, and
 /// those of shared subtrees aside, so that the row need not be copied as for [`Rows`].
 pub(crate) struct Row<'a, N> {
@@ -288,12 +290,21 @@ pub(crate) struct Row<'a, N> {
 
 impl<'a, N: Number> Row<'a, N> {
     /// For the first `trees.len()` trees.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
     pub(crate) fn new(
         slots: &'a Slots,
         scratch: &'a mut RowScratch<N>,
         trees: &'a mut [N],
-    ) -> Self {
-        Self { slots, scratch, trees, count: N::of(0.0) }
+    ) -> Result<Self> {
+        let more = slots.shared.len().saturating_sub(scratch.extra.len());
+        if more > 0 {
+            memory::reserve(&mut scratch.extra, more)?;
+            memory::reserve(&mut scratch.touched, slots.shared.len())?;
+            scratch.extra.resize(slots.shared.len(), N::of(0.0));
+        }
+        Ok(Self { slots, scratch, trees, count: N::of(0.0) })
     }
 
     /// Passes on what shared subtrees have collected.

@@ -7,12 +7,13 @@
 //! indexed, which have the rare blocks, and a tree asks with its tail only (Bayardo, Ma &
 //! Srikant, WWW 2007; Anastasiu & Karypis, ICDE 2014).
 //!
-//! What is found is then added up, from the rare blocks on, as long as what is left of
-//! both vectors could still reach τ.
+//! While a tree reads the lists of its tail, products are added up for each tree that it
+//! meets, as long as what is left of both vectors could still reach τ: in whole numbers,
+//! rounded up. For those that remain, the rest of the other vector is added up.
 //!
 //! # Complexity
 //! A tree takes time by the entries of its tail's lists, and by the lengths of the vectors
-//! that it finds there. Memory by the lengths of all vectors.
+//! that remain. Memory by the lengths of all vectors.
 
 use super::blocks::{Vectors, is_open};
 use crate::Result;
@@ -26,16 +27,30 @@ use crate::threads::{Pause, WatchedThreads};
 const SLACK: f64 = 1e-6;
 /// Blocks that are added up before it is asked whether the rest could do.
 const PER_LOOK: usize = 16;
+/// Vectors whose memory is asked for at once, before the first is needed.
+const AT_ONCE: usize = 16;
+/// A norm of 1 in [`Entry`]: two norms and a sum of their products fit into 31 bits.
+const ONE: f64 = 32_768.0;
+/// In place of a sum: τ is out of reach.
+const LOST: i32 = i32::MIN;
 
 /// A block of a tree's tail.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
     tree: u32,
-    /// Its place in the tree's vector.
-    place: u32,
-    norm: f32,
+    /// [Rounded up](parts), as the next.
+    norm: u16,
     /// The norm of all that is behind it there.
-    rest: f32,
+    rest: u16,
+}
+
+/// What is known of a tree while another reads its lists.
+#[derive(Debug, Clone, Copy, Default)]
+struct Met {
+    /// In parts of 1 / [`ONE`]²: the product so far, 0 before the first block, or [`LOST`].
+    sum: i32,
+    /// The last entry, in all lists.
+    at: u32,
 }
 
 /// The index of some vectors for one threshold.
@@ -47,6 +62,8 @@ pub(crate) struct Index {
     tails: Vec<u32>,
     /// Per block: tails that have it, trees ascending.
     lists: Ragged<Entry>,
+    /// Of each entry the place in its tree's vector.
+    places: Vec<u32>,
     /// Trees without vectors, ascending.
     open: Vec<u32>,
     least: f64,
@@ -56,8 +73,11 @@ pub(crate) struct Index {
 /// What one worker keeps from tree to tree.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    /// By tree: the last that found it.
-    seen: Vec<u32>,
+    /// By tree, and which trees have a sum.
+    met: Vec<Met>,
+    touched: Vec<u32>,
+    /// Those that are not lost.
+    left: Vec<Met>,
     /// By block: the asker's norm, and that of all behind it.
     norms: Vec<[f32; 2]>,
 }
@@ -74,7 +94,7 @@ impl Index {
         let least = least - 4.0 * SLACK;
         // Tables of blocks, and lists of all there may be.
         room(n_blocks, 32)?;
-        room(vectors.items.len(), size_of::<Entry>())?;
+        room(vectors.items.len(), size_of::<Entry>() + size_of::<u32>())?;
         // 1. The order of blocks; those of one tree match nothing.
         let mut times = vec![0u32; n_blocks];
         let mut open = Vec::new();
@@ -130,19 +150,27 @@ impl Index {
         for tree in 0..n_columns {
             let vector = vectors.get(tree);
             let mut rest: f64 = vector.iter().map(|item| square(item.1)).sum();
-            for (place, item) in vector[..tails[tree] as usize].iter().enumerate() {
+            for item in &vector[..tails[tree] as usize] {
                 rest -= square(item.1);
-                let (tree, place) = (tree as u32, place as u32);
-                lists
-                    .put(item.0, Entry { tree, place, norm: item.1, rest: root(rest) });
+                let [norm, rest] = [item.1, root(rest)].map(parts);
+                lists.put(item.0, Entry { tree: tree as u32, norm, rest });
             }
         }
-        Ok(Self { vectors, tails, lists: lists.done(), open, least, n_columns })
+        let lists = lists.done();
+        // Lists stand in the order of the vectors, so each meets a tree's next place.
+        let mut next = vec![0; vectors.len()];
+        let place = |entry: &Entry| {
+            let next = &mut next[entry.tree as usize];
+            *next += 1;
+            *next - 1
+        };
+        let places = lists.items.iter().map(place).collect();
+        Ok(Self { vectors, tails, lists, places, open, least, n_columns })
     }
 
     pub(crate) fn nbytes(&self) -> usize {
         let trees = self.tails.len() + self.open.len();
-        self.vectors.nbytes() + self.lists.nbytes() + trees * 4
+        self.vectors.nbytes() + self.lists.nbytes() + (trees + self.places.len()) * 4
     }
 
     /// The columns before `end` whose dot product with a tree may be τ or more.
@@ -158,10 +186,10 @@ impl Index {
         }
         let open = self.open.iter().take_while(|&&tree| (tree as usize) < end);
         let mut found: Vec<u32> = open.copied().collect();
-        let Scratch { seen, norms } = scratch;
-        reserve(seen, self.n_columns.saturating_sub(seen.len()))?;
+        let Scratch { met, touched, left, norms } = scratch;
+        reserve(met, self.n_columns.saturating_sub(met.len()))?;
         reserve(norms, self.lists.len().saturating_sub(norms.len()))?;
-        seen.resize(self.n_columns, u32::MAX);
+        met.resize(self.n_columns, Met::default());
         norms.resize(self.lists.len(), [0.0; 2]);
         let vector = self.vectors.get(x);
         let mut rest: f64 = vector.iter().map(|item| square(item.1)).sum();
@@ -169,22 +197,39 @@ impl Index {
             rest -= square(norm);
             norms[block as usize] = [norm, root(rest)];
         }
-        let least = self.least as f32;
-        for &(block, norm) in &vector[..self.tails[x] as usize] {
-            pause()?;
-            let [_, rest] = norms[block as usize];
-            for entry in self.lists.get(block as usize) {
-                let tree = entry.tree as usize;
-                if tree >= end {
-                    break;
-                }
-                // Where this is too little it is so at all further blocks.
-                if norm * entry.norm + rest * entry.rest < least
-                    || std::mem::replace(&mut seen[tree], x as u32) == x as u32
-                {
-                    continue;
-                }
-                if self.may_reach(entry, norms) {
+        // 1. Read the lists.
+        let mut read = || {
+            for &(block, norm) in &vector[..self.tails[x] as usize] {
+                pause()?;
+                reserve(touched, self.lists.get(block as usize).len())?;
+                self.read(block, norm, norms[block as usize][1], end, met, touched);
+            }
+            reserve(left, touched.len())
+        };
+        let done = read();
+        let sums =
+            touched.drain(..).map(|tree| std::mem::take(&mut met[tree as usize]));
+        left.clear();
+        if done.is_ok() {
+            left.extend(sums.filter(|met| met.sum != LOST));
+        } else {
+            sums.for_each(drop);
+        }
+        // 2. Add up the rest of the vectors that were met.
+        for some in left.chunks(AT_ONCE) {
+            let mut vectors: [&[(u32, f32)]; AT_ONCE] = [&[]; AT_ONCE];
+            for (met, vector) in some.iter().zip(&mut vectors) {
+                let tree = self.lists.items[met.at as usize].tree as usize;
+                *vector =
+                    &self.vectors.get(tree)[self.places[met.at as usize] as usize..];
+            }
+            // They are far apart in memory: it brings many as fast as one.
+            for vector in &vectors[..some.len()] {
+                std::hint::black_box(vector[0]);
+            }
+            for (met, vector) in some.iter().zip(vectors) {
+                let entry = self.lists.items[met.at as usize];
+                if self.may_reach(met.sum, entry.rest, vector, norms) {
                     found.push(entry.tree);
                 }
             }
@@ -192,16 +237,56 @@ impl Index {
         for &(block, _) in vector {
             norms[block as usize] = [0.0; 2];
         }
-        Ok(found)
+        done.map(|()| found)
     }
 
-    /// Whether the dot product of the asker and a tree is τ or more, whose first common
-    /// block is known.
-    fn may_reach(&self, entry: &Entry, norms: &[[f32; 2]]) -> bool {
-        let vector = &self.vectors.get(entry.tree as usize)[entry.place as usize..];
-        let (mut sum, mut left, mut rest) =
-            (0.0, square(entry.norm) + square(entry.rest), 1.0f32);
-        for part in vector.chunks(PER_LOOK) {
+    /// Reads a block's list up to a tree: adds products to what is known of its trees.
+    #[inline(never)]
+    fn read(
+        &self,
+        block: u32,
+        norm: f32,
+        rest: f32,
+        end: usize,
+        met: &mut [Met],
+        touched: &mut Vec<u32>,
+    ) {
+        let least = (self.least * ONE * ONE) as i32;
+        let [norm, rest] = [norm, rest].map(|norm| i32::from(parts(norm)));
+        let start = self.lists.start(block as usize) as u32;
+        for (at, entry) in (start..).zip(self.lists.get(block as usize)) {
+            if entry.tree as usize >= end {
+                break;
+            }
+            let before = &mut met[entry.tree as usize];
+            let sum = before.sum + norm * i32::from(entry.norm);
+            if sum + rest * i32::from(entry.rest) < least {
+                // So it is at all further blocks.
+                if before.sum > 0 {
+                    before.sum = LOST;
+                }
+                continue;
+            }
+            if before.sum == 0 {
+                touched.push(entry.tree);
+            }
+            *before = Met { sum, at };
+        }
+    }
+
+    /// Whether a dot product may be τ or more, of which is known: a sum, up to the first
+    /// block of the rest of a vector, and the norm of all behind that.
+    fn may_reach(
+        &self,
+        sum: i32,
+        left: u16,
+        vector: &[(u32, f32)],
+        norms: &[[f32; 2]],
+    ) -> bool {
+        let mut sum = f64::from(sum) / (ONE * ONE);
+        let mut left = (f64::from(left) / ONE).powi(2);
+        let [_, mut rest] = norms[vector[0].0 as usize];
+        for part in vector[1..].chunks(PER_LOOK) {
             for &(block, norm) in part {
                 let [other, behind] = norms[block as usize];
                 sum += f64::from(norm) * f64::from(other);
@@ -214,6 +299,11 @@ impl Index {
         }
         true
     }
+}
+
+/// A norm in parts of 1 / [`ONE`], rounded up, and not 0.
+fn parts(norm: f32) -> u16 {
+    (f64::from(norm) * ONE).ceil().max(1.0) as u16
 }
 
 fn square(norm: f32) -> f64 {
