@@ -1040,7 +1040,7 @@ impl Counted {
         kind.check()?;
         let nodes = forest.nodes();
         let mut threads = WatchedThreads::new(n_jobs, forest.len(), pause);
-        let trees = TreeCounts::alone(nodes, forest.roots(), &mut threads)?;
+        let trees = TreeCounts::alone(true, nodes, forest.roots(), &mut threads)?;
         let mut used = memory::filled(false, nodes.len())?;
         for tree in 0..trees.len() {
             trees.nodes(tree).iter().for_each(|node| used[node.index()] = true);

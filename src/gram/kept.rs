@@ -95,7 +95,7 @@ impl Kept {
         let n = rows.len();
         let mut going = || watch(0, n);
         let mut threads = WatchedThreads::new(n_jobs, n, &mut going);
-        let trees = TreeCounts::by(&nodes, &rows.roots, &mut threads)?;
+        let trees = TreeCounts::by(true, &nodes, &rows.roots, &mut threads)?;
         let Some(source) = self.source.ask(&self.nodes, &nodes, &trees)? else {
             return Ok(None);
         };

@@ -271,8 +271,9 @@ impl Index<'_> {
             let singles = options.normalize.then(prepared).transpose()?;
             let mut threads =
                 WatchedThreads::new(options.n_jobs, columns.len(), &mut going);
-            let columns = &TreeCounts::by(nodes, columns, &mut threads)?;
-            let others = others.map(|rows| TreeCounts::by(nodes, rows, &mut threads));
+            let columns = &TreeCounts::by(true, nodes, columns, &mut threads)?;
+            let others =
+                others.map(|rows| TreeCounts::by(true, nodes, rows, &mut threads));
             let others = others.transpose()?;
             let rows = rows.map(|_| others.as_ref().unwrap_or(columns));
             let engine = partial::smoothed::Engine::new(
@@ -293,9 +294,11 @@ impl Index<'_> {
         let singles = options.normalize.then(prepared).transpose()?;
         let mut threads =
             WatchedThreads::new(options.n_jobs, columns.len(), &mut going);
-        let columns = &TreeCounts::by(nodes, columns, &mut threads)?;
+        let leaves = indexed.index.has_leaves();
+        let columns = &TreeCounts::by(leaves, nodes, columns, &mut threads)?;
         let others =
-            others.map(|rows| TreeCounts::by(nodes, rows, &mut threads)).transpose()?;
+            others.map(|rows| TreeCounts::by(leaves, nodes, rows, &mut threads));
+        let others = others.transpose()?;
         let rows = rows.map(|_| others.as_ref().unwrap_or(columns));
         match indexed.index {
             IndexOf::SubsetTree(SubsetTree { decay, leaf_weight }) => {

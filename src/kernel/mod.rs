@@ -307,6 +307,21 @@ pub enum IndexOf {
     ElasticTree(ElasticTree),
 }
 
+impl IndexOf {
+    /// Whether leaves alone add to kernels. Where they do not, they need not be read.
+    pub(crate) fn has_leaves(&self) -> bool {
+        match self {
+            Self::Subtree(kernel) | Self::WeightedSubtree(kernel, _) => {
+                kernel.leaf_weight > 0.0
+            }
+            Self::SubsetTree(kernel) | Self::WeightedSubsetTree(kernel, _) => {
+                kernel.leaf_weight > 0.0
+            }
+            Self::PartialTree(_) | Self::ElasticTree(_) => true,
+        }
+    }
+}
+
 /// Whose recursion distributed trees follow.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

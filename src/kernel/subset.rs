@@ -241,7 +241,7 @@ impl<F: Factors> Trees<F> {
         roots: &[NodeId],
         pause: &mut Pause<'_>,
     ) -> Result<Self> {
-        let counts = TreeCounts::read(nodes, roots, pause)?;
+        let counts = TreeCounts::read_with(has_leaves, nodes, roots, pause)?;
         let edges: usize = (0..counts.len())
             .flat_map(|tree| counts.nodes(tree))
             .map(|&node| nodes.children(node).len())

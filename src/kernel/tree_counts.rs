@@ -31,18 +31,20 @@ impl TreeCounts {
         Self::read(store, roots, &mut || Ok(()))?.with_room(store)
     }
 
-    /// Reads trees in time by their distinct subtrees, by several threads.
+    /// Reads trees in time by their distinct subtrees, by several threads; without leaves
+    /// if they are not wanted (see [`read_with`](Self::read_with)).
     ///
     /// # Errors
     /// [`Error::Capacity`] if a subtree stands 2^32 times in one tree, [`Error::Memory`]
     /// also where there is no room for what is made of them, and what the threads' watch
     /// returns.
     pub(crate) fn by(
+        leaves: bool,
         store: &Nodes,
         roots: &[NodeId],
         threads: &mut WatchedThreads<'_>,
     ) -> Result<Self> {
-        Self::alone(store, roots, threads)?.with_room(store)
+        Self::alone(leaves, store, roots, threads)?.with_room(store)
     }
 
     /// The same for those who ask for the memory of what they make.
@@ -50,11 +52,14 @@ impl TreeCounts {
     /// # Errors
     /// As [`by`](Self::by).
     pub(crate) fn alone(
+        leaves: bool,
         store: &Nodes,
         roots: &[NodeId],
         threads: &mut WatchedThreads<'_>,
     ) -> Result<Self> {
-        let read = |part, pause: &mut Pause<'_>| Self::read(store, &roots[part], pause);
+        let read = |part, pause: &mut Pause<'_>| {
+            Self::read_with(leaves, store, &roots[part], pause)
+        };
         let mut parts = threads.parts(roots.len(), read)?.into_iter();
         let Some(mut all) = parts.next() else {
             return Self::read(store, &[], &mut || Ok(()));

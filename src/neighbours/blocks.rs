@@ -67,10 +67,9 @@ pub(crate) fn vectors(
     roots: &[NodeId],
     threads: &mut WatchedThreads<'_>,
 ) -> Result<(Vectors, usize)> {
-    let (mut counts, mut leaves) = (Counts::Linear, true);
+    let (mut counts, leaves) = (Counts::Linear, kernel.index.has_leaves());
     let rule = match &kernel.index {
         IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
-            leaves = *leaf_weight > 0.0;
             Rule::Subtree(subtree::weights(nodes, *decay, *leaf_weight)?)
         }
         IndexOf::WeightedSubtree(kernel, weighted) => {
