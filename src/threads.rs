@@ -154,8 +154,14 @@ impl Threads {
         if n_tasks <= 1 || n_jobs.is_some_and(|n| n <= 1) {
             return Self::of(None, 1);
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let size = n_jobs.unwrap_or(cores).min(n_tasks).min(cores.max(FEW));
+        let size = match n_jobs {
+            Some(few) if few <= FEW => few,
+            _ => {
+                let cores = std::thread::available_parallelism().map_or(1, usize::from);
+                n_jobs.map_or(cores, |n| n.min(cores.max(FEW)))
+            }
+        };
+        let size = size.min(n_tasks);
         // A thread that finds no memory as it starts would end the process.
         let bytes = (size - 1) * BYTES_PER_THREAD;
         if size == 1 || MmapMut::map_anon(bytes).is_err() {

@@ -555,7 +555,8 @@ impl<'a> Builder<'a> {
         let some = |range: Range<usize>, pause: &mut Pause<'_>| {
             self.some_lists(&below, slot_of, range, pause)
         };
-        let mut parts = threads.parts(below.items.len(), some)?.into_iter();
+        let mut parts =
+            threads.parts(work_before(&below, below.len()), some)?.into_iter();
         drop(below);
         let (mut keys, mut lists, mut list_of) = parts.next().unwrap_or_default();
         for (more, entries, of) in parts {
@@ -568,8 +569,8 @@ impl<'a> Builder<'a> {
         Ok((keys, lists, edges.map(|&place| list_of[place as usize])))
     }
 
-    /// Of the productions whose first child is in a range of those below: the lists' keys,
-    /// the lists, and for each child the number of its list.
+    /// Of the productions whose [work](work_before) begins in a range: the lists' keys, the
+    /// lists, and for each child the number of its list.
     fn some_lists(
         &self,
         below: &Ragged<Below>,
@@ -582,7 +583,8 @@ impl<'a> Builder<'a> {
         // By production of a child: its list, if it is not one of another place.
         let mut of_child = vec![NONE; self.sizes.len()];
         let [start, end] = [range.start, range.end].map(|at| {
-            self.places.partition_point(|&place| below.start(place as usize) < at)
+            let is_before = |&place: &u32| work_before(below, place as usize) < at;
+            self.places.partition_point(is_before)
         });
         for group in start..end {
             pause()?;
@@ -681,6 +683,11 @@ impl<'a> Builder<'a> {
             lists.iter().zip(inner).map(|(&key, &child)| Edge { key, child })
         })
     }
+}
+
+/// What the lists of the places before one take, in entries: a place takes as long as two.
+fn work_before(below: &Ragged<Below>, place: usize) -> usize {
+    below.start(place) + 2 * place
 }
 
 /// The inner subtrees of trees, in the order of a walk; `group` is a production's.
