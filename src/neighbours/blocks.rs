@@ -215,6 +215,7 @@ impl Edges {
             threads.pause()?;
             let node = NodeId(number as u32);
             let children = if is_wanted { nodes.children(node) } else { &[] };
+            edges.by_node.reserve(children.len())?;
             for (position, &child) in children.iter().enumerate() {
                 let wanted = Wanted::Productions;
                 let key = IdMap::key(wanted, nodes, node, position, child);
@@ -332,8 +333,12 @@ impl<N: Number> Scratch<N> {
         pause: &mut Pause<'_>,
     ) -> Result<bool> {
         let SubsetTree { decay, leaf_weight } = *kernel;
-        self.number.resize(nodes.len(), NONE);
-        self.last.resize(nodes.n_productions(), NONE);
+        for (list, len) in
+            [(&mut self.number, nodes.len()), (&mut self.last, nodes.n_productions())]
+        {
+            reserve(list, len.saturating_sub(list.len()))?;
+            list.resize(len, NONE);
+        }
         self.branching.clear();
         self.before.clear();
         self.c.clear();
