@@ -137,7 +137,11 @@ fn objectives(
         losses += match problem.loss {
             Loss::Hinge => cost * (1.0 - target * score).max(0.0),
             Loss::SquaredHinge => cost * (1.0 - target * score).max(0.0).powi(2),
-            Loss::Logistic => cost * (-target * score).exp().ln_1p(),
+            // Without exp of large numbers: infinity times no cost is none.
+            Loss::Logistic => {
+                let margin = target * score;
+                cost * ((-margin).max(0.0) + (-margin.abs()).exp().ln_1p())
+            }
             Loss::Epsilon(e) => cost * ((score - target).abs() - e).max(0.0),
             Loss::SquaredEpsilon(e) => {
                 cost * ((score - target).abs() - e).max(0.0).powi(2)
