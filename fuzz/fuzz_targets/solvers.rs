@@ -137,7 +137,7 @@ fn objectives(
         losses += match problem.loss {
             Loss::Hinge => cost * (1.0 - target * score).max(0.0),
             Loss::SquaredHinge => cost * (1.0 - target * score).max(0.0).powi(2),
-            // Without exp of large numbers: infinity times no cost is none.
+            // exp of a large number is infinite, and times a cost of 0 that is no number.
             Loss::Logistic => {
                 let margin = target * score;
                 cost * ((-margin).max(0.0) + (-margin.abs()).exp().ln_1p())

@@ -685,7 +685,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// What the lists of the places before one take, in entries: a place takes as long as two.
+/// How much work the lists of all places before one are, in entries: a place takes as long
+/// as two, whatever it has.
 fn work_before(below: &Ragged<Below>, place: usize) -> usize {
     below.start(place) + 2 * place
 }

@@ -308,7 +308,8 @@ pub enum IndexOf {
 }
 
 impl IndexOf {
-    /// Whether leaves alone add to kernels. Where they do not, they need not be read.
+    /// Whether a pair of equal leaves adds to the kernel by itself. Where it does not, leaves
+    /// need not be read.
     pub(crate) fn has_leaves(&self) -> bool {
         match self {
             Self::Subtree(kernel) | Self::WeightedSubtree(kernel, _) => {
