@@ -116,7 +116,7 @@ impl Operation {
 /// assert_eq!(matrix[[0, 1]], 1.0 + 3.0);
 /// # Ok::<(), treekernel_rs::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Composed {
     operation: Operation,
     parts: Vec<Arc<dyn Kernel>>,

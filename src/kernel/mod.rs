@@ -96,7 +96,9 @@ pub(crate) mod subtree;
 mod tree_counts;
 pub(crate) mod weights;
 
+use std::any::Any;
 use std::fmt::Debug;
+use std::ptr;
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -142,8 +144,9 @@ pub fn named(name: &str) -> Result<Arc<dyn Kernel>> {
 /// A tree kernel with its parameters. See the [module](self) for one of your own.
 ///
 /// Parameters are checked when a kernel is used, not when it is made. Normalisation is
-/// the caller's: see [`crate::gram::Options`].
-pub trait Kernel: Debug + Send + Sync + 'static {
+/// the caller's: see [`crate::gram::Options`]. Two kernels of your own are equal if they are
+/// one object: to have it computed once, give all places a clone of one [`Arc`].
+pub trait Kernel: Any + Debug + Send + Sync {
     /// What the kernel is called: the name of its struct.
     fn name(&self) -> &'static str;
 
@@ -259,17 +262,30 @@ impl dyn Kernel {
     }
 }
 
-/// Kernels are equal if name, parameters, parts and weights are, and similarities one and the same.
+/// Kernels of this crate are equal if their types and fields are, similarities by identity.
+/// A kernel of another crate is equal to itself only: its name and parameters need not be
+/// all that it is made of.
 impl PartialEq for dyn Kernel {
     fn eq(&self, other: &Self) -> bool {
-        let similarity =
-            |of: &Self| of.smoothed().map(|of| Arc::as_ptr(&of.similarity));
-        self.name() == other.name()
-            && self.parameters() == other.parameters()
-            && self.parts() == other.parts()
-            && self.weights() == other.weights()
-            && similarity(self).map(<*const _>::cast::<()>)
-                == similarity(other).map(<*const _>::cast::<()>)
+        type Equal = fn(&dyn Any, &dyn Any) -> Option<bool>;
+        /// None where `a` is of another type than `K`.
+        fn equal<K: Kernel + PartialEq>(a: &dyn Any, b: &dyn Any) -> Option<bool> {
+            Some(Some(a.downcast_ref::<K>()?) == b.downcast_ref())
+        }
+        const KNOWN: [Equal; 8] = [
+            equal::<Subtree>,
+            equal::<SubsetTree>,
+            equal::<PartialTree>,
+            equal::<SmoothedPartialTree>,
+            equal::<ElasticTree>,
+            equal::<Subpath>,
+            equal::<Weighted>,
+            equal::<Composed>,
+        ];
+        let (a, b): (&dyn Any, &dyn Any) = (self, other);
+        let known = KNOWN.iter().find_map(|equal| equal(a, b));
+        // The type as well: a struct and its first field have one address.
+        known.unwrap_or_else(|| a.type_id() == b.type_id() && ptr::addr_eq(a, b))
     }
 }
 

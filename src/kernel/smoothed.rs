@@ -49,6 +49,12 @@ pub struct SmoothedPartialTree {
     known: Arc<Mutex<Weak<Known>>>,
 }
 
+impl PartialEq for SmoothedPartialTree {
+    fn eq(&self, other: &Self) -> bool {
+        self.tree == other.tree && Arc::ptr_eq(&self.similarity, &other.similarity)
+    }
+}
+
 /// A table, and whose labels.
 #[derive(Debug)]
 struct Known {

@@ -365,6 +365,14 @@ impl Weighted {
     }
 }
 
+impl PartialEq for Weighted {
+    fn eq(&self, other: &Self) -> bool {
+        *self.kernel == *other.kernel
+            && self.weights == other.weights
+            && self.counts == other.counts
+    }
+}
+
 impl Kernel for Weighted {
     fn name(&self) -> &'static str {
         self.of().map_or("Weighted", Weigh::weighted_name)

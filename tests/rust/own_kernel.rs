@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::corpus;
-use crate::registry::on;
+use crate::registry::{self, of, on};
 use treekernel_rs::dag::{Model, Options as ModelOptions, Perceptron, Vote};
 use treekernel_rs::dtk::{DistributedTrees, Settings};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
-    Kernel, Parameter, Pause, Prepared, Range, Scaled, Worker, naive,
+    Counts, Kernel, LabelPairs, Number, Operation, Pairs, Parameter, PartialTree,
+    Pause, Prepared, Range, Scaled, Sloped, SmoothedPartialTree, SubsetTree, Subtree,
+    Weighted, Weights, Worker, naive,
 };
+use treekernel_rs::neighbours::Index;
 use treekernel_rs::{Error, Label, NodeId, Nodes, Result};
 
 /// Σ over labels: weight · count · count. With `size`, two trees are worth that much more.
@@ -159,4 +162,151 @@ fn what_it_cannot_do_is_refused_with_the_kernels_that_can() {
     assert_eq!(refused(perceptron.err()), "models");
     let trees = DistributedTrees::new(Settings::new(BAG, 64));
     assert_eq!(refused(trees.err()), "distributed trees");
+}
+
+/// `weight` for two trees whose roots have one label, which is no [`Parameter`].
+#[derive(Debug)]
+struct RootIs {
+    label: &'static str,
+    weight: f64,
+}
+
+impl RootIs {
+    fn arc(label: &'static str) -> Arc<dyn Kernel> {
+        Arc::new(Self { label, weight: 1.0 })
+    }
+
+    fn roots(&self, nodes: &Nodes, roots: &[NodeId]) -> Roots {
+        let is_one = roots.iter().map(|&root| nodes.name(root) == self.label);
+        Roots { is_one: is_one.collect(), weight: self.weight }
+    }
+}
+
+impl Kernel for RootIs {
+    fn name(&self) -> &'static str {
+        "RootIs"
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        vec![Parameter::new("weight", self.weight, Range::Share)]
+    }
+
+    fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
+        let is_one = [a, b].map(|root| nodes.name(root) == self.label);
+        if is_one == [true; 2] { self.weight } else { 0.0 }
+    }
+
+    fn pairs(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        _: &mut Pause<'_>,
+    ) -> Result<Box<dyn Prepared>> {
+        Ok(Box::new(self.roots(nodes, roots)))
+    }
+
+    fn sloped(
+        &self,
+        nodes: &Arc<Nodes>,
+        roots: &[NodeId],
+        _: &mut Pause<'_>,
+    ) -> Result<Option<Box<dyn Sloped>>> {
+        Ok(Some(Box::new(self.roots(nodes, roots))))
+    }
+}
+
+struct Roots {
+    is_one: Vec<bool>,
+    weight: f64,
+}
+
+impl Pairs for Roots {
+    type Scratch<N: Number> = ();
+
+    fn pair<N: Number>(
+        &self,
+        a: usize,
+        b: usize,
+        (): &mut (),
+        _: &mut Pause<'_>,
+    ) -> Result<N> {
+        let weight = N::parameter(self.weight, 0);
+        Ok(if self.is_one[a] && self.is_one[b] { weight } else { N::of(0.0) })
+    }
+}
+
+#[test]
+fn two_kernels_of_one_name_and_equal_numbers_stay_two() {
+    let [a, b] = ["A", "B"].map(RootIs::arc);
+    assert!(*a == *a && *a != *b && *a != *RootIs::arc("A"));
+    let both = || [&a, &b].map(Arc::clone);
+    let all = corpus::read(&["(A)", "(B)", "(A x)", "(B (A x))", "(C)"]);
+    let trees = all.select([0, 1]);
+    let matrix = |kernel: &dyn Kernel, trees| {
+        let matrix = gram::gram(kernel, trees, None, Options::default()).unwrap();
+        matrix.into_raw_vec_and_offset().0
+    };
+    let sum = of(Operation::Sum, both());
+    assert_eq!(matrix(&*sum, &trees), [1.0, 0.0, 0.0, 1.0]);
+    let product = of(Operation::Product, both());
+    assert_eq!(matrix(&*product, &trees), [0.0; 4]);
+    // Deeper down, beside kernels of this crate, and normalised.
+    let sst: Arc<dyn Kernel> = Arc::new(SubsetTree::new(0.4));
+    let [x, y] = both();
+    let inner = of(Operation::Sum, [Arc::clone(&x), sst]);
+    let sums = [
+        of(Operation::Sum, both().map(|part| of(Operation::Normalized, [part]))),
+        of(Operation::Sum, [of(Operation::Power(Some(2)), [x]), Arc::clone(&y)]),
+        of(Operation::Sum, [inner, y]),
+    ];
+    let (nodes, roots, n) = (all.nodes(), all.roots(), all.len());
+    for kernel in sums {
+        let right = |at| kernel.definition(nodes, roots[at / n], roots[at % n]);
+        let expected: Vec<f64> = (0..n * n).map(right).collect();
+        assert_eq!(matrix(&*kernel, &all), expected, "{kernel:?}");
+        let index = Index::new(Arc::clone(&kernel), all.clone(), false).unwrap();
+        let mut out = vec![0.0; n * n];
+        index.fill(&all, Some(1), &mut out, &mut on).unwrap();
+        assert_eq!(out, expected, "{kernel:?}");
+    }
+    // Each part has the derivative of its own.
+    let mut slopes = vec![0.0; 2 * 4];
+    let options = Options::default();
+    gram::gradient(&*sum, &trees, None, options, &mut slopes, &mut on).unwrap();
+    assert_eq!(slopes, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+}
+
+#[test]
+fn kernels_of_this_crate_are_equal_if_their_fields_are() {
+    let weights = |of| Arc::new(Weights::new().with_others(of).unwrap());
+    let weighted = |decay, of, counts| -> Arc<dyn Kernel> {
+        let kernel = Arc::new(Subtree::new(decay));
+        Arc::new(Weighted::new(kernel, weights(of), counts).unwrap())
+    };
+    let pairs = |sigma| LabelPairs::new([("a", "b", sigma)]);
+    let smoothed = SmoothedPartialTree::new(PartialTree::default(), pairs(0.5));
+    let mut all: Vec<Arc<dyn Kernel>> = registry::settings();
+    all.extend([
+        weighted(0.5, 2.0, Counts::Linear),
+        weighted(0.4, 2.0, Counts::Linear),
+        weighted(0.5, 3.0, Counts::Linear),
+        weighted(0.5, 2.0, Counts::Log),
+        // Similarities are compared by identity.
+        Arc::new(smoothed.clone()),
+        Arc::new(SmoothedPartialTree::new(PartialTree::default(), pairs(0.5))),
+    ]);
+    // Nothing but the kernel itself tells one from another, and a sum of each from a sum.
+    for (i, a) in all.iter().enumerate() {
+        for (j, b) in all.iter().enumerate() {
+            assert_eq!(**a == **b, i == j, "{a:?} {b:?}");
+            let twice =
+                [a, b].map(|part| of(Operation::Scaled(2.0), [Arc::clone(part)]));
+            assert_eq!(*twice[0] == *twice[1], i == j, "{a:?} {b:?}");
+        }
+    }
+    assert!(*weighted(0.5, 2.0, Counts::Log) == *weighted(0.5, 2.0, Counts::Log));
+    let kernel: &dyn Kernel = &smoothed;
+    assert!(*kernel == *(&smoothed.clone() as &dyn Kernel));
+    let changed = smoothed.with("mu", 0.1.into()).unwrap();
+    assert!(*kernel != *changed);
 }
