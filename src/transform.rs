@@ -37,10 +37,11 @@ impl Forest {
     /// [`used_labels`](Self::used_labels). `rule` gets the new store, the old label, the
     /// new one, and what has become of the children, and appends what becomes of the
     /// node. A root that goes becomes the null tree; one that several nodes replace stays
-    /// above them.
+    /// above them. At most `most` nodes may take the place of others.
     fn rewrite(
         &self,
         names: Option<&[String]>,
+        most: u64,
         mut check: impl FnMut() -> Result<()>,
         mut rule: impl FnMut(
             &mut Nodes,
@@ -67,12 +68,8 @@ impl Forest {
                         lists.items.len() + below.len() - at.min(lists.items.len());
                     let more = lists.get(child.index());
                     let needed = (moved + more.len()) as u64;
-                    check_size(
-                        "the forest",
-                        "nodes in place of others",
-                        needed,
-                        MOST_MOVED,
-                    )?;
+                    let what = "nodes in place of others";
+                    check_size("the forest", what, needed, most)?;
                     reserve(&mut below, more.len())?;
                     below.extend_from_slice(more);
                 }
@@ -112,7 +109,7 @@ impl Forest {
     /// [`crate::Error::Memory`], and what `check` returns; it is called for every subtree.
     pub fn sorted(&self, check: impl FnMut() -> Result<()>) -> Result<Self> {
         let mut hashes: Vec<u64> = Vec::new();
-        self.rewrite(None, check, |nodes, [_, label], below, out| {
+        self.rewrite(None, MOST_MOVED, check, |nodes, [_, label], below, out| {
             below.sort_by(|&a, &b| by_content(nodes, &hashes, a, b));
             let node = nodes.intern(label, below)?;
             if node.index() == hashes.len() {
@@ -136,7 +133,7 @@ impl Forest {
         count: bool,
         check: impl FnMut() -> Result<()>,
     ) -> Result<Self> {
-        self.rewrite(None, check, |nodes, [_, label], below, out| {
+        self.rewrite(None, MOST_MOVED, check, |nodes, [_, label], below, out| {
             let mut kept = Vec::with_capacity(below.len());
             for run in below.chunk_by(|a, b| a == b) {
                 kept.push(if count && run.len() > 1 {
@@ -165,7 +162,7 @@ impl Forest {
         names: &[String],
         check: impl FnMut() -> Result<()>,
     ) -> Result<Self> {
-        self.rewrite(Some(names), check, |nodes, [_, label], below, out| {
+        self.rewrite(Some(names), MOST_MOVED, check, |nodes, [_, label], below, out| {
             out.push(nodes.intern(label, below)?);
             Ok(())
         })
@@ -183,7 +180,7 @@ impl Forest {
         keep_children: bool,
         check: impl FnMut() -> Result<()>,
     ) -> Result<Self> {
-        self.rewrite(None, check, |nodes, [old, label], below, out| {
+        self.rewrite(None, MOST_MOVED, check, |nodes, [old, label], below, out| {
             if !goes(old) {
                 out.push(nodes.intern(label, below)?);
             } else if keep_children {
@@ -210,4 +207,34 @@ fn by_content(nodes: &Nodes, hashes: &[u64], mut a: NodeId, mut b: NodeId) -> Or
         (a, b) = (left, right);
     }
     Ordering::Equal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    #[test]
+    fn nodes_in_place_of_others_are_counted_and_limited() {
+        let forest = Forest::from_brackets("(S (X a b) (X a b))").unwrap();
+        // X is replaced by two nodes, one more than it is, and both X by four.
+        let without_x = |most| {
+            let check = || Ok(());
+            forest.rewrite(None, most, check, |nodes, [_, label], below, out| {
+                if nodes.labels().name(label) == "X" {
+                    out.append(below);
+                } else {
+                    out.push(nodes.intern(label, below)?);
+                }
+                Ok(())
+            })
+        };
+        assert_eq!(without_x(5).unwrap().to_brackets(), ["(S a b a b)"]);
+        match without_x(4) {
+            Err(Error::Expansion { needed, limit, .. }) => {
+                assert_eq!((needed, limit), (5, 4));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }

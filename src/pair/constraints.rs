@@ -454,4 +454,33 @@ mod tests {
         let all = intersections(&kept, 0, &mut budget).unwrap();
         assert_eq!(all, [0b0111, 0b1011, 0b1101, 0b0011, 0b0101, 0b1001, 0b0001, 0]);
     }
+
+    #[test]
+    fn steps_end_at_their_limit() {
+        const SETS: u64 = 1000;
+        const MOST: usize = (SETS * STEPS_PER_SET) as usize;
+        let between = STEPS_BETWEEN_CHECKS as usize;
+        let mut pause = || Ok(());
+        let mut budget = Budget::new(SETS, &mut pause);
+        // As many as there may be, and then, looked at now and then, no more.
+        assert!(budget.step(MOST).is_ok());
+        assert!(budget.step(between - 1).is_ok());
+        assert!(matches!(budget.step(1), Err(Stop::Limit)));
+        let mut budget = Budget::new(SETS, &mut pause);
+        let mut taken = 0;
+        while budget.step(100).is_ok() {
+            taken += 100;
+        }
+        assert!((MOST..MOST + between).contains(&taken), "{taken}");
+    }
+
+    #[test]
+    fn so_many_sets_are_held_and_no_more() {
+        let mut pause = || Ok(());
+        let mut budget = Budget::new(3, &mut pause);
+        assert!(budget.hold(2).is_ok() && budget.left() == 1);
+        budget.release(1);
+        assert!(budget.hold(2).is_ok() && budget.left() == 0);
+        assert!(matches!(budget.hold(1), Err(Stop::Limit)));
+    }
 }

@@ -4,6 +4,7 @@ use crate::corpus::{self, Random, read};
 use crate::registry::{on, settings};
 use std::sync::Arc;
 use treekernel_rs::gram::{self, Options};
+use treekernel_rs::kernel::SubsetTree;
 use treekernel_rs::neighbours::{self, Nearest};
 use treekernel_rs::{Error, Forest, Kernel, Result};
 
@@ -135,6 +136,33 @@ fn answers_are_those_of_all_pairs() {
         }
     }
     assert!(n_answers > 50_000 && n_near > 20_000, "{n_answers} {n_near}");
+}
+
+/// What two trees share is one node with many children, whose fragments weigh far more
+/// than its productions; each has a long chain of its own, with many productions that
+/// weigh little. A bound by single productions would be .21 where the kernel is .87.
+#[test]
+fn fragments_of_several_productions_count_in_the_bound() {
+    let wide: Vec<String> = (0..80).map(|k| format!("(E{k} e)")).collect();
+    let wide = wide.join(" ");
+    let tree = |name: usize| {
+        let chain: Vec<String> = (0..300).map(|k| format!("(C{name}.{k}")).collect();
+        let (chain, ends) = (chain.join(" "), ")".repeat(300));
+        format!("(S (D {wide}) (X {chain} c{ends}))")
+    };
+    let mut texts: Vec<String> = (0..4).map(tree).collect();
+    texts.extend(corpus::trees(&mut Random(3), 10, 20));
+    let x = read(&texts);
+    let (kernel, options) = (SubsetTree::new(0.1), options(true, 1));
+    let matrix = gram::gram(&kernel, &x, None, options).unwrap();
+    assert!((0.86..0.88).contains(&matrix[[0, 1]]), "{}", matrix[[0, 1]]);
+    for least in [0.25, 0.5, 0.85] {
+        let found = joined(&kernel, &x, None, least, options).unwrap();
+        let found: Vec<_> = found.into_iter().map(|(i, j, _)| (i, j)).collect();
+        let all = matrix.indexed_iter().filter(|&((i, j), _)| i < j);
+        let expected = all.filter(|&(_, &value)| value >= least);
+        assert_eq!(found, expected.map(|(at, _)| at).collect::<Vec<_>>(), "{least}");
+    }
 }
 
 #[test]
