@@ -12,6 +12,7 @@ from treekernel_rs.kernels import (
     TreeKernel,
     _bar,
     _check_out,
+    _flag,
     _float_type,
     _integer,
     _jobs,
@@ -134,9 +135,7 @@ class DistributedTrees:
             msg = f"norm must be 'exact' or 'own', got {norm!r}"
             raise ValueError(msg)
         for name, flag in (("zero_mean", zero_mean), ("reproducible", reproducible)):
-            if not isinstance(flag, bool | np.bool_):
-                msg = f"{name} must be True or False, got {flag!r}"
-                raise ValueError(msg)
+            _flag(flag, name)
         random_state = _integer("random_state", random_state)
         if not 0 <= random_state < 2**64:
             msg = f"random_state must be from 0 to 2**64 - 1, got {random_state}"

@@ -34,7 +34,7 @@ from treekernel_rs.dag import (
 )
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.drawing import _one_tree
-from treekernel_rs.kernels import SubsetTreeKernel, TreeKernel
+from treekernel_rs.kernels import SubsetTreeKernel, TreeKernel, _flag
 from treekernel_rs.pairs import PairKernel
 from treekernel_rs.solve import KernelMachine
 from treekernel_rs.views import _OfViews
@@ -281,7 +281,8 @@ class TreeNeighborsTransformer(_TreeTransformer):
 
     Like scikit-learn's `KNeighborsTransformer`, with the distance sqrt(2 - 2 k(a, b)), where
     k is the normalised kernel. Use the graph with estimators that accept
-    ``metric="precomputed"``: DBSCAN, HDBSCAN, TSNE, UMAP, k-nearest neighbours.
+    ``metric="precomputed"``: k-nearest neighbours, TSNE, DBSCAN; with ``symmetric=True``
+    also HDBSCAN and UMAP, which refuse a graph with links in one direction.
 
     Parameters
     ----------
@@ -289,6 +290,9 @@ class TreeNeighborsTransformer(_TreeTransformer):
         The kernel. It is always normalised, whatever its `normalize`.
     n_neighbors : int, default 10
         Each tree is linked to so many other trees of the training set.
+    symmetric : bool, default False
+        Whether `fit_transform` links two trees in both directions if one of them is among
+        the nearest of the other. A row then has `n_neighbors` links or more.
     n_jobs : int, optional
         Threads; by default and for -1 all cores the process may use.
 
@@ -310,6 +314,11 @@ class TreeNeighborsTransformer(_TreeTransformer):
     array([[0.  , 0.  , 1.08],
            [1.22, 0.  , 0.  ],
            [1.08, 0.  , 0.  ]])
+    >>> graph = tk.TreeNeighborsTransformer(n_neighbors=1, symmetric=True)
+    >>> graph.fit_transform(X).toarray().round(2)
+    array([[0.  , 1.22, 1.08],
+           [1.22, 0.  , 0.  ],
+           [1.08, 0.  , 0.  ]])
     """
 
     def __init__(
@@ -317,10 +326,12 @@ class TreeNeighborsTransformer(_TreeTransformer):
         kernel: TreeKernel = _SST,
         n_neighbors: int = 10,
         *,
+        symmetric: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.n_neighbors = n_neighbors
+        self.symmetric = symmetric
         self.n_jobs = n_jobs
 
     def fit(self, X: TreesX, y: object = None) -> Self:
@@ -389,11 +400,13 @@ class TreeNeighborsTransformer(_TreeTransformer):
         csr_matrix of float64, shape (len(X), len(X))
             Distances, in each row ascending; first that to itself, 0.
         """
+        symmetric = _flag(self.symmetric, "symmetric")
         self.fit(X)
         found = self.index_.top_k(k=self.n_neighbors, n_jobs=self.n_jobs)
         own = np.arange(len(self.forest_))[:, None]
         indices = np.hstack([own, found.indices])
-        return self._graph(indices, np.hstack([np.ones_like(own), found.values]))
+        graph = self._graph(indices, np.hstack([np.ones_like(own), found.values]))
+        return _both_ways(graph) if symmetric else graph
 
     def _graph(self, indices: NDArray[Any], values: NDArray[Any]) -> Any:
         n, k = indices.shape
@@ -405,6 +418,30 @@ class TreeNeighborsTransformer(_TreeTransformer):
     @property
     def _n_features_out(self) -> int:
         return len(self.forest_)
+
+
+#: The distance of equal trees in a symmetric graph: below that of any others, which is 1e-8
+#: or more in floats. SciPy's spanning trees, and so HDBSCAN, lose links of distance 0.
+_EQUAL = 1e-9
+
+
+def _both_ways(graph: Any) -> Any:
+    """Link in both directions what is linked in one, and nothing but itself at distance 0."""
+    n = graph.shape[0]
+    rows = np.repeat(np.arange(n), np.diff(graph.indptr))
+    low, high = np.minimum(rows, graph.indices), np.maximum(rows, graph.indices)
+    # A pair that is found twice may differ in the last bits: take the smaller distance.
+    order = np.lexsort((graph.data, high, low))
+    _, first = np.unique(low[order] * n + high[order], return_index=True)
+    low, high, distances = (a[order][first] for a in (low, high, graph.data))
+    is_link = low != high
+    distances[is_link] = np.maximum(distances[is_link], _EQUAL)
+    rows = np.concatenate([low, high[is_link]])
+    columns = np.concatenate([high, low[is_link]])
+    distances = np.concatenate([distances, distances[is_link]])
+    order = np.lexsort((columns, distances, rows))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
+    return csr_matrix((distances[order], columns[order], starts), shape=(n, n))
 
 
 class _TreeKNeighbors(_TreeEstimator):

@@ -1300,10 +1300,10 @@ def _check_sink(out: Callable[..., object] | None) -> Callable[..., object] | No
     raise TypeError(msg)
 
 
-def _flag(value: object) -> bool:
+def _flag(value: object, name: str = "normalize") -> bool:
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    msg = f"normalize must be True or False, got {value!r}"
+    msg = f"{name} must be True or False, got {value!r}"
     raise ValueError(msg)
 
 

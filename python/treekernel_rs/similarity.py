@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 
 from treekernel_rs._core import LabelTable, as_forest
-from treekernel_rs.kernels import Parameters
+from treekernel_rs.kernels import Parameters, _flag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -472,7 +472,7 @@ class ComposedSimilarity(Similarity):
             msg = f"compose must be sum, product or dilation, got {own['compose']!r}"
             raise ValueError(msg)
         for name in ("same_pos", "same_relation", "lexical"):
-            _flag(name, own[name])
+            _flag(own[name], name)
         rows = _Rows(len(labels))
         for i, label in enumerate(labels):
             class_, key = _word(label)
@@ -520,7 +520,7 @@ class _Rows:
                 msg = f"threshold must be a finite number or None, got {threshold!r}"
                 raise ValueError(msg)
             threshold = float(threshold)
-        _flag("clip", clip)
+        _flag(clip, "clip")
         # Only what has a vector goes to the matrix; its place in the table stays.
         length = len(next(iter(self._vectors.values()), ()))
         matrix = np.zeros((len(self._classes), length))
@@ -668,12 +668,6 @@ def _least(n: int, block: Any) -> float:
     # A start of its own: SciPy's is random.
     start = np.ones(n) + np.arange(n) % 7
     return float(eigsh(block, k=1, which="SA", v0=start, return_eigenvectors=False)[0])
-
-
-def _flag(name: str, value: object) -> None:
-    if not isinstance(value, bool | np.bool_):
-        msg = f"{name} must be True or False, got {value!r}"
-        raise ValueError(msg)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.cluster import DBSCAN
+from sklearn.cluster import DBSCAN, HDBSCAN
+from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsTransformer
 from sklearn.pipeline import make_pipeline
 
@@ -203,6 +204,58 @@ def test_graphs_go_to_clusterings_and_classifiers():
     model = make_pipeline(graph, KNeighborsClassifier(3, metric="precomputed"))
     model.set_params(treeneighborstransformer__kernel__decay=0.2).fit(LINES, Y)
     assert model.score(LINES, Y) == 1.0
+
+
+#: Equal trees, one that is near many others, and one that has nothing in common with any.
+CROWDED = [*LINES, *["(S (A a))"] * 9, "(S (W (V who) (V who)))", "(X y)"]
+
+
+def links(graph):
+    """The stored distances by their places: SciPy's operations lose those that are 0."""
+    coo = graph.tocoo()
+    return dict(zip(zip(coo.row, coo.col, strict=True), coo.data, strict=True))
+
+
+@pytest.mark.parametrize("n_neighbors", [1, 4, 12, 40])
+def test_symmetric_graphs_link_both_ways_what_the_others_link_in_one(n_neighbors):
+    make = tk.TreeNeighborsTransformer(tk.SubsetTreeKernel(0.4), n_neighbors)
+    one_way = links(make.fit_transform(CROWDED))
+    graph = clone(make).set_params(symmetric=True).fit_transform(CROWDED)
+    both = links(graph)
+    assert both.keys() == one_way.keys() | {(j, i) for i, j in one_way}
+    assert all(both[i, j] == both[j, i] for i, j in both)
+    assert all((distance == 0) == (i == j) for (i, j), distance in both.items())
+    for place, distance in one_way.items():
+        assert both[place] == pytest.approx(distance, abs=2e-9)
+    for start, end in zip(graph.indptr[:-1], graph.indptr[1:], strict=True):
+        assert (np.diff(graph.data[start:end]) >= 0).all()
+    # What the graph is for refuses, or warns of, any other.
+    assert len(one_way) < len(both) or n_neighbors == 40
+
+
+@pytest.mark.parametrize("n_neighbors", [12, 20, 40])
+def test_hdbscan_clusters_a_symmetric_graph_as_it_does_the_matrix(n_neighbors):
+    kernel = tk.SubsetTreeKernel(0.4, normalize=True)
+    distances = np.sqrt(np.maximum(2 - 2 * kernel(CROWDED), 0))
+    make = tk.TreeNeighborsTransformer(kernel, n_neighbors, symmetric=True)
+    hdbscan = HDBSCAN(min_cluster_size=5, metric="precomputed", copy=True)
+    expected = hdbscan.fit_predict(distances)
+    assert len(set(expected)) == 5
+    found = hdbscan.fit_predict(make.fit_transform(CROWDED))
+    assert adjusted_rand_score(expected, found) == 1.0
+    dbscan = DBSCAN(eps=1.0, min_samples=3, metric="precomputed")
+    found = dbscan.fit_predict(make.fit_transform(CROWDED))
+    assert adjusted_rand_score(dbscan.fit_predict(distances), found) == 1.0
+
+
+def test_symmetric_is_a_flag():
+    make = tk.TreeNeighborsTransformer(symmetric="yes")
+    with pytest.raises(ValueError, match="symmetric must be True or False, got 'yes'"):
+        make.fit_transform(X)
+    new = clone(make).set_params(symmetric=True).fit(X)
+    # Trees of another list are linked to the training set, in one direction.
+    plain = tk.TreeNeighborsTransformer().fit(X)
+    assert links(new.transform(X)) == links(plain.transform(X))
 
 
 @pytest.mark.parametrize("weights", ["uniform", "distance"])
