@@ -39,9 +39,10 @@ class TreeIndex:
     after `add` builds it again. A pickle contains the trees only. A query takes time for its
     own nodes and for one row.
 
-    Two kinds of kernels make an index for the call: kernels made of kernels; and
-    `PartialTreeKernel` and `SubpathKernel`, if a node of a query has several children or a
-    branch below it, and all indexed nodes with its label have a single leaf.
+    Three kinds of kernels make an index for the call: kernels made of kernels;
+    `PartialTreeKernel` with a similarity of labels; and `PartialTreeKernel` and
+    `SubpathKernel`, if a node of a query has several children or a branch below it, and all
+    indexed nodes with its label have a single leaf.
 
     Parameters
     ----------

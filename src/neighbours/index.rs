@@ -18,8 +18,9 @@ use crate::{Forest, Kernel, Result};
 /// [`top_k`](super::top_k()) with these trees as Y (as X, where there are no others), bit
 /// for bit: so what is built is built anew by the first question after [`add`](Self::add).
 ///
-/// Where a kernel has no index, and where a partial tree kernel meets a label with other
-/// kinds of children than before, an answer is computed without it.
+/// Where a kernel has no index, where labels match by similarity, and where a partial tree
+/// kernel meets a label with other kinds of children than before, an answer is computed
+/// without it.
 ///
 /// # Complexity
 /// A question takes time by its trees and their rows, not by what was built.

@@ -281,6 +281,43 @@ def test_a_section_of_the_guide_runs_by_itself(name: str) -> None:
     assert result.failed == 0, "".join(outcome)
 
 
+def test_the_example_of_sentence_pairs_has_the_sets_that_the_paper_has() -> None:
+    page = (ROOT / "docs/PAIRS.md").read_text("utf-8")
+    scope: dict[str, Any] = {}
+    for example in doctest.DocTestParser().get_examples(page):
+        exec(example.source, scope)
+        if example.source.startswith("pairs = tk.PairForest.anchored"):
+            break
+    found = tk.PairKernel(1.0, method="paper").constraints(*scope["pairs"])
+    # The paper gives breast the number 5 and milk 4, where words are numbered in order.
+    paper = {1: 1, 3: 3, 4: 5, 5: 4}
+    sets = {frozenset((a, paper[b]) for a, b in pairs) for pairs in found}
+    assert sets == {frozenset({(1, 1)}), frozenset({(1, 3), (3, 4), (2, 5)})}
+
+
+def test_a_page_says_which_graph_is_for_which_estimator() -> None:
+    page = (ROOT / "docs/FINDING.md").read_text("utf-8")
+    (row,) = [line for line in page.splitlines() if "UMAP" in line and "|" in line]
+    assert "HDBSCAN" in row
+    assert "symmetric=True" in row
+
+
+def test_a_page_says_what_an_index_does_with_similar_labels() -> None:
+    asked = []
+
+    def similar(x: str, y: str) -> float:
+        asked.append((x, y))
+        return 0.0
+
+    kernel = tk.PartialTreeKernel(similarity=tk.PairSimilarity(similar))
+    index = kernel.index(["(N (cat))", "(N (cow))"]).build()
+    asked.clear()
+    index.gram(["(N (cap))"])
+    is_asked_again = ("cat", "cow") in asked
+    page = " ".join((ROOT / "docs/KERNELS.md").read_text("utf-8").split())
+    assert ("A `TreeIndex` saves little" in page) == is_asked_again
+
+
 #: Where the links of README.md lead: it is read on PyPI too, where relative ones break.
 BLOB = "https://github.com/treekernel-rs/treekernel_rs/blob/main/"
 RAW = "https://raw.githubusercontent.com/treekernel-rs/treekernel_rs/main/"
