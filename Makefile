@@ -7,7 +7,7 @@ RUST := Cargo.toml Cargo.lock $(shell find src -name '*.rs')
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-rust test-python test-slow lint format bench fuzz faults asan \
-	overflow wheel site papers check clean
+	overflow mutants wheel site papers check clean
 
 # What an incremental build keeps for the next one would cost the first a quarter of its time.
 ifeq ($(wildcard target),)
@@ -16,6 +16,7 @@ endif
 
 MINUTES ?= 10
 SECONDS ?= 30
+NUMBER ?= 60
 RECORD ?= RUNS.md
 RUST_TESTS ?=
 WORKERS ?= 3
@@ -52,16 +53,16 @@ lint: $(VENV)/.built ## Check style, types, stubs and module borders
 	@if grep -rnE '\b(pyo3|numpy)\b' src --include='*.rs' \
 		| grep -vE '^src/python/|^src/[a-z_/]*\.rs:[0-9]+://[/!]'; then \
 		echo 'only src/python/ may name pyo3 or numpy'; exit 1; fi
-	$(BIN)/ruff check python tests/python examples fuzz
-	$(BIN)/ruff format --check python tests/python examples fuzz
+	$(BIN)/ruff check python tests examples fuzz
+	$(BIN)/ruff format --check python tests examples fuzz
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest treekernel_rs._core
 
 format: $(VENV)/.built ## Let the formatters have their way
 	cargo fmt
 	cargo fmt --manifest-path fuzz/Cargo.toml
-	$(BIN)/ruff check --fix python tests/python examples fuzz
-	$(BIN)/ruff format python tests/python examples fuzz
+	$(BIN)/ruff check --fix python tests examples fuzz
+	$(BIN)/ruff format python tests examples fuzz
 
 bench: ## Measure the core (criterion; results are kept in benches/RESULTS.md)
 	cargo bench --locked
@@ -90,6 +91,10 @@ overflow: install ## Run Python tests on a fast build with overflow checks: PYTH
 	PYTHONPATH=target/overflow/site $(BIN)/python -c 'import treekernel_rs; \
 		assert "target/overflow" in treekernel_rs.__file__, treekernel_rs.__file__'
 	PYTHONPATH=target/overflow/site $(BIN)/python -m pytest -q $(PYTHON_TESTS)
+
+mutants: $(VENV)/.tools ## Change NUMBER=60 places of src, one at a time: do tests notice? Takes hours
+	command -v cargo-mutants > /dev/null || cargo install --locked cargo-mutants
+	env -u MAKEFLAGS $(BIN)/python tests/mutants.py --number $(NUMBER) --workers $(WORKERS)
 
 wheel: $(VENV)/.tools ## Build a wheel into dist/
 	$(BIN)/maturin build --release --locked --out dist
