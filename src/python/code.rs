@@ -11,6 +11,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyType};
 
 use super::forest::Forest;
 use super::objects::{extended, intern as interned};
+use super::text::Text;
 use crate::forest::{MOST_NODES, check_size};
 use crate::memory::reserve;
 use crate::threads::Throttle;
@@ -32,20 +33,20 @@ pub(super) struct CodeBuilder {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Class {
-    label: String,
+    label: Text,
     fields: Vec<Field>,
     keep_text: bool,
     leaves: Option<Py<PyAny>>,
 }
 
-type Field = (Py<PyString>, Option<String>, Option<Py<PyAny>>);
+type Field = (Py<PyString>, Option<Text>, Option<Py<PyAny>>);
 
 /// A symbol of a grammar: its label, None where it is left out, and what becomes of the
 /// text of a leaf.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Symbol {
-    label: Option<String>,
+    label: Option<Text>,
     keep_text: bool,
     is_root: bool,
 }

@@ -1,8 +1,5 @@
 //! DAG models and perceptrons.
 
-// Arrays that are borrowed from numpy come by value.
-#![allow(clippy::needless_pass_by_value)]
-
 use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
@@ -14,6 +11,7 @@ use super::forest::{Forest, from_shared, joined, shared_arrays};
 use super::kernel::Kernel;
 use super::objects::{forest_of, integers, split_names, tree_of, unsigned};
 use super::shared::Shared;
+use super::text::{Text, shown};
 use super::{Progress, detached};
 use crate::dag::{
     Arrays, Features, Model, Options, Pass, Perceptron, PolynomialKernel, Query, Rank,
@@ -124,13 +122,13 @@ impl Dag {
         &self,
         py: Python<'py>,
         k: usize,
-        by: &str,
+        by: Text,
         output: usize,
         min_size: u64,
         max_size: Option<u64>,
         max_states: usize,
     ) -> PyResult<(Forest, Bound<'py, PyArray1<f64>>, Vec<u64>)> {
-        let (rank, max_size) = (rank_of(by)?, max_size.unwrap_or(u64::MAX));
+        let (rank, max_size) = (rank_of(&by)?, max_size.unwrap_or(u64::MAX));
         let query = Query { k, rank, output, min_size, max_size, max_states };
         let found = self.0.read(py, &Progress::none(), |model, watch| {
             model.top_fragments(&query, watch)
@@ -212,14 +210,14 @@ impl Learner {
         kernel: &Kernel,
         normalize: bool,
         n_outputs: i128,
-        vote: &str,
+        vote: Text,
         vectors: Option<Poly>,
         mix: f64,
     ) -> PyResult<Self> {
         let options = options(normalize, n_outputs)?;
         let vectors = vectors.map(polynomial);
         let learner =
-            Perceptron::new(kernel.core(), options, vote_of(vote)?, vectors, mix)?;
+            Perceptron::new(kernel.core(), options, vote_of(&vote)?, vectors, mix)?;
         Ok(Self(Shared::new(learner)))
     }
 
@@ -301,12 +299,12 @@ impl Learner {
         kernel: &Kernel,
         normalize: bool,
         n_outputs: i128,
-        vote: &str,
+        vote: Text,
         vectors: Option<Poly>,
         mix: f64,
         arrays: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
-        let (py, kernel, vote) = (arrays.py(), kernel.core(), vote_of(vote)?);
+        let (py, kernel, vote) = (arrays.py(), kernel.core(), vote_of(&vote)?);
         let options = options(normalize, n_outputs)?;
         let seen = numbers::<3>(arrays, "seen")?;
         let stored = Stored {
@@ -450,7 +448,7 @@ fn model_arrays(arrays: &Bound<'_, PyDict>) -> PyResult<Arrays> {
         let values = [&labels, &ends, &children, &roots, &names, &offsets];
         large_trees = from_shared(values).map_err(|error| {
             let is_wrong = error.is_instance_of::<PyValueError>(arrays.py());
-            let text = format!("large_trees: {}", error.value(arrays.py()));
+            let text = format!("large_trees: {}", shown(error.value(arrays.py())));
             if is_wrong { PyValueError::new_err(text) } else { error }
         })?;
         large_alphas = floats(arrays, "large_alphas")?;

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 
 use super::kernel::Kernel;
 use super::objects::{forest_of, tree_of};
+use super::text::Text;
 use super::{Matrix, Progress, interruptible, throttled, written};
 use crate::dtk::{Composition, DistributedTrees, Fold, Norm, Options, Paths, Settings};
 use crate::gram::Watch;
@@ -29,17 +30,17 @@ impl Encoder {
     fn new(
         kernel: &Bound<'_, Kernel>,
         n_components: i128,
-        composition: &str,
-        fold: &str,
+        composition: Text,
+        fold: Text,
         seed: u64,
         max_height: Option<i128>,
         sketch_decay: Option<f64>,
         zero_mean: bool,
         reproducible: bool,
-        normalize: Option<&str>,
+        normalize: Option<Text>,
         paths: Option<&Bound<'_, PyArray1<u64>>>,
     ) -> PyResult<Self> {
-        let composition = match composition {
+        let composition = match &*composition {
             "quaternion" => Composition::Quaternion,
             "sign" => Composition::Sign,
             "phasor" => Composition::Phasor,
@@ -51,12 +52,12 @@ impl Encoder {
                 return Err(wrong("composition", expected, got));
             }
         };
-        let fold = match fold {
+        let fold = match &*fold {
             "left" => Fold::Left,
             "right" => Fold::Right,
             got => return Err(wrong("fold", "'left' or 'right'", got)),
         };
-        let normalize = match normalize {
+        let normalize = match normalize.as_deref() {
             None => None,
             Some("exact") => Some(Norm::Exact),
             Some("own") => Some(Norm::Own),
@@ -134,12 +135,12 @@ impl Encoder {
     }
 
     /// Fills `out` with the vector of a label.
-    fn label_vector(&self, label: &str, out: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn label_vector(&self, label: Text, out: &Bound<'_, PyAny>) -> PyResult<()> {
         let encoder = &self.0;
         into(
             out,
-            |out, watch| encoder.label_vector(label, out, &mut || watch(0, 0)),
-            |out, watch| encoder.label_vector(label, out, &mut || watch(0, 0)),
+            |out, watch| encoder.label_vector(&label, out, &mut || watch(0, 0)),
+            |out, watch| encoder.label_vector(&label, out, &mut || watch(0, 0)),
         )
     }
 

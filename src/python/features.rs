@@ -7,6 +7,7 @@ use pyo3::types::PyDict;
 
 use super::kernel::{Kernel, counts_of};
 use super::objects::{forest_of, integers, split_names, unsigned};
+use super::text::Text;
 use super::{Progress, interruptible};
 use crate::features::{self, Arrays, Kind, Rows};
 use crate::kernel::{IndexOf, Value};
@@ -55,7 +56,7 @@ fn kind_of(kind: &Bound<'_, PyAny>, size: (u32, u32)) -> PyResult<Kind> {
             ))),
         };
     }
-    match kind.extract::<String>()?.as_str() {
+    match &*kind.extract::<Text>()? {
         "labels" => Ok(Kind::Labels),
         "edges" => Ok(Kind::Edges),
         "productions" => Ok(Kind::Productions),
@@ -80,11 +81,11 @@ impl Vocabulary {
         size: (u32, u32),
         x: &Bound<'py, PyAny>,
         min_df: u32,
-        counts: &str,
+        counts: Text,
         n_jobs: Option<usize>,
     ) -> PyResult<(Self, Csr<'py>)> {
         let (py, kind, x) = (x.py(), kind_of(kind, size)?, forest_of(x)?);
-        let counts = counts_of(counts)?;
+        let counts = counts_of(&counts)?;
         let (vocabulary, rows) = interruptible(py, &Progress::none(), |watch| {
             let pause = &mut || watch(0, x.len());
             features::Vocabulary::fit(&kind, &x, min_df, counts, n_jobs, pause)
@@ -95,10 +96,10 @@ impl Vocabulary {
     fn transform<'py>(
         &self,
         x: &Bound<'py, PyAny>,
-        counts: &str,
+        counts: Text,
         n_jobs: Option<usize>,
     ) -> PyResult<Csr<'py>> {
-        let (py, x, counts) = (x.py(), forest_of(x)?, counts_of(counts)?);
+        let (py, x, counts) = (x.py(), forest_of(x)?, counts_of(&counts)?);
         let rows = interruptible(py, &Progress::none(), |watch| {
             self.0.rows(&x, counts, n_jobs, &mut || watch(0, x.len()))
         })?;
@@ -191,11 +192,11 @@ pub(super) fn hashed_features<'py>(
     x: &Bound<'py, PyAny>,
     n_features: u32,
     signed: bool,
-    counts: &str,
+    counts: Text,
     n_jobs: Option<usize>,
 ) -> PyResult<Csr<'py>> {
     let (py, kind, x) = (x.py(), kind_of(kind, size)?, forest_of(x)?);
-    let counts = counts_of(counts)?;
+    let counts = counts_of(&counts)?;
     let rows = interruptible(py, &Progress::none(), |watch| {
         let pause = &mut || watch(0, x.len());
         features::hashed(&kind, &x, n_features, signed, counts, n_jobs, pause)

@@ -8,16 +8,16 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::PyClass;
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::pyclass::boolean_struct::True;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyList, PySlice, PyString, PyTuple};
 
 use super::objects::{Access, integers, split_names, unsigned};
+use super::text::{Lines, Text, type_name};
 use super::{Progress, detached, interruptible, throttled};
+use crate::NodeId;
 use crate::forest as core;
 use crate::memory::reserve;
 use crate::threads::Throttle;
-use crate::{NodeId, parse};
 
 /// A list of trees over a shared store of distinct subtrees.
 ///
@@ -118,14 +118,17 @@ impl Forest {
     /// >>> len(forest), [(e.tree, e.expected) for e in skipped]
     /// (1, [(1, 'a label')])
     #[staticmethod]
-    #[pyo3(signature = (lines, *, errors="raise"))]
+    #[pyo3(
+        signature = (lines, *, errors="raise".into()),
+        text_signature = "(lines, *, errors='raise')"
+    )]
     fn from_brackets<'py>(
         lines: &Bound<'py, PyAny>,
-        errors: &str,
+        errors: Text,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = lines.py();
         let mut skipped = Vec::new();
-        match errors {
+        match &*errors {
             "raise" => {
                 Ok(Bound::new(py, Self(read_brackets(lines, None)?))?.into_any())
             }
@@ -176,17 +179,21 @@ impl Forest {
     /// >>> str(forest[0])
     /// '(app core (face core))'
     #[staticmethod]
-    #[pyo3(signature = (objects, *, label=None, children=None, order="as_is"))]
+    #[pyo3(
+        signature = (objects, *, label=None, children=None, order="as_is".into()),
+        text_signature = "(objects, *, label=None, children=None, order='as_is')"
+    )]
     fn from_trees<'py>(
         objects: &Bound<'py, PyAny>,
         label: Option<Bound<'py, PyAny>>,
         children: Option<Bound<'py, PyAny>>,
-        order: &str,
+        order: Text,
     ) -> PyResult<Self> {
         let py = objects.py();
-        if !matches!(order, "as_is" | "sorted") {
+        if !matches!(&*order, "as_is" | "sorted") {
             return Err(PyValueError::new_err(format!(
-                "order must be 'as_is' or 'sorted', got {order:?}"
+                "order must be 'as_is' or 'sorted', got {:?}",
+                &*order
             )));
         }
         let access = match (label, children) {
@@ -197,7 +204,7 @@ impl Forest {
             ]),
         };
         let forest = Self(super::objects::from_trees(objects, access)?);
-        if order == "sorted" { forest.sorted(py) } else { Ok(forest) }
+        if &*order == "sorted" { forest.sorted(py) } else { Ok(forest) }
     }
 
     /// Build trees from flat arrays.
@@ -526,12 +533,13 @@ impl Forest {
             } else {
                 labels.call_method1("get", (old, old))?
             };
-            names.push(new.extract::<String>().map_err(|_| {
+            let text = new.cast::<PyString>().map_err(|_| {
                 let got = type_name(&new);
                 PyTypeError::new_err(format!(
                     "label {old:?}: expected a str for it, got {got}"
                 ))
-            })?);
+            })?;
+            names.push(Text::of(text, || format!("label {old:?}: "))?.to_owned());
         }
         throttled(labels.py(), |check| self.0.relabel(&names, check)).map(Self)
     }
@@ -829,7 +837,7 @@ pub(super) fn read_brackets(
     skipped: Option<&mut Vec<PyErr>>,
 ) -> PyResult<crate::Forest> {
     let mut forest = crate::Forest::default();
-    if let Some(text) = Text::of(lines, None)? {
+    if let Some(text) = Lines::of(lines)? {
         if skipped.is_some() {
             return Err(PyValueError::new_err(
                 "errors='skip' needs an iterable of one text per tree: where one text \
@@ -868,19 +876,18 @@ fn push_items(
         let item = item?;
         throttle.ask(|| items.py().check_signals())?;
         reserve(&mut texts, 1)?;
-        let got = || type_name(&item);
-        texts.push(match Text::of(&item, Some(tree)) {
-            Ok(Some(text)) => Ok(text),
-            Err(error) if skipped.is_none() => return Err(error),
-            Ok(None) if skipped.is_none() => {
+        texts.push(match Lines::of(&item)? {
+            Some(text) => Ok(text),
+            None if skipped.is_some() => {
+                Err(not_text(tree, "str or bytes", type_name(&item)))
+            }
+            None => {
                 return Err(PyTypeError::new_err(format!(
                     "tree {tree}: expected str or bytes, got {}; for trees that are \
                      objects use Forest.from_trees",
-                    got()
+                    type_name(&item)
                 )));
             }
-            Err(_) => Err(not_text(tree, "text that can be UTF-8", got())),
-            Ok(None) => Err(not_text(tree, "str or bytes", got())),
         });
     }
     let mut errors = Vec::new();
@@ -940,48 +947,6 @@ impl ForestBuilder {
 
     fn __len__(&self) -> usize {
         self.0.len()
-    }
-}
-
-/// A Python text, kept alive and out of reach of change while the core reads it.
-pub(super) enum Text {
-    Str(PyBackedStr),
-    Bytes(PyBackedBytes),
-}
-
-impl Text {
-    /// The text, or None if the object is not one.
-    pub(super) fn of(
-        object: &Bound<'_, PyAny>,
-        item: Option<usize>,
-    ) -> PyResult<Option<Self>> {
-        if let Ok(text) = object.cast::<PyString>() {
-            if let Ok(text) = PyBackedStr::try_from(text.clone()) {
-                return Ok(Some(Self::Str(text)));
-            }
-            // A lone surrogate has no UTF-8. Its place is found like that of any other
-            // byte that is not UTF-8.
-            let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
-            let bytes = bytes.cast::<PyBytes>()?.as_bytes();
-            throttled(object.py(), |check| {
-                parse::watched_utf8(bytes, item, check).map(drop)
-            })?;
-        }
-        if let Ok(bytes) = object.cast::<PyBytes>() {
-            return Ok(Some(Self::Bytes(PyBackedBytes::from(bytes.clone()))));
-        }
-        Ok(None)
-    }
-
-    pub(super) fn as_str(
-        &self,
-        item: Option<usize>,
-        check: impl FnMut() -> crate::Result<()>,
-    ) -> crate::Result<&str> {
-        match self {
-            Self::Str(text) => Ok(text),
-            Self::Bytes(bytes) => parse::watched_utf8(bytes, item, check),
-        }
     }
 }
 
@@ -1050,11 +1015,6 @@ pub(super) fn equal<'py, T: PyClass<Frozen = True> + Sync>(
 pub(super) fn first_of<'py>(list: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
     let getitem = list.py().import("operator")?.getattr("getitem")?;
     (getitem, (list, 0)).into_pyobject(list.py())
-}
-
-/// The qualified name of an object's class, for messages.
-pub(super) fn type_name(object: &Bound<'_, PyAny>) -> String {
-    object.get_type().qualname().map_or_else(|_| "?".to_owned(), |n| n.to_string())
 }
 
 /// What stands between the brackets of `forest[...]`, as numbers of trees.

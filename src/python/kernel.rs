@@ -11,6 +11,7 @@ use super::forest::{self, Index};
 use super::objects::{forest_of, integers, tree_of};
 use super::shared::Shared;
 use super::similarity::PySimilarity;
+use super::text::{Text, repr};
 use super::{Matrix, Progress, detached, interruptible, with_slice, written, zeros};
 use crate::gram::{self, Options};
 use crate::kernel::{
@@ -37,12 +38,12 @@ impl Kernel {
     #[new]
     #[pyo3(signature = (name, parameters, similarity=None))]
     fn new(
-        name: &str,
+        name: Text,
         parameters: &Bound<'_, PyDict>,
         similarity: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let kernel = match similarity {
-            None => kernel::named(name)?,
+            None => kernel::named(&name)?,
             Some(of) => Arc::new(SmoothedPartialTree::new(
                 PartialTree::default(),
                 PySimilarity(of),
@@ -53,34 +54,32 @@ impl Kernel {
 
     /// An operation on kernels, by its name.
     #[staticmethod]
-    #[allow(clippy::needless_pass_by_value)] // as Python hands it over
     fn composed(
-        name: &str,
+        name: Text,
         parts: Vec<PyRef<'_, Self>>,
         parameters: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let parts = parts.iter().map(|part| part.shared()).collect();
-        Self::with(Arc::new(kernel::Composed::named(name, parts)?), parameters)
+        Self::with(Arc::new(kernel::Composed::named(&name, parts)?), parameters)
     }
 
     /// The same kernel with weights, and a function of counts.
-    #[allow(clippy::needless_pass_by_value)] // as Python hands them over
     fn weighted(
         &self,
-        labels: Vec<(String, f64)>,
-        productions: Vec<(String, Vec<String>, f64)>,
+        labels: Vec<(Text, f64)>,
+        productions: Vec<(Text, Vec<Text>, f64)>,
         others: f64,
-        counts: &str,
+        counts: Text,
     ) -> PyResult<Self> {
         let mut weights = Weights::new().with_others(others)?;
         for (label, weight) in &labels {
             weights.set_label(label, *weight)?;
         }
         for (parent, children, weight) in &productions {
-            let children = children.iter().map(String::as_str);
+            let children = children.iter().map(|child| &**child);
             weights.set_production(parent, children, *weight)?;
         }
-        let counts = counts_of(counts)?;
+        let counts = counts_of(&counts)?;
         Ok(Self(Arc::new(Weighted::new(self.shared(), Arc::new(weights), counts)?)))
     }
 
@@ -428,8 +427,8 @@ impl Kernel {
         parameters: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         for (name, given) in parameters {
-            let name: String = name.extract()?;
-            let known = kernel.parameters().into_iter().find(|p| p.name == name);
+            let name: Text = name.extract()?;
+            let known = kernel.parameters().into_iter().find(|p| *p.name == *name);
             let (value, expected) = match known.map(|known| known.value) {
                 Some(Value::Number(_)) => {
                     (given.extract().ok().map(Value::Number), "a number")
@@ -439,7 +438,7 @@ impl Kernel {
             };
             let changed = value.and_then(|value| kernel.with(&name, value));
             kernel = changed.ok_or_else(|| {
-                let got = given.repr().map_or_else(|_| "it".into(), |r| r.to_string());
+                let (name, got) = (&*name, repr(&given));
                 PyTypeError::new_err(format!("{name} must be {expected}, got {got}"))
             })?;
         }

@@ -3,6 +3,8 @@
 //!
 //! Doc comments below are Python's docstrings: numpydoc, not Markdown.
 #![allow(clippy::doc_link_with_quotes)]
+// What Python hands over, such as texts and arrays, comes by value.
+#![allow(clippy::needless_pass_by_value)]
 
 mod code;
 mod dag;
@@ -16,6 +18,7 @@ mod pair;
 mod shared;
 mod similarity;
 mod solve;
+mod text;
 
 use numpy::ndarray::Dimension;
 use numpy::{Element, PyArray, PyArray2, PyArrayMethods};

@@ -8,7 +8,8 @@ use pyo3::exceptions::{PyAttributeError, PyIndexError, PyTypeError, PyValueError
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple, PyType};
 
-use super::forest::{self, Tree, in_range, type_name};
+use super::forest::{self, Tree, in_range};
+use super::text::{Text, shown, type_name};
 use super::{detached, throttled};
 use crate::forest::MOST_NODES;
 use crate::intern::IdTable;
@@ -290,7 +291,10 @@ impl<'py> Reader<'py> {
                 if !is_refused {
                     return error;
                 }
-                PyValueError::new_err(format!("tree {tree}: {}", error.value(py)))
+                PyValueError::new_err(format!(
+                    "tree {tree}: {}",
+                    shown(error.value(py))
+                ))
             })?;
             return self.enter(&converted, nodes, tree);
         }
@@ -351,14 +355,8 @@ pub(super) fn intern(
             type_name(label)
         )));
     };
-    let label = label.to_str().map_err(|_| {
-        PyValueError::new_err(format!(
-            "tree {tree}: expected a label that is Unicode text, got a lone surrogate in \
-             {}",
-            label.repr().map_or_else(|_| "it".to_owned(), |r| r.to_string())
-        ))
-    })?;
-    Ok(nodes.labels_mut().intern(label)?)
+    let label = Text::of(label, || format!("tree {tree}: "))?;
+    Ok(nodes.labels_mut().intern(&label)?)
 }
 
 /// Tells what kind of tree an object is. A tuple comes first, as it has neither
@@ -506,16 +504,16 @@ pub(super) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i6
         return Err(wrong(format!("{dimensions} dimensions")));
     }
     let dtype = array.getattr("dtype")?;
-    let kind: String = dtype.getattr("kind")?.extract()?;
+    let kind: Text = dtype.getattr("kind")?.extract()?;
     if array.len()? == 0 {
         return Ok(Vec::new());
     }
-    if !matches!(kind.as_str(), "i" | "u") {
-        return Err(wrong(format!("dtype {dtype}")));
+    if !matches!(&*kind, "i" | "u") {
+        return Err(wrong(format!("dtype {}", shown(&dtype))));
     }
     let array = array.call_method1("astype", ("int64",))?;
     let values = copied(array.cast::<PyArray1<i64>>()?)?;
-    let wrapped = values.iter().position(|&value| kind == "u" && value < 0);
+    let wrapped = values.iter().position(|&value| &*kind == "u" && value < 0);
     if let Some(index) = wrapped {
         return Err(PyValueError::new_err(format!(
             "{name}[{index}]: expected at most {}, got {}",
@@ -573,11 +571,8 @@ fn strings(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
         let Ok(item) = item.cast::<PyString>() else {
             return Err(wrong(format!("{} at {index}", type_name(&item))));
         };
-        names.push(item.to_str().map(str::to_owned).map_err(|_| {
-            PyValueError::new_err(format!(
-                "{name}[{index}]: expected Unicode text, got a lone surrogate"
-            ))
-        })?);
+        let text = Text::of(item, || format!("{name}[{index}]: "))?;
+        names.push(text.to_owned());
     }
     Ok(names)
 }

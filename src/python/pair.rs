@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
-use super::forest::{Forest, Index, Text, equal, first_of, type_name};
+use super::forest::{Forest, Index, equal, first_of};
 use super::kernel::{KernelRows, trees};
 use super::objects::forest_of;
+use super::text::{Lines, Text, repr, type_name};
 use super::{Matrix, Progress, detached, interruptible, written};
 use crate::Error;
 use crate::gram::Options;
@@ -90,11 +91,14 @@ impl PairForest {
     ///     ...
     /// treekernel_rs.ParseError: right: tree 0, line 1, column 5 (byte 4): expected ')', got the end of the text; the bracket opened at line 1, column 1 is open
     #[staticmethod]
-    #[pyo3(signature = (left, right, *, separator=":"))]
+    #[pyo3(
+        signature = (left, right, *, separator=SEPARATOR.into()),
+        text_signature = "(left, right, *, separator=':')"
+    )]
     fn from_brackets(
         left: &Bound<'_, PyAny>,
         right: &Bound<'_, PyAny>,
-        separator: &str,
+        separator: Text,
     ) -> PyResult<Self> {
         let texts = [texts("left", left)?, texts("right", right)?];
         interruptible(left.py(), &Progress::none(), |watch| {
@@ -113,7 +117,7 @@ impl PairForest {
                     )?);
                 }
             }
-            core::PairForest::from_items(&items, separator, || watch(0, 0))
+            core::PairForest::from_items(&items, &separator, || watch(0, 0))
         })
         .map(Self)
     }
@@ -239,20 +243,23 @@ impl PairForest {
     /// >>> pairs = tk.PairForest.from_brackets(["(A:1 a)"], ["(B:1 b)"])
     /// >>> pairs.to_brackets(separator="@")
     /// (['(A@1 a)'], ['(B@1 b)'])
-    #[pyo3(signature = (*, separator=":"))]
+    #[pyo3(
+        signature = (*, separator=SEPARATOR.into()),
+        text_signature = "($self, *, separator=':')"
+    )]
     fn to_brackets(
         &self,
         py: Python<'_>,
-        separator: &str,
+        separator: Text,
     ) -> PyResult<(Vec<String>, Vec<String>)> {
         interruptible(py, &Progress::none(), |watch| {
-            core::check_separator(separator)?;
+            core::check_separator(&separator)?;
             let (mut left, mut right) = (Vec::new(), Vec::new());
             for pair in 0..self.0.len() {
                 if pair % PAIRS_BETWEEN_CHECKS == 0 {
                     watch(pair, self.0.len())?;
                 }
-                let [a, b] = self.0.to_brackets(pair, separator);
+                let [a, b] = self.0.to_brackets(pair, &separator);
                 left.push(a);
                 right.push(b);
             }
@@ -344,7 +351,7 @@ impl PairForest {
     /// As text, which is the same for every version.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
         let py = slf.py();
-        let texts = slf.get().to_brackets(py, SEPARATOR)?.into_pyobject(py)?;
+        let texts = slf.get().to_brackets(py, SEPARATOR.into())?.into_pyobject(py)?;
         let make = slf.get_type().getattr("from_brackets")?;
         PyTuple::new(py, [make, texts.into_any()])
     }
@@ -451,8 +458,8 @@ impl PairIterator {
 }
 
 /// The texts of one side. A text alone is an item, not a list of characters.
-fn texts(side: &str, lines: &Bound<'_, PyAny>) -> PyResult<Vec<Text>> {
-    if let Some(text) = Text::of(lines, Some(0))? {
+fn texts(side: &str, lines: &Bound<'_, PyAny>) -> PyResult<Vec<Lines>> {
+    if let Some(text) = Lines::of(lines)? {
         return Ok(vec![text]);
     }
     let items = lines.try_iter()?.enumerate().map(|(tree, item)| {
@@ -460,7 +467,7 @@ fn texts(side: &str, lines: &Bound<'_, PyAny>) -> PyResult<Vec<Text>> {
             lines.py().check_signals()?;
         }
         let item = item?;
-        Text::of(&item, Some(tree))?.ok_or_else(|| {
+        Lines::of(&item)?.ok_or_else(|| {
             let got = type_name(&item);
             PyTypeError::new_err(format!(
                 "{side}: tree {tree}: expected str or bytes, got {got}"
@@ -481,7 +488,7 @@ fn pairs_of(object: &Bound<'_, PyAny>) -> PyResult<core::PairForest> {
             type_name(got)
         ))
     };
-    if Text::of(object, None)?.is_some() || object.cast::<Pair>().is_ok() {
+    if Lines::of(object)?.is_some() || object.cast::<Pair>().is_ok() {
         return Err(wrong(object));
     }
     // As text, so that a store is built once, whatever the items are.
@@ -513,14 +520,14 @@ fn pair_of(object: &Bound<'_, PyAny>) -> PyResult<core::PairForest> {
         )));
     };
     for (side, text) in [("left", &left), ("right", &right)] {
-        if Text::of(text, Some(0))?.is_none() {
+        if Lines::of(text)?.is_none() {
             return Err(PyTypeError::new_err(format!(
                 "{side}: expected str or bytes, got {}",
                 type_name(text)
             )));
         }
     }
-    Ok(PairForest::from_brackets(&left, &right, SEPARATOR)?.0)
+    Ok(PairForest::from_brackets(&left, &right, SEPARATOR.into())?.0)
 }
 
 fn read_rules(given: &Bound<'_, PyAny>, rules: &mut HeadRules) -> PyResult<()> {
@@ -528,8 +535,12 @@ fn read_rules(given: &Bound<'_, PyAny>, rules: &mut HeadRules) -> PyResult<()> {
         PyTypeError::new_err(format!(
             "head_rules must be a callable, or map labels to lists of (search, labels), \
              got {}",
-            got.repr().map_or_else(|_| type_name(got), |text| text.to_string())
+            repr(got)
         ))
+    };
+    let refused = |error: PyErr, got: &Bound<'_, PyAny>| {
+        let is_text = error.is_instance_of::<PyValueError>(got.py());
+        if is_text { error } else { wrong(got) }
     };
     let dict = PyDict::new(given.py());
     dict.update(given.cast().map_err(|_| wrong(given))?)?;
@@ -537,8 +548,8 @@ fn read_rules(given: &Bound<'_, PyAny>, rules: &mut HeadRules) -> PyResult<()> {
         let mut list = Vec::new();
         for rule in value.try_iter().map_err(|_| wrong(&value))? {
             let rule = rule?;
-            let (search, labels): (String, Vec<String>) =
-                rule.extract().map_err(|_| wrong(&rule))?;
+            let (search, labels): (Text, Vec<Text>) =
+                rule.extract().map_err(|error| refused(error, &rule))?;
             let search = match &*search {
                 "left" => Search::Left,
                 "right" => Search::Right,
@@ -550,9 +561,10 @@ fn read_rules(given: &Bound<'_, PyAny>, rules: &mut HeadRules) -> PyResult<()> {
                     )));
                 }
             };
-            list.push((search, labels));
+            list.push((search, labels.iter().map(|label| label.to_string()).collect()));
         }
-        rules.0.insert(label.extract().map_err(|_| wrong(&label))?, list);
+        let label: Text = label.extract().map_err(|error| refused(error, &label))?;
+        rules.0.insert(label.to_string(), list);
     }
     Ok(())
 }
@@ -575,12 +587,17 @@ fn ask_head(
 
 fn ask_key(of: &Bound<'_, PyAny>, word: &str, tag: &str) -> PyResult<Option<String>> {
     let key = of.call1((word, tag))?;
-    key.extract().map_err(|_| {
-        PyTypeError::new_err(format!(
+    if key.is_none() {
+        return Ok(None);
+    }
+    let Ok(text) = key.cast::<PyString>() else {
+        return Err(PyTypeError::new_err(format!(
             "match must return a str or None, got {} for {word} with {tag}",
             type_name(&key)
-        ))
-    })
+        )));
+    };
+    let text = Text::of(text, || format!("match for {word} with {tag}: "))?;
+    Ok(Some(text.to_string()))
 }
 
 /// A kernel of pairs with its parameters, in range.
@@ -590,8 +607,8 @@ pub(super) struct PairCore(core::PairKernel);
 #[pymethods]
 impl PairCore {
     #[new]
-    fn new(decay: f64, method: &str, max_constraints: i128) -> PyResult<Self> {
-        let method = match method {
+    fn new(decay: f64, method: Text, max_constraints: i128) -> PyResult<Self> {
+        let method = match &*method {
             "exact" => Method::Exact,
             "paper" => Method::Paper,
             "max" => Method::Max,

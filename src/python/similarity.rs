@@ -1,5 +1,4 @@
 //! Similarities of labels: objects of Python's that are asked for tables.
-#![allow(clippy::needless_pass_by_value)]
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -1,8 +1,5 @@
 //! Machines in training.
 
-// Arrays that are borrowed from numpy come by value.
-#![allow(clippy::needless_pass_by_value)]
-
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,6 +9,7 @@ use super::dag::{Given, Poly, floats, item, options, polynomial};
 use super::kernel::Kernel;
 use super::objects::{forest_of, unsigned};
 use super::shared::Shared;
+use super::text::Text;
 use super::{Progress, detached};
 use crate::dag::solve::{Intercept, Limits, Loss, Problem, Solver as Core, State};
 
@@ -35,7 +33,7 @@ impl Solver {
         kernel: &Kernel,
         normalize: bool,
         x: &Bound<'_, PyAny>,
-        loss: &str,
+        loss: Text,
         number: f64,
         intercept: Option<f64>,
         targets: Floats<'_>,
@@ -56,7 +54,7 @@ impl Solver {
             .transpose()?
             .map(|flat| flat.as_chunks::<2>().0.to_vec());
         let problem = Problem {
-            loss: loss_of(loss, number)?,
+            loss: loss_of(&loss, number)?,
             intercept,
             n_outputs: options(normalize, n_outputs)?.n_outputs,
             targets: targets.as_slice()?.to_vec(),
