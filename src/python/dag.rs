@@ -1,7 +1,5 @@
 //! DAG models and perceptrons.
 
-use std::sync::Arc;
-
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -10,7 +8,7 @@ use pyo3::types::PyDict;
 use super::forest::{Forest, from_shared, joined, shared_arrays};
 use super::kernel::Kernel;
 use super::objects::{forest_of, integers, split_names, tree_of, unsigned};
-use super::shared::Shared;
+use super::shared::{self, Shared};
 use super::text::{Text, shown};
 use super::{Progress, detached};
 use crate::dag::{
@@ -26,6 +24,18 @@ pub(super) struct Dag(Shared<SumModel>);
 /// A perceptron.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Learner")]
 pub(super) struct Learner(Shared<Perceptron>);
+
+impl shared::Object for SumModel {
+    fn copy_nbytes(&self) -> usize {
+        self.nbytes()
+    }
+}
+
+impl shared::Object for Perceptron {
+    fn copy_nbytes(&self) -> usize {
+        self.nbytes()
+    }
+}
 
 type Floats<'py> = PyReadonlyArray1<'py, f64>;
 type Scores<'py> = (Bound<'py, PyArray1<f64>>, Vec<usize>);
@@ -75,17 +85,23 @@ impl Dag {
         other: &Bound<'_, Self>,
         factor: f64,
     ) -> PyResult<()> {
-        let py = slf.py();
-        let mut held = other.get().0.held(py)?;
-        if slf.is(other) {
-            held = detached(py, || {
-                memory::room(1, held.nbytes())?;
-                Ok(Arc::new(SumModel::clone(&held)))
-            })?;
+        let (py, into) = (slf.py(), &slf.get().0);
+        let held = other.get().0.held(py)?;
+        let merge = |other: &SumModel| {
+            into.change(py, &Progress::none(), |model, watch| {
+                model.merge(other, factor, watch)
+            })
+        };
+        if !slf.is(other) {
+            return merge(&held);
         }
-        slf.get().0.change(py, &Progress::none(), |model, watch| {
-            model.merge(&held, factor, watch)
-        })
+        let model: &SumModel = &held;
+        let copy = detached(py, || {
+            memory::room(1, model.nbytes())?;
+            Ok(model.clone())
+        })?;
+        drop(held);
+        merge(&copy)
     }
 
     /// A perceptron's pass from this model on: its last version, the sum of all versions,

@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 
 use super::forest::{self, Index};
 use super::objects::{forest_of, integers, tree_of};
-use super::shared::Shared;
+use super::shared::{self, Shared};
 use super::similarity::PySimilarity;
 use super::text::{Text, repr};
 use super::{Matrix, Progress, detached, interruptible, with_slice, written, zeros};
@@ -306,6 +306,14 @@ impl KernelRows {
 /// What a kernel's `index` keeps; and its trees, which can be asked for while it changes.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Index")]
 pub(super) struct TreeIndex(Shared<neighbours::Index>, Mutex<Py<forest::Forest>>);
+
+impl shared::Object for neighbours::Index {
+    const COPIES_SHARE: bool = true;
+
+    fn copy_nbytes(&self) -> usize {
+        size_of_val(self.forest().roots())
+    }
+}
 
 #[pymethods]
 impl TreeIndex {

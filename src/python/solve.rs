@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use super::dag::{Given, Poly, floats, item, options, polynomial};
 use super::kernel::Kernel;
 use super::objects::{forest_of, unsigned};
-use super::shared::Shared;
+use super::shared::{self, Shared};
 use super::text::Text;
 use super::{Progress, detached};
 use crate::dag::solve::{Intercept, Limits, Loss, Problem, Solver as Core, State};
@@ -16,6 +16,13 @@ use crate::dag::solve::{Intercept, Limits, Loss, Problem, Solver as Core, State}
 /// A machine in training.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Solver")]
 pub(super) struct Solver(Shared<Core>);
+
+impl shared::Object for Core {
+    /// Without feature vectors: targets, costs, and two states.
+    fn copy_nbytes(&self) -> usize {
+        32 * self.state().betas.len()
+    }
+}
 
 type Floats<'py> = PyReadonlyArray1<'py, f64>;
 

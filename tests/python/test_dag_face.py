@@ -130,13 +130,13 @@ def test_progress_hears_of_all_trees_and_may_end_the_pass():
     p.score(TREES)
 
 
-def test_a_model_that_learns_does_not_answer():
+def test_a_model_that_learns_does_not_answer_its_own_progress_callable():
     p = tk.Perceptron(tk.SubsetTreeKernel(0.4))
 
     def ask(done, total):
         p.score(TREES)
 
-    with pytest.raises(RuntimeError, match="in use by another call"):
+    with pytest.raises(RuntimeError, match="a call from within another call on it"):
         p.learn(TREES * 100, [1, -1, -1, 1, 1] * 100, progress=ask)
     assert p.n_examples >= 1
 

@@ -201,8 +201,44 @@ def test_a_progress_callable_may_fork():
 
     learner.learn(FOREST, LABELS, progress=fork)
     # The child stands inside the call that learns, as its parent does.
-    assert "in use by another call" in said[0]
+    assert "a call from within another call on it" in said[0]
     assert learner.n_examples == len(FOREST)
+
+
+def test_what_waited_when_the_process_was_forked_is_not_waited_for():
+    """Neither a thread that reads, nor one that waits for it to change the object."""
+    learner, inside, go = tk.Perceptron(SST), threading.Event(), threading.Event()
+    learner.learn(FOREST, LABELS)
+
+    def hold(done, total):
+        inside.set()
+        go.wait(60)
+
+    threads = [
+        threading.Thread(target=call, args=given, kwargs=options)
+        for call, given, options in [
+            (learner.score, (FOREST,), {"n_jobs": 1, "progress": hold}),
+            (learner.learn, (FEW, LABELS[:20]), {}),
+        ]
+    ]
+    threads[0].start()
+    assert inside.wait(60)
+    threads[1].start()
+    time.sleep(0.1)
+
+    def ask():
+        start = time.monotonic()
+        learner.learn(FEW, LABELS[:20])
+        learner.score(FEW)
+        assert learner.n_examples == len(FOREST) + 20
+        assert time.monotonic() - start < 0.9
+
+    said = fork_and(ask)
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert said == "fine"
+    assert learner.n_examples == len(FOREST) + 20
 
 
 def test_where_one_tree_takes_long_the_child_is_told():

@@ -65,6 +65,11 @@ class Objects:
     def learn(self) -> None:
         self.learner.learn(self.forest[300:900], self.y[300:900])
 
+    def ask(self) -> None:
+        """Read what others change, for which one of them has to wait."""
+        self.changing.score(self.few, n_jobs=1)
+        self.learner.score(self.few, n_jobs=1)
+
     def score(self) -> None:
         self.resting.score(self.forest, n_jobs=2)
 
@@ -141,7 +146,7 @@ def main(seconds: float) -> int:
                 findings[f"in the parent, {call}: {type(error).__name__}: {error}"] += 1
                 return
 
-    names = ("rebuild", "learn", "score", "compute", "start", "start")
+    names = ("rebuild", "learn", "ask", "score", "compute", "start", "start")
     threads = [threading.Thread(target=work, args=(name,)) for name in names]
     for thread in threads:
         thread.start()

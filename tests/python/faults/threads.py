@@ -1,7 +1,7 @@
 """Eight threads on shared objects: every value is the one that one thread gets.
 
-Objects that calls change have threads that change them too; a call that meets one may be
-told that the object is in use, and nothing else.
+Objects that calls change have threads that change them too: no call fails for it. Two more
+threads learn and predict with one classifier, without a pause: both must come on.
 """
 
 from __future__ import annotations
@@ -89,6 +89,18 @@ def changing() -> entry_points.Calls:
     return made
 
 
+def classifying() -> entry_points.Calls:
+    """Make the calls of a thread that learns, and of one that predicts meanwhile."""
+    forest = tk.Forest.from_brackets(entry_points.texts(60, seed=4))
+    y = np.resize(["x", "y", "y"], len(forest))
+    classifier = tk.TreePerceptron(entry_points.KERNELS["subset"])
+    classifier.partial_fit(forest, y, classes=["x", "y"])
+    return {
+        "partial_fit": lambda: classifier.partial_fit(forest[:9], y[:9]),
+        "predict": lambda: classifier.predict(forest),
+    }
+
+
 def main(seconds: float) -> int:
     calls = steady()
     right = {name: call() for name, call in calls.items()}
@@ -109,21 +121,30 @@ def main(seconds: float) -> int:
                 elif not np.array_equal(calls[name](), right[name]):
                     findings[f"{name}: another value than alone"] += 1
                 counts["done"] += 1
-            except RuntimeError as error:
-                counts["in use"] += 1
-                if "in use" not in str(error) or name in calls:
-                    findings[f"{name}: RuntimeError: {error}"] += 1
             except BaseException as error:
                 findings[f"{name}: {type(error).__name__}: {error}"] += 1
+
+    def keep(kind: str, call: Callable[[], object]) -> None:
+        while time.monotonic() < end:
+            try:
+                call()
+                counts[kind] += 1
+            except BaseException as error:
+                findings[f"{kind}: {type(error).__name__}: {error}"] += 1
 
     sys.setswitchinterval(1e-5)
     faulthandler.dump_traceback_later(seconds + 60, exit=True)
     threads = [threading.Thread(target=work, args=(t,)) for t in range(N_THREADS)]
+    loops = classifying()
+    threads += [threading.Thread(target=keep, args=loop) for loop in loops.items()]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     faulthandler.cancel_dump_traceback_later()
+    for name in loops:
+        if counts[name] == 0:
+            findings[f"{name}: not once in {seconds} s"] += 1
     for name, change in changes.items():
         try:
             change()  # nobody uses it now
