@@ -538,10 +538,6 @@ fn read_rules(given: &Bound<'_, PyAny>, rules: &mut HeadRules) -> PyResult<()> {
             repr(got)
         ))
     };
-    let refused = |error: PyErr, got: &Bound<'_, PyAny>| {
-        let is_text = error.is_instance_of::<PyValueError>(got.py());
-        if is_text { error } else { wrong(got) }
-    };
     let dict = PyDict::new(given.py());
     dict.update(given.cast().map_err(|_| wrong(given))?)?;
     for (label, value) in dict {
@@ -549,7 +545,7 @@ fn read_rules(given: &Bound<'_, PyAny>, rules: &mut HeadRules) -> PyResult<()> {
         for rule in value.try_iter().map_err(|_| wrong(&value))? {
             let rule = rule?;
             let (search, labels): (Text, Vec<Text>) =
-                rule.extract().map_err(|error| refused(error, &rule))?;
+                rule.extract().map_err(|_| wrong(&rule))?;
             let search = match &*search {
                 "left" => Search::Left,
                 "right" => Search::Right,
@@ -563,7 +559,7 @@ fn read_rules(given: &Bound<'_, PyAny>, rules: &mut HeadRules) -> PyResult<()> {
             };
             list.push((search, labels.iter().map(|label| label.to_string()).collect()));
         }
-        let label: Text = label.extract().map_err(|error| refused(error, &label))?;
+        let label: Text = label.extract().map_err(|_| wrong(&label))?;
         rules.0.insert(label.to_string(), list);
     }
     Ok(())
