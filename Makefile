@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find src -name '*.rs')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-rust test-python test-slow lint format bench fuzz faults asan \
-	overflow mutants wheel site papers check clean
+.PHONY: help install demo test test-rust test-python test-slow oldest lint format bench fuzz \
+	faults asan overflow mutants wheel site papers check clean
 
 # What an incremental build keeps for the next one would cost the first a quarter of its time.
 ifeq ($(wildcard target),)
@@ -44,6 +44,18 @@ test-python: $(VENV)/.testable ## Run the Python tests, doctests and the README
 test-slow: $(VENV)/.testable ## Run the tests marked slow, in Rust and in Python
 	cargo test --locked --tests -- --ignored
 	$(BIN)/python -m pytest -m slow tests/python
+
+# In an environment of its own. mimseq's data are wanted, not what it needs to run.
+oldest: ## Run the Python tests with the oldest packages that pyproject.toml allows
+	$(PYTHON) -m venv target/oldest
+	$(PYTHON) .ci/minimums > target/oldest/minimums.txt
+	target/oldest/bin/python -m pip install --quiet 'pip>=25.1'
+	grep -v '^mimseq' target/oldest/minimums.txt \
+		| target/oldest/bin/python -m pip install --quiet --prefer-binary -r /dev/stdin
+	target/oldest/bin/python -m pip install --quiet --no-deps \
+		-c target/oldest/minimums.txt mimseq
+	VIRTUAL_ENV=$(CURDIR)/target/oldest target/oldest/bin/maturin develop --profile quick --locked
+	target/oldest/bin/python -m pytest -n $(WORKERS) -m 'not slow' tests/python
 
 lint: $(VENV)/.built ## Check style, types, stubs and module borders
 	cargo fmt --check

@@ -3,12 +3,22 @@
 `known` answers the native reader, once for each class of objects: None, a pair of what
 gives label and children (a callable, or the name of an attribute or method), or a
 callable that makes another object of it, a `Tree` or something else that is known.
+`several` tells one tree from objects that hold more.
+
+An object becomes the tree that the reader of its format, with its defaults, makes of the
+text: what was learned from files applies to objects. Nothing becomes a tree through its
+`repr`: what has no place in a format is refused.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from functools import cache
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from treekernel_rs._core import CodeBuilder, Forest
 
@@ -30,6 +40,28 @@ def known(cls: type) -> Known:
     return None
 
 
+def several(given: Any) -> Any:
+    """Return what is iterated for the trees of a collection; None for a single tree."""
+    _refuse_table(given)
+    for base in type(given).__mro__:
+        within = _COLLECTIONS.get(f"{base.__module__}.{base.__qualname__}")
+        if within is not None:
+            return within(given)
+    is_known = not isinstance(given, list) and known(type(given)) is not None
+    is_one = is_known or hasattr(given, "label") or isinstance(given, Mapping)
+    return None if is_one else given
+
+
+def _refuse_table(given: Any) -> None:
+    # Iterated, a table would give its names, or examples of several columns.
+    if hasattr(given, "columns"):
+        msg = (
+            "expected a Forest or a list of bracketed strings, got the table "
+            f"{type(given).__name__}; give one of its columns"
+        )
+        raise TypeError(msg)
+
+
 def is_column(values: Any) -> bool:
     """Say whether an object gives its strings by Arrow's interface."""
     return hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__")
@@ -37,6 +69,7 @@ def is_column(values: Any) -> bool:
 
 def column(values: Any) -> Iterable[str]:
     """Return the strings of a column that Arrow's interface gives."""
+    _refuse_table(values)
     if not hasattr(values, "to_pylist"):
         if hasattr(values, "__iter__"):
             return values  # type: ignore[no-any-return]
@@ -51,24 +84,77 @@ def column(values: Any) -> Iterable[str]:
 
 def _element_label(element: Any) -> str:
     # The tag of a comment or an instruction is the function that makes it.
-    tag = element.tag
-    return tag if isinstance(tag, str) else f"#{tag.__name__.lower()}"
+    if not isinstance(element.tag, str):
+        msg = f"expected an element of XML, got a {element.tag.__name__.lower()}"
+        raise ValueError(msg)
+    return _stripped(element.tag)
 
 
-def json_children(value: Any) -> list[Any]:
+def _stripped(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _element_children(element: Any) -> list[Any]:
+    """Return names of attributes, text and elements, as `readers.xml` has them."""
+    below: list[Any] = [f"@{_stripped(key)}" for key in sorted(element.attrib)]
+    has_text = _has_text(element.text)
+    for child in element:
+        if isinstance(child.tag, str):
+            below += ["#text", child] if has_text else [child]
+            has_text = False
+        # Text on both sides of a comment is one text.
+        has_text |= _has_text(child.tail)
+    return [*below, "#text"] if has_text else below
+
+
+def _has_text(text: str | None) -> bool:
+    return bool(text) and not text.isspace()  # type: ignore[union-attr]
+
+
+def _of_lxml(element: Any) -> Any:
+    """Read an element of lxml: of a page as `readers.html` does, else as `readers.xml`."""
+    from treekernel_rs.readers._documents import Elements
+
+    _element_label(element)
+    etree = sys.modules["lxml.etree"]
+    is_page = isinstance(element.getroottree().parser, etree.HTMLParser)
+    elements = Elements("drop", "drop") if is_page else Elements(namespaces="strip")
+    elements.walk(etree, element)
+    return elements.table.forest()[0]
+
+
+def _json_children(value: Any) -> list[Any]:
     """Return the trees below a list or a dict of JSON."""
     if isinstance(value, dict):
-        return [(str(key), [json_tree(below)]) for key, below in value.items()]
-    return [json_tree(below) for below in value]
+        return [(_json_key(key), [_json_tree(value[key])]) for key in value]
+    return [_json_tree(below) for below in value]
 
 
-def json_tree(value: Any) -> Any:
+def _json_key(key: Any) -> str:
+    if isinstance(key, dict | list):
+        raise _not_json(key)
+    name: str = _json_tree(key)
+    return name
+
+
+def _json_tree(value: Any) -> Any:
     """Return what stands for a value of JSON."""
     if isinstance(value, dict | list | str):
         return value
-    if value is None or isinstance(value, bool):
-        return ("null", "false", "true")[0 if value is None else 1 + value]
-    return repr(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    # The bare numbers: what a class of its own writes is no JSON.
+    if isinstance(value, Integral):
+        return repr(int(value))
+    if isinstance(value, float | np.floating):
+        return repr(float(value))
+    raise _not_json(value)
+
+
+def _not_json(value: object) -> TypeError:
+    return TypeError(f"expected a value of JSON, got {type(value).__name__}")
 
 
 # --- Code ----------------------------------------------------------------------------
@@ -79,7 +165,7 @@ def _ast_class() -> Callable[[type], dict[str, Any]]:
     from treekernel_rs.readers._code import ast_class
 
     # Remembered: there are few classes, and a million statements may be asked for.
-    return cache(ast_class("keep", "keep"))
+    return cache(ast_class("keep", "type"))
 
 
 def _of_ast(node: Any) -> Any:
@@ -94,7 +180,7 @@ def _of_tree_sitter(node: Any) -> Any:
     node = getattr(node, "root_node", node)
     # Bytes outside the node are not looked at.
     source = node.text or b""
-    builder = CodeBuilder(symbol("keep", "keep"))
+    builder = CodeBuilder(symbol("keep", "type"))
     if not builder.push_cursor(node.walk(), b" " * node.start_byte + source):
         msg = f"expected a node of tree-sitter that has a name, got {node.type!r}"
         raise ValueError(msg)
@@ -165,16 +251,45 @@ def _of_stanza(sentence: Any) -> Any:
 # --- Phylogenies ---------------------------------------------------------------------
 
 
-def _dendropy_label(node: Any) -> str:
+def _clade(name: Callable[[Any], str | None], children: str) -> Known:
+    """Return how a class of nodes is read as `readers.newick` reads them."""
+
+    def label(node: Any) -> str:
+        from treekernel_rs.readers._biology import clade_label
+
+        below = getattr(node, children)
+        below = below() if callable(below) else below
+        return clade_label(name(node) or "", is_leaf=not below)
+
+    return label, children
+
+
+def _dendropy_name(node: Any) -> str | None:
     taxon = node.taxon
-    return (taxon.label if taxon is not None else node.label) or ""
+    label: str | None = node.label if taxon is None else taxon.label
+    return label
 
 
-def _name(node: Any) -> str:
-    return node.name or ""
+def _clade_name(node: Any) -> str | None:
+    name: str | None = node.name
+    return name
 
 
 # --- Graphs and models ---------------------------------------------------------------
+
+
+def _text(name: Any) -> str:
+    if isinstance(name, str):
+        return name
+    if isinstance(name, Real):
+        return str(name)
+    msg = f"expected a label that is a str or a number, got {type(name).__name__}"
+    raise TypeError(msg)
+
+
+def _name(node: Any) -> str:
+    return _text(node.name)
+
 
 # These become arrays, which are read several times as fast as objects.
 
@@ -207,7 +322,7 @@ def _of_networkx(graph: Any) -> Any:
         nodes, parents = _preorder(roots[0], graph.successors, n_nodes)
         if len(nodes) == n_nodes:
             named = dict(graph.nodes(data="label"))
-            labels = [str(x if named[x] is None else named[x]) for x in nodes]
+            labels = [_text(x if named[x] is None else named[x]) for x in nodes]
             return Forest.from_arrays(labels, parents, [0])[0]
     msg = (
         "expected a networkx graph that is one rooted tree, got "
@@ -225,7 +340,8 @@ def _of_decision_tree(model: Any) -> Any:
     if classes is None or tree.n_outputs > 1:
         labels = [f"{value:.3g}" for value in values[:, 0].tolist()]
     else:
-        labels = [str(classes[best]) for best in values.argmax(axis=1).tolist()]
+        own = [_text(c) for c in classes.tolist()]
+        labels = [own[best] for best in values.argmax(axis=1).tolist()]
     sides = tree.children_left.tolist(), tree.children_right.tolist()
     for node, feature in enumerate(tree.feature.tolist()):
         if sides[0][node] >= 0:
@@ -244,26 +360,31 @@ _KNOWN: dict[str, Known] = {
     "tree_sitter.Tree": _of_tree_sitter,
     "tree_sitter.Node": _of_tree_sitter,
     "libcst._nodes.base.CSTNode": (lambda node: type(node).__name__, _libcst_children),
-    "xml.etree.ElementTree.Element": (_element_label, iter),
+    "xml.etree.ElementTree.Element": (_element_label, _element_children),
     "xml.etree.ElementTree.ElementTree": lambda tree: tree.getroot(),
-    "lxml.etree._Element": (_element_label, iter),
+    "lxml.etree._Element": _of_lxml,
     "lxml.etree._ElementTree": lambda tree: tree.getroot(),
-    "builtins.dict": (lambda _: "object", json_children),
-    "builtins.list": (lambda _: "array", json_children),
+    "builtins.dict": (lambda _: "object", _json_children),
+    "builtins.list": (lambda _: "array", _json_children),
     "conllu.models.TokenList": _of_token_list,
     "conllu.models.TokenTree": _of_token_tree,
     "spacy.tokens.doc.Doc": _of_spacy,
     "spacy.tokens.span.Span": _of_spacy,
     "stanza.models.common.doc.Sentence": _of_stanza,
-    "dendropy.datamodel.treemodel._node.Node": (_dendropy_label, "child_nodes"),
+    "dendropy.datamodel.treemodel._node.Node": _clade(_dendropy_name, "child_nodes"),
     "dendropy.datamodel.treemodel._tree.Tree": lambda tree: tree.seed_node,
     "Bio.Phylo.BaseTree.Tree": lambda tree: tree.root,
-    "Bio.Phylo.BaseTree.Clade": (_name, "clades"),
-    "skbio.tree._tree.TreeNode": (_name, "children"),
-    "ete3.coretype.tree.TreeNode": (_name, "children"),
-    "ete4.core.tree.Tree": (_name, "children"),
+    "Bio.Phylo.BaseTree.Clade": _clade(_clade_name, "clades"),
+    "skbio.tree._tree.TreeNode": _clade(_clade_name, "children"),
+    "ete3.coretype.tree.TreeNode": _clade(_clade_name, "children"),
+    "ete4.core.tree.Tree": _clade(_clade_name, "children"),
     "networkx.classes.graph.Graph": _of_networkx,
-    "anytree.node.nodemixin.NodeMixin": (lambda node: str(node.name), "children"),
-    "bigtree.node.basenode.BaseNode": (lambda node: str(node.name), "children"),
+    "anytree.node.nodemixin.NodeMixin": (_name, "children"),
+    "bigtree.node.basenode.BaseNode": (_name, "children"),
     "sklearn.tree._classes.BaseDecisionTree": _of_decision_tree,
+}
+
+_COLLECTIONS: dict[str, Callable[[Any], Any]] = {
+    "dendropy.datamodel.treecollectionmodel.TreeList": iter,
+    "stanza.models.common.doc.Document": lambda document: document.sentences,
 }

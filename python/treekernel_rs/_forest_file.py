@@ -11,18 +11,17 @@ read at once, mapped or not.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from treekernel_rs._core import Forest
+from treekernel_rs._replacing import replacing
 
 _FORMAT = "treekernel_rs.Forest"
 _VERSION = 1
@@ -56,22 +55,10 @@ def save(forest: Forest, path: str | os.PathLike[str]) -> None:
         },
         "sha256": digest.hexdigest(),
     }
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(json.dumps(header).encode() + b"\n")
-            for array in arrays:
-                file.write(array.data)
-        # As open() would have it: mkstemp lets the owner alone read.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
+    with replacing(path) as file:
+        file.write(json.dumps(header).encode() + b"\n")
+        for array in arrays:
+            file.write(array.data)
 
 
 def load(path: str | os.PathLike[str]) -> Forest:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from treekernel_rs._core import Forest, as_forest
+from treekernel_rs._strangers import scores_of, warn_of_strangers
 from treekernel_rs.dag import (
     DagModel,
     Fragment,
@@ -249,8 +250,11 @@ class TreeGram(_TreeTransformer):
             kernels: NDArray[np.float64] = self.kernel_.gram(
                 X, self.forest_, n_jobs=self.n_jobs, progress=shown
             )
-            return kernels
-        return self.index_.gram(_trees(X), n_jobs=self.n_jobs, progress=shown)
+        else:
+            trees = _trees(X)
+            kernels = self.index_.gram(trees, n_jobs=self.n_jobs, progress=shown)
+        warn_of_strangers(kernels)
+        return kernels
 
     def fit_transform(self, X: Any, y: object = None) -> NDArray[np.float64]:
         """Keep the trees and compute their kernels with each other, once per pair.
@@ -384,6 +388,7 @@ class TreeNeighborsTransformer(_TreeTransformer):
         """
         check_is_fitted(self)
         found = self.index_.top_k(_trees(X), self.n_neighbors + 1, n_jobs=self.n_jobs)
+        warn_of_strangers(found.values)
         return self._graph(*found)
 
     def fit_transform(self, X: TreesX, y: object = None) -> Any:
@@ -1117,7 +1122,7 @@ class TreeSVC(_Explained):
 
     def _scores(self, X: TreesX) -> NDArray[np.float64]:
         check_is_fitted(self)
-        scores = self.model_.score(_trees(X), n_jobs=self.n_jobs)
+        scores = scores_of(self.model_, _trees(X), self.n_jobs)
         return scores.reshape(-1) if len(self.intercept_) == 1 else scores
 
     def _svc(self) -> Any:
@@ -1211,8 +1216,11 @@ class _Support:
         self.kernel = kernel.replace()
         self.forest, self.dual_coef, self.intercept = forest, dual_coef, intercept
 
+    def kernels(self, forest: Forest, *, n_jobs: int | None) -> NDArray[np.float64]:
+        return self.kernel.gram(forest, self.forest, n_jobs=n_jobs)
+
     def score(self, forest: Forest, *, n_jobs: int | None) -> NDArray[np.float64]:
-        kernels = self.kernel.gram(forest, self.forest, n_jobs=n_jobs)
+        kernels = self.kernels(forest, n_jobs=n_jobs)
         scores: NDArray[np.float64] = kernels @ self.dual_coef + self.intercept
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -1403,7 +1411,7 @@ class TreePerceptron(_Explained):
             column per class.
         """
         check_is_fitted(self)
-        return self.perceptron_.score(_trees(X), n_jobs=self.n_jobs)
+        return scores_of(self.perceptron_, _trees(X), self.n_jobs)
 
     def predict(self, X: TreesX) -> NDArray[Any]:
         """Classify trees.

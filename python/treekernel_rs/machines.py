@@ -14,6 +14,7 @@ from sklearn.base import OutlierMixin, RegressorMixin
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from treekernel_rs._strangers import scores_of
 from treekernel_rs.dag import DagModel, Fragment
 from treekernel_rs.drawing import _one_tree
 from treekernel_rs.estimators import (
@@ -87,7 +88,7 @@ class _Machine(_TreeEstimator):
 
     def _scores(self, X: TreesX) -> NDArray[np.float64]:
         check_is_fitted(self, "model_")
-        return self.model_.score(_trees(X), n_jobs=self.n_jobs)
+        return scores_of(self.model_, _trees(X), self.n_jobs)
 
     def _model(self) -> DagModel:
         check_is_fitted(self, "model_")

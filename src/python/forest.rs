@@ -419,7 +419,14 @@ impl Forest {
     /// Parameters
     /// ----------
     /// path : str or path
-    ///     The file. An existing file is replaced only after everything is written.
+    ///     The file. An existing file is replaced only after everything is written; it
+    ///     keeps its permissions, and a link to it stays a link.
+    ///
+    /// Raises
+    /// ------
+    /// OSError
+    ///     If the file cannot be written or is read-only, or is a pipe, a device or a
+    ///     socket. What stood there stays.
     ///
     /// Examples
     /// --------

@@ -26,15 +26,14 @@ pub(super) fn forest_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
     if is_text(object) || forest::is_column(object)? {
         return forest::read_brackets(object, None);
     }
-    let is_one = || PyResult::Ok(object.hasattr("label")? || is_known(object)?);
-    if object.try_iter().is_err() || is_one()? {
+    let given = several(object)?.and_then(|given| given.try_iter().ok());
+    let Some(mut given) = given else {
         return Err(PyTypeError::new_err(format!(
             "expected a Forest or a list of bracketed strings, got {}",
             type_name(object)
         )));
-    }
+    };
     let (mut items, mut throttle) = (Vec::new(), Throttle::default());
-    let mut given = object.try_iter()?;
     while let Some(item) = given.next() {
         let item = item?;
         if items.is_empty() && item.is_instance_of::<forest::Forest>() {
@@ -141,7 +140,9 @@ impl<'py> Access<'py> {
 enum Kind<'py> {
     /// By the attributes `label` and `children`, or as a list of children.
     Plain,
-    /// By what says the label and the children.
+    /// By what the caller says gives label and children.
+    Given([Access<'py>; 2]),
+    /// By what `_adapters` says of the class.
     Known([Access<'py>; 2]),
     /// By way of another object.
     Converted(Bound<'py, PyAny>),
@@ -152,9 +153,11 @@ fn known<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     class.py().import("treekernel_rs._adapters")?.call_method1("known", (class,))
 }
 
-/// Whether an object is a tree of a known class that can also be iterated.
-fn is_known(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(!object.is_instance_of::<PyList>() && !known(&object.get_type())?.is_none())
+/// What is iterated for the trees of a collection; None for an object that is one tree.
+fn several<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let adapters = object.py().import("treekernel_rs._adapters")?;
+    let several = adapters.call_method1("several", (object,))?;
+    Ok(if several.is_none() { None } else { Some(several) })
 }
 
 /// See `Forest.from_trees`. `access` says how to read every object, if given.
@@ -162,16 +165,22 @@ pub(super) fn from_trees<'py>(
     objects: &Bound<'py, PyAny>,
     access: Option<[Access<'py>; 2]>,
 ) -> PyResult<Forest> {
-    let is_one = || PyResult::Ok(objects.hasattr("label")? || is_known(objects)?);
-    if objects.is_instance_of::<PyString>() || (access.is_none() && is_one()?) {
+    let several = if objects.is_instance_of::<PyString>() {
+        None
+    } else if access.is_some() {
+        Some(objects.clone())
+    } else {
+        several(objects)?
+    };
+    let Some(objects) = several else {
         return Err(PyTypeError::new_err(format!(
             "expected an iterable of trees, got one {}; put it in a list",
             type_name(objects)
         )));
-    }
+    };
     let mut forest = Forest::default();
     extended(&mut forest, |nodes, roots| {
-        let every = access.map(|access| Rc::new(Kind::Known(access)));
+        let every = access.map(|access| Rc::new(Kind::Given(access)));
         let mut reader = Reader { every, ..Reader::default() };
         for (tree, object) in objects.try_iter()?.enumerate() {
             let root = reader.tree(&object?, nodes, tree)?;
@@ -246,7 +255,9 @@ impl<'py> Reader<'py> {
                 }
             }
         }
-        Ok(self.children[0])
+        let root = self.children[0];
+        let has_brackets = object.is_instance_of::<PyList>();
+        Ok(if has_brackets { without_empty_brackets(nodes, root) } else { root })
     }
 
     fn enter(
@@ -285,17 +296,7 @@ impl<'py> Reader<'py> {
         }
         let kind = self.kind(object)?;
         if let Kind::Converted(convert) = &*kind {
-            let converted = convert.call1((object,)).map_err(|error| {
-                let py = object.py();
-                let is_refused = error.is_instance_of::<PyValueError>(py);
-                if !is_refused {
-                    return error;
-                }
-                PyValueError::new_err(format!(
-                    "tree {tree}: {}",
-                    shown(error.value(py))
-                ))
-            })?;
+            let converted = placed(convert.call1((object,)), object.py(), tree)?;
             return self.enter(&converted, nodes, tree);
         }
         match read(object, &kind, tree)? {
@@ -344,6 +345,32 @@ impl<'py> Reader<'py> {
     }
 }
 
+/// Drops the empty bracket around a tree, as parsing does: `nltk.Tree.fromstring` makes a
+/// node of it.
+fn without_empty_brackets(nodes: &Nodes, mut root: NodeId) -> NodeId {
+    while nodes.name(root).is_empty()
+        && let &[below] = nodes.children(root)
+        && !nodes.is_leaf(below)
+    {
+        root = below;
+    }
+    root
+}
+
+/// Says of which tree it is that `_adapters` refuses a part.
+fn placed<T>(result: PyResult<T>, py: Python<'_>, tree: usize) -> PyResult<T> {
+    result.map_err(|error| {
+        let message = format!("tree {tree}: {}", error.value(py));
+        if error.is_instance_of::<PyValueError>(py) {
+            PyValueError::new_err(message)
+        } else if error.is_instance_of::<PyTypeError>(py) {
+            PyTypeError::new_err(message)
+        } else {
+            error
+        }
+    })
+}
+
 pub(super) fn intern(
     nodes: &mut Nodes,
     label: &Bound<'_, PyAny>,
@@ -370,8 +397,17 @@ fn read<'py>(
     if let Ok(leaf) = object.cast::<PyString>() {
         return Ok(Node::Leaf(leaf.clone()));
     }
-    if let Kind::Known([label, below]) = kind {
-        return Ok(Node::Inner(label.of(object)?, children(&below.of(object)?, tree)?));
+    match kind {
+        Kind::Given([label, below]) => {
+            let label = label.of(object)?;
+            return Ok(Node::Inner(label, children(&below.of(object)?, tree)?));
+        }
+        Kind::Known([label, below]) => {
+            let label = placed(label.of(object), object.py(), tree)?;
+            let below = placed(below.of(object), object.py(), tree)?;
+            return Ok(Node::Inner(label, children(&below, tree)?));
+        }
+        Kind::Plain | Kind::Converted(_) => {}
     }
     if let Ok(tuple) = object.cast::<PyTuple>() {
         let expected = "(label, children)";

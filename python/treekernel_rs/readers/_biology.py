@@ -29,7 +29,18 @@ _TOKEN = re.compile(
 _COMMENT = re.compile(r"[\[\]]")
 _BLOCK_END = re.compile(r"\bend(block)?\s*;", re.IGNORECASE)
 
-_LENGTH = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+def clade_label(name: str, *, is_leaf: bool) -> str:
+    """Return the label of a node, whether a file or an object has the name.
+
+    Packages disagree on two things, which are therefore not told apart: an underscore
+    and a blank, and a number at an inner node and no name.
+    """
+    if name and (is_leaf or not _NUMBER.fullmatch(name)):
+        return name.replace("_", " ")
+    return "leaf" if is_leaf else "node"
 
 
 class _Token(NamedTuple):
@@ -46,8 +57,8 @@ class _Labels(NamedTuple):
 
     def of(self, name: str, length: str | None, *, is_leaf: bool) -> str:
         """Return the label of a node."""
-        kept = name and (self.leaves if is_leaf else self.inner) == "keep"
-        label = name if kept else ("leaf" if is_leaf else "node")
+        is_kept = (self.leaves if is_leaf else self.inner) == "keep"
+        label = clade_label(name if is_kept else "", is_leaf=is_leaf)
         if self.lengths is None:
             return label
         if length is None:
@@ -74,8 +85,8 @@ def newick(
     leaves : {"keep", "blank"}, default "keep"
         Names of leaves, or ``leaf`` for all.
     inner : {"keep", "blank"}, default "keep"
-        Names of inner nodes (often supports), or ``node`` for all. A node without a
-        name is ``node`` or ``leaf`` in any case.
+        Names of inner nodes, or ``node`` for all. A node without a name is ``node`` or
+        ``leaf`` in any case; a number at an inner node is a support, not a name.
     lengths : sequence of float, optional
         Limits of classes of branch lengths: with ``[0.1, 1]``, labels end in ``:0`` up
         to 0.1, ``:1`` up to 1, ``:2`` above, and ``:?`` where there is no length. By
@@ -98,16 +109,17 @@ def newick(
     Notes
     -----
     Quoted names and comments in square brackets are read as the format has them; an
-    underscore stays one. Children keep their order: see `Forest.sorted`.
+    underscore is a blank. Children keep their order: see `Forest.sorted`. The trees of
+    DendroPy, Biopython, scikit-bio and ete become the same (`Forest.from_trees`).
 
     Examples
     --------
     >>> import treekernel_rs as tk
-    >>> text = "((Homo:0.05,Pan:0.07)95:0.2,'Mus musculus':0.9)root;"
-    >>> str(tk.readers.newick(text, inner="blank").forest[0])
-    '(node (node Homo Pan) Mus\\ musculus)'
+    >>> text = "((Homo:0.05,Pan:0.07)95:0.2,Mus_musculus:0.9)root;"
+    >>> str(tk.readers.newick(text).forest[0])
+    '(root (node Homo Pan) Mus\\ musculus)'
     >>> str(tk.readers.newick(text, leaves="blank", lengths=[0.1, 0.5]).forest[0])
-    '(root:? (95:1 leaf:0 leaf:0) leaf:2)'
+    '(root:? (node:1 leaf:0 leaf:0) leaf:2)'
     """
     labels = _labels(leaves, inner, lengths)
     suffixes = (".nwk", ".newick", ".tree", ".tre")
@@ -331,7 +343,7 @@ def _nodes(
             if tokens[at].text == ":":
                 at += 1
                 length = tokens[at].text
-                if not _LENGTH.fullmatch(length):
+                if not _NUMBER.fullmatch(length):
                     refuse("a branch length")
                 at += 1
             node, inside = path.pop(), has_children.pop()

@@ -12,6 +12,7 @@ import gc
 import re
 import warnings
 from bisect import bisect_left
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from treekernel_rs._core import CodeBuilder, ParseError
@@ -275,7 +276,8 @@ def tree_sitter(
     ParseError
         With file, line, column, what was expected and what was found.
     ImportError
-        If tree-sitter or the grammar is not installed (extra `code`).
+        If tree-sitter or the grammar is not installed (extra `code`). Nothing is
+        downloaded.
 
     Examples
     --------
@@ -356,6 +358,14 @@ def _language(ts: Any, language: Any) -> Any:
         module = needed(f"tree_sitter_{language}", "code")
     except ImportError:
         pack = needed("tree_sitter_language_pack", "code")
+        version = metadata.version("tree-sitter-language-pack")
+        if not version.startswith("0."):
+            msg = (
+                "expected tree_sitter_language_pack below 1, which has its grammars with "
+                f"it, got {version}, which downloads them: "
+                "pip install 'treekernel_rs[code]'"
+            )
+            raise ImportError(msg) from None
         try:
             return pack.get_language(language)
         except LookupError:

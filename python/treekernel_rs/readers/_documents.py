@@ -31,8 +31,8 @@ class Elements:
 
     def __init__(
         self,
-        attributes: str | Iterable[str],
-        text: str,
+        attributes: str | Iterable[str] = "names",
+        text: str = "blank",
         element: str | None = None,
         namespaces: str = "keep",
     ) -> None:
@@ -125,14 +125,15 @@ class Elements:
 
     def walk(self, etree: Any, root: Any) -> None:
         """Take an element of lxml and all below."""
-        for event, node in etree.iterwalk(root, events=("start", "end")):
+        for event, node in etree.iterwalk(root, ("start", "end", "comment", "pi")):
             if event == "start":
                 found = {str(k): str(v) for k, v in node.attrib.items()}
                 self.start(str(node.tag), found, node.sourceline or 0)
                 self.text(node.text)
-            else:
+                continue
+            if event == "end":
                 self.end(node.sourceline or 0)
-                self.text(node.tail)
+            self.text(node.tail)
 
     def keep(self, text: Text, collector: Collector) -> None:
         """Tell the collector of the trees of a document."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import io
 import itertools
 import os
-import zlib
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 from treekernel_rs._adapters import column, is_column
 from treekernel_rs._core import Forest, ParseError
 from treekernel_rs.kernels import _bar
-from treekernel_rs.readers._source import GZIP, found, opened
+from treekernel_rs.readers._source import GZIP, found, inflated, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -351,14 +351,17 @@ def _text(
     file = None
     if isinstance(item, os.PathLike):
         file = os.fspath(item)
-        with opened(file) as handle:
+        with opened(file, number) as handle:
             item = handle.read()
-    elif hasattr(item, "read"):
-        named = getattr(item, "name", None)
-        file = named if isinstance(named, str) else None
-        item = item.read()
-    if isinstance(item, bytes) and item.startswith(GZIP):
-        item = _unzipped(item, file or name or "source")
+    else:
+        if hasattr(item, "read"):
+            named = getattr(item, "name", None)
+            file = named if isinstance(named, str) else None
+            item = item.read()
+        if isinstance(item, bytes) and item.startswith(GZIP):
+            where, plain = file or name or "source", io.BytesIO(item)
+            with inflated(plain, len(item), where, file=file, item=number) as handle:
+                item = handle.read()
     text = Text("", number, file, file or name)
     text.raw = item
     if isinstance(item, bytes):
@@ -396,14 +399,6 @@ def _text(
         raise text.error(bad.start, "Unicode text", "a lone surrogate") from None
     text.content = item.removeprefix("\ufeff")
     return text
-
-
-def _unzipped(data: bytes, where: str) -> bytes:
-    try:
-        return gzip.decompress(data)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as broken:
-        msg = f"{where}: the gzip data is cut off or damaged ({broken})"
-        raise gzip.BadGzipFile(msg) from broken
 
 
 def _is_file(text: str) -> bool:

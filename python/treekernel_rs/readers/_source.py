@@ -7,12 +7,13 @@ one (six ASCII characters), and the place of a byte that is not UTF-8 is known.
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,11 @@ NUMBER = rb"[+-]?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?+\d++)?+"
 _BATCH = 1 << 20
 
 GZIP = b"\x1f\x8b"
+
+# Text is rarely packed to a thirtieth, and gzip can pack zeros to a thousandth: a small
+# file would fill the memory. Small texts may repeat themselves.
+_MOST_INFLATED = 100
+_FREE_INFLATED = 1 << 26
 BOM = b"\xef\xbb\xbf"
 
 
@@ -81,20 +87,57 @@ class Line(NamedTuple):
 
 
 @contextmanager
-def opened(path: PathLike) -> Iterator[IO[bytes]]:
+def opened(path: PathLike, item: int = 0) -> Iterator[IO[bytes]]:
     """Open a plain or gzip file; which of them is told by its first bytes."""
+    with Path(path).open("rb") as plain:
+        zipped = plain.read(2) == GZIP
+        size = plain.seek(0, os.SEEK_END)
+        plain.seek(0)
+        if not zipped:
+            yield plain
+            return
+        name = os.fspath(path)
+        with inflated(plain, size, name, file=name, item=item) as file:
+            yield file
+
+
+@contextmanager
+def inflated(
+    plain: IO[bytes], size: int, where: str, *, file: str | None, item: int
+) -> Iterator[IO[bytes]]:
+    """Inflate `size` bytes of gzip data, up to a limit; the rest is for the error."""
+    limit = max(_FREE_INFLATED, _MOST_INFLATED * size)
+    expected = (
+        f"at most {limit:,} bytes inflated from {size:,} bytes of gzip data "
+        f"({_MOST_INFLATED} for each, or {_FREE_INFLATED:,})"
+    )
+    raised = ParseError(f"{where}: expected {expected}, got more")
+    raised.file, raised.tree, raised.side, raised.open = file, item, None, None
+    raised.line, raised.column, raised.offset = 1, 1, limit
+    raised.expected, raised.got = expected, "more"
     try:
-        with Path(path).open("rb") as plain:
-            zipped = plain.read(2) == GZIP
-            plain.seek(0)
-            if not zipped:
-                yield plain
-                return
-            with gzip.open(plain) as file:
-                yield cast("IO[bytes]", file)
-    except (EOFError, zlib.error) as broken:
-        msg = f"{os.fspath(path)}: the gzip data is cut off or damaged ({broken})"
+        with gzip.open(plain) as data:
+            yield io.BufferedReader(_Limited(data, limit, raised), 1 << 16)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as broken:
+        msg = f"{where}: the gzip data is cut off or damaged ({broken})"
         raise gzip.BadGzipFile(msg) from broken
+
+
+class _Limited(io.RawIOBase):
+    """A file of which no more than so many bytes may be read."""
+
+    def __init__(self, file: gzip.GzipFile, left: int, error: ParseError) -> None:
+        self._file, self._left, self._error = file, left, error
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        read = self._file.readinto(buffer)
+        self._left -= read
+        if self._left < 0:
+            raise self._error
+        return read
 
 
 def lines(path: PathLike) -> Iterator[Line]:
