@@ -46,7 +46,7 @@ test-slow: $(VENV)/.testable ## Run the tests marked slow, in Rust and in Python
 	$(BIN)/python -m pytest -m slow tests/python
 
 # In an environment of its own. mimseq's data are wanted, not what it needs to run.
-oldest: ## Run the Python tests with the oldest packages that pyproject.toml allows
+oldest: ## Run the Python tests with the oldest packages allowed (PYTHON=python3.11)
 	$(PYTHON) -m venv target/oldest
 	$(PYTHON) .ci/minimums > target/oldest/minimums.txt
 	target/oldest/bin/python -m pip install --quiet 'pip>=25.1'

@@ -706,11 +706,11 @@ class TreeOneClass(OutlierMixin, _Machine):  # type: ignore[misc]
     >>> import treekernel_rs as tk
     >>> X = ["(S (A a) (B b))", "(S (A a) (B b))", "(S (A a) (B c))", "(X (Y y))"]
     >>> model = tk.TreeOneClass(tk.SubsetTreeKernel(0.4, normalize=True), nu=0.5).fit(X)
-    >>> model.predict(["(V (W w))"])
+    >>> model.predict(["(V (A a) (W w))"])
     array([-1])
-    >>> model.decision_function(["(V (W w))"]).round(2)
+    >>> model.decision_function(["(V (A a) (W w))"]).round(2)
     array([-0.89])
-    >>> model.score_samples(["(V (W w))"]).round(2)
+    >>> model.score_samples(["(V (A a) (W w))"]).round(2)
     array([0.])
     """
 

@@ -54,7 +54,9 @@ def test_phylogenies_of_biopython_and_ete_are_those_of_the_reader(text):
             pass
         else:
             tested += 1
-            assert tk.Forest([Tree(text, format=1, quoted_node_names=True)]) == expected
+            if "''" not in text:  # a quote in a name, which ete3 does not read
+                read = Tree(text, format=1, quoted_node_names=True)
+                assert tk.Forest([read]) == expected
     if not tested:
         pytest.skip("neither Biopython nor ete3 is installed")
 
