@@ -709,9 +709,9 @@ class TreeOneClass(OutlierMixin, _Machine):  # type: ignore[misc]
     >>> model.predict(["(V (A a) (W w))"])
     array([-1])
     >>> model.decision_function(["(V (A a) (W w))"]).round(2)
-    array([-0.89])
+    array([-0.61])
     >>> model.score_samples(["(V (A a) (W w))"]).round(2)
-    array([0.])
+    array([0.28])
     """
 
     def __init__(
