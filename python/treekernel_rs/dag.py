@@ -236,9 +236,7 @@ class DagModel:
                 f"{len(x)} trees, got {np.shape(dense)}"
             )
             raise ValueError(msg)
-        if not np.isfinite(weights).all():
-            msg = "dual_coef must be finite numbers"
-            raise ValueError(msg)
+        _check_all("dual_coef", weights, "finite")
         model = cls(kernel, max(1, weights.shape[1]))
         model.intercept = intercept
         used = np.flatnonzero((weights != 0).any(axis=1))
@@ -921,6 +919,17 @@ def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     return np.require(np.ascontiguousarray(array, np.float64), None, ["ALIGNED"])
 
 
+def _check_all(
+    name: str, values: NDArray[Any], expected: str, rights: ArrayLike = True
+) -> None:
+    """Refuse values that are not finite, or not right, by the first of them."""
+    wrong = np.argwhere(~(np.isfinite(values) & rights))
+    if len(wrong):
+        place = tuple(wrong[0].tolist())
+        msg = f"{name}{list(place)} must be {expected}, got {values[place]}"
+        raise ValueError(msg)
+
+
 def _per_output(
     name: str, values: ArrayLike, n_trees: int, n_outputs: int
 ) -> NDArray[np.float64]:
@@ -942,10 +951,7 @@ def _weighted(
     if weights.shape not in (labels.shape, labels.shape[:1]):
         msg = f"sample_weight must be of shape {labels.shape}, got {weights.shape}"
         raise ValueError(msg)
-    is_wrong = ~(np.isfinite(weights) & (weights > 0))
-    if is_wrong.any():
-        msg = f"sample_weight must be above 0 and finite, got {weights[is_wrong][0]}"
-        raise ValueError(msg)
+    _check_all("sample_weight", weights, "above 0 and finite", weights > 0)
     if weights.ndim < labels.ndim:
         weights = weights[:, None]
     product: NDArray[np.float64] = labels * weights

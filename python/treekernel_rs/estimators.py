@@ -30,6 +30,7 @@ from treekernel_rs.dag import (
     DagModel,
     Fragment,
     Perceptron,
+    _check_all,
     _shown,
     one_vs_one_dual_coef,
 )
@@ -1496,9 +1497,7 @@ def _sample_weights(forest: Forest, weights: ArrayLike | None) -> NDArray[np.flo
         return np.ones(len(forest))
     own: NDArray[np.float64] = np.asarray(column_or_1d(weights), np.float64)
     check_consistent_length(forest, own)
-    if not (own >= 0).all() or not np.isfinite(own).all():
-        msg = f"sample_weight must be finite and not negative, got {own.min()}"
-        raise ValueError(msg)
+    _check_all("sample_weight", own, "finite and not negative", own >= 0)
     if not own.any():
         msg = "sample_weight must be above 0 for some tree, got all zeros"
         raise ValueError(msg)
@@ -1526,9 +1525,19 @@ def _run(machine: KernelMachine, own: Any) -> KernelMachine:
         progress=bool(own.verbose),
     )
     if not is_solved:
+        if machine.n_iter >= limit:
+            why = f"max_iter={own.max_iter} passes were not enough"
+            remedy = "increase max_iter, or tol"
+        else:
+            why = (
+                f"after {machine.n_iter} passes, rounding allows neither a lower "
+                "violation nor a better objective"
+            )
+            remedy = "normalize the kernel, decrease C (or increase alpha), or increase tol"
         warnings.warn(
-            f"max_iter={own.max_iter} passes have left a violation of "
-            f"{machine.violation:.3g}, above tol={own.tol}: increase max_iter, or tol",
+            f"{why}: the violation is {machine.violation:.3g}, above tol={own.tol}, and "
+            f"the objective is up to {_relative(machine).max():.2g} times its size above "
+            f"the minimum; {remedy}",
             ConvergenceWarning,
             stacklevel=3,
         )

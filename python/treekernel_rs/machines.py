@@ -167,8 +167,9 @@ class TreeLogistic(_Machine, _Explained):
     cache_size : float, default 200
         Megabytes of the kernel matrix of a batch.
     warm_start : bool, default False
-        Whether `fit` starts from the solution of the last `fit` to as many trees, also if
-        that was interrupted.
+        Whether `fit` starts from the solution of the last `fit`, also if that was
+        interrupted. It does so if nothing but C and the weights of classes and trees has
+        changed: the kernel, the trees and their labels are the same.
     random_state : int, RandomState or None, default 0
         Seed of the order of examples.
     n_jobs : int, optional

@@ -234,7 +234,9 @@ class KernelMachine:
         Returns
         -------
         bool
-            Whether the violation is at most `tol`.
+            Whether the violation is at most `tol`. If not, training ended at `max_iter`, or
+            earlier: where kernels times C are so large that rounding allows no such `tol`,
+            it ends when passes no longer lower the violation or improve the dual objective.
         """
         tol, cache_size = _real("tol", tol), _real("cache_size", cache_size)
         max_iter = _integer("max_iter", max_iter)
@@ -278,6 +280,8 @@ class KernelMachine:
     def is_like(self, other: KernelMachine) -> bool:
         """Whether another machine has the same problem, except for C.
 
+        The same are kernel, trees, targets or preferences, loss, intercept, and vectors.
+
         Examples
         --------
         >>> import treekernel_rs as tk
@@ -285,12 +289,19 @@ class KernelMachine:
         >>> machine.is_like(machine)
         True
         """
-        same = ("y", "loss", "epsilon", "nu", "intercept")
-        beside = ("preferences", "vectors", "mix")
-        return len(self.forest) == len(other.forest) and all(
-            np.array_equal(self._made[name], other._made[name])
-            for name in (*same, *beside)
+        plain = ("loss", "epsilon", "nu", "intercept", "intercept_scaling", "mix")
+        arrays = ("y", "preferences")
+        own, theirs = self._made, other._made
+        return (
+            self.kernel == other.kernel
+            and all(own[name] == theirs[name] for name in (*plain, "vectors"))
+            and all(np.array_equal(own[name], theirs[name]) for name in arrays)
+            and _same(self._vectors_of(), other._vectors_of())
+            and self.forest == other.forest
         )
+
+    def _vectors_of(self) -> tuple[Any, ...] | None:
+        return _vectors(self._made["X_vec"], len(self.forest))
 
     def score(
         self, X: Trees, X_vec: Any = None, *, n_jobs: int | None = None
@@ -388,6 +399,13 @@ class KernelMachine:
             f"{_plural(len(self._made['y']), 'example')}, "
             f"{self.n_iter} passes>"
         )
+
+
+def _same(one: tuple[Any, ...] | None, other: tuple[Any, ...] | None) -> bool:
+    """Whether two are the same vectors, in the same form."""
+    if one is None or other is None:
+        return one is other
+    return len(one) == len(other) and all(map(np.array_equal, one, other))
 
 
 def _restored(

@@ -29,17 +29,23 @@
 //! duality gap, and the next examples to be solved. So late passes see few trees, and a
 //! problem small enough is one batch: the matrix, computed once.
 //!
-//! The steps within a batch are those of greatest gain, of single numbers or, where b is
-//! free, of pairs (Fan, Chen & Lin 2005). Nothing depends on the number of threads. A pass
-//! starts from β alone, so a solver that was stopped, or stored, goes on as if nothing had
-//! been.
+//! The steps within a batch are those of greatest gain, and Newton's (`solve/batch.rs`).
+//! Every one of them lowers the dual. Nothing depends on the number of threads. A pass starts
+//! from β alone, so a solver that was stopped, or stored, goes on as if nothing had been.
 //!
 //! # Complexity
 //! A pass takes a score for each of its examples, and a row of a batch's matrix and some
 //! steps along it for those that are not left out. Memory: a few numbers for each example,
 //! the model of the support trees, and the matrix of a batch, as large as the caller allows.
 
+mod batch;
+mod loss;
+
 use std::sync::{Mutex, PoisonError};
+
+use batch::{Balance, Batch, Block};
+pub use loss::Loss;
+use loss::Term;
 
 use super::sum::Terms;
 use super::vectors::Beside;
@@ -51,25 +57,8 @@ use crate::dtk::random::Stream;
 use crate::gram::{self, Watch};
 use crate::index::reader::NONE;
 use crate::memory;
-use crate::threads::{Pause, Threads, Throttle};
+use crate::threads::Threads;
 use crate::{Error, Forest, Kernel, Result};
-
-/// What a machine pays for a score: see the [module](self).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Loss {
-    /// Support vector classification; of preferences, ranking.
-    Hinge,
-    /// The same with squares.
-    SquaredHinge,
-    /// Logistic regression.
-    Logistic,
-    /// Support vector regression, with the half width of its tube.
-    Epsilon(f64),
-    /// The same with squares; ridge regression for 0.
-    SquaredEpsilon(f64),
-    /// Novelty detection, with the sum of all β.
-    OneClass(f64),
-}
 
 /// What is added to all scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -136,6 +125,10 @@ pub struct State {
     pub primal: Vec<f64>,
     /// By output: primal less dual objective.
     pub gap: Vec<f64>,
+    /// The least violation so far, and the largest sum of dual objectives.
+    pub best: [f64; 2],
+    /// How many times in a row all examples were scored since one of these was reached.
+    pub idle: u64,
 }
 
 /// A machine in training. See the [module](self).
@@ -153,35 +146,6 @@ pub struct Solver {
     reached: Option<State>,
 }
 
-/// One example's part of the dual: see the module's table.
-#[derive(Debug, Clone, Copy)]
-struct Term {
-    target: f64,
-    epsilon: f64,
-    ridge: f64,
-    low: f64,
-    high: f64,
-}
-
-/// How fast the dual falls when β grows, and when it shrinks how fast it rises: infinite
-/// where it cannot.
-#[derive(Debug, Clone, Copy)]
-struct Slopes {
-    up: f64,
-    down: f64,
-}
-
-impl Slopes {
-    /// How much is to be gained by changing β, per unit; below 0: it is right where it is.
-    fn violation(self, score: f64) -> f64 {
-        (self.up - score).max(score - self.down)
-    }
-}
-
-/// No curvature counts as less.
-const LEAST_CURVATURE: f64 = 1e-12;
-/// Logistic regression starts from this share of c.
-const LEAST_SHARE: f64 = 1e-300;
 /// Trees that a batch tries to leave over: fewer waste scores, more are a large matrix.
 const BATCH: usize = 1024;
 /// So many times what fits into a matrix are few.
@@ -190,164 +154,9 @@ const FEW: usize = 8;
 const FIRST: f64 = 2.0;
 /// Passes over the active examples between two over all.
 const PASSES: u64 = 10;
-/// Steps within a batch, per example.
-const STEPS: usize = 100;
-
-impl Loss {
-    fn is_of_labels(self) -> bool {
-        matches!(self, Self::Hinge | Self::SquaredHinge | Self::Logistic)
-    }
-
-    fn term(self, target: f64, cost: f64) -> Term {
-        let all = Term { target, epsilon: 0.0, ridge: 0.0, low: -cost, high: cost };
-        let one_sided = |high: f64| {
-            let (low, high) = if target > 0.0 { (0.0, high) } else { (-high, 0.0) };
-            Term { low, high, ..all }
-        };
-        let squared = |term: Term| Term { ridge: 0.5 / cost, ..term };
-        match self {
-            // What costs nothing is not looked at.
-            _ if cost == 0.0 => all,
-            Self::Hinge | Self::Logistic => one_sided(cost),
-            Self::SquaredHinge => squared(one_sided(f64::INFINITY)),
-            Self::Epsilon(epsilon) => Term { epsilon, ..all },
-            Self::SquaredEpsilon(epsilon) => {
-                let (low, high) = (f64::NEG_INFINITY, f64::INFINITY);
-                squared(Term { epsilon, low, high, ..all })
-            }
-            Self::OneClass(_) => Term { target: 0.0, low: 0.0, ..all },
-        }
-    }
-
-    /// The loss of a score, and what the dual has of β besides its square.
-    fn values(self, term: Term, cost: f64, score: f64, beta: f64) -> [f64; 2] {
-        let Term { target, epsilon, ridge, .. } = term;
-        let over = match self {
-            Self::OneClass(_) => -score,
-            Self::Epsilon(_) | Self::SquaredEpsilon(_) => {
-                (score - target).abs() - epsilon
-            }
-            _ => 1.0 - target * score,
-        };
-        let over = over.max(0.0);
-        let linear = epsilon * beta.abs() - target * beta;
-        match self {
-            Self::Logistic => {
-                let margin = target * score;
-                let loss = (-margin.abs()).exp().ln_1p() + (-margin).max(0.0);
-                let entropy = |share: f64| {
-                    if share > 0.0 { share * share.ln() } else { 0.0 }
-                };
-                let share = if cost > 0.0 { beta.abs() / cost } else { 0.0 };
-                [cost * loss, cost * (entropy(share) + entropy(1.0 - share))]
-            }
-            Self::SquaredHinge | Self::SquaredEpsilon(_) => {
-                [cost * over * over, linear + 0.5 * ridge * beta * beta]
-            }
-            _ => [cost * over, linear],
-        }
-    }
-
-    /// The slopes at a score of 0: any other is subtracted from both.
-    fn slopes(self, term: &Term, beta: f64) -> Slopes {
-        let [mut up, mut down] = [beta >= 0.0, beta > 0.0].map(|is_above| {
-            let edge = if is_above { -term.epsilon } else { term.epsilon };
-            term.target - term.ridge * beta + edge
-        });
-        let Term { mut low, mut high, .. } = *term;
-        if self == Self::Logistic {
-            let (cost, alpha) = (high - low, beta.abs());
-            let share = (alpha / cost).max(LEAST_SHARE);
-            // c itself is never reached, but in floats it is, and that is as good.
-            let rest = (1.0 - share).max(f64::EPSILON);
-            up = -term.target * (share / rest).ln();
-            down = up;
-            low -= f64::from(alpha < cost);
-            high += f64::from(alpha < cost);
-        }
-        Slopes {
-            up: if beta < high { up } else { f64::NEG_INFINITY },
-            down: if beta > low { down } else { f64::INFINITY },
-        }
-    }
-
-    /// The second derivative, where K's is `own`.
-    fn curvature(self, term: &Term, own: f64) -> f64 {
-        let extra = match self {
-            // The least there is.
-            Self::Logistic => 4.0 / (term.high - term.low),
-            _ => term.ridge,
-        };
-        (own + extra).max(LEAST_CURVATURE)
-    }
-
-    /// The change of one β alone that is best, though not across 0 where the dual has an
-    /// edge there.
-    fn step(self, term: &Term, score: f64, beta: f64, own: f64) -> f64 {
-        if self == Self::Logistic {
-            return logistic_step(term, score, beta, own);
-        }
-        let slopes = self.slopes(term, beta);
-        let (up, down) = (slopes.up - score, slopes.down - score);
-        let curvature = self.curvature(term, own);
-        if up > 0.0 {
-            (up / curvature).min(term.room(beta))
-        } else if down < 0.0 {
-            -(-down / curvature).min(term.room_below(beta))
-        } else {
-            0.0
-        }
-    }
-}
-
-impl Term {
-    /// How far β can grow without meeting a bound, or an edge at 0.
-    fn room(&self, beta: f64) -> f64 {
-        if self.epsilon > 0.0 && beta < 0.0 { -beta } else { self.high - beta }
-    }
-
-    fn room_below(&self, beta: f64) -> f64 {
-        if self.epsilon > 0.0 && beta > 0.0 { beta } else { beta - self.low }
-    }
-}
-
-/// With α = c σ(z) the derivative is q (c σ(z) - α_0) + y S + z: it rises with z at least as
-/// fast as z does, and Newton's method within bounds finds where it is 0.
-fn logistic_step(term: &Term, score: f64, beta: f64, own: f64) -> f64 {
-    let (y, cost, before) = (term.target, term.high - term.low, beta.abs());
-    let fixed = y * score - own * before;
-    let (mut low, mut high) = (-fixed - own * cost, -fixed);
-    let mut z = f64::midpoint(low, high);
-    let mut alpha = before;
-    for _ in 0..100 {
-        let sigma =
-            if z >= 0.0 { 1.0 / (1.0 + (-z).exp()) } else { z.exp() / (1.0 + z.exp()) };
-        alpha = cost * sigma;
-        let slope = own * alpha + fixed + z;
-        if slope > 0.0 {
-            high = z;
-        } else {
-            low = z;
-        }
-        let next = z - slope / (1.0 + own * alpha * (1.0 - sigma));
-        let next =
-            if next > low && next < high { next } else { f64::midpoint(low, high) };
-        if slope == 0.0 || (next - z).abs() <= 1e-15 * z.abs().max(1.0) {
-            break;
-        }
-        z = next;
-    }
-    y * alpha - beta
-}
-
-/// The examples of a batch that are not left out, and the matrix of their trees.
-struct Block {
-    examples: Vec<u32>,
-    places: Vec<[u32; 2]>,
-    n_trees: usize,
-    kernel: Vec<f64>,
-}
-
+/// So often in a row all examples are scored without being any better: then rounding allows
+/// nothing better, and more passes would go on for ever.
+const IDLE: u64 = 10;
 /// The score of an example by those of its trees.
 fn score(scores: &[f64], [a, b]: [u32; 2], width: usize) -> f64 {
     let of = |tree: u32| scores[tree as usize * width];
@@ -367,31 +176,6 @@ fn weigh(sums: &mut [f64], [a, b]: [u32; 2], betas: &[f64]) {
 /// Where a tree is among some, which ascend.
 fn place(trees: &[u32], tree: u32) -> u32 {
     if tree == NONE { NONE } else { trees.partition_point(|&t| t < tree) as u32 }
-}
-
-impl Block {
-    /// K of one example with itself.
-    fn own(&self, example: usize) -> f64 {
-        let [a, b] = self.places[example];
-        let of = |x: u32, y: u32| self.kernel[x as usize * self.n_trees + y as usize];
-        if b == NONE { of(a, a) } else { of(a, a) + of(b, b) - 2.0 * of(a, b) }
-    }
-
-    /// K of one example with all, made in `scratch` where it is not a row of the matrix.
-    fn row<'a>(&'a self, example: usize, scratch: &'a mut Vec<f64>) -> &'a [f64] {
-        let row =
-            |tree: u32| &self.kernel[tree as usize * self.n_trees..][..self.n_trees];
-        let [a, b] = self.places[example];
-        if b == NONE {
-            return row(a);
-        }
-        let (a, b) = (row(a), row(b));
-        scratch.clear();
-        scratch.extend(
-            self.places.iter().map(|&pair| score(a, pair, 1) - score(b, pair, 1)),
-        );
-        scratch
-    }
 }
 
 impl Solver {
@@ -423,6 +207,8 @@ impl Solver {
             violation: f64::INFINITY,
             primal: vec![f64::INFINITY; width],
             gap: vec![f64::INFINITY; width],
+            best: [f64::INFINITY, f64::NEG_INFINITY],
+            idle: 0,
         };
         if let Loss::OneClass(sum) = problem.loss {
             // The first examples have all, as LIBSVM has it.
@@ -604,7 +390,9 @@ impl Solver {
         preferences.map_or([example, NONE], |known| known[example as usize])
     }
 
-    /// Makes passes until the violation is at most `tol`, and says whether it is. What
+    /// Makes passes until the violation is at most `tol`, and says whether it is. They end
+    /// earlier at `max_iter`, and where they no longer make the violation smaller or the
+    /// dual better: the kernels times c are then too large for such a `tol` in floats. What
     /// `watch` is told is passes.
     ///
     /// # Errors
@@ -622,6 +410,9 @@ impl Solver {
             told(0, 0)?;
             if self.state.violation <= limits.tol {
                 return Ok(true);
+            }
+            if self.state.idle >= IDLE {
+                return Ok(false);
             }
             if done >= limits.max_iter {
                 // Without a trace in the state: more passes go on as if they had not ended.
@@ -641,6 +432,7 @@ impl Solver {
     /// Goes through the active examples batch by batch, and solves each batch.
     fn pass(&self, limits: &Limits, watch: &mut Watch<'_>) -> Result<State> {
         let width = self.options.n_outputs;
+        let is_free = self.problem.intercept == Intercept::Free;
         let mut next = self.state.clone();
         next.n_iter += 1;
         next.since = next.since.saturating_add(1);
@@ -698,7 +490,13 @@ impl Solver {
                         .map(|&e| self.places(&trees, e))
                         .map(|pair| score(&scores[output..], pair, width))
                         .collect();
-                    let done = self.solve(&block, output, &next, own, limits, pause)?;
+                    let at = |e: &u32| *e as usize * width + output;
+                    let examples = block.examples.iter();
+                    let terms = examples.clone().map(|e| self.term(at(e))).collect();
+                    let betas = examples.map(|e| next.betas[at(e)]).collect();
+                    let loss = self.problem.loss;
+                    let done = Batch::new(&block, loss, is_free, terms, betas, own)
+                        .solve(0.25 * limits.tol, pause)?;
                     *solved[output].lock().unwrap_or_else(PoisonError::into_inner) =
                         Some(done);
                     Ok(())
@@ -733,107 +531,6 @@ impl Solver {
             || next.since >= PASSES
             || worst <= (0.1 * next.violation.min(FIRST)).max(0.5 * limits.tol);
         Ok(next)
-    }
-
-    /// Solves the problem of a block for one output, whose scores are given: β, and a free
-    /// intercept.
-    fn solve(
-        &self,
-        block: &Block,
-        output: usize,
-        state: &State,
-        mut scores: Vec<f64>,
-        limits: &Limits,
-        pause: &mut Pause<'_>,
-    ) -> Result<(Vec<f64>, Option<f64>)> {
-        let (loss, width, n) =
-            (self.problem.loss, self.options.n_outputs, block.examples.len());
-        let is_free = self.problem.intercept == Intercept::Free;
-        // 1. The block's examples: bounds, β, the slopes of the objective in both directions,
-        // and its curvature.
-        let at = |e: &u32| *e as usize * width + output;
-        let terms: Vec<Term> =
-            block.examples.iter().map(|e| self.term(at(e))).collect();
-        let mut betas: Vec<f64> =
-            block.examples.iter().map(|e| state.betas[at(e)]).collect();
-        let mut slopes: Vec<Slopes> = terms
-            .iter()
-            .zip(&betas)
-            .map(|(term, &beta)| loss.slopes(term, beta))
-            .collect();
-        let mut scratch = Vec::new();
-        let own: Vec<f64> = (0..n).map(|e| block.own(e)).collect();
-        let curvatures: Vec<f64> = terms
-            .iter()
-            .zip(&own)
-            .map(|(term, &own)| loss.curvature(term, own))
-            .collect();
-        let tol = 0.25 * limits.tol;
-        let mut throttle = Throttle::default();
-        for _ in 0..STEPS * n + STEPS {
-            throttle.ask(&mut *pause)?;
-            let mut steps = [(0, 0.0); 2];
-            if is_free {
-                // 2. Two examples, so that Σ β stays: the one that gains most by growing, and what gains most by shrinking as
-                // much.
-                let (mut grows, mut highest, mut lowest) =
-                    (0, f64::NEG_INFINITY, f64::INFINITY);
-                for (e, (slopes, &score)) in slopes.iter().zip(&scores).enumerate() {
-                    lowest = lowest.min(slopes.down - score);
-                    if slopes.up - score > highest {
-                        (grows, highest) = (e, slopes.up - score);
-                    }
-                }
-                if highest - lowest <= tol || (highest - lowest).is_infinite() {
-                    break;
-                }
-                let row = block.row(grows, &mut scratch);
-                let base = curvatures[grows];
-                let (mut shrinks, mut most, mut step) = (grows, 0.0, 0.0);
-                for e in 0..n {
-                    let slope = highest - (slopes[e].down - scores[e]);
-                    if slope > 0.0 {
-                        let curvature =
-                            (base + curvatures[e] - 2.0 * row[e]).max(LEAST_CURVATURE);
-                        let gain = slope * slope / curvature;
-                        if gain > most {
-                            (shrinks, most, step) = (e, gain, slope / curvature);
-                        }
-                    }
-                }
-                let step = step
-                    .min(terms[grows].room(betas[grows]))
-                    .min(terms[shrinks].room_below(betas[shrinks]));
-                steps = [(grows, step), (shrinks, -step)];
-            } else {
-                // 2. The example that gains most.
-                let (mut best, mut most) = (0, 0.0);
-                for (e, (slopes, &score)) in slopes.iter().zip(&scores).enumerate() {
-                    let violation = slopes.violation(score);
-                    let gain = violation * violation / curvatures[e];
-                    if violation > tol && gain > most {
-                        (best, most) = (e, gain);
-                    }
-                }
-                if most == 0.0 {
-                    break;
-                }
-                let step =
-                    loss.step(&terms[best], scores[best], betas[best], own[best]);
-                steps[0] = (best, step);
-            }
-            // 3. Move, and bring slopes and scores up to date.
-            for (e, step) in steps {
-                if step == 0.0 {
-                    continue;
-                }
-                betas[e] = (betas[e] + step).clamp(terms[e].low, terms[e].high);
-                slopes[e] = loss.slopes(&terms[e], betas[e]);
-                add_scaled(step, block.row(e, &mut scratch), &mut scores);
-            }
-        }
-        let balance = Balance::of(slopes.iter().zip(&scores));
-        Ok((betas, if is_free { balance.intercept() } else { None }))
     }
 
     /// Scores all examples: how far they are from a solution, and which are not solved.
@@ -889,6 +586,11 @@ impl Solver {
             next.gap[output] = norm + losses + dual;
             next.violation = next.violation.max(violation);
         }
+        let dual: f64 = next.primal.iter().zip(&next.gap).map(|(p, gap)| p - gap).sum();
+        let [least, highest] = next.best;
+        let is_better = next.violation < least || dual > highest;
+        next.idle = if is_better { 0 } else { next.idle.saturating_add(1) };
+        next.best = [least.min(next.violation), highest.max(dual)];
         next.active.clear();
         next.active.extend((0..n as u32).filter(|&e| is_active[e as usize]));
         if self.problem.intercept != Intercept::Free {
@@ -1007,49 +709,6 @@ impl Solver {
 impl State {
     fn free_intercept(&self, intercept: Intercept, output: usize) -> f64 {
         if intercept == Intercept::Free { self.intercept[output] } else { 0.0 }
-    }
-}
-
-/// Where a free intercept may lie: above all that could grow, below all that could shrink.
-#[derive(Debug, Default)]
-struct Balance {
-    highest: f64,
-    lowest: f64,
-    /// Of those that can do both.
-    sum: f64,
-    n: usize,
-}
-
-impl Balance {
-    fn of<'a>(all: impl Iterator<Item = (&'a Slopes, &'a f64)>) -> Self {
-        let (highest, lowest) = (f64::NEG_INFINITY, f64::INFINITY);
-        all.fold(Self { highest, lowest, ..Self::default() }, |mut own, (at, score)| {
-            own.highest = own.highest.max(at.up - score);
-            own.lowest = own.lowest.min(at.down - score);
-            if at.up == at.down {
-                own.sum += at.up - score;
-                own.n += 1;
-            }
-            own
-        })
-    }
-
-    fn violation(&self) -> f64 {
-        if self.highest.is_finite() && self.lowest.is_finite() {
-            (self.highest - self.lowest).max(0.0)
-        } else {
-            0.0
-        }
-    }
-
-    fn intercept(&self) -> Option<f64> {
-        match (self.highest.is_finite(), self.lowest.is_finite()) {
-            _ if self.n > 0 => Some(self.sum / self.n as f64),
-            (true, true) => Some(f64::midpoint(self.highest, self.lowest)),
-            (true, false) => Some(self.highest),
-            (false, true) => Some(self.lowest),
-            (false, false) => None,
-        }
     }
 }
 

@@ -140,6 +140,8 @@ impl Solver {
         dict.set_item("violation", state.violation)?;
         dict.set_item("primal", state.primal.into_pyarray(py))?;
         dict.set_item("gap", state.gap.into_pyarray(py))?;
+        dict.set_item("best", state.best)?;
+        dict.set_item("idle", state.idle)?;
         Ok(dict)
     }
 
@@ -155,6 +157,8 @@ impl Solver {
             violation: item(state, "violation")?.extract()?,
             primal: floats(state, "primal")?,
             gap: floats(state, "gap")?,
+            best: item(state, "best")?.extract()?,
+            idle: item(state, "idle")?.extract()?,
         };
         self.0.change(py, &Progress::none(), |core, _| core.set_state(new.clone()))
     }

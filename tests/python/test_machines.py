@@ -483,6 +483,59 @@ def test_states_of_other_problems_are_refused():
     assert not machine.is_like(tk.KernelMachine(SST, X, -Y))
 
 
+def test_machines_are_alike_in_all_but_c():
+    pairs = MACHINES["ranking"]["preferences"]
+    numbers, cubic = NUMBERS, tk.PolynomialKernel(3)
+    plain: dict[str, object] = {"kernel": SST, "X": X, "y": Y}
+    ranking = {"kernel": SST, "X": X, "preferences": pairs, "intercept": "none"}
+    beside = plain | {"X_vec": numbers, "vectors": cubic, "mix": 0.5}
+    feature = plain | {"intercept": "feature"}
+    others = [*map(str, X[1:]), "(A x)"]
+    for problem, changes in (
+        (
+            plain,
+            [
+                {"kernel": SST.replace(decay=0.5)},
+                {"kernel": tk.PartialTreeKernel(0.4, normalize=True)},
+                {"X": others},
+                {"X": X[:-1], "y": Y[:-1]},
+                {"y": -Y},
+                {"loss": "squared_hinge"},
+                {"epsilon": 0.2},
+                {"nu": 0.2},
+                {"intercept": "feature"},
+            ],
+        ),
+        (feature, [{"intercept_scaling": 2.0}]),
+        (ranking, [{"preferences": pairs[:, ::-1]}, {"preferences": pairs[:-1]}]),
+        (
+            beside,
+            [
+                {"X_vec": numbers + 1.0},
+                {"vectors": tk.PolynomialKernel(2)},
+                {"mix": 0.6},
+            ],
+        ),
+    ):
+        machine = tk.KernelMachine(**problem)
+        twin = tk.KernelMachine(**problem | {"X": list(map(str, X)), "C": 3.0})
+        assert machine.is_like(twin)
+        assert machine.is_like(pickle.loads(pickle.dumps(machine)))
+        for change in changes:
+            other = tk.KernelMachine(**problem | change)
+            assert not machine.is_like(other), change
+            assert not other.is_like(machine), change
+
+
+def test_a_warm_start_with_another_kernel_or_other_trees_begins_anew():
+    others = [*map(str, X[1:]), "(A x)"]
+    svr = tk.TreeSVR(SST, warm_start=True).fit(X, T)
+    for kernel, trees in ((SST, others), (SST.replace(decay=0.9), others)):
+        svr.set_params(kernel=kernel).fit(trees, T)
+        cold = tk.TreeSVR(kernel).fit(trees, T)
+        assert svr.machine_.dual_coef.tobytes() == cold.machine_.dual_coef.tobytes()
+
+
 ESTIMATORS = {
     "logistic": machines.TreeLogistic(SST),
     "logistic, balanced": machines.TreeLogistic(
@@ -632,3 +685,45 @@ def test_conjugate_gradients_over_an_operator_are_ridge_regression():
     np.testing.assert_allclose(K @ solution, ridge.predict(X), atol=1e-6)
     exact = np.linalg.eigvalsh(SST.gram(X))[-3:]
     np.testing.assert_allclose(eigsh(K, k=3)[0], exact, rtol=1e-9)
+
+
+def test_equal_scores_of_a_ranker_count_half():
+    ranker = tk.TreeRanker(SST).fit(["(S (A a))", "(S (B b))"], [1, 0])
+    equal, strange = ["(S (A a))"] * 2, "(Z z)"
+    assert ranker.score(equal, [1, 0]) == 0.5
+    assert ranker.score([*equal, strange], [1, 0, 0]) == (0.5 + 1) / 2
+    assert ranker.score([*equal, strange], [1, 0, 2]) == (0.5 + 0 + 0) / 3
+
+
+@pytest.mark.parametrize("solver", ["matrix", "model"])
+def test_a_tie_goes_to_the_later_class_as_in_libsvm(solver):
+    trees, strange = ["(A a)", "(B b)", "(C c)"], ["(Z z)"]
+    # Each pair is symmetric, so no intercept; the strange tree has no kernel with any.
+    svc = tk.TreeSVC(SST, solver=solver).fit(trees, ["x", "y", "z"])
+    assert (svc.intercept_ == 0).all()
+    svc.set_params(decision_function_shape="ovo")
+    assert (svc.decision_function(strange) == 0).all()
+    theirs = SVC(kernel="precomputed").fit(SST(trees), ["x", "y", "z"])
+    assert theirs.predict(np.zeros((1, 3))) == svc.predict(strange) == "z"
+    two = tk.TreeSVC(SST, solver=solver).fit(trees[:2], ["x", "y"])
+    theirs = SVC(kernel="precomputed").fit(SST(trees[:2]), ["x", "y"])
+    assert theirs.predict(np.zeros((1, 2))) == two.predict(strange) == "y"
+
+
+@pytest.mark.parametrize(
+    ("weights", "place"), [([np.inf, 1, 1], 0), ([1, np.nan, 1], 1), ([1, 1, -1.0], 2)]
+)
+def test_a_wrong_weight_is_named(weights, place):
+    trees, got = ["(A a)", "(B b)", "(C c)"], weights[place]
+    message = rf"sample_weight\[{place}\] must be finite and not negative, got {got}"
+    for estimator in (*ESTIMATORS.values(), tk.TreePerceptron(SST)):
+        with pytest.raises(ValueError, match=message):
+            clone(estimator).fit(trees, [0, 1, 1], sample_weight=weights)
+    perceptron = tk.Perceptron(SST)
+    message = rf"sample_weight\[{place}\] must be above 0 and finite, got {got}"
+    with pytest.raises(ValueError, match=message):
+        perceptron.learn(trees, [1, -1, 1], sample_weight=weights)
+    message = rf"dual_coef\[{place}, 0\] must be finite, got {got}"
+    if not np.isfinite(got):
+        with pytest.raises(ValueError, match=message):
+            tk.DagModel.from_dual(SST, trees, weights)

@@ -144,3 +144,29 @@ fn a_score_of_rounding_is_a_mistake() {
         assert_eq!(two, 2 * one);
     }
 }
+
+#[test]
+fn every_machine_is_solved_within_three_passes_at_large_costs() {
+    let trees = trees();
+    let losses = [
+        Loss::Hinge,
+        Loss::SquaredHinge,
+        Loss::Logistic,
+        Loss::Epsilon(0.1),
+        Loss::SquaredEpsilon(0.0),
+    ];
+    for (normalize, cost) in [(true, 10.0), (true, 1e3), (false, 10.0), (false, 1e3)] {
+        for loss in losses {
+            let of_values = problem(loss, Intercept::Feature(1.0), 3);
+            let costs = of_values.costs.iter().map(|c| c * cost).collect();
+            let problem = Problem { costs, ..of_values };
+            let kernel = SubsetTree::new(0.4);
+            let mut solver =
+                Solver::new(&kernel, normalize, &trees, problem, 0).unwrap();
+            let few = Limits { tol: 1e-3, max_iter: 3, ..limits(1 << 20, 1) };
+            let is_solved = solver.run(few, &mut |_, _| Ok(())).unwrap();
+            let state = solver.reached();
+            assert!(is_solved, "{loss:?}, {cost}: {}", state.violation);
+        }
+    }
+}
