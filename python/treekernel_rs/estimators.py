@@ -1533,7 +1533,9 @@ def _run(machine: KernelMachine, own: Any) -> KernelMachine:
                 f"after {machine.n_iter} passes, rounding allows neither a lower "
                 "violation nor a better objective"
             )
-            remedy = "normalize the kernel, decrease C (or increase alpha), or increase tol"
+            remedy = (
+                "normalize the kernel, decrease C (or increase alpha), or increase tol"
+            )
         warnings.warn(
             f"{why}: the violation is {machine.violation:.3g}, above tol={own.tol}, and "
             f"the objective is up to {_relative(machine).max():.2g} times its size above "

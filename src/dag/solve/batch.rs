@@ -237,7 +237,9 @@ impl<'a> Batch<'a> {
                 // Leaves the sum of the way at 0. Taken off the residual itself: close to
                 // the end little else is left of it, and products with it would be noise.
                 let sum: f64 = residual.iter().zip(&diagonal).map(|(r, d)| r / d).sum();
-                residual.iter_mut().for_each(|r| *r -= sum / whole);
+                for r in residual.iter_mut() {
+                    *r -= sum / whole;
+                }
             }
             residual.iter().zip(&diagonal).map(|(r, d)| r / d).collect()
         };
@@ -314,9 +316,10 @@ impl<'a> Batch<'a> {
             let mut next = (beta + length * step).clamp(low, high);
             if first == Some(e) {
                 // Exactly there, or the next way would end here as well.
-                next = match step > 0.0 {
-                    true => beta + self.terms[e].room(beta),
-                    false => beta - self.terms[e].room_below(beta),
+                next = if step > 0.0 {
+                    beta + self.terms[e].room(beta)
+                } else {
+                    beta - self.terms[e].room_below(beta)
                 };
             }
             self.betas[e] = next;
