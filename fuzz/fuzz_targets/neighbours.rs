@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use source::{LABELS, Source, close, go_on};
 use treekernel_rs::gram;
-use treekernel_rs::neighbours::{self, Index, Nearest, Pairs};
+use treekernel_rs::neighbours::{self, Index, MOST_AT_ONCE, Nearest, Pairs};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
@@ -17,9 +17,12 @@ fuzz_target!(|bytes: &[u8]| {
     let first = source.forest(LABELS, 5, max_nodes);
     let more = source.forest(LABELS, 3, max_nodes);
     let x = source.forest(LABELS, 3, max_nodes);
-    let y = first.concat(&more).expect("a small forest");
     let least = source.pick(&[0.8, 0.5, 1.0, 1e-3, 0.0, -1.0, 3.0, f64::INFINITY]);
     let k = source.pick(&[1, 2, 3, 20, 0]);
+    // Now and then a tree stands there many times.
+    let n_equal = source.pick(&[0, 0, 0, 0, 0, 3, 40, 300]);
+    let first = first.concat(&first.select(vec![0; n_equal])).expect("a small forest");
+    let y = first.concat(&more).expect("a small forest");
 
     // The index is asked, grows, and is asked again.
     let mut index = Index::new(kernel.clone(), first, options.normalize).expect("fits");
@@ -42,7 +45,10 @@ fuzz_target!(|bytes: &[u8]| {
         are_nearest(&nearest, rows.len(), y.len(), x.is_none(), k, &at);
 
         let mut found = Pairs::default();
-        let sink = &mut |pairs: Pairs| found.append(pairs);
+        let sink = &mut |pairs: Pairs| {
+            assert!(pairs.rows.len() <= MOST_AT_ONCE, "{} pairs", pairs.rows.len());
+            found.append(pairs)
+        };
         neighbours::join(&*kernel, rows, y_of, least, options, sink, &mut go_on)
             .expect("small values");
         found.sort().expect("few pairs");

@@ -33,6 +33,9 @@ BLOCK = 1 << 14
 # What a call takes for messages, threads and other things of a fixed size is not checked
 # beforehand: so much must be there.
 LEAST = 4 * MB
+# Of the calls that take most, one in so many of all; and what is left to them.
+LARGE_EVERY = 20
+LARGE = (250 * MB, 900 * MB)
 
 
 class _Csr:
@@ -96,6 +99,34 @@ def sizes_from_the_caller() -> entry_points.Calls:
         "rows of 10**6 squared": lambda: kernel.rows(forest[np.zeros(10**6, int)])[:],
         "top_fragments(2**60)": lambda: tk.DagModel(kernel).top_fragments(2**60),
     }
+
+
+def large_calls() -> entry_points.Calls:
+    """Make the calls that take hundreds of megabytes, or would without a bound."""
+    rng = random.Random(2)
+    words = lambda: " ".join(f"w{rng.randrange(10**4)}" for _ in range(31))  # noqa: E731
+    wide = tk.Forest.from_brackets([f"(S {words()})" for _ in range(16_000)])
+    equal = tk.Forest.from_brackets(["(S (A a) (B b))"] * 4_000)
+    normalized = tk.SubsetTreeKernel(0.4, normalize=True)
+    calls: entry_points.Calls = {
+        "a join of equal trees, block by block": lambda: normalized.join(
+            equal, out=lambda *arrays: None
+        ),
+        "a join of equal trees": lambda: normalized.join(equal),
+        "top_k of equal trees": lambda: normalized.top_k(equal, k=5),
+    }
+    for kernel in (tk.PartialTreeKernel(), tk.ElasticTreeKernel()):
+        name = type(kernel).__name__
+        calls |= {
+            f"{name}, rows of wide trees": lambda k=kernel: k(wide[:4], wide),
+            f"{name}, an index of wide trees": lambda k=kernel: k.index(wide).gram(
+                wide[:4]
+            ),
+            f"{name}, a model of wide trees": lambda k=kernel: tk.DagModel(k).add(
+                wide, np.ones(len(wide))
+            ),
+        }
+    return calls
 
 
 def trial(call: Callable[[], object], headroom: int, *, is_possible: bool) -> str:
@@ -181,18 +212,23 @@ def main(seconds: float) -> int:
         call()
     calls = entry_points.calls(4000)
     rng = random.Random(1)
-    names = list(calls)
+    names, large = list(calls), large_calls()
+    all_calls = calls | large
     while time.monotonic() < end:
         rng.shuffle(names)
-        for name in names:
-            headroom = int(LEAST * 2 ** rng.uniform(0, 4))
-            record(name, trial(calls[name], headroom, is_possible=True), headroom)
+        for at, name in enumerate(names):
+            turns = [(name, int(LEAST * 2 ** rng.uniform(0, 4)))]
+            if at % LARGE_EVERY == 0:
+                turns.append((rng.choice(list(large)), rng.randint(*LARGE)))
+            for of, headroom in turns:
+                record(of, trial(all_calls[of], headroom, is_possible=True), headroom)
             if time.monotonic() > end:
                 break
     for finding, times in sorted(findings.items()):
         print(f"{times} x {finding}")
     print(
-        f"memory: {counts.total()} calls of {len(calls)} entry points, {dict(counts)}"
+        f"memory: {counts.total()} calls of {len(all_calls)} entry points, "
+        f"{dict(counts)}"
     )
     return int(bool(findings))
 
