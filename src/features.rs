@@ -372,13 +372,13 @@ impl<'a> Maker<'a> {
                 let number = *names.number.entry(item.hash).or_insert(next);
                 if number == next {
                     names.heads.push(head);
-                    names.parts.extend(parts);
+                    names.parts.extend(parts)?;
                     names.parts.close("parts of features")?;
                 }
                 number
             }
         };
-        self.items.push(Item { number, ..item });
+        self.items.push(Item { number, ..item })?;
         Ok(())
     }
 
@@ -682,7 +682,7 @@ impl<'a> Maker<'a> {
                     };
                 }
                 if self.items.items[at].size < p {
-                    self.items.push(stem);
+                    self.items.push(stem)?;
                 }
             }
         }
@@ -696,7 +696,7 @@ impl Names {
         let number = *self.number.entry(hash).or_insert(next);
         if number == next {
             self.heads.push(head);
-            self.parts.push(part);
+            self.parts.push(part)?;
             self.parts.close("parts of features")?;
         }
         Ok(number)
@@ -878,7 +878,7 @@ impl Vocabulary {
                         return wrong("parts", at, expected, other.to_string());
                     }
                 };
-                lists.push(part);
+                lists.push(part)?;
             }
             start = end as usize;
             lists.close("parts of features")?;
@@ -1107,7 +1107,7 @@ impl Counted {
             known.map_or((NONE, 0, 0.0), |(column, sign)| {
                 (column, self.count(item), sign * item.value)
             })
-        });
+        })?;
         // Where most columns are empty, only the others get a place.
         let mut of_place: Vec<u32> = Vec::new();
         if n > columns.items.len() {

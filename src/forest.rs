@@ -334,7 +334,7 @@ impl Nodes {
         let id = new_id(self.n_productions(), "productions")?;
         self.productions.reserve(1 + children.len())?;
         self.production_table.reserve()?;
-        self.productions.extend(std::iter::once(label).chain(right));
+        self.productions.extend(std::iter::once(label).chain(right))?;
         self.productions.close("edges")?;
         self.production_table.enter(hash, id);
         Ok(ProductionId(id))

@@ -42,6 +42,52 @@ pub(crate) fn push<T>(list: &mut Vec<T>, item: T) -> Result<()> {
     Ok(())
 }
 
+/// Adds items to a list.
+///
+/// # Errors
+/// [`Error::Memory`]; some may have been added.
+#[inline]
+pub(crate) fn extend<T>(
+    list: &mut Vec<T>,
+    items: impl IntoIterator<Item = T>,
+) -> Result<()> {
+    let items = items.into_iter();
+    let (least, most) = items.size_hint();
+    reserve(list, least)?;
+    if most == Some(least) {
+        // It knows its length: a loop without a question for each item.
+        list.extend(items);
+        return Ok(());
+    }
+    for item in items {
+        push(list, item)?;
+    }
+    Ok(())
+}
+
+/// The items as a list.
+///
+/// # Errors
+/// [`Error::Memory`].
+pub(crate) fn collect<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    extend(&mut list, items)?;
+    Ok(list)
+}
+
+/// Makes a list at least so long, by items of one value.
+///
+/// # Errors
+/// [`Error::Memory`], with nothing changed.
+#[inline]
+pub(crate) fn reach<T: Clone>(list: &mut Vec<T>, len: usize, value: T) -> Result<()> {
+    if list.len() < len {
+        reserve(list, len - list.len())?;
+        list.resize(len, value);
+    }
+    Ok(())
+}
+
 /// Makes room for `more` items at the end of a list.
 ///
 /// # Errors

@@ -8,10 +8,12 @@
 //! items come in another order than lists, filled by counting ([`Filler`]): once the
 //! lengths are known so is the place of every list, and each item goes to the next free
 //! place of its own.
+//!
+//! Whatever grows here returns [`crate::Error::Memory`] where there is no room.
 
-use crate::Result;
 use crate::intern::new_id;
-use crate::memory::{push, reserve};
+use crate::memory::{self, filled, push, reach, reserve};
+use crate::{Error, Result};
 
 /// Lists laid end to end.
 #[derive(Debug, Clone)]
@@ -62,20 +64,30 @@ impl<T> Ragged<T> {
     }
 
     /// Lists of as many other items.
-    pub(crate) fn map<U>(&self, of: impl Fn(&T) -> U) -> Ragged<U> {
-        Ragged { items: self.items.iter().map(of).collect(), ends: self.ends.clone() }
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn map<U>(&self, of: impl Fn(&T) -> U) -> Result<Ragged<U>> {
+        let items = memory::collect(self.items.iter().map(of))?;
+        Ok(Ragged { items, ends: memory::collect(self.ends.iter().copied())? })
     }
 
     /// Adds an item to the open list.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`], with nothing changed.
     #[inline]
-    pub(crate) fn push(&mut self, item: T) {
-        self.items.push(item);
+    pub(crate) fn push(&mut self, item: T) -> Result<()> {
+        push(&mut self.items, item)
     }
 
     /// Adds items to the open list.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`]; the open list may have some of them.
     #[inline]
-    pub(crate) fn extend(&mut self, items: impl IntoIterator<Item = T>) {
-        self.items.extend(items);
+    pub(crate) fn extend(&mut self, items: impl IntoIterator<Item = T>) -> Result<()> {
+        memory::extend(&mut self.items, items)
     }
 
     /// Ends the open list. If the items are too many, it is given up.
@@ -193,10 +205,14 @@ pub(crate) struct Filler<T> {
 impl<T: Clone> Filler<T> {
     /// Of lists of these lengths, 2^32 items in all at most. Places that are never filled
     /// keep `blank`.
-    pub(crate) fn new(mut lens: Vec<u32>, blank: T) -> Self {
-        let next = starts(&mut lens);
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn new(mut lens: Vec<u32>, blank: T) -> Result<Self> {
+        let next = starts(&mut lens)?;
         let total = lens.last().map_or(0, |&end| end as usize);
-        Self { lists: Ragged { items: vec![blank; total], ends: lens }, next }
+        let items = filled(blank, total)?;
+        Ok(Self { lists: Ragged { items, ends: lens }, next })
     }
 
     /// Puts an item into a list; returns its place among all items.
@@ -272,18 +288,21 @@ impl<T: Copy + Default> Growing<T> {
     }
 
     /// Makes sure that there are so many lists.
-    pub(crate) fn reach(&mut self, len: usize) {
-        for numbers in [&mut self.starts, &mut self.lens, &mut self.rooms] {
-            if numbers.len() < len {
-                numbers.resize(len, 0);
-            }
-        }
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`], with as many lists as before.
+    pub(crate) fn reach(&mut self, len: usize) -> Result<()> {
+        // The starts last: they say how many there are.
+        reach(&mut self.rooms, len, 0)?;
+        reach(&mut self.lens, len, 0)?;
+        reach(&mut self.starts, len, 0)
     }
 
     /// Adds an item to a list.
     ///
     /// # Errors
-    /// [`crate::Error::Capacity`] beyond 2^32 items, called `what`, with nothing changed.
+    /// [`crate::Error::Capacity`] beyond 2^32 items, called `what`, and
+    /// [`crate::Error::Memory`], with nothing changed.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -300,16 +319,29 @@ impl<T: Copy + Default> Growing<T> {
         Ok(())
     }
 
+    /// Takes the last item off a list, if it is such a one.
+    pub(crate) fn pop_if(&mut self, list: usize, is_such: impl FnOnce(&T) -> bool) {
+        if self.get(list).last().is_some_and(is_such) {
+            self.lens[list] -= 1;
+        }
+    }
+
     /// Lays the lists out in order, without room for growth.
-    pub(crate) fn shrink(&mut self) {
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`], with nothing changed.
+    pub(crate) fn shrink(&mut self) -> Result<()> {
         let n_items = self.lens.iter().map(|&len| len as usize).sum();
-        let mut items = Vec::with_capacity(n_items);
+        let mut items = Vec::new();
+        reserve(&mut items, n_items)?;
         for (start, &len) in self.starts.iter_mut().zip(&self.lens) {
             let first = std::mem::replace(start, items.len() as u32) as usize;
             items.extend_from_slice(&self.items[first..][..len as usize]);
         }
         self.items = items;
-        self.rooms.clone_from(&self.lens);
+        self.rooms.truncate(self.lens.len());
+        self.rooms.copy_from_slice(&self.lens);
+        Ok(())
     }
 
     #[cold]
@@ -319,7 +351,7 @@ impl<T: Copy + Default> Growing<T> {
         let is_last = start + len == self.items.len();
         let to = if is_last { start } else { self.items.len() };
         new_id(to + room, what)?;
-        self.items.resize(to + room, T::default());
+        reach(&mut self.items, to + room, T::default())?;
         if !is_last {
             self.items.copy_within(start..start + len, to);
         }
@@ -334,35 +366,44 @@ impl<T: Copy + Default> Growing<T> {
     }
 }
 
-impl<T> From<Ragged<T>> for Growing<T> {
-    fn from(lists: Ragged<T>) -> Self {
-        let starts: Vec<u32> =
-            (0..lists.len()).map(|l| lists.start(l) as u32).collect();
-        let lens: Vec<u32> =
-            lists.ends.iter().zip(&starts).map(|(end, start)| end - start).collect();
-        Self { rooms: lens.clone(), lens, starts, items: lists.items }
+impl<T> TryFrom<Ragged<T>> for Growing<T> {
+    type Error = Error;
+
+    fn try_from(lists: Ragged<T>) -> Result<Self> {
+        let starts = memory::collect((0..lists.len()).map(|l| lists.start(l) as u32))?;
+        let lens = lists.ends.iter().zip(&starts).map(|(end, start)| end - start);
+        let lens = memory::collect(lens)?;
+        let rooms = memory::collect(lens.iter().copied())?;
+        Ok(Self { items: lists.items, starts, lens, rooms })
     }
 }
 
 /// Makes of the lengths of lists where they end; returns where they start.
-pub(crate) fn starts(lens: &mut [u32]) -> Vec<u32> {
+///
+/// # Errors
+/// [`crate::Error::Memory`], with nothing changed.
+pub(crate) fn starts(lens: &mut [u32]) -> Result<Vec<u32>> {
     let mut end = 0;
-    let mut starts = Vec::with_capacity(lens.len());
+    let mut starts = Vec::new();
+    reserve(&mut starts, lens.len())?;
     for len in lens {
         starts.push(end);
         end += *len;
         *len = end;
     }
-    starts
+    Ok(starts)
 }
 
 /// How often each number below `n` comes.
-pub(crate) fn times(numbers: &[u32], n: usize) -> Vec<u32> {
-    let mut times = vec![0u32; n];
+///
+/// # Errors
+/// [`crate::Error::Memory`].
+pub(crate) fn times(numbers: &[u32], n: usize) -> Result<Vec<u32>> {
+    let mut times = filled(0u32, n)?;
     for &number in numbers {
         times[number as usize] += 1;
     }
-    times
+    Ok(times)
 }
 
 #[cfg(test)]
@@ -373,13 +414,13 @@ mod tests {
     fn lists_come_back_as_they_were_written() {
         let mut lists = Ragged::default();
         for list in [&[1, 2][..], &[], &[3, 4, 5]] {
-            lists.extend(list.iter().copied());
+            lists.extend(list.iter().copied()).unwrap();
             lists.close("items").unwrap();
         }
         assert_eq!(lists.iter().collect::<Vec<_>>(), [&[1, 2][..], &[], &[3, 4, 5]]);
         lists.retain(|item| item % 2 == 1);
         assert_eq!(lists.iter().collect::<Vec<_>>(), [&[1][..], &[], &[3, 5]]);
-        lists.push(6);
+        lists.push(6).unwrap();
         lists.truncate(1);
         assert_eq!((lists.len(), &*lists.items), (1, &[1][..]));
     }
@@ -387,10 +428,10 @@ mod tests {
     #[test]
     fn growing_lists_keep_their_items_as_they_move() {
         let mut written = Ragged::default();
-        written.extend([7]);
+        written.extend([7]).unwrap();
         written.close("items").unwrap();
-        let mut lists = Growing::from(written);
-        lists.reach(3);
+        let mut lists = Growing::try_from(written).unwrap();
+        lists.reach(3).unwrap();
         for item in 0..40 {
             lists.push(item % 3, item, "items").unwrap();
         }
@@ -403,7 +444,7 @@ mod tests {
     #[test]
     fn filling_keeps_the_order_of_each_list() {
         let numbers = [2, 0, 2, 3, 0];
-        let mut filling = Filler::new(times(&numbers, 4), 9);
+        let mut filling = Filler::new(times(&numbers, 4).unwrap(), 9).unwrap();
         for (item, &list) in numbers.iter().enumerate() {
             filling.put(list, item);
         }

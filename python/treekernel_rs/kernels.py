@@ -764,8 +764,8 @@ class TreeKernel(Parameters):
         n_jobs : int, optional
             Threads, as in `gram`. The result does not depend on it, bit for bit.
         out : callable, optional
-            Called with arrays ``rows, columns, values`` of some pairs at a time, in place
-            of returning them: for answers larger than memory.
+            Called with arrays ``rows, columns, values`` of at most 1,048,576 pairs at a
+            time, in place of returning them: for answers larger than memory.
         progress : callable or True, optional
             As in `gram`.
 

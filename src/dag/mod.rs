@@ -421,7 +421,7 @@ impl Model {
         let may_overflow = self.magnitude > SAFE;
         let mut scaled = vec![0.0; self.options.n_outputs];
         for &Added { tree, root, scale, alphas } in &trees[*done..] {
-            reader.read(store, root, true);
+            reader.read(store, root, true)?;
             let mut is_finite = true;
             if scale.is_nan() {
                 self.add_large(store, root, alphas)?;
@@ -562,10 +562,10 @@ impl Model {
         let mut worker = Worker::default();
         let seen = Seen { store, id_map: &id_map };
         if self.large.0.is_empty() {
-            self.read(&seen, &mut worker.reader, root);
+            self.read(&seen, &mut worker.reader, root)?;
         } else {
             // Large trees know nodes that the graph does not.
-            worker.reader.read(store, root, true);
+            worker.reader.read(store, root, true)?;
         }
         let mut shares = vec![0.0; worker.reader.items().len() * width];
         let mut sink = Several::by_place(&self.weights, &mut shares);
@@ -776,9 +776,14 @@ impl Model {
             let below = store.children(item.node).iter();
             let ids = &self.ids;
             self.below.extend(below.map(|&c| NodeId(ids[reader.place(c)])));
+            let mark = self.nodes.mark();
             let id = self.nodes.intern(label, &self.below)?;
             if id.index() == self.slots.len() {
-                self.enter_node(id)?;
+                if let Err(error) = self.enter_node(id) {
+                    // The next subtree has its number.
+                    self.nodes.roll_back(mark);
+                    return Err(error);
+                }
                 let find = |key| self.find(key);
                 id_map.learn((store, item.node), (&self.nodes, id), find);
             }
@@ -789,21 +794,34 @@ impl Model {
 
     /// Gives a new subtree its place, and enters it in the lists.
     fn enter_node(&mut self, node: NodeId) -> Result<()> {
-        let leaf = Slot { group: LEAF, number: self.nodes.label(node).0 };
+        let label = self.nodes.label(node).0;
+        let leaf = Slot { group: LEAF, number: label };
         let is_leaf = self.nodes.is_leaf(node);
+        // 1. Room for its weight: nobody minds if it stays empty.
+        let own = Slot { group: 0, number: node.0 };
+        let production = self.nodes.production(node).map_or(0, |p| p.0);
+        let slots = match &self.index {
+            Index::Elastic(index) => index.next_slots(label),
+            _ if is_leaf => [leaf; 2],
+            Index::Subtree(_) => [own; 2],
+            Index::Subset(index) => [index.next_slot(production); 2],
+            Index::Partial(index) => [index.next_slot(label); 2],
+        };
+        slots.into_iter().try_for_each(|slot| self.weights.enter(slot))?;
+        memory::reserve(&mut self.slots, 1)?;
+        // 2. The lists.
         if let Index::Subtree(index) = &mut self.index {
             index.enter(&self.nodes, node)?;
         }
         let slot = match &mut self.index {
             Index::Elastic(index) => index.enter(&self.nodes, node, 0)?,
             _ if is_leaf => leaf,
-            Index::Subtree(_) => Slot { group: 0, number: node.0 },
+            Index::Subtree(_) => own,
             Index::Subset(index) => index.enter(&self.nodes, node, &self.slots)?,
             Index::Partial(index) => {
                 index.enter_node(&self.nodes, node, &self.slots)?
             }
         };
-        self.weights.enter(slot);
         self.slots.push(slot);
         Ok(())
     }
@@ -847,14 +865,17 @@ impl Model {
     }
 
     /// Reads a tree for a score; without its leaves where these have no part in it.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
     #[inline]
-    fn read(&self, seen: &Seen<'_>, reader: &mut Reader, root: NodeId) {
+    fn read(&self, seen: &Seen<'_>, reader: &mut Reader, root: NodeId) -> Result<()> {
         match &self.index {
             Index::Subtree(index) => {
-                reader.read(seen.store, root, index.leaf_weight > 0.0);
+                reader.read(seen.store, root, index.leaf_weight > 0.0)
             }
             Index::Subset(index) if index.leaf_weight == 0.0 => {
-                reader.read_listed(seen.store.len(), root, seen.id_map);
+                reader.read_listed(seen.store.len(), root, seen.id_map)
             }
             _ => reader.read(seen.store, root, true),
         }
@@ -898,7 +919,7 @@ impl Model {
                 let group = |p: ProductionId| id_map.productions[p.index()];
                 let production =
                     |place: usize| store.production(reader.items()[place].node);
-                walk.plan(|place| production(place).map_or(NONE, group), sink);
+                walk.plan(|place| production(place).map_or(NONE, group), sink)?;
                 walk.walk(sink, pause)
             }
             Index::Partial(index) => {
@@ -1066,7 +1087,7 @@ impl Model {
                             zeros.push(number);
                         }
                     }
-                    self.read(&seen, &mut worker.reader, forest.roots()[number]);
+                    self.read(&seen, &mut worker.reader, forest.roots()[number])?;
                     let tree = Tree { worker, seen: &seen, at_rest, norm, number };
                     score(tree, At { out, pause })?;
                     if !out.iter().all(|score| score.is_finite()) {
@@ -1091,8 +1112,9 @@ fn visits(index: &subset::Index, forest: &Forest, id_map: &IdMap) -> u64 {
     let step = forest.len().div_ceil(SOME);
     let mut reader = Reader::default();
     let of = |&root: &NodeId| {
-        reader.read_listed(forest.nodes().len(), root, id_map);
-        index.visits(id_map, &reader)
+        // Without memory for it, no tables are made.
+        let read = reader.read_listed(forest.nodes().len(), root, id_map);
+        read.map_or(0, |()| index.visits(id_map, &reader))
     };
     forest.roots().iter().step_by(step).map(of).sum::<u64>() * step as u64
 }

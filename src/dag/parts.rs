@@ -536,8 +536,9 @@ impl<'a> Search<'a> {
                 let above = self.push(rest, taken.saturating_add(1), above)?;
                 let label = |node| self.nodes.label(node);
                 if self.rules.skips {
-                    let all = below.read(self.nodes, first, None);
-                    ways.extend(all.map(|(node, n)| (label(node), node, f * n, above)));
+                    let all = below.read(self.nodes, first, None)?;
+                    let all = all.map(|(node, n)| (label(node), node, f * n, above));
+                    memory::extend(&mut ways, all)?;
                 } else {
                     ways.push((label(first), first, f, above));
                 }

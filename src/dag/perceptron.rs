@@ -207,7 +207,7 @@ impl Perceptron {
             Self::new(model.kernel(), model.options, Vote::Average, None, 1.0)?;
         model.intercept.fill(0.0);
         if let Some(late) = &mut own.late {
-            model.slots.iter().for_each(|&slot| late.enter(slot));
+            model.slots.iter().try_for_each(|&slot| late.enter(slot))?;
         }
         let large = Support { root: None, scale: f64::NAN, before: 0 };
         own.supports = vec![large; model.large.0.len()];
@@ -362,7 +362,7 @@ impl Perceptron {
             // 3. Score it, by tables at rest if the visits since the last mistake have paid
             // for them.
             let seen = Seen { store, id_map: &id_map };
-            self.model.read(&seen, &mut worker.reader, root);
+            self.model.read(&seen, &mut worker.reader, root)?;
             if let Some(features) = &features {
                 features.row(tree, &mut worker.features);
             }
@@ -390,7 +390,7 @@ impl Perceptron {
                 if is_normalized && own.is_none() {
                     norm = one_norm(self.model.kernel(), store, root, &mut pause)?;
                 }
-                whole.read(store, root, true);
+                whole.read(store, root, true)?;
                 let scale = norm.scale;
                 if !self.stays_finite(&whole, scale, &alphas) {
                     return Err(too_large("y", tree * width, &alphas));
@@ -581,6 +581,9 @@ impl Perceptron {
         let Self { model, late, occurrences, supports, .. } = self;
         memory::reserve(supports, 1)?;
         memory::reserve(&mut self.alphas, alphas.len())?;
+        if let Some(late) = late.as_mut().filter(|_| support.root.is_some()) {
+            model.entered(reader).try_for_each(|(slot, _)| late.enter(slot))?;
+        }
         let tree = supports.len() as u32;
         model.magnitude += growth(support.scale, size(reader), alphas);
         if support.root.is_some() {
@@ -590,7 +593,6 @@ impl Perceptron {
                 let before = support.before as f64;
                 let scaled: Vec<f64> = scaled.iter().map(|a| a * before).collect();
                 for (slot, count) in model.entered(reader) {
-                    late.enter(slot);
                     late.add(slot, count, &scaled);
                 }
             }
@@ -843,7 +845,7 @@ impl Perceptron {
         }
         // Also where no tree that is there has a subtree, as these arrays may say.
         if let Some(late) = &mut own.late {
-            own.model.slots.iter().for_each(|&slot| late.enter(slot));
+            own.model.slots.iter().try_for_each(|&slot| late.enter(slot))?;
         }
         let mut reader = Reader::default();
         for tree in 0..n {
@@ -858,7 +860,7 @@ impl Perceptron {
                 }
             };
             if let Some(root) = root {
-                reader.read(&own.model.nodes, root, true);
+                reader.read(&own.model.nodes, root, true)?;
                 own.model.ids.clear();
                 own.model.ids.extend(reader.items().iter().map(|item| item.node.0));
                 if own.occurrences.is_some() {

@@ -23,7 +23,9 @@ impl super::Engine for Engine {
         self.pairs.most()
     }
 
-    fn scratch(&self) {}
+    fn scratch(&self) -> Result<()> {
+        Ok(())
+    }
 
     fn row(
         &self,

@@ -20,7 +20,7 @@ use crate::index::reader::NONE;
 use crate::kernel::composed::{Plan, Step, float_power};
 use crate::kernel::{Composed, Scaled, TreeCounts};
 use crate::threads::Pause;
-use crate::{NodeId, Nodes, Result};
+use crate::{NodeId, Nodes, Result, memory};
 
 /// Columns at a time: some steps of them stay in the first cache.
 const WIDTH: usize = 256;
@@ -194,11 +194,11 @@ fn each(values: &mut [f64], of: impl Fn(f64) -> f64) {
 impl super::Engine for Engine {
     type Scratch = Scratch;
 
-    fn scratch(&self) -> Scratch {
-        Scratch {
+    fn scratch(&self) -> Result<Scratch> {
+        Ok(Scratch {
             leaves: vec![Vec::new(); self.leaves.len()],
             stack: vec![0.0; self.plan.depth * WIDTH],
-        }
+        })
     }
 
     fn row(
@@ -211,7 +211,7 @@ impl super::Engine for Engine {
         // 1. The rows of the parts.
         for (leaf, values) in self.leaves.iter().zip(&mut scratch.leaves) {
             values.clear();
-            values.resize(row.len(), 0.0);
+            memory::reach(values, row.len(), 0.0)?;
             leaf.row(x, values, pause)?;
         }
         // 2. Compose them.

@@ -20,7 +20,7 @@ use crate::index::weights::{Sink, View};
 use crate::kernel::TreeCounts;
 use crate::ragged::Ragged;
 use crate::threads::{Pause, WatchedThreads};
-use crate::{NodeId, Nodes, Result};
+use crate::{NodeId, Nodes, Result, memory};
 
 /// The index, where its subtrees stand, and the trees of the rows.
 #[derive(Debug)]
@@ -65,7 +65,8 @@ impl Rows {
         let base =
             [tally(trees, n_labels, label)?, tally(trees, index.n_simple(), simple)?];
         let roots = (0..trees.len()).filter_map(|t| trees.nodes(t).last().copied());
-        Ok(Self { nodes: Arc::clone(nodes), roots: roots.collect(), labels, base })
+        let (nodes, roots) = (Arc::clone(nodes), memory::collect(roots)?);
+        Ok(Self { nodes, roots, labels, base })
     }
 }
 
@@ -94,12 +95,12 @@ impl Engine {
         for tree in 0..columns.len() {
             threads.pause()?;
             if let Some(&root) = columns.nodes(tree).last() {
-                reader.read(nodes, root, true);
+                reader.read(nodes, root, true)?;
             }
             for item in reader.items() {
                 if !index.has(item.node) {
                     index.enter(nodes, item.node, tree as u32)?;
-                    new.push(item.node);
+                    new.push(item.node)?;
                 }
             }
             new.close("subtrees")?;
@@ -110,14 +111,14 @@ impl Engine {
             columns,
             &new,
             is_elsewhere,
-            &Slots::times(columns, nodes.len()),
+            &Slots::times(columns, nodes.len())?,
         )?;
-        let mut groups: Vec<Vec<u32>> = vec![Vec::new(); 2 * nodes.labels().len()];
+        let mut groups: Vec<Vec<u32>> =
+            memory::filled(Vec::new(), 2 * nodes.labels().len())?;
         for &node in &new.items {
             if let Some(place) = index.slot(nodes, node) {
                 let (group, at) = (&mut groups[place.group as usize], place.number);
-                let len = group.len().max(at as usize + 1);
-                group.resize(len, slots.elsewhere());
+                memory::reach(group, at as usize + 1, slots.elsewhere())?;
                 group[at as usize] = of_node[node.index()];
             }
         }
@@ -125,7 +126,8 @@ impl Engine {
         threads.pause()?;
         let n_labels = nodes.labels().len();
         let own = |trees| {
-            Rows::new(&index, nodes, (0..n_labels as u32).collect(), trees, n_labels)
+            let labels = memory::collect(0..n_labels as u32)?;
+            Rows::new(&index, nodes, labels, trees, n_labels)
         };
         let own_columns = own(columns)?;
         let [labels, simple] = &own_columns.base;
@@ -184,13 +186,14 @@ impl View for BySlotView<'_> {
 impl super::Engine for Engine {
     type Scratch = Scratch;
 
-    fn scratch(&self) -> Scratch {
-        Scratch {
-            base: self.base.each_ref().map(|base| base.counts.scratch()),
+    fn scratch(&self) -> Result<Scratch> {
+        let [labels, simple] = &self.base;
+        Ok(Scratch {
+            base: [labels.counts.scratch()?, simple.counts.scratch()?],
             reader: Reader::default(),
             walk: WalkScratch::default(),
-            rows: self.slots.scratch(),
-        }
+            rows: self.slots.scratch()?,
+        })
     }
 
     fn row(
@@ -234,9 +237,9 @@ impl super::Askable for Engine {
     ) -> Result<()> {
         let Scratch { base, reader, walk, rows } = scratch;
         for ((base, own), scratch) in self.base.iter().zip(&own.base).zip(base) {
-            base.add_to(own.get(x), scratch, rows.trees(row.len()));
+            base.add_to(own.get(x), scratch, rows.trees(row.len()))?;
         }
-        reader.read(&own.nodes, own.roots[x], true);
+        reader.read(&own.nodes, own.roots[x], true)?;
         let query = Query { store: &own.nodes, labels: &own.labels, tree: reader };
         let n_trees = row.len() as u32;
         let mut sink = BySlot { groups: &self.groups, rows: rows.sink() };
@@ -271,7 +274,9 @@ mod tests {
         let threads = &mut WatchedThreads::alone(&mut watch);
         let engine = Engine::new(forest.nodes(), 0.4, &counts, None, threads).unwrap();
         let mut row = [0.0; 3];
-        engine.row(2, &mut engine.scratch(), &mut row, &mut || Ok(())).unwrap();
+        engine
+            .row(2, &mut engine.scratch().unwrap(), &mut row, &mut || Ok(()))
+            .unwrap();
         // One A against 20,001 of them, the leaf included: λ each.
         assert!((row[1] - 0.4 * 20_001.0).abs() < 1e-6, "{}", row[1]);
     }
@@ -286,7 +291,7 @@ mod tests {
         let threads = &mut WatchedThreads::alone(&mut watch);
         let engine =
             Engine::new(forest.nodes(), 1.0, &counts, Some(&counts), threads).unwrap();
-        let mut scratch = engine.scratch();
+        let mut scratch = engine.scratch().unwrap();
         let mut row = [0.0; 3];
         engine.row(1, &mut scratch, &mut row, &mut || Ok(())).unwrap();
         assert!(row[0].is_finite() && row[2].is_finite(), "{row:?}");

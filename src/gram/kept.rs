@@ -153,7 +153,9 @@ struct BySource<'a>(&'a dyn Source);
 impl Engine for BySource<'_> {
     type Scratch = ();
 
-    fn scratch(&self) {}
+    fn scratch(&self) -> Result<()> {
+        Ok(())
+    }
 
     fn row(
         &self,

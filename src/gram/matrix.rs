@@ -9,7 +9,8 @@ use std::sync::Mutex;
 
 use super::mirror::{Strip, mirror_within};
 use super::{Engine, Options, Report, Watch, norms};
-use crate::kernel::{LARGEST, Prepared, Scaled, Worker};
+use crate::kernel::{LARGEST, Prepared, SMALLEST, Scaled, Worker};
+use crate::memory::filled;
 use crate::nontemporal::NonTemporal;
 use crate::threads::{Pause, Threads};
 use crate::vector::{Loop, vectorized};
@@ -426,9 +427,9 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
         let out = std::mem::take(&mut self.out);
         let split = rows.split_rows(out, self.columns.of.len());
         let threads = Threads::new(self.options.n_jobs, n);
-        let mut scratch: Vec<_> = (0..threads.size())
-            .map(|_| (engine.scratch(), finish.worker(), vec![0.0; width]))
-            .collect();
+        let new = || Ok((engine.scratch()?, finish.worker(), filled(0.0, width)?));
+        let scratch = (0..threads.size()).map(|_| new());
+        let mut scratch = scratch.collect::<Result<Vec<_>>>()?;
         let Rows { first, repeats } = split;
         let cells: Vec<Mutex<&mut [T]>> = first.into_iter().map(Mutex::new).collect();
         threads.run(
@@ -460,8 +461,9 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
         let out = std::mem::take(&mut self.out);
         let mut rows = self.columns.split_rows(out, self.columns.of.len());
         let threads = Threads::new(self.options.n_jobs, n);
-        let new = || (engine.scratch(), finish.worker(), vec![0.0; n]);
-        let mut scratch: Vec<_> = (0..threads.size()).map(|_| new()).collect();
+        let new = || Ok((engine.scratch()?, finish.worker(), filled(0.0, n)?));
+        let scratch = (0..threads.size()).map(|_| new());
+        let mut scratch = scratch.collect::<Result<Vec<_>>>()?;
         let blocks: Vec<_> = rows.first.chunks_mut(E::HEIGHT).map(Mutex::new).collect();
         threads.run(
             blocks.len(),
@@ -508,7 +510,7 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
 pub(crate) fn scale(value: Scaled) -> f64 {
     match value.value() {
         _ if value.is_zero() => 0.0,
-        float if float < LARGEST && float > 1.0 / LARGEST => 1.0 / float.sqrt(),
+        float if float < LARGEST && float > SMALLEST => 1.0 / float.sqrt(),
         _ => f64::NAN,
     }
 }

@@ -44,6 +44,7 @@ use crate::kernel::{
     Counts, ElasticTree, IndexOf, PartialTree, Prepared, Scaled, SubsetTree, Subtree,
     TreeCounts, subtree as subtrees,
 };
+use crate::memory::filled;
 use crate::threads::{Pause, Threads, WatchedThreads};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 pub use gradient::{gradient, parameter_names};
@@ -74,7 +75,10 @@ pub(crate) trait Engine: Sync {
     }
 
     /// A new worker's scratch.
-    fn scratch(&self) -> Self::Scratch;
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    fn scratch(&self) -> Result<Self::Scratch>;
 
     /// The kernels of row `x` with the first `row.len()` columns. Faster when a worker
     /// takes its rows in ascending order; right in any. `pause` is called now and then;
@@ -164,7 +168,7 @@ pub fn gram(
     options: Options,
 ) -> Result<Array2<f64>> {
     let shape = (x.len(), y.unwrap_or(x).len());
-    let mut values = vec![0.0; shape.0 * shape.1];
+    let mut values = filled(0.0, shape.0.saturating_mul(shape.1))?;
     fill(kernel, x, y, options, &mut values, &mut |_, _| Ok(()))?;
     Ok(Array2::from_shape_vec(shape, values).unwrap_or_default())
 }
@@ -186,8 +190,8 @@ pub fn fill<T: Element>(
 ) -> Result<Report> {
     kernel.check()?;
     let (n_rows, n_columns) = (x.len(), y.unwrap_or(x).len());
-    if out.len() != n_rows * n_columns {
-        let expected = format!("{}, rows times columns", n_rows * n_columns);
+    if n_rows.checked_mul(n_columns) != Some(out.len()) {
+        let expected = format!("{n_rows} rows times {n_columns} columns");
         return Err(Error::Length { array: "out", expected, got: out.len() });
     }
     if out.is_empty() {
@@ -441,7 +445,7 @@ pub(crate) fn self_kernels(
     watch: &mut Watch<'_>,
 ) -> Result<Vec<Scaled>> {
     const PER_TASK: usize = 64;
-    let mut values = vec![Scaled::of(0.0); n];
+    let mut values = filled(Scaled::of(0.0), n)?;
     let parts: Vec<_> = values.chunks_mut(PER_TASK).map(Mutex::new).collect();
     let threads = Threads::new(n_jobs, parts.len());
     let mut workers: Vec<_> = (0..threads.size()).map(|_| singles.worker()).collect();

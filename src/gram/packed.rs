@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::matrix::{Distinct, Finish, scale};
 use super::{Engine, Index, Options, Report, Watch, WithEngine, norms};
 use crate::kernel::Prepared;
+use crate::memory::{filled, reach};
 use crate::threads::Threads;
 use crate::{Error, Forest, Kernel, Result};
 
@@ -88,14 +89,21 @@ impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<S> {
         };
         let widths: Vec<usize> = trees.of.iter().map(width).collect();
         let threads = Threads::new(options.n_jobs, n);
-        let new = || (engine.scratch(), finish.worker(), Vec::new(), Vec::new());
-        let mut scratch: Vec<_> = (0..threads.size()).map(|_| new()).collect();
+        let new = || {
+            Ok((
+                engine.scratch()?,
+                finish.worker(),
+                filled(0.0, trees.len())?,
+                Vec::new(),
+            ))
+        };
+        let scratch = (0..threads.size()).map(|_| new());
+        let mut scratch = scratch.collect::<Result<Vec<_>>>()?;
         threads.run(
             n,
             &mut scratch,
             |i, (engine_scratch, worker, values, row), pause| {
                 let x = trees.of[i] as usize;
-                values.resize(trees.len(), 0.0);
                 let values = &mut values[..widths[i]];
                 engine.row(x, engine_scratch, values, pause)?;
                 finish.row(x, values, worker, pause, |t| Error::Overflow {
@@ -105,7 +113,7 @@ impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<S> {
                 if widths[i] == i + 1 {
                     sink(i, values); // no tree has come twice so far
                 } else {
-                    row.resize(n, 0.0);
+                    reach(row, n, 0.0)?;
                     trees.spread(0, values, row);
                     sink(i, &row[..=i]);
                 }

@@ -30,7 +30,7 @@ use crate::kernel::TreeCounts;
 use crate::kernel::partial::Weights;
 use crate::ragged::Ragged;
 use crate::threads::{Pause, WatchedThreads};
-use crate::{NodeId, Nodes, Result};
+use crate::{NodeId, Nodes, Result, memory};
 
 /// What the kernel is made with.
 #[derive(Debug, Clone, Copy)]
@@ -99,8 +99,8 @@ fn simple_leaf(nodes: &Nodes, node: NodeId) -> Option<NodeId> {
     }
 }
 
-fn roots(trees: &TreeCounts) -> Vec<NodeId> {
-    (0..trees.len()).filter_map(|t| trees.nodes(t).last().copied()).collect()
+fn roots(trees: &TreeCounts) -> Result<Vec<NodeId>> {
+    memory::collect((0..trees.len()).filter_map(|t| trees.nodes(t).last().copied()))
 }
 
 /// By label, if any is: whether all inner nodes of some trees are simple preterminals.
@@ -108,8 +108,8 @@ fn simple_labels<'a>(
     nodes: &Nodes,
     trees: impl Iterator<Item = &'a TreeCounts>,
     if_any: bool,
-) -> Vec<bool> {
-    let mut simple = vec![if_any; nodes.labels().len()];
+) -> Result<Vec<bool>> {
+    let mut simple = memory::filled(if_any, nodes.labels().len())?;
     for trees in trees {
         for &node in (0..trees.len()).flat_map(|tree| trees.nodes(tree)) {
             if !nodes.is_leaf(node) && simple_leaf(nodes, node).is_none() {
@@ -117,7 +117,7 @@ fn simple_labels<'a>(
             }
         }
     }
-    simple
+    Ok(simple)
 }
 
 /// The inner subtrees that each tree is the first to have, in the order of a walk; and by
@@ -127,7 +127,7 @@ fn new_subtrees(
     columns: &TreeCounts,
     threads: &mut WatchedThreads<'_>,
 ) -> Result<(Ragged<NodeId>, Vec<u32>)> {
-    let mut number = vec![NONE; nodes.len()];
+    let mut number = memory::filled(NONE, nodes.len())?;
     let mut new = Ragged::default();
     for tree in 0..columns.len() {
         threads.pause()?;
@@ -135,7 +135,7 @@ fn new_subtrees(
             let number = &mut number[node.index()];
             if *number == NONE && !nodes.is_leaf(node) {
                 *number = 0;
-                new.push(node);
+                new.push(node)?;
             }
         }
         new.close("subtrees")?;
@@ -183,13 +183,13 @@ impl Engine {
         // 1. Find the labels whose nodes are simple preterminals.
         let trees = [Some(columns), others];
         let simple =
-            simple_labels(nodes, trees.into_iter().flatten(), similar.is_none());
+            simple_labels(nodes, trees.into_iter().flatten(), similar.is_none())?;
         let is_simple = |node: NodeId| simple[nodes.label(node).index()];
         // 2. Find the columns' inner subtrees, in the order of a walk.
         let (new, mut number) = new_subtrees(nodes, columns, threads)?;
         // 3. Enter them.
         let (slots, slot_of) =
-            Slots::new(columns, &new, is_simple, &Slots::times(columns, nodes.len()))?;
+            Slots::new(columns, &new, is_simple, &Slots::times(columns, nodes.len())?)?;
         let mut index = Index::new(decay, mu, leaf_factor, max_children);
         let mut prefixes = Prefixes::default();
         for new in new.iter() {
@@ -210,16 +210,16 @@ impl Engine {
                 });
                 let own = index.enter(own_group, below, slot_of[node.index()])?;
                 if let Some(similar) = &mut similar {
-                    similar.entered(nodes.label(node));
+                    similar.entered(nodes.label(node))?;
                 }
                 number[node.index()] = own;
-                prefixes.groups.push(own_group);
-                prefixes.lists.extend(index.entered());
+                prefixes.groups.push(own_group)?;
+                prefixes.lists.extend(index.entered())?;
                 prefixes.lists.close("edges")?;
             }
             prefixes.groups.close("subtrees")?;
         }
-        index.shrink();
+        index.shrink()?;
         // 4. Count what needs no index.
         let id_map = match similar {
             None => IdMap::of_same(nodes, Wanted::LabelPairs, rows, |k| index.find(k)),
@@ -239,7 +239,7 @@ impl Engine {
             }
         }
         let (bases, nodes) = (Vec::new(), Arc::clone(nodes));
-        let mut own = Rows { nodes, id_map, roots: roots(rows), bases };
+        let mut own = Rows { nodes, id_map, roots: roots(rows)?, bases };
         let n_labels = own.nodes.labels().len();
         let Weights { inner, mixed, leaf } = Weights::new(decay, mu, leaf_factor);
         let kinds = [
@@ -318,14 +318,15 @@ impl SimpleSymbols {
 impl super::Engine for Engine {
     type Scratch = Scratch;
 
-    fn scratch(&self) -> Scratch {
-        Scratch {
-            prefix: self.index.prefix(),
+    fn scratch(&self) -> Result<Scratch> {
+        let bases = self.bases.iter().map(|base| base.0.counts.scratch());
+        Ok(Scratch {
+            prefix: self.index.prefix()?,
             reader: Reader::default(),
             walk: partial::Scratch::default(),
-            slots: self.slots.scratch(),
-            bases: self.bases.iter().map(|base| base.0.counts.scratch()).collect(),
-        }
+            slots: self.slots.scratch()?,
+            bases: bases.collect::<Result<_>>()?,
+        })
     }
 
     fn row(
@@ -351,7 +352,7 @@ impl super::Askable for Engine {
         let find = |key| self.index.find(key);
         let id_map = IdMap::new(store, columns, Wanted::LabelPairs, find)?;
         let nodes = Arc::clone(store);
-        let mut rows = Rows { nodes, id_map, roots: roots(trees), bases: Vec::new() };
+        let mut rows = Rows { nodes, id_map, roots: roots(trees)?, bases: Vec::new() };
         // Where a label is simple among the columns its subtrees have no slots.
         let is_strange = |&node: &NodeId| {
             let label = rows.id_map.labels[store.label(node).index()];
@@ -391,9 +392,9 @@ impl super::Askable for Engine {
         let trees = slots.trees(row.len());
         let own = self.bases.iter().zip(&rows.bases);
         for (((base, _), own), scratch) in own.zip(bases) {
-            base.add_to(own.get(x), scratch, trees);
+            base.add_to(own.get(x), scratch, trees)?;
         }
-        reader.read(&rows.nodes, rows.roots[x], false);
+        reader.read(&rows.nodes, rows.roots[x], false)?;
         let query = Query { store: &rows.nodes, id_map: &rows.id_map, tree: reader };
         if let Err(error) =
             self.index.walk(query, prefix, walk, &mut slots.sink(), pause)
@@ -445,8 +446,8 @@ mod tests {
             format!("(S {})", below.join(" "))
         }));
         let engine = engine(&texts);
-        let usual = rows(&engine, &mut engine.scratch());
-        let mut scratch = engine.scratch();
+        let usual = rows(&engine, &mut engine.scratch().unwrap());
+        let mut scratch = engine.scratch().unwrap();
         scratch.walk.fold_from(0);
         assert_eq!(rows(&engine, &mut scratch), usual);
         assert!(scratch.walk.n_folded() > 60, "{}", scratch.walk.n_folded());
@@ -458,8 +459,8 @@ mod tests {
         let texts = [2000, 1500, 3]
             .map(|n| format!("(T (S {}) (S (A b) (A c b) (B c)))", "a ".repeat(n)));
         let engine = engine(&texts);
-        let usual = rows(&engine, &mut engine.scratch());
-        let mut scratch = engine.scratch();
+        let usual = rows(&engine, &mut engine.scratch().unwrap());
+        let mut scratch = engine.scratch().unwrap();
         let mut n_calls = 0;
         let mut row = vec![0.0; 3];
         let stop = &mut || {
@@ -478,7 +479,7 @@ mod tests {
     fn chains_of_one_label_need_two_arrays() {
         let chain = format!("{}x{}", "(A ".repeat(5_000), ")".repeat(5_000));
         let engine = engine(&[chain]);
-        let mut scratch = engine.scratch();
+        let mut scratch = engine.scratch().unwrap();
         assert!(rows(&engine, &mut scratch)[0][0] > 0.0);
         assert!(scratch.walk.is_clean());
         assert!(scratch.walk.n_arrays() <= 2);

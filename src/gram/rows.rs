@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::matrix::{Distinct, Finish, scale};
 use super::{Askable, Index, Options, Report, Watch, WithEngine, norms};
 use crate::kernel::{Prepared, Scaled, TreeCounts};
+use crate::memory::filled;
 use crate::threads::{Pause, Threads, Throttle};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 
@@ -174,7 +175,7 @@ impl Rows {
             self.source.row(tree, out, pause)?;
             self.finish(i, out, pause)?;
         } else {
-            let mut values = vec![0.0; self.trees.len()];
+            let mut values = filled(0.0, self.trees.len())?;
             self.source.row(tree, &mut values, pause)?;
             self.finish(i, &mut values, pause)?;
             self.trees.spread(0, &values, out);
@@ -292,7 +293,10 @@ impl<E: Askable + Send> Pool<E> {
     fn with(&self, row: impl FnOnce(&mut E::Scratch) -> Result<()>) -> Result<()> {
         // Without waiting: in a forked child, who holds the lock may be missing.
         let free = self.free.try_lock().ok().and_then(|mut free| free.pop());
-        let mut scratch = free.unwrap_or_else(|| self.engine.scratch());
+        let mut scratch = match free {
+            Some(scratch) => scratch,
+            None => self.engine.scratch()?,
+        };
         let done = row(&mut scratch);
         // One whose call panicked does not come back: it may be half used.
         if let Ok(mut free) = self.free.try_lock() {

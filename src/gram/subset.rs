@@ -109,17 +109,17 @@ impl<F: Factors> Engine<F> {
     ) -> Result<Self> {
         let others = rows.filter(|&rows| !std::ptr::eq(rows, columns));
         // 1. Number the columns' subtrees by first tree, children first.
-        let mut builder = Builder::new(nodes, columns);
+        let mut builder = Builder::new(nodes, columns)?;
         let ((), times) = threads.both(
             |threads| builder.number_subtrees(threads),
-            || Ok(Slots::times(columns, nodes.len())),
+            || Slots::times(columns, nodes.len()),
         )?;
         // 2. Where their values go, and their children.
         let n_groups = builder.sizes.len();
         let ((below, edges, own), (slots, slot_of)) = threads.both(
             |threads| {
                 let (below, edges) = builder.below(threads)?;
-                Ok((below, edges, builder.inner()))
+                Ok((below, edges, builder.inner()?))
             },
             || {
                 let is_elsewhere = |node: NodeId| {
@@ -136,7 +136,7 @@ impl<F: Factors> Engine<F> {
             builder.lists(below, &edges, &slot_of, threads)?;
         drop(slot_of);
         // Productions are numbered anew.
-        let mut production_of = vec![0; n_groups];
+        let mut production_of = memory::filled(0, n_groups)?;
         for (production, &group) in (0..).zip(&builder.group) {
             if group != NONE {
                 production_of[group as usize] = production;
@@ -146,7 +146,7 @@ impl<F: Factors> Engine<F> {
         let has_preterminal = builder.has_preterminal();
         index.largest_group = builder.sizes.iter().copied().max().unwrap_or(0);
         index.group_sizes = std::mem::take(&mut builder.sizes);
-        index.lists = lists.into();
+        index.lists = lists.try_into()?;
         if rows.is_none() {
             // Nobody will look them up.
             index.keys.keys = list_keys;
@@ -217,23 +217,20 @@ impl<F: Factors> Engine<F> {
         })
     }
 
-    fn new_scratch<N: Number>(&self) -> Scratch<N> {
-        Scratch {
+    fn new_scratch<N: Number>(&self) -> Result<Scratch<N>> {
+        Ok(Scratch {
             reader: Reader::default(),
             prefix: Prefix::new(
                 self.index.group_sizes.len(),
                 self.index.lists.starts(),
-            ),
+            )?,
             walking: Walking::default(),
             row: RowScratch::default(),
             symbols: Symbols::default(),
-            groups: self.groups.scratch(),
-            patterns: self.column_patterns.scratch(),
-            leaves: self
-                .leaves
-                .as_ref()
-                .map_or_else(CountsScratch::default, |l| l.counts.scratch()),
-        }
+            groups: self.groups.scratch()?,
+            patterns: self.column_patterns.scratch()?,
+            leaves: Products::scratch(&self.leaves)?,
+        })
     }
 
     /// Reads the tree of row `x`, and writes what it has in common with the columns
@@ -244,15 +241,16 @@ impl<F: Factors> Engine<F> {
         patterns: Option<&Patterns<N>>,
         scratch: &mut Scratch<N>,
         row: &mut [f64],
-    ) {
+    ) -> Result<()> {
         scratch.prefix.reveal(row.len(), &self.prefixes);
         let tree = rows.trees.get(x);
-        scratch.reader.set(rows.n_nodes, tree.iter().map(|own| (own.node, own.count)));
+        let items = tree.iter().map(|own| (own.node, own.count));
+        scratch.reader.set(rows.n_nodes, items)?;
         scratch.symbols.patterns.clear();
         let group = |place: usize| tree[place].group;
         self.walk(rows, patterns, scratch, |walk, symbols, _| {
-            walk.plan(group, symbols);
-        });
+            walk.plan(group, symbols)
+        })?;
         let Scratch { symbols, groups, patterns, leaves, .. } = scratch;
         if self.index.decay.same().is_none() {
             row.fill(0.0);
@@ -264,15 +262,16 @@ impl<F: Factors> Engine<F> {
                 let of = |label: u32| self.leaf_weights[label as usize];
                 own.counts.add_weighted(rows.leaves.get(x), of, row);
             }
-            return;
+            return Ok(());
         }
-        self.groups.sum(rows.groups.get(x), groups, row.len());
-        self.column_patterns.sum(&symbols.patterns, patterns, row.len());
+        self.groups.sum(rows.groups.get(x), groups, row.len())?;
+        self.column_patterns.sum(&symbols.patterns, patterns, row.len())?;
         let decay = self.index.decay.of(0);
         groups.write(decay, patterns, decay * decay, row);
         if let Some(own) = &self.leaves {
-            own.add_to(rows.leaves.get(x), leaves, row);
+            own.add_to(rows.leaves.get(x), leaves, row)?;
         }
+        Ok(())
     }
 
     /// Adds what it has in common below.
@@ -323,9 +322,9 @@ impl<F: Factors> Engine<F> {
     /// The kernel of row 0 and column 0, of an index of one tree each: for trees so
     /// large that pairs of nodes are too many, or values too large for floats.
     pub(crate) fn single(&self, pause: &mut Pause<'_>) -> Result<Scaled> {
-        let mut scratch = self.new_scratch();
+        let mut scratch = self.new_scratch()?;
         let mut base = [0.0];
-        self.base_row((&self.rows, 0), None, &mut scratch, &mut base);
+        self.base_row((&self.rows, 0), None, &mut scratch, &mut base)?;
         let mut row = [Scaled::of(base[0])];
         self.add_corrections(&self.rows, None, &mut scratch, &mut row, pause)?;
         Ok(row[0])
@@ -335,7 +334,7 @@ impl<F: Factors> Engine<F> {
 impl<F: Factors> super::Engine for Engine<F> {
     type Scratch = Scratch;
 
-    fn scratch(&self) -> Scratch {
+    fn scratch(&self) -> Result<Scratch> {
         self.new_scratch()
     }
 
@@ -389,7 +388,7 @@ impl<F: Factors> super::Askable for Engine<F> {
         row: &mut [f64],
         pause: &mut Pause<'_>,
     ) -> Result<()> {
-        self.base_row((rows, x), Some(&self.patterns), scratch, row);
+        self.base_row((rows, x), Some(&self.patterns), scratch, row)?;
         self.add_corrections(rows, Some(&self.patterns), scratch, row, pause)
     }
 
@@ -444,20 +443,22 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(nodes: &'a Nodes, columns: &'a TreeCounts) -> Self {
-        Self {
+    fn new(nodes: &'a Nodes, columns: &'a TreeCounts) -> Result<Self> {
+        let mut column = Vec::new();
+        memory::reserve(&mut column, nodes.len())?;
+        Ok(Self {
             nodes,
             columns,
-            number: vec![NONE; nodes.len()],
-            column: Vec::with_capacity(nodes.len()),
+            number: memory::filled(NONE, nodes.len())?,
+            column,
             trees: Ragged::default(),
             new_nodes: Ragged::default(),
             groups: Ragged::default(),
-            group: vec![NONE; nodes.n_productions()],
+            group: memory::filled(NONE, nodes.n_productions())?,
             sizes: Vec::new(),
             places: Vec::new(),
             place_lens: Vec::new(),
-        }
+        })
     }
 
     /// Numbers the columns' subtrees by first tree, children first.
@@ -470,11 +471,11 @@ impl<'a> Builder<'a> {
                 if number == NONE {
                     number = self.add_column(node, production)?;
                 }
-                self.trees.push((number, count));
+                self.trees.push((number, count))?;
             }
             self.trees.close("subtrees, tree by tree")?;
             let new = &self.column[self.new_nodes.items.len()..];
-            self.new_nodes.extend(new.iter().map(|column| column.node));
+            self.new_nodes.extend(new.iter().map(|column| column.node))?;
             self.new_nodes.close("subtrees")?;
             self.groups.close("subtrees")?;
         }
@@ -482,7 +483,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The columns' own subtrees.
-    fn inner(&self) -> Ragged<Inner> {
+    fn inner(&self) -> Result<Ragged<Inner>> {
         self.trees.map(|&(number, count)| {
             let Column { node, group, .. } = self.column[number as usize];
             Inner { node, count, group }
@@ -498,9 +499,10 @@ impl<'a> Builder<'a> {
         let group = &mut self.group[production.index()];
         if *group == NONE {
             *group = self.sizes.len() as u32;
-            self.sizes.push(0);
-            self.places.push(new_id(self.place_lens.len(), "positions of children")?);
-            self.place_lens.resize(self.place_lens.len() + children.len(), 0);
+            let place = new_id(self.place_lens.len(), "positions of children")?;
+            memory::push(&mut self.sizes, 0)?;
+            memory::push(&mut self.places, place)?;
+            memory::reach(&mut self.place_lens, place as usize + children.len(), 0)?;
         }
         let number = new_id(self.column.len(), "subtrees")?;
         self.number[node.index()] = number;
@@ -515,8 +517,8 @@ impl<'a> Builder<'a> {
         }
         let local = self.sizes[group as usize];
         self.sizes[group as usize] += 1;
-        self.column.push(Column { node, group, local, is_preterminal });
-        self.groups.push(group);
+        memory::push(&mut self.column, Column { node, group, local, is_preterminal })?;
+        self.groups.push(group)?;
         Ok(number)
     }
 
@@ -525,7 +527,8 @@ impl<'a> Builder<'a> {
         &self,
         threads: &mut WatchedThreads<'_>,
     ) -> Result<(Ragged<Below>, Ragged<u32>)> {
-        let mut below = Filler::new(self.place_lens.clone(), (0, 0));
+        let mut below =
+            Filler::new(memory::collect(self.place_lens.iter().copied())?, (0, 0))?;
         let mut edges = Ragged::default();
         for (number, column) in (0..).zip(&self.column) {
             threads.pause()?;
@@ -533,7 +536,7 @@ impl<'a> Builder<'a> {
             for (place, child) in (first..).zip(self.nodes.children(column.node)) {
                 let child = self.number[child.index()];
                 if child != NONE {
-                    edges.push(below.put(place, (number, child)) as u32);
+                    edges.push(below.put(place, (number, child)) as u32)?;
                 }
             }
             edges.close(EDGES)?;
@@ -562,11 +565,11 @@ impl<'a> Builder<'a> {
         for (more, entries, of) in parts {
             let first = keys.len() as u32;
             new_id(keys.len() + more.len(), LISTS)?;
-            keys.extend(more);
+            memory::extend(&mut keys, more)?;
             lists.append(entries, EDGES)?;
-            list_of.extend(of.into_iter().map(|list| first + list));
+            memory::extend(&mut list_of, of.into_iter().map(|list| first + list))?;
         }
-        Ok((keys, lists, edges.map(|&place| list_of[place as usize])))
+        Ok((keys, lists, edges.map(|&place| list_of[place as usize])?))
     }
 
     /// Of the productions whose [work](work_before) begins in a range: the lists' keys, the
@@ -640,7 +643,7 @@ impl<'a> Builder<'a> {
         patterns: &Patterns,
         threads: &mut WatchedThreads<'_>,
     ) -> Result<Counts> {
-        let mut tally = Tally::new(patterns.lists.len());
+        let mut tally = Tally::new(patterns.lists.len())?;
         let mut all = Ragged::default();
         for items in self.trees.iter() {
             threads.pause()?;
@@ -652,7 +655,7 @@ impl<'a> Builder<'a> {
                     }
                 }
             }
-            all.extend(tally.drain());
+            all.extend(tally.drain())?;
             all.close(PATTERNS)?;
         }
         let of = |tree| all.get(tree).iter().copied();
@@ -702,7 +705,7 @@ fn inner_nodes(
         inner.extend(trees.iter(tree).filter_map(|(node, count)| {
             let group = group(nodes.production(node)?);
             Some(Inner { node, count, group })
-        }));
+        }))?;
         inner.close("subtrees, tree by tree")?;
     }
     Ok(inner)
@@ -710,13 +713,13 @@ fn inner_nodes(
 
 /// How often trees have groups.
 fn tally_groups(trees: &Ragged<Inner>, n_groups: usize) -> Result<Ragged<(u32, u32)>> {
-    let mut tally = Tally::new(n_groups);
+    let mut tally = Tally::new(n_groups)?;
     let mut all = Ragged::default();
     for items in trees.iter() {
         for own in items.iter().filter(|own| own.group != NONE) {
             tally.add(own.group, own.count);
         }
-        all.extend(tally.drain());
+        all.extend(tally.drain())?;
         all.close("productions")?;
     }
     Ok(all)
@@ -746,7 +749,7 @@ fn leaves_of(
         let leaves = trees.iter(tree).filter(|(node, _)| nodes.is_leaf(*node));
         all.extend(
             leaves.filter_map(|(n, times)| Some((label(nodes.label(n))?, times))),
-        );
+        )?;
         all.close("leaves")?;
     }
     Ok(all)

@@ -37,7 +37,7 @@ use crate::index::id_map::{IdMap, Wanted};
 use crate::intern::new_id;
 use crate::kernel::TreeCounts;
 use crate::kernel::subtree::Count;
-use crate::memory::filled;
+use crate::memory::{collect, filled, push};
 use crate::ragged::{Filler, Ragged};
 use crate::threads::Pause;
 use crate::{NodeId, Nodes, Result};
@@ -93,7 +93,7 @@ impl<C: Count> Engine<C> {
         let symmetric = rows.is_none();
         let rows = rows.unwrap_or(columns);
         // 1. How many trees have each subtree.
-        let mut seen = vec![0u32; nodes.len()];
+        let mut seen = filled(0u32, nodes.len())?;
         for tree in 0..columns.len() {
             for &node in columns.nodes(tree) {
                 seen[node.index()] += 1;
@@ -114,8 +114,7 @@ impl<C: Count> Engine<C> {
                 Way::List
             }
         };
-        let ways: Vec<Way> =
-            (0..nodes.len()).map(|n| level(NodeId(n as u32))).collect();
+        let ways = collect((0..nodes.len()).map(|n| level(NodeId(n as u32))))?;
         // 3. What is in one tree only adds to the diagonal of a symmetric matrix.
         let mut alone = Vec::new();
         if symmetric {
@@ -125,7 +124,7 @@ impl<C: Count> Engine<C> {
                     let count: f64 = of(count).into();
                     weights[node.index()] * count * count
                 });
-                alone.push(value.sum());
+                push(&mut alone, value.sum())?;
             }
         }
         // 4. Lists, numbered as they are met, so that a tree's lie close to each other.
@@ -146,7 +145,7 @@ impl<C: Count> Engine<C> {
                     *number = next as u32;
                     match way {
                         Way::Level(level) => n_symbols[usize::from(level)] += 1,
-                        _ => lens.push(0),
+                        _ => push(&mut lens, 0)?,
                     }
                 }
                 if way == Way::List {
@@ -156,7 +155,7 @@ impl<C: Count> Engine<C> {
             }
         }
         new_id(total, "pairs of tree and subtree")?;
-        let mut lists = Filler::new(lens, (0, C::default()));
+        let mut lists = Filler::new(lens, (0, C::default()))?;
         for tree in 0..columns.len() {
             for (node, count) in columns.iter(tree) {
                 if ways[node.index()] == Way::List {
@@ -209,10 +208,10 @@ impl<C: Count> Engine<C> {
                     Way::None => {}
                     Way::List => {
                         let weight = self.weights[node] * (self.of)(count).into();
-                        rows.lists.push((number, weight));
+                        rows.lists.push((number, weight))?;
                     }
                     Way::Level(level) => {
-                        rows.levels[usize::from(level)].push((number, count));
+                        rows.levels[usize::from(level)].push((number, count))?;
                     }
                 }
             }
@@ -234,11 +233,9 @@ enum Way {
 impl<C: Count> super::Engine for Engine<C> {
     type Scratch = Scratch;
 
-    fn scratch(&self) -> Scratch {
-        let of = |level: &Option<Products>| {
-            level.as_ref().map_or_else(CountsScratch::default, |l| l.counts.scratch())
-        };
-        Scratch { levels: [of(&self.levels[0]), of(&self.levels[1])] }
+    fn scratch(&self) -> Result<Scratch> {
+        let [first, second] = &self.levels;
+        Ok(Scratch { levels: [Products::scratch(first)?, Products::scratch(second)?] })
     }
 
     fn row(
@@ -281,7 +278,7 @@ impl<C: Count> super::Askable for Engine<C> {
         let levels = self.levels.iter().zip(&rows.levels).zip(&mut scratch.levels);
         for ((level, own), scratch) in levels {
             if let Some(level) = level {
-                level.add_to(own.get(x), scratch, row);
+                level.add_to(own.get(x), scratch, row)?;
             }
         }
         for &(list, weight) in rows.lists.get(x) {

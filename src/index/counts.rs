@@ -13,6 +13,7 @@ use std::ops::{Add, AddAssign, Mul};
 
 use crate::intern::new_id;
 use crate::kernel::TreeCounts;
+use crate::memory::{collect, filled, reach};
 use crate::ragged::Ragged;
 use crate::vector::{Loop, vectorized};
 use crate::{NodeId, Result};
@@ -65,7 +66,7 @@ impl Counts {
         I: Iterator<Item = (u32, u32)>,
     {
         // 1. Lists by symbol, filled by counting.
-        let mut ends = vec![0u32; n_symbols + 1];
+        let mut ends = filled(0u32, n_symbols + 1)?;
         let mut total = 0;
         let mut largest = 0.0f64;
         for tree in 0..n {
@@ -83,8 +84,8 @@ impl Counts {
             ends[symbol + 1] += ends[symbol];
         }
         let symbol = |&start: &u32| Symbol { start, column: SPARSE };
-        let symbols = ends.iter().map(symbol).collect();
-        let (mut at, mut items) = (ends, vec![(0, 0); total]);
+        let symbols = collect(ends.iter().map(symbol))?;
+        let (mut at, mut items) = (ends, filled((0, 0), total)?);
         for tree in 0..n {
             for (symbol, count) in trees(tree) {
                 let place = &mut at[symbol as usize];
@@ -110,12 +111,12 @@ impl Counts {
             }
             let (list, first) = (&counts.items[from..to], columns * n);
             if fits {
-                counts.narrow.resize(first + n, 0);
+                reach(&mut counts.narrow, first + n, 0)?;
                 for &(tree, times) in list {
                     counts.narrow[first + tree as usize] = times as u16;
                 }
             } else {
-                counts.wide.resize(first + n, 0);
+                reach(&mut counts.wide, first + n, 0)?;
                 for &(tree, times) in list {
                     counts.wide[first + tree as usize] = u64::from(times);
                 }
@@ -174,18 +175,26 @@ impl Counts {
         }
     }
 
-    pub(crate) fn scratch(&self) -> CountsScratch {
-        CountsScratch { narrow: vec![0; self.n_trees], ..CountsScratch::default() }
+    /// A new worker's scratch.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn scratch(&self) -> Result<CountsScratch> {
+        let narrow = filled(0, self.n_trees)?;
+        Ok(CountsScratch { narrow, ..CountsScratch::default() })
     }
 
     /// Computes the dot products of a tree of these symbols with the first `end` trees. A
     /// symbol may come more than once; all counts together are less than 2^32.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
     pub(crate) fn sum(
         &self,
         symbols: &[(u32, u32)],
         scratch: &mut CountsScratch,
         end: usize,
-    ) {
+    ) -> Result<()> {
         let total: f64 = symbols.iter().map(|symbol| f64::from(symbol.1)).sum();
         // Cauchy and Schwarz, with the sum of counts for the length of them.
         let fits = total * self.largest.sqrt() <= f64::from(u16::MAX);
@@ -193,9 +202,9 @@ impl Counts {
         if fits {
             let sums = &mut scratch.narrow[..end];
             accumulate(self, &self.narrow, symbols, sums, |c| c as u16);
-            return;
+            return Ok(());
         }
-        scratch.wide.resize(self.n_trees, 0);
+        reach(&mut scratch.wide, self.n_trees, 0)?;
         let sums = &mut scratch.wide[..end];
         if self.wide.is_empty() {
             sums.fill(0);
@@ -208,6 +217,7 @@ impl Counts {
         } else {
             accumulate(self, &self.wide, symbols, sums, u64::from);
         }
+        Ok(())
     }
 }
 
@@ -230,16 +240,29 @@ impl Products {
         Ok(Self { weight, counts: Counts::new(n_symbols, of, columns.len())? })
     }
 
+    /// A new worker's scratch, for some or none.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn scratch(some: &Option<Self>) -> Result<CountsScratch> {
+        let new = some.as_ref().map(|products| products.counts.scratch());
+        Ok(new.transpose()?.unwrap_or_default())
+    }
+
     /// Adds what a row's tree of these symbols has in common with the first `row.len()`
     /// trees.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
     pub(crate) fn add_to(
         &self,
         symbols: &[(u32, u32)],
         scratch: &mut CountsScratch,
         row: &mut [f64],
-    ) {
-        self.counts.sum(symbols, scratch, row.len());
+    ) -> Result<()> {
+        self.counts.sum(symbols, scratch, row.len())?;
         scratch.add_to(self.weight, row);
+        Ok(())
     }
 }
 
@@ -249,7 +272,7 @@ pub(crate) fn tally(
     n_symbols: usize,
     symbol: impl Fn(NodeId) -> Option<u32>,
 ) -> Result<Ragged<(u32, u32)>> {
-    let mut tally = Tally::new(n_symbols);
+    let mut tally = Tally::new(n_symbols)?;
     let mut all = Ragged::default();
     for tree in 0..trees.len() {
         for (node, count) in trees.iter(tree) {
@@ -257,7 +280,7 @@ pub(crate) fn tally(
                 tally.add(symbol, count);
             }
         }
-        all.extend(tally.drain());
+        all.extend(tally.drain())?;
         all.close("symbols of trees")?;
     }
     Ok(all)
@@ -271,8 +294,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn new(n_symbols: usize) -> Self {
-        Self { times: vec![0; n_symbols], met: Vec::new() }
+    pub(crate) fn new(n_symbols: usize) -> Result<Self> {
+        Ok(Self { times: filled(0, n_symbols)?, met: Vec::new() })
     }
 
     /// Adds to a symbol's count, of nodes of one tree: [`crate::kernel::TreeCounts`] sees to it

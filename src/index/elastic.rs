@@ -192,12 +192,21 @@ impl<T> Lists<T> {
             list
         } else {
             let list = new_id(self.lists.len(), "lists of edges")?;
+            let new = List { key, first_edge: edge, items: Vec::new() };
+            memory::reserve(&mut self.lists, 1)?;
             self.table.insert(self.table.hash_key(key), list)?;
-            self.lists.push(List { key, first_edge: edge, items: Vec::new() });
+            self.lists.push(new);
             list
         };
-        self.lists[list as usize].items.push(item);
-        Ok(())
+        memory::push(&mut self.lists[list as usize].items, item)
+    }
+
+    /// Takes out what was entered last below a label, up to what stays.
+    fn forget(&mut self, above: u32, stays: impl Fn(&T) -> bool) {
+        for list in self.lists.iter_mut().filter(|list| list.key[0] == above) {
+            let len = list.items.partition_point(&stays);
+            list.items.truncate(len);
+        }
     }
 
     #[inline]
@@ -221,15 +230,14 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, label: u32, count: f64) {
+    fn add(&mut self, label: u32, count: f64) -> Result<()> {
         let label_at = label as usize;
-        if self.counts.len() <= label_at {
-            self.counts.resize(label_at + 1, 0.0);
-        }
+        memory::reach(&mut self.counts, label_at + 1, 0.0)?;
         if self.counts[label_at] == 0.0 {
-            self.met.push(label);
+            memory::push(&mut self.met, label)?;
         }
         self.counts[label_at] += count;
+        Ok(())
     }
 
     fn drain(&mut self) -> impl Iterator<Item = (u32, f64)> {
@@ -385,7 +393,19 @@ impl Index {
         }
     }
 
+    /// Where the weight of the next subtree of a label will be: one of these.
+    pub(crate) fn next_slots(&self, label: u32) -> [Slot; 2] {
+        let own = self.groups.get(label as usize);
+        let [plain, listed] =
+            own.map_or([0; 2], |own| [own.n_plain, own.ends.len() as u32]);
+        let group = 2 * label;
+        [Slot { group, number: plain }, Slot { group: group + 1, number: listed }]
+    }
+
     /// Enters a new subtree, leaf or not, of the `tree`th tree. Its children are there.
+    ///
+    /// # Errors
+    /// [`crate::Error::Capacity`] and [`crate::Error::Memory`]: the subtree is not there.
     pub(crate) fn enter(
         &mut self,
         nodes: &Nodes,
@@ -395,9 +415,9 @@ impl Index {
         // 1. How deep is it?
         if self.kinds.len() <= node.index() {
             let len = nodes.len().max(node.index() + 1);
-            self.kinds.resize(len, Kind::None);
-            self.sizes.resize(len, 0);
-            self.paths.resize(len, 0);
+            memory::reach(&mut self.paths, len, 0)?;
+            memory::reach(&mut self.sizes, len, 0)?;
+            memory::reach(&mut self.kinds, len, Kind::None)?;
         }
         let below = nodes.children(node);
         let sum = |of: &[u64]| {
@@ -421,17 +441,21 @@ impl Index {
         // 3. Its place in its group.
         let label = nodes.label(node);
         let (group, leaf) = (2 * label.0, label.index());
-        if self.groups.len() <= leaf {
-            self.groups.resize_with(leaf + 1, Group::default);
-        }
+        memory::reach(&mut self.groups, leaf + 1, Group::default())?;
         let own = &mut self.groups[leaf];
+        // What is entered at last: nothing fails then.
+        memory::reserve(&mut own.ends, 1)?;
+        memory::reserve(&mut own.trees, 1)?;
+        memory::reserve(&mut self.order, 1)?;
+        memory::reserve(&mut self.simple_numbers, 1)?;
         let kind = match below {
             [] => Kind::Leaf,
             &[child] if nodes.is_leaf(child) => {
                 own.has_simple = true;
                 let key = [label.0, 0, nodes.label(child).0];
+                let simple = self.simple.insert(key, "simple subtrees")?;
                 self.simple_numbers.push((own.n_plain, tree));
-                Kind::Simple(self.simple.insert(key, "simple subtrees")?)
+                Kind::Simple(simple)
             }
             _ if is_deep => Kind::Deep(own.n_plain),
             _ => Kind::Listed(own.ends.len() as u32),
@@ -440,8 +464,15 @@ impl Index {
             // 4. Its edges in the lists.
             let first = own.ends.last().copied().unwrap_or(0);
             let end = new_id(first as usize + below.len(), EDGES)?;
-            for (edge, &child) in (first..end).zip(below) {
-                self.list(nodes, (label.0, edge), child)?;
+            let mut listed = (first..end).zip(below);
+            let listed = listed.try_for_each(|(edge, &child)| {
+                self.list(nodes, (label.0, edge), child)
+            });
+            if let Err(error) = listed {
+                // The next subtree of the label has these edges.
+                self.plain.forget(label.0, |entry| entry.edge < first);
+                self.inner.forget(label.0, |entry| entry.edge < first);
+                return Err(error);
             }
             let own = &mut self.groups[leaf];
             own.ends.push(end);
@@ -474,9 +505,10 @@ impl Index {
             *n_entries += 1;
             plain.add(key, edge, Entry { edge, count: count as u32 })
         };
-        for (node, count) in below.read(nodes, child, None) {
+        tally.drain().for_each(drop); // what an error left
+        for (node, count) in below.read(nodes, child, None)? {
             let label = nodes.label(node).0;
-            tally.add(label, count);
+            tally.add(label, count)?;
             match kinds[node.index()] {
                 Kind::Simple(simple) => add(n_entries, [above, 1, simple], count)?,
                 Kind::Listed(node) => {
@@ -596,7 +628,7 @@ impl Index {
             let group = self.groups.get(label as usize);
             if let Some(group) = group.filter(|_| !children.is_empty()) {
                 if group.has_simple {
-                    self.plan_simple(query, item.node, scratch);
+                    self.plan_simple(query, item.node, scratch)?;
                 }
                 let len = group.trees.partition_point(|&tree| tree < n_trees);
                 step.n_columns = len as u32;
@@ -614,7 +646,7 @@ impl Index {
             let plan = &mut scratch.plan;
             step.children = plan.children.len() as u32;
             step.simple = new_id(plan.simple.len(), "pairs with simple subtrees")?;
-            plan.steps.push(step);
+            memory::push(&mut plan.steps, step)?;
             if plan.cost > most {
                 return Ok(false);
             }
@@ -627,24 +659,30 @@ impl Index {
     }
 
     /// Simple subtrees with the label of a node of the query.
-    fn plan_simple(&self, query: Query<'_>, node: NodeId, scratch: &mut Scratch) {
+    fn plan_simple(
+        &self,
+        query: Query<'_>,
+        node: NodeId,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let Scratch { plan, below, tally, .. } = scratch;
         tally.drain().for_each(drop); // what an error left
         if query.is_simple(node) {
-            plan.simple.extend(self.same_simple(query, node).map(|s| (s, 1.0)));
-            return;
+            let same = self.same_simple(query, node).map(|simple| (simple, 1.0));
+            return memory::extend(&mut plan.simple, same);
         }
-        for (node, count) in below.read(query.store, node, None).skip(1) {
+        for (node, count) in below.read(query.store, node, None)?.skip(1) {
             let label = query.label(node);
             if label != NONE {
-                tally.add(label, count);
+                tally.add(label, count)?;
             }
         }
         for (word, count) in tally.drain() {
             let simple = self.simple.find([query.label(node), 0, word]);
-            plan.simple.extend(simple.map(|simple| (simple, count)));
+            memory::extend(&mut plan.simple, simple.map(|simple| (simple, count)))?;
         }
         plan.cost += below.order.len() as u64;
+        Ok(())
     }
 
     /// Listed subtrees with a node's label, by the lists of what is below one child.
@@ -661,12 +699,12 @@ impl Index {
         let (label, end) = (query.label(parent), query.store.label(parent));
         let starts = [plan.plain.len(), plan.inner.len(), plan.nested.len()];
         plan.cost += u64::from(n_edges);
-        for (node, count) in below.read(query.store, child, Some(end)) {
+        for (node, count) in below.read(query.store, child, Some(end))? {
             let own = query.label(node);
             if own == NONE {
                 continue;
             }
-            tally.add(own, count);
+            tally.add(own, count)?;
             let place = query.tree.place(node);
             for at in plan.simple(place) {
                 let (simple, times) = plan.simple[at];
@@ -851,9 +889,11 @@ impl Index {
         let items = query.tree.items();
         // 1. The query's labels, numbered.
         numbers.clear();
-        numbers.resize(nodes.labels().len(), NONE);
+        memory::reach(numbers, nodes.labels().len(), NONE)?;
         let mut n_labels = 0;
         dense.lanes.clear();
+        let n_edges = items.iter().map(|item| query.store.children(item.node).len());
+        dense.lanes.reserve(items.len(), n_edges.sum())?;
         for item in items {
             let label = query.label(item.node);
             let mut number = NONE;
@@ -873,7 +913,7 @@ impl Index {
         }
         // 2. Batches of subtrees, each told once.
         told.clear();
-        told.resize(nodes.len().div_ceil(64), 0);
+        memory::reach(told, nodes.len().div_ceil(64), 0)?;
         memory::room(items.len() + nodes.len(), BYTES_PER_NODE)?;
         let is_wanted = |node: NodeId| match self.kinds[node.index()] {
             Kind::Deep(_) => true,
@@ -886,7 +926,7 @@ impl Index {
             let node = self.order[at].0;
             let (word, mask) = bit(node);
             if is_wanted(node) && told[word] & mask == 0 && batch.at(node) == NONE {
-                batch.extend(nodes, node, None, &self.sizes);
+                batch.extend(nodes, node, None, &self.sizes)?;
             }
             if batch.order.is_empty()
                 || at > 0 && batch.order.len() * dense.lanes.len() < BATCH
@@ -894,6 +934,8 @@ impl Index {
                 continue;
             }
             dense.tree.clear();
+            let n_edges = batch.order.iter().map(|&node| nodes.children(node).len());
+            dense.tree.reserve(batch.order.len(), n_edges.sum())?;
             for &node in &batch.order {
                 let label = numbers[nodes.label(node).index()];
                 let children = nodes.children(node).iter();

@@ -9,7 +9,7 @@
 use super::reader::NONE;
 use crate::intern::{Keys, new_id};
 use crate::kernel::TreeCounts;
-use crate::{NodeId, Nodes, Result};
+use crate::{NodeId, Nodes, Result, memory};
 
 /// What an edge asks for: (production, position, production of the child) or (label, 0,
 /// label of the child).
@@ -65,25 +65,25 @@ impl IdMap {
         let known = |name| model.labels().get(name).map_or(NONE, |label| label.0);
         let mut id_map = Self {
             wanted,
-            labels: store.labels().names().map(known).collect(),
+            labels: memory::collect(store.labels().names().map(known))?,
             ..Self::blank(wanted)
         };
         match wanted {
             Wanted::Labels => {}
-            Wanted::Nodes => id_map.find_nodes(store, model),
+            Wanted::Nodes => id_map.find_nodes(store, model)?,
             Wanted::Productions => {
-                id_map.productions = (0..store.n_productions())
-                    .map(|p| id_map.find_production(store, model, p))
-                    .collect();
+                let all = 0..store.n_productions();
+                let all = all.map(|p| id_map.find_production(store, model, p));
+                id_map.productions = memory::collect(all)?;
                 id_map.read_edges(store)?;
                 let here = std::mem::take(&mut id_map.productions);
-                id_map.find_lists(|production| here[production as usize], find);
+                id_map.find_lists(|production| here[production as usize], find)?;
                 id_map.productions = here;
             }
             Wanted::LabelPairs => {
                 id_map.read_edges(store)?;
                 let here = std::mem::take(&mut id_map.labels);
-                id_map.find_lists(|label| here[label as usize], find);
+                id_map.find_lists(|label| here[label as usize], find)?;
                 id_map.labels = here;
             }
         }
@@ -97,11 +97,11 @@ impl IdMap {
         wanted: Wanted,
         edges: impl Fn(NodeId) -> I,
     ) -> Result<Self> {
-        let labels = (0..store.labels().len() as u32).collect();
+        let labels = memory::collect(0..store.labels().len() as u32)?;
         let mut map = Self { labels, ..Self::blank(wanted) };
-        map.ends.reserve_exact(store.len());
+        memory::reserve(&mut map.ends, store.len())?;
         for node in (0..store.len()).map(|n| NodeId(n as u32)) {
-            map.edges.extend(edges(node));
+            memory::extend(&mut map.edges, edges(node))?;
             map.ends.push(new_id(map.edges.len(), "edges")?);
         }
         Ok(map)
@@ -115,7 +115,7 @@ impl IdMap {
         trees: &TreeCounts,
         find: impl Fn(Key) -> Option<u32>,
     ) -> Result<Self> {
-        let mut is_asked = vec![false; store.len()];
+        let mut is_asked = memory::filled(false, store.len())?;
         for node in (0..trees.len()).flat_map(|tree| trees.nodes(tree)) {
             is_asked[node.index()] = true;
         }
@@ -154,26 +154,30 @@ impl IdMap {
         &mut self,
         here: impl Fn(u32) -> u32,
         find: impl Fn(Key) -> Option<u32>,
-    ) {
-        self.lists.extend(self.keys.keys.iter().map(|&[parent, position, child]| {
+    ) -> Result<()> {
+        let lists = self.keys.keys.iter().map(|&[parent, position, child]| {
             let [parent, child] = [parent, child].map(&here);
             if parent == NONE || child == NONE {
                 return NONE;
             }
             find([parent, position, child]).unwrap_or(NONE)
-        }));
+        });
+        memory::extend(&mut self.lists, lists)
     }
 
-    fn find_nodes(&mut self, store: &Nodes, model: &Nodes) {
+    fn find_nodes(&mut self, store: &Nodes, model: &Nodes) -> Result<()> {
+        memory::reserve(&mut self.nodes, store.len())?;
         let mut below = Vec::new();
         for node in (0..store.len()).map(|n| NodeId(n as u32)) {
             let label = self.labels[store.label(node).index()];
             below.clear();
-            below.extend(store.children(node).iter().map(|c| self.nodes[c.index()]));
+            let children = store.children(node).iter();
+            memory::extend(&mut below, children.map(|c| self.nodes[c.index()]))?;
             let known = label != NONE && !below.contains(&NONE);
             let there = if known { model.find_node(label, &below) } else { None };
             self.nodes.push(there.map_or(NONE, |node| node.0));
         }
+        Ok(())
     }
 
     fn find_production(&self, store: &Nodes, model: &Nodes, production: usize) -> u32 {
@@ -186,13 +190,13 @@ impl IdMap {
     }
 
     fn read_edges(&mut self, store: &Nodes) -> Result<()> {
-        self.ends.reserve_exact(store.len());
+        memory::reserve(&mut self.ends, store.len())?;
         for node in (0..store.len()).map(|n| NodeId(n as u32)) {
             for (position, &child) in store.children(node).iter().enumerate() {
                 if let Some(key) = Self::key(self.wanted, store, node, position, child)
                 {
                     let key = self.keys.insert(key, LISTS)?;
-                    self.edges.push(Edge { key, child });
+                    memory::push(&mut self.edges, Edge { key, child })?;
                 }
             }
             self.ends.push(new_id(self.edges.len(), "edges")?);

@@ -247,14 +247,13 @@ impl<T: Target> Index<T> {
         leaf_factor: f64,
         max_children: Option<usize>,
     ) -> Self {
-        let mut powers = Vec::new();
-        grow_powers(&mut powers, decay, WIDE);
+        let powers = std::iter::successors(Some(1.0), |last| Some(last * decay));
         Self {
             decay,
             mu,
             weights: Weights::new(decay, mu, leaf_factor),
             longest: max_children.unwrap_or(usize::MAX),
-            powers,
+            powers: powers.take(WIDE + 1).collect(),
             keys: Keys::default(),
             lists: Growing::default(),
             joined: Keys::default(),
@@ -274,71 +273,115 @@ impl<T: Target> Index<T> {
     /// label.
     ///
     /// # Errors
-    /// [`crate::Error::Capacity`] beyond 2^32 edges or pairs of them.
+    /// [`crate::Error::Capacity`] beyond 2^32 edges or pairs of them, and
+    /// [`crate::Error::Memory`]: the subtree is not there.
     pub(crate) fn enter(
         &mut self,
         label: u32,
         children: impl Iterator<Item = Below>,
         target: T,
     ) -> Result<u32> {
-        // 1. Number the subtree.
         let group = label as usize;
         if self.open.len() <= group {
-            self.members.reach(group + 1);
-            self.unlisted.reach(group + 1);
-            self.n_edges.resize(group + 1, 0);
-            self.open.resize(group + 1, false);
+            self.members.reach(group + 1)?;
+            self.unlisted.reach(group + 1)?;
+            memory::reach(&mut self.n_edges, group + 1, 0)?;
+            memory::reach(&mut self.open, group + 1, false)?;
         }
-        let number = self.members.get(group).len() as u32;
+        let number = self.members.len_of(group) as u32;
         let start = self.below.len();
-        self.below.extend(children);
+        self.places.clear();
+        let entered = memory::extend(&mut self.below, children)
+            .and_then(|()| self.enter_below(label, number, start, target));
+        if entered.is_err() {
+            self.forget(group, number, start);
+        }
+        entered.map(|()| number)
+    }
+
+    /// Enters a subtree whose children are the last below.
+    fn enter_below(
+        &mut self,
+        label: u32,
+        number: u32,
+        start: usize,
+        target: T,
+    ) -> Result<()> {
+        let group = label as usize;
         let below = &self.below[start..];
         let len = new_id(self.below.len(), "edges")? - start as u32;
-        let member = Member { start: start as u32, len, target };
-        self.members.push(group, member, "subtrees")?;
-        self.n_edges[group] += below.len();
-        if !matches!(below, [child] if child.number >= FIRST_LEAF) {
-            self.open[group] = true;
-        }
-        // 2. List its children, unless they are many. Those of the others have keys, too:
+        // 1. List its children, unless they are many. Those of the others have keys, too:
         // without one a query takes it that nothing matches.
         let is_listed = below.len() <= WIDE.min(self.longest) && is_varied(below);
         if !is_listed {
             self.unlisted.push(group, number, "subtrees")?;
         }
-        self.places.clear();
         for child in below {
             self.n_labels = self.n_labels.max(child.label + 1);
             let key = self.keys.insert([label, 0, child.label], LISTS)? as usize;
-            self.lists.reach(2 * key + 2);
+            self.lists.reach(2 * key + 2)?;
             if is_listed {
                 let list = 2 * key + usize::from(child.number >= FIRST_LEAF);
-                self.places.push((list as u32, self.lists.get(list).len() as u32));
+                let place = self.lists.len_of(list) as u32;
+                memory::push(&mut self.places, (list as u32, place))?;
                 let entry = Entry { u: number, child: child.number, target };
                 self.lists.push(list, entry, "edges")?;
             }
         }
-        // 3. List their pairs.
+        // 2. List their pairs.
         for (j, &(list, to)) in self.places.iter().enumerate() {
             for (i, &(other, from)) in self.places[..j].iter().enumerate() {
                 let key = [other, list, 0];
                 let joined = self.joined.insert(key, "pair lists")? as usize;
-                self.gaps.reach(joined + 1);
+                self.gaps.reach(joined + 1)?;
                 let gap = (j - i - 1) as u32;
                 let known = self.gaps.get(joined).iter().find(|known| known.0 == gap);
                 let pairs = if let Some(&(_, pairs)) = known {
                     pairs
                 } else {
                     let pairs = new_id(self.pairs.len(), "pair lists")?;
-                    self.pairs.reach(pairs as usize + 1);
                     self.gaps.push(joined, (gap, pairs), "pair lists")?;
                     pairs
                 };
+                self.pairs.reach(pairs as usize + 1)?;
                 let pair = Pair { from, to };
                 self.pairs.push(pairs as usize, pair, "pairs of children")?;
             }
         }
-        Ok(number)
+        // 3. Number it.
+        let member = Member { start: start as u32, len, target };
+        self.members.push(group, member, "subtrees")?;
+        let below = &self.below[start..];
+        self.n_edges[group] += below.len();
+        if !matches!(below, [child] if child.number >= FIRST_LEAF) {
+            self.open[group] = true;
+        }
+        Ok(())
+    }
+
+    /// Takes out what was entered of a subtree that is not numbered: the next one has its
+    /// number. (Lists without entries match nothing.)
+    fn forget(&mut self, group: usize, number: u32, start: usize) {
+        for (j, &(list, to)) in self.places.iter().enumerate() {
+            for &(other, from) in &self.places[..j] {
+                let Some(joined) = self.joined.find([other, list, 0]) else { continue };
+                if joined as usize >= self.gaps.len() {
+                    continue;
+                }
+                for &(_, pairs) in self.gaps.get(joined as usize) {
+                    let pairs = pairs as usize;
+                    if pairs < self.pairs.len() {
+                        let is_own = |pair: &Pair| (pair.from, pair.to) == (from, to);
+                        self.pairs.pop_if(pairs, is_own);
+                    }
+                }
+            }
+        }
+        for &(list, _) in &self.places {
+            self.lists.pop_if(list as usize, |entry| entry.u == number);
+        }
+        self.unlisted.pop_if(group, |&unlisted| unlisted == number);
+        self.below.truncate(start);
     }
 
     /// The lists that the subtree that came last is in, child by child.
@@ -348,15 +391,21 @@ impl<T: Target> Index<T> {
 
     /// Lays the lists out in order, and gives back the room for growth: for an index
     /// that stays as it is.
-    pub(crate) fn shrink(&mut self) {
-        self.lists.shrink();
-        self.gaps.shrink();
-        self.pairs.shrink();
-        self.members.shrink();
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn shrink(&mut self) -> Result<()> {
+        self.lists.shrink()?;
+        self.gaps.shrink()?;
+        self.pairs.shrink()?;
+        self.members.shrink()
     }
 
     /// No tree's labels and lists yet.
-    pub(crate) fn prefix(&self) -> Prefix {
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn prefix(&self) -> Result<Prefix> {
         Prefix::new(self.members.len(), self.lists.starts())
     }
 
@@ -387,8 +436,10 @@ impl<T: Target> Index<T> {
         pause: &mut Pause<'_>,
     ) -> Result<()> {
         let items = query.tree.items();
-        if scratch.values.len() < items.len() {
-            scratch.values.resize_with(items.len(), Values::default);
+        let n_known = scratch.kept.len();
+        if n_known < items.len() {
+            memory::reach(&mut scratch.values, items.len(), Values::None)?;
+            memory::reserve(&mut scratch.kept, items.len() - n_known)?;
             scratch.kept.resize_with(items.len(), Kept::default);
         }
         let mut walk = Walk { index: self, query, extent, scratch };
@@ -434,7 +485,17 @@ impl<T: Target> Index<T> {
 }
 
 impl Index<()> {
+    /// Where the weight of the next subtree of a label will be.
+    pub(crate) fn next_slot(&self, group: u32) -> Slot {
+        let is_there = (group as usize) < self.members.len();
+        let number = if is_there { self.members.len_of(group as usize) } else { 0 };
+        Slot { group, number: number as u32 }
+    }
+
     /// Enters a new inner subtree of a model; `slots` are those of all before it.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter).
     pub(crate) fn enter_node(
         &mut self,
         nodes: &Nodes,
@@ -515,13 +576,16 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             }
             own.resize(n_values, index.weights.inner);
         }
-        let touched = self.find_edges(item.node, group);
+        let mut done = Ok(());
+        let touched = self.find_edges(item.node, group)?;
         if touched.is_some() {
-            self.walk_lists(&mut own[..n_values], &mut view);
+            done = self.walk_lists(&mut own[..n_values], &mut view);
         }
         // 3. Grids for what is in no list.
         let unlisted = index.unlisted.get(group as usize);
-        let done = if touched.is_none() {
+        done = if done.is_err() {
+            done
+        } else if touched.is_none() {
             self.walk_grids(
                 item.node,
                 group,
@@ -556,7 +620,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
 
     /// Finds the lists that a node's children match and which of them have pairs; returns
     /// how many entries they have. None: grids take less time.
-    fn find_edges(&mut self, node: NodeId, group: u32) -> Option<usize> {
+    fn find_edges(&mut self, node: NodeId, group: u32) -> Result<Option<usize>> {
         let Query { store, id_map, tree } = self.query;
         let index = self.index;
         let Scratch { values, edges, links, .. } = &mut *self.scratch;
@@ -564,7 +628,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         links.clear();
         let below = id_map.edges(node);
         if below.len() > WIDE {
-            return None;
+            return Ok(None);
         }
         let (mut used, mut n_pairs) = (0, 0);
         for (position, &edge) in below.iter().enumerate() {
@@ -605,7 +669,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                     other.goes_on = true;
                     let gap = (position - other.position - 1) as usize;
                     let (edge, weight) = (number as u32, index.powers[gap]);
-                    links.push(Link { edge, joined, weight });
+                    memory::push(links, Link { edge, joined, weight })?;
                     // Below, the subtrees' side bounds the pairs.
                     if below.len() > REPEATED {
                         let lens = index.pairs_of(joined).map(|(pairs, _)| pairs.len());
@@ -614,26 +678,20 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 }
                 let links = links.len() as u32;
                 let sums = used as u32;
-                edges.push(Edge {
-                    list,
-                    len,
-                    position,
-                    child,
-                    sums,
-                    links,
-                    goes_on: false,
-                });
+                let goes_on = false;
+                let edge = Edge { list, len, position, child, sums, links, goes_on };
+                memory::push(edges, edge)?;
                 used += len as usize;
             }
         }
         let cells = below.len() * index.n_edges[group as usize];
-        (n_pairs <= CELL * cells).then_some(used)
+        Ok((n_pairs <= CELL * cells).then_some(used))
     }
 
     /// A function of its own, so that what its loops need stays in registers: with others
     /// inlined, rows took a tenth longer.
     #[inline(never)]
-    fn walk_lists<V: View>(&mut self, own: &mut [f64], view: &mut V) {
+    fn walk_lists<V: View>(&mut self, own: &mut [f64], view: &mut V) -> Result<()> {
         let index = self.index;
         let Scratch { kept, edges, links, sums, .. } = &mut *self.scratch;
         let mut link = 0;
@@ -641,9 +699,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             let list = &index.lists.get(edge.list as usize)[..edge.len as usize];
             let used = edge.sums as usize;
             let end = used + list.len();
-            if sums.len() < end {
-                sums.resize(end, 0.0);
-            }
+            memory::reach(sums, end, 0.0)?;
             // All sums are μ times what the formula says.
             let (earlier, t) = sums.split_at_mut(used);
             let t = &mut t[..list.len()];
@@ -681,6 +737,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 },
             }
         }
+        Ok(())
     }
 
     /// Pairs of a node, one by one, with some subtrees of its label.
@@ -708,15 +765,19 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         let unknown = index.n_labels;
         let label = |&child: &NodeId| id_map.labels[store.label(child).index()];
         labels.clear();
-        labels.extend(below.iter().map(|child| label(child).min(unknown)));
-        table.fill(unknown as usize + 1, labels.iter().copied());
+        memory::extend(labels, below.iter().map(|child| label(child).min(unknown)))?;
+        table.fill(unknown as usize + 1, labels.iter().copied())?;
         // 2. Match those of each subtree with them.
         let members = index.members.get(group as usize);
         let mut done = Ok(());
         for u in some {
             let Member { start, len, target } = members[u as usize];
             let other = &index.below[start as usize..][..len as usize];
-            grow_powers(powers, index.decay, below.len().max(other.len()));
+            let widest = below.len().max(other.len());
+            if let Err(error) = grow_powers(powers, index.decay, widest) {
+                done = Err(error);
+                break;
+            }
             let d = |row: u32, column: u32| {
                 let (x, y) = (below[column as usize], other[row as usize]);
                 if store.is_leaf(x) || y.number >= FIRST_LEAF {

@@ -5,6 +5,7 @@
 //! prefix of every list, and a row of a symmetric matrix needs no more.
 
 use crate::ragged::Ragged;
+use crate::{Result, memory};
 
 /// What comes with each tree.
 #[derive(Debug, Default)]
@@ -37,9 +38,12 @@ pub(crate) type Bounds = [u32; 2];
 
 impl Prefix {
     /// Nothing yet; `starts` are those of all lists.
-    pub(crate) fn new(n_groups: usize, starts: &[u32]) -> Self {
-        let lists = starts.iter().map(|&start| [start; 2]).collect();
-        Self { end: 0, group_len: vec![0; n_groups], lists }
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn new(n_groups: usize, starts: &[u32]) -> Result<Self> {
+        let lists = memory::collect(starts.iter().map(|&start| [start; 2]))?;
+        Ok(Self { end: 0, group_len: memory::filled(0, n_groups)?, lists })
     }
 
     /// Counts what stands in the first `end` trees. Rows come in ascending order as a

@@ -4,7 +4,8 @@
 //! tree has the same order, and its score the same bits, whichever forest it is in.
 
 use super::id_map::IdMap;
-use crate::{NodeId, Nodes};
+use crate::memory::{push, reach, reserve};
+use crate::{NodeId, Nodes, Result};
 
 /// "No place": not in the tree, or asked for by nobody.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -31,40 +32,60 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Reads the tree below `root`, children first; leaves only if they are asked for.
-    pub(crate) fn read(&mut self, store: &Nodes, root: NodeId, leaves: bool) {
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`]; the next tree can be read.
+    pub(crate) fn read(
+        &mut self,
+        store: &Nodes,
+        root: NodeId,
+        leaves: bool,
+    ) -> Result<()> {
         let children = |node| store.children(node);
         let wanted = |&c: &NodeId| Some(c).filter(|&c| leaves || !store.is_leaf(c));
-        self.walk(store.len(), root, children, wanted);
+        self.walk(store.len(), root, children, wanted)
     }
 
     /// The same without leaves, by an id map that has listed inner children: nothing is
     /// asked of leaves then.
-    pub(crate) fn read_listed(&mut self, n_nodes: usize, root: NodeId, id_map: &IdMap) {
-        self.walk(n_nodes, root, |node| id_map.edges(node), |edge| Some(edge.child));
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn read_listed(
+        &mut self,
+        n_nodes: usize,
+        root: NodeId,
+        id_map: &IdMap,
+    ) -> Result<()> {
+        self.walk(n_nodes, root, |node| id_map.edges(node), |edge| Some(edge.child))
     }
 
     /// Takes a tree that was read before: its subtrees in the order of a walk. Who asks for
     /// them last is not found out.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
     pub(crate) fn set(
         &mut self,
         n_nodes: usize,
-        tree: impl Iterator<Item = (NodeId, u32)>,
-    ) {
-        self.start(n_nodes);
+        tree: impl ExactSizeIterator<Item = (NodeId, u32)>,
+    ) -> Result<()> {
+        self.start(n_nodes)?;
+        reserve(&mut self.items, tree.len())?;
         for (node, count) in tree {
             self.place[node.index()] = self.items.len() as u32;
             let count = f64::from(count);
             self.items.push(Item { node, count, last_use: NONE });
         }
+        Ok(())
     }
 
-    fn start(&mut self, n_nodes: usize) {
+    fn start(&mut self, n_nodes: usize) -> Result<()> {
+        self.open.clear(); // where an error ended the last walk
         for item in self.items.drain(..) {
             self.place[item.node.index()] = NONE;
         }
-        if self.place.len() < n_nodes {
-            self.place.resize(n_nodes, NONE);
-        }
+        reach(&mut self.place, n_nodes, NONE)
     }
 
     fn walk<'a, T: 'a>(
@@ -73,12 +94,12 @@ impl Reader {
         root: NodeId,
         children: impl Fn(NodeId) -> &'a [T],
         wanted: impl Fn(&T) -> Option<NodeId>,
-    ) {
-        self.start(n_nodes);
+    ) -> Result<()> {
+        self.start(n_nodes)?;
         // 1. Places, in the order in which a walk leaves the subtrees. What has nothing
         // below it is left at once.
         let Self { items, place, open } = self;
-        open.push((root, 0));
+        push(open, (root, 0))?;
         'walk: while let Some((node, next)) = open.last_mut() {
             let below = children(*node);
             while let Some(child) = below.get(*next as usize) {
@@ -88,13 +109,13 @@ impl Reader {
                     continue;
                 };
                 if children(child).is_empty() {
-                    leave(child, items, place);
+                    leave(child, items, place)?;
                 } else {
-                    open.push((child, 0));
+                    push(open, (child, 0))?;
                     continue 'walk;
                 }
             }
-            leave(*node, items, place);
+            leave(*node, items, place)?;
             open.pop();
         }
         // 2. Parents stand behind their children: from the end, every count is complete
@@ -111,6 +132,7 @@ impl Reader {
                 }
             }
         }
+        Ok(())
     }
 
     /// The distinct subtrees of the tree at hand, children first, the root last.
@@ -128,7 +150,8 @@ impl Reader {
 
 /// Gives a subtree the next place.
 #[inline]
-fn leave(node: NodeId, items: &mut Vec<Item>, place: &mut [u32]) {
-    place[node.index()] = items.len() as u32;
-    items.push(Item { node, count: 0.0, last_use: NONE });
+fn leave(node: NodeId, items: &mut Vec<Item>, place: &mut [u32]) -> Result<()> {
+    push(items, Item { node, count: 0.0, last_use: NONE })?;
+    place[node.index()] = items.len() as u32 - 1;
+    Ok(())
 }

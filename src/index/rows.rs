@@ -53,15 +53,18 @@ pub(crate) struct Scratch {
 
 impl Slots {
     /// How often trees have each of so many nodes of their store: 2 stands for more.
-    pub(crate) fn times(trees: &TreeCounts, n_nodes: usize) -> Vec<u8> {
-        let mut times = vec![0u8; n_nodes];
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn times(trees: &TreeCounts, n_nodes: usize) -> Result<Vec<u8>> {
+        let mut times = memory::filled(0u8, n_nodes)?;
         for tree in 0..trees.len() {
             for (node, count) in trees.iter(tree) {
                 let times = &mut times[node.index()];
                 *times = (*times + count.min(2) as u8).min(2);
             }
         }
-        times
+        Ok(times)
     }
 
     /// Gives the new subtrees of each tree their slots, by node: of those that are told
@@ -77,7 +80,7 @@ impl Slots {
         // 1. Number them in the order in which trees bring them.
         let mut slots = Self {
             n_trees,
-            tree_ends: Vec::with_capacity(n_trees),
+            tree_ends: Vec::new(),
             shared: Vec::new(),
             rest: Vec::new(),
         };
@@ -87,13 +90,13 @@ impl Slots {
                 slot_of[node.index()] = if is_elsewhere(node) {
                     slots.elsewhere()
                 } else if times[node.index()] > 1 || new.len() > LARGE {
-                    slots.shared.push(none);
+                    memory::push(&mut slots.shared, none)?;
                     new_id(n_trees + slots.shared.len(), "subtrees")?
                 } else {
                     tree as u32
                 };
             }
-            slots.tree_ends.push(slots.shared.len() as u32);
+            memory::push(&mut slots.tree_ends, slots.shared.len() as u32)?;
         }
         // 2. List their trees.
         let n_before = slots.first_shared();
@@ -107,7 +110,7 @@ impl Slots {
                 }
             }
         };
-        let mut lens = vec![0; slots.shared.len()];
+        let mut lens = memory::filled(0, slots.shared.len())?;
         each(&mut |number, item| {
             let shared = &mut slots.shared[number];
             match shared.first {
@@ -119,8 +122,9 @@ impl Slots {
                 }
             }
         });
-        let mut at = ragged::starts(&mut lens);
-        slots.rest = vec![(0, 0); lens.last().map_or(0, |&end| end as usize)];
+        let mut at = ragged::starts(&mut lens)?;
+        slots.rest =
+            memory::filled((0, 0), lens.last().map_or(0, |&end| end as usize))?;
         for (shared, end) in slots.shared.iter_mut().zip(lens) {
             shared.end = end;
         }
@@ -154,9 +158,13 @@ impl Slots {
         self.n_trees as u32
     }
 
-    pub(crate) fn scratch(&self) -> Scratch {
-        let slots = vec![0.0; self.n_trees + 1 + self.shared.len()];
-        Scratch { slots, touched: vec![0; self.shared.len()] }
+    ///  A new worker's scratch.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn scratch(&self) -> Result<Scratch> {
+        let slots = memory::filled(0.0, self.n_trees + 1 + self.shared.len())?;
+        Ok(Scratch { slots, touched: memory::filled(0, self.shared.len())? })
     }
 
     /// Passes on what shared subtrees have collected to the first `row.len()` trees, and

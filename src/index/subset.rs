@@ -279,6 +279,9 @@ impl<T: Target, F: Factors> Index<T, F> {
 
 impl Index {
     /// Enters a new inner subtree of a model; `slots` are those of all before it.
+    ///
+    /// # Errors
+    /// [`crate::Error::Capacity`] and [`crate::Error::Memory`]: the subtree is not there.
     pub(crate) fn enter(
         &mut self,
         nodes: &Nodes,
@@ -286,24 +289,46 @@ impl Index {
         slots: &[Slot],
     ) -> Result<Slot> {
         let group = nodes.production(node).map_or(0, |p| p.0);
-        if self.group_sizes.len() <= group as usize {
-            self.group_sizes.resize(group as usize + 1, 0);
-        }
+        memory::reach(&mut self.group_sizes, group as usize + 1, 0)?;
         let number = self.group_sizes[group as usize];
+        if let Err(error) = self.enter_children(nodes, node, number, slots) {
+            // Its children are each in a list of their own.
+            for list in 0..self.lists.len() {
+                if self.keys.keys[list][0] == group {
+                    self.lists.pop_if(list, |entry| entry.u == number);
+                }
+            }
+            return Err(error);
+        }
+        self.group_sizes[group as usize] += 1;
+        self.largest_group = self.largest_group.max(number + 1);
+        Ok(Slot { group, number })
+    }
+
+    fn enter_children(
+        &mut self,
+        nodes: &Nodes,
+        node: NodeId,
+        number: u32,
+        slots: &[Slot],
+    ) -> Result<()> {
         for (position, &child) in nodes.children(node).iter().enumerate() {
             let wanted = Wanted::Productions;
             if let Some(key) = IdMap::key(wanted, nodes, node, position, child) {
                 let list = self.keys.insert(key, LISTS)? as usize;
-                self.lists.reach(list + 1);
+                self.lists.reach(list + 1)?;
                 let child = slots[child.index()].number;
                 let entry = Entry { u: number, child, target: () };
                 self.lists.push(list, entry, EDGES)?;
                 self.n_entries += 1;
             }
         }
-        self.group_sizes[group as usize] += 1;
-        self.largest_group = self.largest_group.max(number + 1);
-        Ok(Slot { group, number })
+        Ok(())
+    }
+
+    /// Where the weight of the next subtree of a production will be.
+    pub(crate) fn next_slot(&self, group: u32) -> Slot {
+        Slot { group, number: self.group_size(group) as u32 }
     }
 }
 
@@ -334,10 +359,12 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         &mut self,
         group: impl Fn(usize) -> u32,
         sink: &mut impl Sink<N>,
-    ) {
+    ) -> Result<()> {
         self.scratch.steps.clear();
         self.scratch.active.clear();
         let (items, fold) = (self.tree.items(), self.fold());
+        memory::reserve(&mut self.scratch.steps, items.len())?;
+        memory::reserve(&mut self.scratch.active, items.len())?;
         for (place, item) in items.iter().enumerate() {
             let group = group(place);
             let last_use = item.last_use;
@@ -395,6 +422,7 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
             }
             self.scratch.steps.push(step);
         }
+        Ok(())
     }
 
     /// The second pass: tells what pairs of subtrees have beyond that.
@@ -404,7 +432,9 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         pause: &mut Pause<'_>,
     ) -> Result<()> {
         let (n, fold) = (self.tree.items().len(), self.fold());
-        if self.scratch.values.len() < n {
+        let n_known = self.scratch.values.len();
+        if n_known < n {
+            memory::reserve(&mut self.scratch.values, n - n_known)?;
             self.scratch.values.resize_with(n, || Values::Flat);
         }
         for at in 0..self.scratch.active.len() {

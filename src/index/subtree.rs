@@ -14,7 +14,7 @@ use super::reader::{NONE, Reader};
 use super::weights::{Sink, View};
 use crate::kernel::Weights;
 use crate::kernel::weights::finite;
-use crate::{Label, NodeId, Nodes, ProductionId, Result};
+use crate::{Label, NodeId, Nodes, ProductionId, Result, memory};
 
 /// Parameters, and weights where there are such: subtrees are found by the id_map.
 #[derive(Debug, Clone)]
@@ -42,17 +42,26 @@ impl Weighted {
 
 impl Index {
     /// Takes in the next subtree of a model.
+    ///
+    /// # Errors
+    /// [`crate::Error::Parameter`] for a weight that is not finite, and
+    /// [`crate::Error::Memory`]: the subtree and its production are not there.
     pub(crate) fn enter(&mut self, nodes: &Nodes, node: NodeId) -> Result<()> {
         let Some(Weighted { weights, labels, productions, subtrees }) =
             &mut self.weighted
         else {
             return Ok(());
         };
+        let (n_labels, n_productions) = (nodes.labels().len(), nodes.n_productions());
+        memory::reserve(labels, n_labels - labels.len())?;
+        memory::reserve(productions, n_productions - productions.len())?;
+        memory::reserve(subtrees, 1)?;
         // Ids come in their order.
-        for label in labels.len() as u32..nodes.labels().len() as u32 {
+        let n_before = productions.len();
+        for label in labels.len() as u32..n_labels as u32 {
             labels.push(weights.label(nodes.labels().name(Label(label))));
         }
-        for production in productions.len() as u32..nodes.n_productions() as u32 {
+        for production in n_before as u32..n_productions as u32 {
             productions.push(weights.production(nodes, ProductionId(production)));
         }
         let weight = match nodes.production(node) {
@@ -63,7 +72,10 @@ impl Index {
                 inner.fold(own, |product, c| product * subtrees[c.index()])
             }
         };
-        finite(&[weight])?;
+        if let Err(error) = finite(&[weight]) {
+            productions.truncate(n_before);
+            return Err(error);
+        }
         subtrees.push(weight);
         Ok(())
     }

@@ -62,24 +62,21 @@ impl Weights {
     }
 
     /// Makes room for a subtree, its weight 0.
-    pub(crate) fn enter(&mut self, slot: Slot) {
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn enter(&mut self, slot: Slot) -> Result<()> {
         let end = (slot.number as usize + 1) * self.width;
         if slot.group == LEAF {
-            if self.leaves.len() < end {
-                self.leaves.resize(end, 0.0);
-            }
-            return;
+            return memory::reach(&mut self.leaves, end, 0.0);
         }
         let group = slot.group as usize;
         if self.groups.len() <= group {
-            self.groups.resize_with(group + 1, Vec::new);
-            self.sums.resize((group + 1) * self.width, 0.0);
-            self.nonzero.resize(group + 1, 0);
+            memory::reach(&mut self.sums, (group + 1) * self.width, 0.0)?;
+            memory::reach(&mut self.nonzero, group + 1, 0)?;
+            memory::reach(&mut self.groups, group + 1, Vec::new())?;
         }
-        let group = &mut self.groups[group];
-        if group.len() < end {
-            group.resize(end, 0.0);
-        }
+        memory::reach(&mut self.groups[group], end, 0.0)
     }
 
     /// Adds `count · alphas`.

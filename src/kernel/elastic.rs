@@ -162,38 +162,38 @@ impl<F: Factors> Trees<F> {
         let mut trees = Self {
             decay,
             n_labels,
-            ends: Vec::with_capacity(roots.len()),
-            hashes: Vec::with_capacity(roots.len()),
+            ends: Vec::new(),
+            hashes: Vec::new(),
             heads: Vec::new(),
             children: Vec::new(),
             labels: Vec::new(),
         };
         // As it was after each tree.
-        let mut label_number = vec![NONE; n_labels];
+        let mut label_number = memory::filled(NONE, n_labels)?;
         let mut below = Below::default();
         let sizes = nodes.sizes();
         for &root in roots {
             let first_label = trees.labels.len();
             below.clear();
-            below.extend(nodes, root, None, &sizes);
+            below.extend(nodes, root, None, &sizes)?;
             for &node in &below.order {
                 let label = &mut label_number[nodes.label(node).index()];
                 if *label == NONE {
                     *label = (trees.labels.len() - first_label) as u32;
-                    trees.labels.push(nodes.label(node).0);
+                    memory::push(&mut trees.labels, nodes.label(node).0)?;
                 }
-                trees
-                    .children
-                    .extend(nodes.children(node).iter().map(|&c| below.at(c)));
+                let children = nodes.children(node).iter();
+                let children = children.map(|&child| below.at(child));
+                memory::extend(&mut trees.children, children)?;
                 let end = new_id(trees.children.len(), "edges, tree by tree")?;
-                trees.heads.push(Head { label: *label, end });
+                memory::push(&mut trees.heads, Head { label: *label, end })?;
             }
             for &label in &trees.labels[first_label..] {
                 label_number[label as usize] = NONE;
             }
             let end = new_id(trees.heads.len(), "distinct subtrees, tree by tree")?;
-            trees.ends.push((end, trees.labels.len() as u32));
-            trees.hashes.push(nodes.content_hash(root));
+            memory::push(&mut trees.ends, (end, trees.labels.len() as u32))?;
+            memory::push(&mut trees.hashes, nodes.content_hash(root))?;
         }
         Ok(trees)
     }
@@ -213,27 +213,37 @@ impl<F: Factors> Trees<F> {
     }
 
     /// Reads what is left of a tree when only some labels count.
-    fn shrink(&self, tree: usize, keep: &[u32], to: &mut Shrunk) {
+    fn shrink(&self, tree: usize, keep: &[u32], to: &mut Shrunk) -> Result<()> {
         let start = self.starts(tree).0;
         let mut edge = start.checked_sub(1).map_or(0, |n| self.heads[n].end as usize);
         to.clear();
-        for head in &self.heads[start..self.ends[tree].0 as usize] {
+        let heads = &self.heads[start..self.ends[tree].0 as usize];
+        let last = heads.last().map_or(edge, |head| head.end as usize);
+        to.reserve(heads.len(), last - edge)?;
+        for head in heads {
             let below = &self.children[edge..head.end as usize];
             edge = head.end as usize;
             to.push(keep[head.label as usize], below.iter().copied());
         }
+        Ok(())
     }
 
     /// Numbers the labels that both trees have (others: NONE), and counts them.
-    fn common_labels<N>(&self, a: usize, b: usize, scratch: &mut Scratch<N>) -> usize {
+    fn common_labels<N>(
+        &self,
+        a: usize,
+        b: usize,
+        scratch: &mut Scratch<N>,
+    ) -> Result<usize> {
         let Scratch { mark, keep: [keep_a, keep_b], .. } = scratch;
-        mark.resize(self.n_labels, NONE);
+        memory::reach(mark, self.n_labels, NONE)?;
+        keep_a.clear();
+        memory::reach(keep_a, self.labels(a).len(), NONE)?;
+        keep_b.clear();
+        memory::reserve(keep_b, self.labels(b).len())?;
         for (number, &label) in self.labels(a).iter().enumerate() {
             mark[label as usize] = number as u32;
         }
-        keep_a.clear();
-        keep_a.resize(self.labels(a).len(), NONE);
-        keep_b.clear();
         let mut n_common = 0;
         for &label in self.labels(b) {
             let number = mark[label as usize];
@@ -248,7 +258,7 @@ impl<F: Factors> Trees<F> {
         for &label in self.labels(a) {
             mark[label as usize] = NONE;
         }
-        n_common as usize
+        Ok(n_common as usize)
     }
 }
 
@@ -285,7 +295,7 @@ impl<F: Factors> Pairs for Trees<F> {
         pause: &mut Pause<'_>,
     ) -> Result<N> {
         let (a, b) = if self.rank(a) < self.rank(b) { (b, a) } else { (a, b) };
-        let n_common = self.common_labels(a, b, scratch);
+        let n_common = self.common_labels(a, b, scratch)?;
         if n_common == 0 {
             return Ok(N::of(0.0));
         }
@@ -293,10 +303,11 @@ impl<F: Factors> Pairs for Trees<F> {
         if self.decay.same().is_none() {
             let labels = keep[1].iter().zip(self.labels(b));
             common.clear();
-            common.extend(labels.filter(|(k, _)| **k != NONE).map(|(_, label)| label));
+            let labels = labels.filter(|(k, _)| **k != NONE).map(|(_, label)| *label);
+            memory::extend(common, labels)?;
         }
-        self.shrink(a, &keep[0], &mut dense.lanes);
-        self.shrink(b, &keep[1], &mut dense.tree);
+        self.shrink(a, &keep[0], &mut dense.lanes)?;
+        self.shrink(b, &keep[1], &mut dense.tree)?;
         let Dense { lanes, tree, .. } = dense;
         if lanes.len() + lanes.children.len() > tree.len() + tree.children.len() {
             std::mem::swap(lanes, tree);
@@ -336,16 +347,18 @@ impl Below {
 
     /// Adds what is at or below a node; not what is below nodes labelled `end`. With
     /// `sizes` of all nodes the heaviest child comes first, else the first one.
+    ///
+    /// # Errors
+    /// [`Error::Memory`]; what there is can be cleared.
     pub(crate) fn extend(
         &mut self,
         nodes: &Nodes,
         root: NodeId,
         end: Option<Label>,
         sizes: &[u64],
-    ) {
-        if self.place.len() < nodes.len() {
-            self.place.resize(nodes.len(), NONE);
-        }
+    ) -> Result<()> {
+        self.open.clear(); // where an error ended the last walk
+        memory::reach(&mut self.place, nodes.len(), NONE)?;
         let Self { order, place, open, .. } = self;
         let children = |node| match end {
             Some(end) if nodes.label(node) == end => &[],
@@ -355,7 +368,7 @@ impl Below {
         loop {
             // Down: to the heaviest child first, and to the others from its parent later.
             while let Some(node) = next {
-                open.push((node, 0));
+                memory::push(open, (node, 0))?;
                 next = None;
                 if !sizes.is_empty() {
                     let below = children(node).iter().copied();
@@ -363,31 +376,34 @@ impl Below {
                     next = heaviest.filter(|child| place[child.index()] == NONE);
                 }
             }
-            let Some((node, child)) = open.last_mut() else { return };
+            let Some((node, child)) = open.last_mut() else { return Ok(()) };
             if let Some(&below) = children(*node).get(*child as usize) {
                 *child += 1;
                 next = Some(below).filter(|below| place[below.index()] == NONE);
                 continue;
             }
-            place[node.index()] = order.len() as u32;
-            order.push(*node);
+            memory::push(order, *node)?;
+            place[node.index()] = order.len() as u32 - 1;
             open.pop();
         }
     }
 
     /// Reads what is at or below one node, with the number of times that it stands there,
     /// parents first; of nodes labelled `end` nothing below.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
     pub(crate) fn read(
         &mut self,
         nodes: &Nodes,
         root: NodeId,
         end: Option<Label>,
-    ) -> impl Iterator<Item = (NodeId, f64)> {
+    ) -> Result<impl Iterator<Item = (NodeId, f64)>> {
         self.clear();
-        self.extend(nodes, root, end, &[]);
+        self.extend(nodes, root, end, &[])?;
         let Self { order, place, counts, .. } = self;
         counts.clear();
-        counts.resize(order.len(), 0.0);
+        memory::reach(counts, order.len(), 0.0)?;
         let mut first = 1.0;
         // A count is complete when it is passed on: parents stand behind their children.
         for at in (0..order.len()).rev() {
@@ -399,7 +415,7 @@ impl Below {
                 }
             }
         }
-        order.iter().copied().zip(counts.iter().copied()).rev()
+        Ok(order.iter().copied().zip(counts.iter().copied()).rev())
     }
 }
 
@@ -422,6 +438,17 @@ impl Shrunk {
         self.children.clear();
         self.read.clear();
         self.stands_for.clear();
+    }
+
+    /// Makes room for so many nodes with so many children: reading them takes no memory.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(crate) fn reserve(&mut self, n_nodes: usize, n_edges: usize) -> Result<()> {
+        memory::reserve(&mut self.children, n_edges)?;
+        let by_node =
+            [&mut self.labels, &mut self.ends, &mut self.read, &mut self.stands_for];
+        by_node.into_iter().try_for_each(|list| memory::reserve(list, n_nodes))
     }
 
     /// Reads the next node: its label, and which of those read before are its children.
@@ -510,10 +537,10 @@ impl<N> Default for Dense<N> {
 }
 
 impl<N> Dense<N> {
-    fn group_lanes(&mut self, n_labels: usize) {
+    fn group_lanes(&mut self, n_labels: usize) -> Result<()> {
         let Self { by_label, by_label_ends: ends, lanes, .. } = self;
         ends.clear();
-        ends.resize(n_labels + 1, 0);
+        memory::reach(ends, n_labels + 1, 0)?;
         for &label in lanes.labels.iter().filter(|&&label| label != NONE) {
             ends[label as usize + 1] += 1;
         }
@@ -521,7 +548,7 @@ impl<N> Dense<N> {
             ends[label + 1] += ends[label];
         }
         by_label.clear();
-        by_label.resize(ends[n_labels] as usize, 0);
+        memory::reach(by_label, ends[n_labels] as usize, 0)?;
         // `ends[label]` is where the label's next lane goes; at last, where they end.
         for (lane, &label) in lanes.labels.iter().enumerate() {
             if label != NONE {
@@ -530,20 +557,22 @@ impl<N> Dense<N> {
                 *place += 1;
             }
         }
+        Ok(())
     }
 
     /// Finds a parent of each node of the larger tree, and how often it is asked for.
-    fn link(&mut self) {
+    fn link(&mut self) -> Result<()> {
         let Self { parent, asked, next, slot, tree, slots, free, .. } = self;
-        parent.clear();
-        parent.resize(tree.len(), NONE);
-        asked.clear();
-        asked.resize(tree.len(), 0);
-        next.clear();
-        slot.clear();
-        slot.resize(tree.len(), NONE);
+        let n = tree.len();
+        for list in [&mut *parent, &mut *asked, &mut *next, &mut *slot] {
+            list.clear();
+        }
+        memory::reach(parent, n, NONE)?;
+        memory::reach(asked, n, 0)?;
+        memory::reserve(next, n)?;
+        memory::reach(slot, n, NONE)?;
         free.clear();
-        free.extend((0..slots.len() as u32).rev());
+        memory::extend(free, (0..slots.len() as u32).rev())?;
         for node in 0..tree.len() {
             let edges = tree.edges(node);
             next.push(edges.start as u32);
@@ -554,6 +583,7 @@ impl<N> Dense<N> {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -574,8 +604,8 @@ impl<N: Number> Dense<N> {
         // Slots of larger trees before would hold on to their memory.
         let room = self.lanes.len() * 2 + self.lanes.children.len();
         self.slots.truncate(MOST_CELLS / (room.max(1) * Self::SIZE));
-        self.group_lanes(n_labels);
-        self.link();
+        self.group_lanes(n_labels)?;
+        self.link()?;
         let mut last = N::of(0.0);
         for node in 0..self.tree.len() {
             self.absorb(node, node, pause)?;

@@ -395,17 +395,23 @@ pub trait Prepared: Send + Sync {
     }
 }
 
-/// Self-kernels from here on (and below its inverse) are handled as [`Scaled`].
+/// Self-kernels from here on, or below [`SMALLEST`], are handled as [`Scaled`].
 pub(crate) const LARGEST: f64 = 1e300;
+/// What is at least so much loses nothing to the end of floats, nor do terms of it that are
+/// some powers of ten less.
+pub(crate) const SMALLEST: f64 = 1e-280;
 
 impl<P: Pairs + Send> Prepared for P {
     fn worker(&self) -> Worker<'_> {
         let mut floats = P::Scratch::<f64>::default();
         let mut scaled = P::Scratch::<Scaled>::default();
+        let is_tiny = self.is_tiny();
         Box::new(move |a, b, pause| {
-            let float = self.pair(a, b, &mut floats, pause)?;
-            if float.abs() < LARGEST {
-                return Ok(Scaled::of(float));
+            if !is_tiny {
+                let float = self.pair(a, b, &mut floats, pause)?;
+                if float.abs() < LARGEST {
+                    return Ok(Scaled::of(float));
+                }
             }
             self.pair(a, b, &mut scaled, pause)
         })
@@ -439,16 +445,21 @@ impl<P: Pairs + Send> Sloped for P {
     fn worker(&self) -> SlopesWorker<'_> {
         let mut floats = P::Scratch::<Dual<f64>>::default();
         let mut scaled = P::Scratch::<Dual<Scaled>>::default();
+        let is_tiny = self.is_tiny();
+        let fits = |number: f64| number.abs() < LARGEST;
         Box::new(move |a, b, slopes, pause| {
-            let float = self.pair(a, b, &mut floats, pause)?;
-            let fits = float.slopes.iter().all(|slope| slope.abs() < LARGEST);
-            let dual = if fits && float.value.abs() < LARGEST {
-                Dual {
-                    value: Scaled::of(float.value),
-                    slopes: float.slopes.map(Scaled::of),
+            let mut known = None;
+            if !is_tiny {
+                let float = self.pair(a, b, &mut floats, pause)?;
+                known = Some(float).filter(|Dual { value, slopes }| {
+                    fits(*value) && slopes.iter().copied().all(fits)
+                });
+            }
+            let dual = match known {
+                Some(Dual { value, slopes }) => {
+                    Dual { value: Scaled::of(value), slopes: slopes.map(Scaled::of) }
                 }
-            } else {
-                self.pair(a, b, &mut scaled, pause)?
+                None => self.pair(a, b, &mut scaled, pause)?,
             };
             slopes.iter_mut().zip(dual.slopes).for_each(|(to, slope)| *to = slope);
             Ok(dual.value)
@@ -475,6 +486,12 @@ pub trait Pairs: Sync {
         scratch: &mut Self::Scratch<N>,
         pause: &mut Pause<'_>,
     ) -> Result<N>;
+
+    /// Whether what the smallest fragments weigh is too small for floats (below 1e-280):
+    /// then all pairs are computed in numbers for which it is not.
+    fn is_tiny(&self) -> bool {
+        false
+    }
 
     /// See [`Prepared::is_indefinite`].
     fn is_indefinite(&self, _own: Scaled) -> bool {

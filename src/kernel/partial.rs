@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use super::weights::{Factors, Resolved, Weigh};
 use super::{
-    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, Sloped,
+    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, SMALLEST, Sketch, Sloped,
     TreeCounts, described, kernel_struct, naive, parameter,
 };
 use crate::intern::{Seed, new_id};
@@ -204,10 +204,14 @@ impl Weights {
 }
 
 /// Makes λ^0 .. λ^n of what there is, for gaps between up to n children.
-pub(crate) fn grow_powers(powers: &mut Vec<f64>, decay: f64, n: usize) {
+///
+/// # Errors
+/// [`Error::Memory`].
+pub(crate) fn grow_powers(powers: &mut Vec<f64>, decay: f64, n: usize) -> Result<()> {
     while powers.len() <= n {
-        powers.push(powers.last().map_or(1.0, |last| last * decay));
+        memory::push(powers, powers.last().map_or(1.0, |last| last * decay))?;
     }
+    Ok(())
 }
 
 /// λ^n of the table of powers, as it depends on λ.
@@ -247,21 +251,23 @@ pub(crate) struct Table {
 
 impl Table {
     /// Enters a node's children, by label; the table must be empty.
+    ///
+    /// # Errors
+    /// [`Error::Memory`]; the table is empty.
     pub(crate) fn fill(
         &mut self,
         n_labels: usize,
         labels: impl ExactSizeIterator<Item = u32> + DoubleEndedIterator,
-    ) {
-        if self.heads.len() < n_labels {
-            self.heads.resize(n_labels, (NONE, 0));
-        }
-        self.next.resize(labels.len(), NONE);
+    ) -> Result<()> {
+        memory::reach(&mut self.heads, n_labels, (NONE, 0))?;
+        memory::reach(&mut self.next, labels.len(), NONE)?;
         // From the end, so that each label's positions are chained in ascending order.
         for (position, label) in labels.enumerate().rev() {
             let head = &mut self.heads[label as usize];
             self.next[position] = head.0;
             *head = (position as u32, head.1 + 1);
         }
+        Ok(())
     }
 
     /// Takes them out again.
@@ -375,14 +381,14 @@ impl<N: Number> Chains<N> {
         if n_matches == 0 {
             return Ok(zero);
         }
-        self.start(n_rows, table.next.len(), n_matches, longest);
+        self.start(n_rows, table.next.len(), n_matches, longest)?;
         let mut total = zero;
         let mut matches = std::mem::take(&mut self.matches);
         for (row, label) in rows.enumerate() {
             matches.clear();
             let row = row as u32;
-            matches
-                .extend(table.positions(label).map(|column| (column, d(row, column))));
+            let new = table.positions(label).map(|column| (column, d(row, column)));
+            memory::extend(&mut matches, new)?;
             if !matches.is_empty() {
                 total = total + self.row(row, &matches, powers);
                 let per_row = self.per_row(matches.len());
@@ -411,11 +417,11 @@ impl<N: Number> Chains<N> {
         shape: (usize, usize),
         powers: &[f64],
         longest: usize,
-    ) -> N {
+    ) -> Result<N> {
         let mut total = N::of(0.0);
         let shortest = shape.0.min(shape.1);
         if shortest == 1 {
-            return matches.iter().fold(total, |total, &(_, _, d)| total + d);
+            return Ok(matches.iter().fold(total, |total, &(_, _, d)| total + d));
         }
         let steps = matches.len() * matches.len() / 2;
         if longest >= shortest && steps <= 2 * shape.0 * shape.1 {
@@ -435,28 +441,31 @@ impl<N: Number> Chains<N> {
                 matches[at].2 = t;
                 total = total + t;
             }
-            return total;
+            return Ok(total);
         }
-        self.start(shape.0, shape.1, matches.len(), longest);
+        self.start(shape.0, shape.1, matches.len(), longest)?;
         let mut row = std::mem::take(&mut self.matches);
         for same in matches.chunk_by(|a, b| a.0 == b.0) {
             row.clear();
-            row.extend(same.iter().map(|&(_, column, d)| (column, d)));
+            memory::extend(&mut row, same.iter().map(|&(_, column, d)| (column, d)))?;
             total = total + self.row(same[0].0, &row, powers);
         }
         self.matches = row;
-        total
+        Ok(total)
     }
 
     /// Begins a pair of nodes: so many rows with matches, so many columns, and matches
-    /// in all.
+    /// in all. What rows take is asked for here.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
     pub(crate) fn start(
         &mut self,
         rows: usize,
         columns: usize,
         matches: usize,
         longest: usize,
-    ) {
+    ) -> Result<()> {
         let zero = N::of(0.0);
         self.columns = columns;
         self.found.clear();
@@ -475,17 +484,21 @@ impl<N: Number> Chains<N> {
             Method::Tree
         };
         self.sums.clear();
-        match self.method {
-            Method::List => {}
-            Method::Grid => self.sums.resize(columns, zero),
-            Method::Tree => {
-                self.sums.resize(columns + 1, zero);
-                self.stamps.clear();
-                self.stamps.resize(columns + 1, 0);
-            }
-            Method::Lengths(longest) => self.sums.resize((longest - 1) * columns, zero),
-        }
         self.last = 0;
+        match self.method {
+            Method::List => memory::reserve(&mut self.found, matches),
+            Method::Grid => memory::reach(&mut self.sums, columns, zero),
+            Method::Tree => {
+                memory::reserve(&mut self.found, columns.min(matches))?;
+                memory::reach(&mut self.sums, columns + 1, zero)?;
+                self.stamps.clear();
+                memory::reach(&mut self.stamps, columns + 1, 0)
+            }
+            Method::Lengths(longest) => {
+                let n = (longest - 1).saturating_mul(columns);
+                memory::reach(&mut self.sums, n, zero)
+            }
+        }
     }
 
     /// Enters the next row's matches (column, D), both ascending; returns Σ T over them.
@@ -754,8 +767,8 @@ impl<F: Factors> Trees<F> {
             longest: max_children.unwrap_or(usize::MAX),
             n_labels: nodes.labels().len(),
             powers: Vec::new(),
-            ends: Vec::with_capacity(roots.len()),
-            content: Vec::with_capacity(roots.len()),
+            ends: Vec::new(),
+            content: Vec::new(),
             nodes: Vec::new(),
             last_uses: Vec::new(),
             children: Vec::new(),
@@ -763,10 +776,10 @@ impl<F: Factors> Trees<F> {
             by_label: Vec::new(),
         };
         let hash = |name: &str| Seed::FIXED.hash_bytes(name.as_bytes());
-        let hashes: Vec<u64> = nodes.labels().names().map(hash).collect();
+        let hashes = memory::collect(nodes.labels().names().map(hash))?;
         let mut widest = 0;
         let known = roots.iter().map(|r| r.index() + 1).max().unwrap_or(0);
-        let (mut number, mut order) = (vec![NONE; known], Vec::new());
+        let (mut number, mut order) = (memory::filled(NONE, known)?, Vec::new());
         for tree in 0..counts.len() {
             pause()?;
             let (first, mut content) = (trees.nodes.len(), 0);
@@ -777,7 +790,7 @@ impl<F: Factors> Trees<F> {
                 let (label, local) = (nodes.label(node), order.len() as u32);
                 for child in below {
                     let child = number[child.index()];
-                    trees.children.push(child);
+                    memory::push(&mut trees.children, child)?;
                     trees.last_uses[first + child as usize] = local;
                     content = Seed::FIXED.mix(content, u64::from(child));
                 }
@@ -786,9 +799,10 @@ impl<F: Factors> Trees<F> {
                 widest = widest.max(below.len());
                 number[node.index()] = local;
                 let end = new_id(trees.children.len(), "edges, tree by tree")?;
-                trees.nodes.push(Node { label: 0, rank: 0, count, end });
-                trees.last_uses.push(NONE);
-                order.push((label.0, local));
+                let node = Node { label: 0, rank: 0, count, end };
+                memory::push(&mut trees.nodes, node)?;
+                memory::push(&mut trees.last_uses, NONE)?;
+                memory::push(&mut order, (label.0, local))?;
             }
             // 2. Nodes by label.
             order.sort_unstable();
@@ -798,15 +812,16 @@ impl<F: Factors> Trees<F> {
                 for (rank, &(_, local)) in same.iter().enumerate() {
                     let node = &mut trees.nodes[first + local as usize];
                     (node.label, node.rank) = (label, rank as u32);
-                    trees.by_label.push(local);
+                    memory::push(&mut trees.by_label, local)?;
                 }
-                trees.labels.push((same[0].0, trees.by_label.len() as u32));
+                let end = trees.by_label.len() as u32;
+                memory::push(&mut trees.labels, (same[0].0, end))?;
             }
             let end = new_id(trees.nodes.len(), "distinct subtrees, tree by tree")?;
-            trees.ends.push((end, trees.labels.len() as u32));
-            trees.content.push((order.len() as u32, content));
+            memory::push(&mut trees.ends, (end, trees.labels.len() as u32))?;
+            memory::push(&mut trees.content, (order.len() as u32, content))?;
         }
-        grow_powers(&mut trees.powers, decay, widest);
+        grow_powers(&mut trees.powers, decay, widest)?;
         Ok(trees)
     }
 
@@ -836,12 +851,10 @@ impl<F: Factors> Pairs for Trees<F> {
         let is_ordered = self.content[a] <= self.content[b];
         let (a, b) = if is_ordered { (a, b) } else { (b, a) };
         let (a, b) = (self.tree(a), self.tree(b));
-        scratch.match_labels(self.n_labels, a.labels, b.labels);
+        scratch.match_labels(self.n_labels, a.labels, b.labels)?;
         scratch.values.clear();
         scratch.free.clear();
-        if scratch.starts.len() < a.nodes.len() {
-            scratch.starts.resize(a.nodes.len(), 0);
-        }
+        memory::reach(&mut scratch.starts, a.nodes.len(), 0)?;
         let zero = N::of(0.0);
         let mut total = zero;
         for (v, node) in a.nodes.iter().enumerate() {
@@ -878,15 +891,26 @@ impl<F: Factors> Pairs for Trees<F> {
             total = total + own * N::of(f64::from(node.count));
             if scratch.values.len() > scratch.few_values {
                 scratch.chains.step(group.len(), pause)?;
-                scratch.recycle(a, v, (label, start));
+                scratch.recycle(a, v, (label, start))?;
                 scratch.check_values()?;
             }
         }
         Ok(total)
     }
+
+    fn is_tiny(&self) -> bool {
+        self.is_tiny()
+    }
 }
 
 impl<F: Factors> Trees<F> {
+    /// See [`Pairs::is_tiny`]. (A μ of 0 is none.)
+    pub(super) fn is_tiny(&self) -> bool {
+        let mut used = self.labels.iter().map(|&(label, _)| self.mu.of(label));
+        let single = |mu: f64| mu * (self.decay * self.decay);
+        used.any(|mu| mu > 0.0 && single(mu) < SMALLEST)
+    }
+
     /// What the fragment of one node weighs: μ λ² f^(leaves / 2) with the leaf factor f.
     #[inline]
     pub(super) fn single<N: Number>(
@@ -896,6 +920,20 @@ impl<F: Factors> Trees<F> {
         (leaf_u, leaf_v): (bool, bool),
     ) -> N {
         let weight = weights.of(leaf_u, leaf_v);
+        if weight < SMALLEST {
+            // Floats may have lost it.
+            let (mu, decay) = (N::parameter(mu, 1), N::parameter(self.decay, 0));
+            let single = mu * (decay * decay);
+            let factor = self.leaf_factor;
+            return match (leaf_u, leaf_v) {
+                (false, false) => single,
+                (true, true) => single * N::parameter(factor, 2),
+                _ => {
+                    let root = factor.sqrt();
+                    single * N::depending(root, || [0.0, 0.0, 0.5 / root])
+                }
+            };
+        }
         N::depending(weight, || {
             let leaves = f64::from(u8::from(leaf_u) + u8::from(leaf_v));
             let by_factor = leaves / 2.0 * weight / self.leaf_factor;
@@ -944,10 +982,10 @@ impl<F: Factors> Trees<F> {
                 }
             }
             let shape = (below.len(), other.len());
-            return Ok(chains.sum_list(matches, shape, &self.powers, self.longest));
+            return chains.sum_list(matches, shape, &self.powers, self.longest);
         }
         let labels = other.iter().map(|&y| b.nodes[y as usize].label);
-        table.fill(b.labels.len(), labels.clone());
+        table.fill(b.labels.len(), labels.clone())?;
         let sum = chains.sum(
             below.iter().map(label),
             table,
@@ -989,11 +1027,10 @@ impl<N> Scratch<N> {
         n_labels: usize,
         a: &[(u32, u32)],
         b: &[(u32, u32)],
-    ) {
+    ) -> Result<()> {
         self.labels.clear();
-        if self.in_b.len() < n_labels {
-            self.in_b.resize(n_labels, NONE);
-        }
+        memory::reserve(&mut self.labels, a.len())?;
+        memory::reach(&mut self.in_b, n_labels, NONE)?;
         for (number, &(label, _)) in b.iter().enumerate() {
             self.in_b[label as usize] = number as u32;
         }
@@ -1001,6 +1038,7 @@ impl<N> Scratch<N> {
         for &(label, _) in b {
             self.in_b[label as usize] = NONE;
         }
+        Ok(())
     }
 
     pub(super) fn check_values(&self) -> Result<()> {
@@ -1013,7 +1051,12 @@ impl<N> Scratch<N> {
 
     /// Gives places of values that node `v` was the last to ask for back, and moves its
     /// own (of a label, the last ones) to such a place.
-    fn recycle<F>(&mut self, a: Tree<'_, F>, v: usize, (label, start): (u32, usize))
+    fn recycle<F>(
+        &mut self,
+        a: Tree<'_, F>,
+        v: usize,
+        (label, start): (u32, usize),
+    ) -> Result<()>
     where
         N: Copy,
     {
@@ -1031,13 +1074,12 @@ impl<N> Scratch<N> {
             if a.last_use(child) == v as u32 && label != NONE {
                 let start = std::mem::replace(&mut starts[child as usize], NONE);
                 if start != NONE {
-                    if free.len() <= label as usize {
-                        free.resize_with(label as usize + 1, Vec::new);
-                    }
-                    free[label as usize].push(start);
+                    memory::reach(free, label as usize + 1, Vec::new())?;
+                    memory::push(&mut free[label as usize], start)?;
                 }
             }
         }
+        Ok(())
     }
 }
 

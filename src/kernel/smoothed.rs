@@ -32,7 +32,7 @@ use super::{
     Equality, Kernel, Number, Pairs, Parameter, PartialTree, Pause, Prepared, Scaled,
     Sloped, Value, naive,
 };
-use crate::{Error, Label, NodeId, Nodes, Result};
+use crate::{Error, Label, NodeId, Nodes, Result, memory};
 
 /// [`PartialTree`] whose labels match by similarity (Croce et al. 2011).
 ///
@@ -300,25 +300,26 @@ impl Smoothed {
         ends.clear();
         offsets.clear();
         if a.labels.len().saturating_mul(width) <= *most_offsets {
-            offsets.resize(a.labels.len() * width, NONE);
+            memory::reach(offsets, a.labels.len() * width, NONE)?;
         }
-        usual.match_labels(self.trees.n_labels, a.labels, b.labels);
+        usual.match_labels(self.trees.n_labels, a.labels, b.labels)?;
         let table = &*self.labels.table;
         for (row, &(label, _)) in a.labels.iter().enumerate() {
             let x = self.labels.number(Label(label));
             let (block, _) = table.place(x);
             let mut offset = 0;
             let mut add = |number: u32, sigma: f64| {
-                similar.push(Similar { label: number, offset, sigma });
+                memory::push(similar, Similar { label: number, offset, sigma })?;
                 if let Some(place) = offsets.get_mut(row * width + number as usize) {
                     *place = offset;
                 }
                 offset += b.group(number).len() as u32;
+                Ok::<_, Error>(())
             };
             if block == NONE {
                 let same = usual.labels[row];
                 if same != NONE {
-                    add(same, 1.0);
+                    add(same, 1.0)?;
                 }
             } else {
                 let start = blocks.partition_point(|&(other, _)| other < block);
@@ -327,11 +328,11 @@ impl Smoothed {
                     let y = Label(b.labels[number as usize].0);
                     let sigma = table.get(x, self.labels.number(y));
                     if sigma != 0.0 {
-                        add(number, sigma);
+                        add(number, sigma)?;
                     }
                 }
             }
-            ends.push(similar.len() as u32);
+            memory::push(ends, similar.len() as u32)?;
             usual
                 .chains
                 .step(similar.len() - range(ends, row as u32).start + 1, pause)?;
@@ -371,11 +372,11 @@ impl Smoothed {
                 }
             }
             let shape = (below.len(), other.len());
-            return Ok(chains.sum_list(matches, shape, powers, longest));
+            return chains.sum_list(matches, shape, powers, longest);
         }
         // 2. Many: hang b's children up by label, and go row by row.
         let labels = other.iter().map(|&y| b.nodes[y as usize].label);
-        table.fill(width, labels.clone());
+        table.fill(width, labels.clone())?;
         let similar_to = |x: u32| {
             let label = a.nodes[x as usize].label;
             &similar[range(ends, label)]
@@ -388,8 +389,9 @@ impl Smoothed {
         let mut total = N::of(0.0);
         let mut done = Ok(());
         if n_matches > 0 {
-            chains.start(n_rows, other.len(), n_matches, longest);
-            for (i, &x) in below.iter().enumerate() {
+            done = chains.start(n_rows, other.len(), n_matches, longest);
+            let rows = if done.is_ok() { below } else { &[] };
+            for (i, &x) in rows.iter().enumerate() {
                 row.clear();
                 let similar = similar_to(x);
                 for of in similar {
@@ -435,9 +437,7 @@ impl Pairs for Smoothed {
         self.match_labels((a, b), blocks, scratch, pause)?;
         scratch.usual.values.clear();
         scratch.usual.free.clear();
-        if scratch.usual.starts.len() < a.nodes.len() {
-            scratch.usual.starts.resize(a.nodes.len(), NONE);
-        }
+        memory::reach(&mut scratch.usual.starts, a.nodes.len(), NONE)?;
         let (zero, mu) = (N::of(0.0), N::parameter(trees.mu, 1));
         let mut total = zero;
         for (v, node) in a.nodes.iter().enumerate() {
@@ -462,7 +462,7 @@ impl Pairs for Smoothed {
                         value = value + mu * sum;
                     }
                     value = sigma * value;
-                    scratch.usual.values.push(value);
+                    memory::push(&mut scratch.usual.values, value)?;
                     own = own + value * N::of(f64::from(b.nodes[u as usize].count));
                 }
             }
@@ -470,11 +470,15 @@ impl Pairs for Smoothed {
             let len = scratch.usual.values.len() - start;
             scratch.usual.chains.step(len, pause)?;
             if scratch.usual.values.len() > scratch.usual.few_values {
-                scratch.recycle(a, v, start);
+                scratch.recycle(a, v, start)?;
                 scratch.usual.check_values()?;
             }
         }
         Ok(total)
+    }
+
+    fn is_tiny(&self) -> bool {
+        self.trees.is_tiny()
     }
 
     /// Dot products are above 0: a whole tree is a fragment. (Not if leaves do not count.)
@@ -490,12 +494,10 @@ impl Pairs for Smoothed {
 impl<N: Copy> Scratch<N> {
     /// Gives places of values that node `v` was the last to ask for back, and moves its
     /// own, the last ones, to such a place.
-    fn recycle(&mut self, a: Tree<'_>, v: usize, start: usize) {
+    fn recycle(&mut self, a: Tree<'_>, v: usize, start: usize) -> Result<()> {
         let Self { usual, ends, .. } = self;
         let Usual { starts, values, free, .. } = usual;
-        if free.len() < a.labels.len() {
-            free.resize_with(a.labels.len(), Vec::new);
-        }
+        memory::reach(free, a.labels.len(), Vec::new())?;
         let len = values.len() - start;
         if let Some(place) = free[a.nodes[v].label as usize].pop() {
             values.copy_within(start.., place as usize);
@@ -508,9 +510,10 @@ impl<N: Copy> Scratch<N> {
             if a.last_use(child) == v as u32 && !range(ends, label).is_empty() {
                 let start = std::mem::replace(&mut starts[child as usize], NONE);
                 if start != NONE {
-                    free[label as usize].push(start);
+                    memory::push(&mut free[label as usize], start)?;
                 }
             }
         }
+        Ok(())
     }
 }

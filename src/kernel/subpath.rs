@@ -327,7 +327,8 @@ impl<M: Measure> Trees<M> {
         for tree in places.iter() {
             pause()?;
             let start = sorted.items.len();
-            sorted.extend(tree.iter().map(|&(place, n)| (number[place as usize], n)));
+            sorted
+                .extend(tree.iter().map(|&(place, n)| (number[place as usize], n)))?;
             sorted.items[start..].sort_unstable_by_key(|item| item.0);
             sorted.close("places, tree by tree")?;
         }
@@ -474,7 +475,7 @@ impl Places {
             out.reserve(next.len())?;
             for same in next.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
                 let place = self.place(same[0].0, same[0].1)?;
-                out.push((place, sum(same)? as f64));
+                out.push((place, sum(same)? as f64))?;
                 for equal in same.chunk_by(|x, y| x.2 == y.2) {
                     self.level.push((place, equal[0].2, sum(equal)?));
                 }

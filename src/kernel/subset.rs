@@ -172,7 +172,9 @@ pub(crate) struct Trees<F = f64> {
     n_labels: usize,
     /// Per tree: how many inner nodes it has.
     sizes: Vec<f64>,
-    /// Per tree: productions with the number of nodes that have them.
+    /// Per tree: productions with the number of nodes that have them. Ascending where all
+    /// have one λ: counts are summed as integers, in any order. Else in the order of a
+    /// walk: sums of floats would tell which store the tree is in.
     groups: Ragged<(u32, u32)>,
     /// Per tree: distinct subtrees with inner children, children first.
     branching: Ragged<Branching>,
@@ -265,6 +267,8 @@ impl<F: Factors> Trees<F> {
             leaves: Ragged::default(),
         };
         let mut number = vec![NONE; nodes.len()];
+        // By production: its place among the tree's groups.
+        let mut place = vec![NONE; nodes.n_productions()];
         let mut branching_group = vec![NONE; nodes.n_productions()];
         let mut branching_productions = Vec::new();
         for tree in 0..counts.len() {
@@ -274,12 +278,18 @@ impl<F: Factors> Trees<F> {
             for (node, count) in counts.iter(tree) {
                 let Some(production) = nodes.production(node) else {
                     if has_leaves {
-                        trees.leaves.push((nodes.label(node).0, count));
+                        trees.leaves.push((nodes.label(node).0, count))?;
                     }
                     continue;
                 };
                 size += f64::from(count);
-                trees.groups.push((production.0, count));
+                let known = &mut place[production.index()];
+                if *known == NONE {
+                    *known = trees.groups.items.len() as u32;
+                    trees.groups.push((production.0, count))?;
+                } else {
+                    trees.groups.items[*known as usize].1 += count;
+                }
                 if nodes.is_preterminal(node) {
                     continue;
                 }
@@ -300,37 +310,26 @@ impl<F: Factors> Trees<F> {
                     count,
                     children: new_id(trees.children.len(), "children, tree by tree")?,
                     n_children: children.len() as u32,
-                });
+                })?;
                 trees.children.extend(children.iter().map(of));
             }
             for &node in counts.nodes(tree) {
                 number[node.index()] = NONE;
             }
             trees.sizes.push(size);
-            trees.merge_groups(tree);
+            let groups = trees.groups.start(tree)..;
+            for &(group, _) in &trees.groups.items[groups.clone()] {
+                place[group as usize] = NONE;
+            }
+            if trees.decay.same().is_some() {
+                trees.groups.items[groups].sort_unstable();
+            }
             trees.groups.close(SUBTREES)?;
             trees.branching.close(SUBTREES)?;
             trees.leaves.close(SUBTREES)?;
         }
         trees.branching_decay = trees.decay.pick(&branching_productions);
         Ok(trees)
-    }
-
-    /// Makes one entry per production of the last tree.
-    fn merge_groups(&mut self, tree: usize) {
-        let start = self.groups.start(tree);
-        self.groups.items[start..].sort_unstable();
-        let mut end = start;
-        for index in start..self.groups.items.len() {
-            let (group, count) = self.groups.items[index];
-            if end > start && self.groups.items[end - 1].0 == group {
-                self.groups.items[end - 1].1 += count;
-            } else {
-                self.groups.items[end] = (group, count);
-                end += 1;
-            }
-        }
-        self.groups.items.truncate(end);
     }
 
     #[inline]

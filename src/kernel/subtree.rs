@@ -238,7 +238,7 @@ impl<C: Count> Trees<C> {
                 weight: weights[node.index()],
             });
             // Leaves out where they have no weight: half of the subtrees.
-            items.extend(all.filter(|item| item.weight > 0.0 || sloped.is_some()));
+            items.extend(all.filter(|item| item.weight > 0.0 || sloped.is_some()))?;
             items.close("subtrees, tree by tree")?;
         }
         let mut inner: Vec<f64> = Vec::new();

@@ -30,8 +30,8 @@ use crate::index::id_map::{IdMap, LISTS, Wanted};
 use crate::intern::{Keys, new_id};
 use crate::kernel::weights::finite;
 use crate::kernel::{
-    Counts, IndexOf, Indexed, LARGEST, Number, Scaled, SubsetTree, Subtree, TreeCounts,
-    subtree,
+    Counts, IndexOf, Indexed, LARGEST, Number, SMALLEST, Scaled, SubsetTree, Subtree,
+    TreeCounts, subtree,
 };
 use crate::memory::{filled, reserve, room};
 use crate::ragged::Ragged;
@@ -55,9 +55,16 @@ pub(crate) fn is_open(vector: &[(u32, f32)]) -> bool {
     vector.first().is_some_and(|item| item.0 == NONE)
 }
 
-/// Whether there are vectors for a kernel.
+/// Whether there are vectors for a kernel: of one whose smallest fragments floats do not
+/// hold, K_g(x,x) may seem to be 0.
 pub(crate) fn has_blocks(kernel: &Indexed) -> bool {
-    !matches!(kernel.index, IndexOf::WeightedSubsetTree(..))
+    match &kernel.index {
+        IndexOf::WeightedSubsetTree(..) => false,
+        IndexOf::PartialTree(kernel) => {
+            kernel.mu * (kernel.decay * kernel.decay) >= SMALLEST
+        }
+        _ => true,
+    }
 }
 
 /// The vectors of some trees, and how many blocks there may be.
@@ -132,7 +139,7 @@ pub(crate) fn vectors(
                     Rule::Roots => scratch.roots(kernel, nodes, root, pause)?,
                 };
                 let total = scratch.total();
-                let fits = (1.0 / LARGEST..LARGEST).contains(&total) || total == 0.0;
+                let fits = (SMALLEST..LARGEST).contains(&total) || total == 0.0;
                 if let (Rule::Subset(kernel, edges), true, false) =
                     (&rule, is_known, fits)
                 {
@@ -225,7 +232,7 @@ impl Edges {
                         position: position as u32,
                         block,
                         child,
-                    });
+                    })?;
                 }
             }
             edges.by_node.close("edges")?;
@@ -238,13 +245,13 @@ impl Edges {
 fn close_listed(own: &[(u32, f64)], vectors: &mut Vectors) -> Result<()> {
     let total: f64 = own.iter().fold(0.0, |total, (_, share)| total + share);
     vectors.reserve(own.len() + 1)?;
-    if (1.0 / LARGEST..LARGEST).contains(&total) || total == 0.0 {
+    if (SMALLEST..LARGEST).contains(&total) || total == 0.0 {
         let norms = own
             .iter()
             .map(|&(block, share)| (block, rounded_up((share / total).sqrt())));
-        vectors.extend(norms);
+        vectors.extend(norms)?;
     } else {
-        vectors.push((NONE, 1.0));
+        vectors.push((NONE, 1.0))?;
     }
     vectors.close(WHAT)
 }
@@ -312,12 +319,12 @@ impl<N: Number> Scratch<N> {
         if is_known {
             for &block in &self.blocks {
                 let share = share(self.sums[block as usize], total);
-                vectors.push((block, rounded_up(share.sqrt())));
+                vectors.push((block, rounded_up(share.sqrt())))?;
             }
         }
         self.forget();
         if !is_known {
-            vectors.push((NONE, 1.0));
+            vectors.push((NONE, 1.0))?;
         }
         vectors.close(WHAT)
     }

@@ -101,7 +101,7 @@ impl Index {
         }
         let options = self.options(n_jobs);
         let gram = gram::Kept::new(&self.kernel, &self.forest, options, watch)?;
-        let places = Arc::new(places(&gram.columns));
+        let places = Arc::new(places(&gram.columns)?);
         Ok(self.built.put(Built { gram, places, pruned: Kept::default() }))
     }
 
@@ -147,7 +147,7 @@ impl Index {
             let (kernel, options) = (&*self.kernel, self.options(n_jobs));
             return top_k(kernel, x, Some(&self.forest), k, options, watch);
         };
-        let (corpus, finder) = self.asked(&built, asked, f64::NEG_INFINITY, n_jobs);
+        let (corpus, finder) = self.asked(&built, asked, f64::NEG_INFINITY, n_jobs)?;
         top_k_by(&corpus, &finder, k, watch)
     }
 
@@ -181,7 +181,7 @@ impl Index {
             let (kernel, options) = (&*self.kernel, self.options(n_jobs));
             return join(kernel, x, Some(&self.forest), least, options, sink, watch);
         };
-        let (corpus, finder) = self.asked(&built, asked, least, n_jobs);
+        let (corpus, finder) = self.asked(&built, asked, least, n_jobs)?;
         join_by(&corpus, &finder, least, sink, watch)
     }
 
@@ -208,18 +208,18 @@ impl Index {
         asked: Question<'a>,
         least: f64,
         n_jobs: Option<usize>,
-    ) -> (Corpus<'a>, Finder<'a>) {
+    ) -> Result<(Corpus<'a>, Finder<'a>)> {
         let Question { nodes, rows, source, scales, same, .. } = asked;
         let corpus = Corpus {
             row_nodes: Some(nodes),
             first_row: built.gram.columns.len(),
             same,
-            row_places: places(&rows),
+            row_places: places(&rows)?,
             rows: Some(rows),
             ..self.corpus(built, n_jobs)
         };
         let scales = [Cow::Borrowed(&*built.gram.scales), Cow::Owned(scales)];
-        (corpus, Finder::Rows(Rows { source, scales, values: None, least }))
+        Ok((corpus, Finder::Rows(Rows { source, scales, values: None, least })))
     }
 }
 

@@ -10,8 +10,9 @@
 //! there first.
 //!
 //! # Complexity
-//! Memory: the index, the answer of a batch of rows, and for each thread some numbers per
-//! tree.
+//! Memory: the index, [`MOST_AT_ONCE`] pairs of a join, the answer of a batch of rows
+//! (each different tree once, however often it stands), and for each thread some numbers
+//! per tree.
 
 mod best;
 mod blocks;
@@ -26,7 +27,7 @@ use crate::gram::{
     Distinct, Options, Report, Source, Watch, norms, prepare, scale, source,
 };
 use crate::kernel::{Prepared, Scaled, Worker};
-use crate::memory::{filled, reserve, room};
+use crate::memory::{filled, push, reserve, room};
 use crate::ragged::{Filler, Ragged};
 use crate::threads::{Pause, Threads, WatchedThreads};
 use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
@@ -40,6 +41,8 @@ const SLACK: f64 = 1e-9;
 /// and how many pairs are enough.
 const BATCH: usize = 1 << 23;
 const ENOUGH: usize = 1 << 21;
+/// How many pairs a [`Sink`] is given at most in one call: 2^20, 24 MB.
+pub const MOST_AT_ONCE: usize = 1 << 20;
 /// Rows whose trees are made ready together, at most some more than these.
 const ROWS: usize = 1 << 16;
 /// Rows that the bound is tried on, and one of how many pairs it may let through.
@@ -64,13 +67,17 @@ impl Pairs {
     /// # Errors
     /// [`Error::Memory`], with nothing changed.
     pub fn append(&mut self, other: Self) -> Result<()> {
-        reserve(&mut self.rows, other.rows.len())?;
-        reserve(&mut self.columns, other.columns.len())?;
-        reserve(&mut self.values, other.values.len())?;
+        self.reserve(other.rows.len())?;
         self.rows.extend(other.rows);
         self.columns.extend(other.columns);
         self.values.extend(other.values);
         Ok(())
+    }
+
+    fn reserve(&mut self, more: usize) -> Result<()> {
+        reserve(&mut self.rows, more)?;
+        reserve(&mut self.columns, more)?;
+        reserve(&mut self.values, more)
     }
 
     /// Puts the pairs in the order of their rows and columns.
@@ -98,9 +105,9 @@ pub type Sink<'a> = dyn FnMut(Pairs) -> Result<()> + 'a;
 /// Calls `sink` with all pairs of a tree of X and one of Y whose kernel is at least
 /// `least`, some at a time; without Y with those of two trees i < j of X, each once.
 ///
-/// Each call has pairs in ascending order, and no two calls have the same tree of X, except
-/// where equal trees stand in X and there is no Y. Calls do not depend on the number of
-/// threads.
+/// Each call has at most [`MOST_AT_ONCE`] pairs, whatever the trees, in ascending order. No
+/// two calls have the same pair; they may have the same tree of X. Calls do not depend on
+/// the number of threads.
 ///
 /// # Errors
 /// [`Error::Parameter`] for a kernel or a threshold out of range, [`Error::Overflow`] for
@@ -142,25 +149,47 @@ fn join_by(
     let keep = |_: usize, answers: &mut Vec<Answer>| {
         answers.retain(|answer| answer.value >= least);
     };
-    let each = &mut |rows: &[u32], answers: Vec<Vec<Answer>>| {
-        let mut pairs = Vec::new();
+    let each = &mut |rows: &[u32], answers: Vec<Vec<Answer>>, pause: &mut Pause<'_>| {
+        let mut chunk = Chunk { pairs: Vec::new(), sink, pause };
         for (&tree, answers) in rows.iter().zip(&answers) {
-            corpus.spread(tree as usize, answers, &mut pairs);
+            corpus.spread(tree as usize, answers, &mut |pair| chunk.push(pair))?;
         }
-        if pairs.is_empty() {
+        chunk.hand_on()
+    };
+    corpus.answer(finder, &rows, find, keep, each, watch)?;
+    Ok(finder.report(corpus))
+}
+
+/// Pairs on their way to a sink: many equal trees have more of them than memory holds.
+struct Chunk<'a, 'b> {
+    pairs: Vec<(u32, u32, f64)>,
+    sink: &'a mut Sink<'b>,
+    pause: &'a mut Pause<'b>,
+}
+
+impl Chunk<'_, '_> {
+    fn push(&mut self, pair: (u32, u32, f64)) -> Result<()> {
+        if self.pairs.len() == MOST_AT_ONCE {
+            self.hand_on()?;
+        }
+        push(&mut self.pairs, pair)
+    }
+
+    fn hand_on(&mut self) -> Result<()> {
+        (self.pause)()?;
+        if self.pairs.is_empty() {
             return Ok(());
         }
-        pairs.sort_unstable_by_key(|&(row, column, _)| (row, column));
+        self.pairs.sort_unstable_by_key(|&(row, column, _)| (row, column));
         let mut out = Pairs::default();
-        for (row, column, value) in pairs {
+        out.reserve(self.pairs.len())?;
+        for (row, column, value) in self.pairs.drain(..) {
             out.rows.push(row as usize);
             out.columns.push(column as usize);
             out.values.push(value);
         }
-        sink(out)
-    };
-    corpus.answer(finder, &rows, find, keep, each, watch)?;
-    Ok(finder.report(corpus))
+        (self.sink)(out)
+    }
 }
 
 /// The nearest trees of each tree of X.
@@ -218,7 +247,7 @@ fn top_k_by(
         let wanted = if corpus.is_self() { k + 1 } else { k };
         finder.find_nearest(corpus, x, wanted, scratch, pause)
     };
-    let each = &mut |rows: &[u32], answers: Vec<Vec<Answer>>| {
+    let each = &mut |rows: &[u32], answers: Vec<Vec<Answer>>, _: &mut Pause<'_>| {
         for (&row, answers) in rows.iter().zip(answers) {
             corpus.write(row as usize, answers, &mut nearest);
         }
@@ -331,8 +360,8 @@ pub fn pairs(
     Ok((out, report))
 }
 
-/// Takes the answers of some rows.
-type Each<'a> = dyn FnMut(&[u32], Vec<Vec<Answer>>) -> Result<()> + 'a;
+/// Takes the answers of some rows, and asks on the way whether to go on.
+type Each<'a> = dyn FnMut(&[u32], Vec<Vec<Answer>>, &mut Pause<'_>) -> Result<()> + 'a;
 
 /// How candidates are found.
 enum Finder<'a> {
@@ -612,8 +641,8 @@ impl<'a> Corpus<'a> {
             row_nodes: None,
             first_row: if rows.is_some() { columns.len() } else { 0 },
             same,
-            column_places: Arc::new(places(&columns)),
-            row_places: rows.as_ref().map(places).unwrap_or_default(),
+            column_places: Arc::new(places(&columns)?),
+            row_places: rows.as_ref().map(places).transpose()?.unwrap_or_default(),
             columns: Arc::new(columns),
             rows,
         })
@@ -780,7 +809,8 @@ impl<'a> Corpus<'a> {
                 },
                 &mut |_| watch(end, n),
             )?;
-            each(part, slots.into_iter().map(out_of).collect())?;
+            let answers = slots.into_iter().map(out_of).collect();
+            each(part, answers, &mut || watch(end, n))?;
             (first, n_found) = (end, 0);
             found.clear();
         }
@@ -866,22 +896,30 @@ impl<'a> Corpus<'a> {
         }
     }
 
-    /// Writes out for all places of a row's tree what was found.
-    fn spread(&self, x: usize, answers: &[Answer], out: &mut Vec<(u32, u32, f64)>) {
+    /// Hands on for all places of a row's tree what was found.
+    fn spread(
+        &self,
+        x: usize,
+        answers: &[Answer],
+        out: &mut dyn FnMut((u32, u32, f64)) -> Result<()>,
+    ) -> Result<()> {
         let rows = if self.is_self() { &self.column_places } else { &self.row_places };
         for &row in rows.get(x) {
             for &Answer { tree, value } in answers {
-                for &column in self.column_places.get(tree as usize) {
-                    let (i, j) = (row.min(column), row.max(column));
-                    match self.rows {
-                        Some(_) => out.push((row, column, value)),
-                        // Equal trees meet twice.
-                        None if tree as usize == x && column <= row => {}
-                        None => out.push((i, j, value)),
-                    }
+                let mut columns = self.column_places.get(tree as usize);
+                if self.is_self() && tree as usize == x {
+                    // Equal trees meet twice.
+                    columns =
+                        &columns[columns.partition_point(|&other| other <= row)..];
+                }
+                for &column in columns {
+                    let is_turned = self.is_self() && column < row;
+                    let (i, j) = if is_turned { (column, row) } else { (row, column) };
+                    out((i, j, value))?;
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -902,10 +940,11 @@ fn ascending(trees: &[usize]) -> Vec<usize> {
 }
 
 /// Per different tree where it stands.
-fn places(trees: &Distinct) -> Ragged<u32> {
-    let mut places = Filler::new(crate::ragged::times(&trees.of, trees.roots.len()), 0);
+fn places(trees: &Distinct) -> Result<Ragged<u32>> {
+    let times = crate::ragged::times(&trees.of, trees.roots.len())?;
+    let mut places = Filler::new(times, 0)?;
     for (place, &tree) in trees.of.iter().enumerate() {
         places.put(tree, place as u32);
     }
-    places.done()
+    Ok(places.done())
 }

@@ -18,7 +18,7 @@
 use super::blocks::{Vectors, is_open};
 use crate::Result;
 use crate::intern::new_id;
-use crate::memory::{reserve, room};
+use crate::memory::{collect, reserve, room};
 use crate::ragged::{Filler, Ragged};
 use crate::threads::{Pause, WatchedThreads};
 
@@ -146,7 +146,7 @@ impl Index {
         // 3. Their lists.
         let total: usize = lens.iter().map(|&len| len as usize).sum();
         new_id(total, "pairs of tree and block")?;
-        let mut lists = Filler::new(lens, Entry::default());
+        let mut lists = Filler::new(lens, Entry::default())?;
         for tree in 0..n_columns {
             let vector = vectors.get(tree);
             let mut rest: f64 = vector.iter().map(|item| square(item.1)).sum();
@@ -182,10 +182,10 @@ impl Index {
         pause: &mut Pause<'_>,
     ) -> Result<Vec<u32>> {
         if self.open.binary_search(&(x as u32)).is_ok() {
-            return Ok((0..end as u32).collect());
+            return collect(0..end as u32);
         }
         let open = self.open.iter().take_while(|&&tree| (tree as usize) < end);
-        let mut found: Vec<u32> = open.copied().collect();
+        let mut found = collect(open.copied())?;
         let Scratch { met, touched, left, norms } = scratch;
         reserve(met, self.n_columns.saturating_sub(met.len()))?;
         reserve(norms, self.lists.len().saturating_sub(norms.len()))?;
@@ -204,6 +204,7 @@ impl Index {
                 reserve(touched, self.lists.get(block as usize).len())?;
                 self.read(block, norm, norms[block as usize][1], end, met, touched);
             }
+            reserve(&mut found, touched.len())?;
             reserve(left, touched.len())
         };
         let done = read();

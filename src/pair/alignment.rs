@@ -90,7 +90,7 @@ impl Trees {
                     watch,
                 )?;
             }
-            trees.names.extend(names);
+            trees.names.extend(names)?;
             trees.names.close("placeholders")?;
         }
         Ok(trees)
@@ -148,7 +148,7 @@ impl Trees {
                     n_children: children.len() as u32,
                     marks,
                     n_marks: (self.marks.len() - marks as usize) as u32,
-                });
+                })?;
             }
             if parent != NONE {
                 reader.below[parent as usize].push(place as u32);
@@ -166,7 +166,7 @@ impl Trees {
             let node = &mut nodes[member as usize];
             if node.production != last {
                 (last, rank) = (node.production, 0);
-                self.groups.push((last, at as u32, 0));
+                self.groups.push((last, at as u32, 0))?;
             }
             node.rank = rank;
             rank += 1;
@@ -174,7 +174,7 @@ impl Trees {
                 group.2 = rank;
             }
         }
-        self.members.extend(members.iter().copied());
+        self.members.extend(members.iter().copied())?;
         self.nodes.close("nodes, tree by tree")?;
         self.members.close("nodes, tree by tree")?;
         self.groups.close("productions, tree by tree")
@@ -355,7 +355,7 @@ impl Trees {
                     }
                     let child = number[(found.starts[y] + x.rank) as usize];
                     if child != NONE {
-                        aligned.children.push(child);
+                        aligned.children.push(child)?;
                         has_parent[child as usize] = true;
                         below.add(&aligned.below[child as usize]);
                         sum = sum + aligned.sum[child as usize];

@@ -240,7 +240,7 @@ impl PairForest {
         let trees = self.trees.select(indices.iter().flat_map(|&i| [2 * i, 2 * i + 1]));
         let mut placeholders = Ragged::default();
         for &index in indices {
-            placeholders.extend(self.placeholders(index).iter().copied());
+            placeholders.extend(self.placeholders(index).iter().copied())?;
             placeholders.close(PLACEHOLDERS)?;
         }
         Ok(Self { trees, placeholders })
@@ -264,7 +264,7 @@ impl PairForest {
         let trees = self.trees.concat(&other.trees)?;
         let mut placeholders = self.placeholders.clone();
         for ids in other.placeholders.iter() {
-            placeholders.extend(ids.iter().copied());
+            placeholders.extend(ids.iter().copied())?;
             placeholders.close(PLACEHOLDERS)?;
         }
         Ok(Self { trees, placeholders })
@@ -454,7 +454,7 @@ impl Builder<'_, '_> {
         let Self { nodes, placeholders, known, below, watch } = self;
         copy(from, root, nodes, below, watch, |node, into| {
             let (name, placeholder) = read(node)?;
-            placeholders.extend(placeholder);
+            placeholders.extend(placeholder)?;
             let carries = placeholder.is_some();
             let key = (name.to_owned(), carries);
             if let Some(&label) = known.get(&key) {

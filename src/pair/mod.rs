@@ -51,7 +51,9 @@ use std::sync::{Arc, Mutex};
 use ndarray::Array2;
 
 use crate::gram::{self, Askable, Distinct, Element, Engine, Matrix, Options, Watch};
-use crate::kernel::{LARGEST, Number, Prepared, Range, Scaled, TreeCounts, Worker};
+use crate::kernel::{
+    LARGEST, Number, Prepared, Range, SMALLEST, Scaled, TreeCounts, Worker,
+};
 use crate::threads::{Pause, Threads, WatchedThreads};
 use crate::{Error, NodeId, Nodes, Result, memory};
 use alignment::{Found, Trees};
@@ -702,10 +704,13 @@ fn scaled(
     scratch: &mut Both,
     pause: &mut Pause<'_>,
 ) -> Bounded<Scaled> {
-    let mut budget = Budget::new(kernel.max_constraints, pause);
-    let float = scratch.floats.value(kernel, trees, pair, &mut budget)?;
-    if float < LARGEST {
-        return Ok(Scaled::of(float));
+    // The smallest fragments have a production on either side.
+    if kernel.decay * kernel.decay >= SMALLEST {
+        let mut budget = Budget::new(kernel.max_constraints, pause);
+        let float = scratch.floats.value(kernel, trees, pair, &mut budget)?;
+        if float < LARGEST {
+            return Ok(Scaled::of(float));
+        }
     }
     let mut budget = Budget::new(kernel.max_constraints, pause);
     scratch.scaled.value(kernel, trees, pair, &mut budget)
@@ -735,8 +740,8 @@ impl Engine for Work {
         most(self.kernel.method)
     }
 
-    fn scratch(&self) -> Self::Scratch {
-        Scratch::default()
+    fn scratch(&self) -> Result<Self::Scratch> {
+        Ok(Scratch::default())
     }
 
     fn row(
@@ -777,7 +782,7 @@ impl Engine for Kept {
         Engine::most(&*self.0)
     }
 
-    fn scratch(&self) -> Self::Scratch {
+    fn scratch(&self) -> Result<Self::Scratch> {
         self.0.scratch()
     }
 

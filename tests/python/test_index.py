@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_neighbors import KERNELS, corpora
+from test_weights import PRODUCTIONS
 
 import treekernel_rs as tk
+from treekernel_rs.kernels import _KERNELS
 
 pytestmark = pytest.mark.filterwarnings("ignore:the kernel of:RuntimeWarning")
 
@@ -53,6 +56,48 @@ def test_answers_are_those_of_the_kernel(X, Y, more, kernel, normalize, least, k
                     found = asked.join(min_similarity=least, n_jobs=n_jobs)
                     same(found, kernel.join(trees, min_similarity=least))
         index.add(more)
+
+
+WEIGHTS = [
+    None,
+    {"S": 0.3, "A": 0.7, "a": 1.1},
+    {("S", ("A", "a")): 0.9, ("A", ("a",)): 0.35, "b": 0.7, "S": 1.3},
+]
+SIMILAR = tk.PairSimilarity({("a", "b"): 0.7, ("A", "S"): 0.3})
+
+
+@st.composite
+def kernels(draw):
+    """Every kernel, with all that it may have."""
+    name = draw(st.sampled_from(sorted(_KERNELS)))
+    plain = {"decay": draw(st.sampled_from([0.1, 1 / 3, 0.7, 1.0]))}
+    if "leaf_weight" in inspect.signature(getattr(tk, name)).parameters:
+        plain["leaf_weight"] = draw(st.sampled_from([0.0, 0.3]))
+    if name == "PartialTreeKernel":
+        plain["leaf_factor"] = draw(st.sampled_from([0.0, 1.0, 1.7]))
+    kernel = getattr(tk, name)(**plain, normalize=draw(st.booleans()))
+    if name in ("SubtreeKernel", "SubpathKernel"):
+        kernel = kernel.replace(counts=draw(st.sampled_from(["linear", "log", "set"])))
+    if name == "PartialTreeKernel" and draw(st.booleans()):
+        return kernel.replace(similarity=SIMILAR)
+    return kernel.replace(
+        weights=draw(st.sampled_from(WEIGHTS if name in PRODUCTIONS else WEIGHTS[:2]))
+    )
+
+
+@settings(max_examples=400, deadline=None)
+@given(kernels(), corpora, corpora)
+@example(
+    tk.SubsetTreeKernel(1.0, weights={"b": 0.7, "a": 0.3}, normalize=True),
+    ["(a (a (b (a b b))))"],
+    ["(a b)"],
+)
+def test_an_index_built_at_once_has_the_bits_of_the_kernel(kernel, X, Y):
+    expected = kernel(X, Y)
+    np.testing.assert_array_equal(kernel.index(Y).gram(X), expected)
+    # Whatever store the trees are in.
+    larger = tk.Forest.from_brackets([*Y[::-1], "(b (S b) (A S))", *X])
+    np.testing.assert_array_equal(kernel(larger[-len(X) :], Y), expected)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

@@ -787,3 +787,49 @@ def test_control_c_ends_a_long_computation_within_a_second(name, n_jobs, rectang
         seconds_until_interrupted(INTERRUPTED, name, n_jobs, rectangular, after=0.5)
         < 1.2
     )
+
+
+# Decays (λ, and μ of partial trees) whose kernels floats hold badly or not at all.
+TINY = [(1e-140, 0.4), (1e-160, 0.4), (1e-160, 1.0), (1e-200, 1e-200), (1e-100, 1e-120)]
+
+
+def cosine(a, b):
+    """Return the normalised dot product of vectors, whatever their lengths."""
+    a, b = (
+        {key: value / max(of.values()) for key, value in of.items()} for of in (a, b)
+    )
+    dot = lambda x, y: math.fsum(value * y.get(key, 0) for key, value in x.items())  # noqa: E731
+    return dot(a, b) / math.sqrt(dot(a, a) * dot(b, b))
+
+
+@pytest.mark.parametrize(("decay", "mu"), TINY)
+@pytest.mark.parametrize("name", sorted(ko.VECTORS))
+def test_normalised_values_below_floats_are_computed(name, decay, mu):
+    texts = ["(S (A a) (B b c) (A a))", "(S (A a) (B b d))", "(S (C c) (A a) (A a))"]
+    plain = {"decay": decay}
+    if name == "PartialTreeKernel":
+        plain |= {"mu": mu, "leaf_factor": 1.7}
+    vectors = [ko.VECTORS[name](tree, **plain) for tree in oracle.parse(texts)]
+    expected = np.array([[cosine(a, b) for b in vectors] for a in vectors])
+    kernel = getattr(tk, name)(**plain, normalize=True)
+    matrix = kernel(texts)
+    np.testing.assert_allclose(matrix, expected, rtol=1e-12)
+    i, j = np.triu_indices(3, 1)
+    for value in (
+        kernel(texts, texts),
+        kernel.index(texts).gram(texts),
+        kernel.rows(texts)[:],
+        [[kernel.pair(a, b) for b in texts] for a in texts],
+    ):
+        np.testing.assert_allclose(value, expected, rtol=1e-12)
+    found = kernel.join(texts, min_similarity=0.1)
+    np.testing.assert_array_equal([found.rows, found.columns], [i, j])
+    np.testing.assert_allclose(found.values, expected[i, j], rtol=1e-12)
+    nearest = kernel.top_k(texts, k=2)
+    np.testing.assert_allclose(
+        nearest.values, np.sort(expected - 2 * np.eye(3))[:, :0:-1], rtol=1e-12
+    )
+    model = tk.DagModel(kernel)
+    model.add(texts, [1.0, -0.5, 2.0])
+    scores = expected @ [1.0, -0.5, 2.0]
+    np.testing.assert_allclose(model.score(texts), scores, rtol=1e-12)

@@ -171,6 +171,67 @@ for name in only:
 """
 
 
+# Trees of 31 children: 465 pairs of children each, in lists that grow by doubling.
+WIDE = r"""
+import os, random, resource, sys
+import numpy as np
+import treekernel_rs as tk
+
+rng = random.Random(2)
+words = lambda: " ".join(f"w{rng.randrange(10**4)}" for _ in range(31))
+Y = tk.Forest.from_brackets([f"(S {words()})" for _ in range(8_000)])
+X, kernel = Y[:4], tk.PartialTreeKernel()
+
+def gram(limited):
+    kernel(X, Y)
+
+def model(limited):
+    filled = tk.DagModel(kernel)
+    try:
+        filled.add(Y, np.ones(len(Y)))
+    finally:
+        limited(False)
+        # What is there is whole: the trees before the one that found no room.
+        again = tk.DagModel(kernel)
+        again.add(Y[: filled.n_trees], np.ones(filled.n_trees))
+        np.testing.assert_allclose(filled.score(X), again.score(X), rtol=1e-12)
+
+for megabytes in map(int, sys.argv[1:]):
+    for call in (gram, model):
+        child = os.fork()
+        if child == 0:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            pages = int(open("/proc/self/statm").read().split()[0])
+            limit = pages * resource.getpagesize() + (megabytes << 20)
+            hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+            def limited(is_on):
+                resource.setrlimit(resource.RLIMIT_AS, (limit if is_on else hard, hard))
+            try:
+                limited(True)
+                call(limited)
+            except MemoryError:
+                os._exit(3)
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        code = os.waitstatus_to_exitcode(status)
+        said = {0: "returned", 3: "refused"}.get(code, f"ended with {code}")
+        print(call.__name__, megabytes, said, sep="\t", flush=True)
+"""
+
+
+@pytest.mark.parametrize("megabytes", [(100, 300), (200, 450)])
+def test_partial_trees_with_hundreds_of_megabytes_end_in_a_value_or_an_error(megabytes):
+    done = subprocess.run(
+        [sys.executable, "-c", WIDE, *map(str, megabytes)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    assert len(lines) == 2 * len(megabytes)
+    assert [line for line in lines if line[2] not in ("returned", "refused")] == []
+
+
 def outcomes(*megabytes, only=()):
     pytest.importorskip("scipy")
     limits = ",".join(map(str, megabytes))

@@ -104,6 +104,33 @@ def test_blocks_together_are_the_whole_answer():
         np.testing.assert_array_equal(part, expected)
 
 
+@pytest.mark.parametrize("n_others", [None, 900])
+def test_equal_trees_come_in_blocks_of_a_stated_size(n_others):
+    n, kernel, most = 1_700, tk.SubsetTreeKernel(normalize=True), 1 << 20
+    X = tk.Forest.from_brackets(["(S (A a) (B b))"] * n + ["(S (A a) (B c))"] * 3)
+    Y = None if n_others is None else X[:n_others]
+    index, asked = kernel.index(X if Y is None else Y), None if Y is None else X
+    for join in (
+        lambda out: kernel.join(X, Y, min_similarity=0.2, out=out),
+        lambda out: index.join(asked, min_similarity=0.2, out=out),
+    ):
+        parts = []
+        join(lambda *arrays, parts=parts: parts.append(arrays))
+        assert len(parts) > 1
+        assert max(len(rows) for rows, _, _ in parts) <= most
+        rows, columns, values = (
+            np.concatenate(part) for part in zip(*parts, strict=True)
+        )
+        found = np.zeros((len(X), len(X if Y is None else Y)), bool)
+        found[rows, columns] = True
+        expected = np.ones_like(found)
+        expected = np.triu(expected, 1) if Y is None else expected
+        np.testing.assert_array_equal(found, expected)
+        assert len(rows) == expected.sum()  # each once
+        is_equal = (rows < n) & (columns < n)
+        assert (values[is_equal] == 1).all()
+
+
 def test_an_exception_of_the_callable_is_raised():
     def stop(*arrays):
         raise LookupError(len(arrays))

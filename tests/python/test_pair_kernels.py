@@ -417,3 +417,15 @@ def test_kernels_of_real_pairs_are_positive_semidefinite(shared_data: Path) -> N
             other = tk.PairKernel(decay, method=method)(pairs)
             assert (other <= exact * (1 + 1e-12)).all()
             assert (other < exact * (1 - 1e-9)).any()
+
+
+@pytest.mark.parametrize("decay", [1e-160, 1e-200])
+def test_normalised_values_below_floats_are_computed(decay):
+    left = ["(S (A a) (B b))", "(S (A a) (B c))"]
+    right = ["(S (A a) (B b))", "(S (A a) (C c))"]
+    pairs = tk.PairForest.from_brackets(left, right)
+    # Fragments of two productions weigh nothing next to those of one.
+    expected = tk.PairKernel(1e-100, normalize=True)(pairs)
+    found = tk.PairKernel(decay, normalize=True)(pairs)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert 0 < found[0, 1] < 1

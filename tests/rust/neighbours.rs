@@ -301,6 +301,20 @@ fn bad_input_is_refused_and_a_watch_ends_the_call() {
     assert_eq!(ended.err(), Some(Error::Interrupted));
 }
 
+#[test]
+fn a_sink_gets_no_more_pairs_at_once_than_it_says() {
+    let x = read(&["(S (A a) (B b))"; 1_600]);
+    let kernel = treekernel_rs::kernel::SubsetTree::new(0.4);
+    let (mut n_calls, mut n_pairs) = (0, 0);
+    let sink = &mut |pairs: neighbours::Pairs| {
+        assert!(pairs.rows.len() <= neighbours::MOST_AT_ONCE);
+        (n_calls, n_pairs) = (n_calls + 1, n_pairs + pairs.rows.len());
+        Ok(())
+    };
+    neighbours::join(&kernel, &x, None, 0.8, options(true, 2), sink, &mut on).unwrap();
+    assert_eq!((n_calls, n_pairs), (2, 1_600 * 1_599 / 2));
+}
+
 /// An index answers as calls without one, bit for bit, also after it has grown.
 #[test]
 fn a_kept_index_changes_no_bit() {

@@ -25,7 +25,7 @@ use crate::kernel::smoothed::Labels;
 use crate::kernel::{PartialTree, SmoothedPartialTree, TreeCounts};
 use crate::ragged::{Filler, Ragged};
 use crate::threads::{Pause, WatchedThreads};
-use crate::{Label, NodeId, Nodes, Result};
+use crate::{Label, NodeId, Nodes, Result, memory};
 
 /// Labels of a store and their groups.
 #[derive(Debug)]
@@ -43,8 +43,8 @@ impl Similar {
         self.groups.leaf(self.labels.number(label))
     }
 
-    pub(super) fn entered(&mut self, label: Label) {
-        self.groups.entered(self.labels.number(label));
+    pub(super) fn entered(&mut self, label: Label) -> Result<()> {
+        self.groups.entered(self.labels.number(label))
     }
 }
 
@@ -94,7 +94,7 @@ impl Engine {
             (0..trees.len()).flat_map(|tree| trees.nodes(tree)).map(|&n| nodes.label(n))
         });
         let labels = Labels::new(nodes, walk, kernel, &mut || threads.pause())?;
-        let groups = Groups::new(Arc::clone(&labels.table));
+        let groups = Groups::new(Arc::clone(&labels.table))?;
         // 2. Index the trees.
         let mut similar = Similar { labels, groups };
         let some = Some(&mut similar);
@@ -109,11 +109,11 @@ impl Engine {
             (table.place(label).0 != NONE).then_some(symbol)
         };
         let of_columns = tally(columns, n_symbols, symbol)?;
-        let mut lens = vec![0; n_symbols];
+        let mut lens = memory::filled(0, n_symbols)?;
         for item in &of_columns.items {
             lens[item.0 as usize] += 1;
         }
-        let mut trees = Filler::new(lens, (0, 0));
+        let mut trees = Filler::new(lens, (0, 0))?;
         for (tree, symbols) in (0..).zip(of_columns.iter()) {
             for &(symbol, count) in symbols {
                 trees.put(symbol, (tree, count));
@@ -189,13 +189,13 @@ impl crate::gram::Engine for Engine {
         f64::MAX
     }
 
-    fn scratch(&self) -> Scratch {
-        Scratch {
-            plain: crate::gram::Engine::scratch(&self.plain),
+    fn scratch(&self) -> Result<Scratch> {
+        Ok(Scratch {
+            plain: crate::gram::Engine::scratch(&self.plain)?,
             walk: smoothed::Scratch::default(),
-            wanted: vec![0.0; 2 * self.similar.groups.table.len()],
+            wanted: memory::filled(0.0, 2 * self.similar.groups.table.len())?,
             touched: Vec::new(),
-        }
+        })
     }
 
     fn row(
@@ -219,10 +219,10 @@ impl crate::gram::Engine for Engine {
         let trees = slots.trees(row.len());
         let own = of_bases.iter().zip(&rows.bases);
         for (((base, _), own), scratch) in own.zip(bases) {
-            base.add_to(own.get(x), scratch, trees);
+            base.add_to(own.get(x), scratch, trees)?;
         }
         self.add_similar(self.symbols.get(x), wanted, touched, trees);
-        reader.read(&rows.nodes, rows.roots[x], false);
+        reader.read(&rows.nodes, rows.roots[x], false)?;
         let numbers = &*self.similar.labels.numbers;
         let query = Query { store: &rows.nodes, numbers, tree: reader };
         let groups = &self.similar.groups;

@@ -24,7 +24,7 @@ use crate::index::prefixes::{Bounds, Extent};
 use crate::index::reader::Reader;
 use crate::index::weights::{LEAF, Sink, View};
 use crate::kernel::similarity::{Block, Table as Similarities};
-use crate::memory::reserve;
+use crate::memory::{self, reserve};
 use crate::ragged::Ragged;
 use crate::threads::Pause;
 use crate::{Error, Label, NodeId, Nodes, Result};
@@ -59,7 +59,9 @@ struct Near {
 }
 
 impl Groups {
-    pub(crate) fn new(table: Arc<Similarities>) -> Self {
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(crate) fn new(table: Arc<Similarities>) -> Result<Self> {
         let n = table.len();
         let group = |label: usize| {
             let (block, _) = table.place(label);
@@ -68,14 +70,14 @@ impl Groups {
                 _ => label as u32,
             }
         };
-        Self {
-            of_label: (0..n).map(group).collect(),
-            places: vec![Vec::new(); table.blocks().len()],
+        Ok(Self {
+            of_label: memory::collect((0..n).map(group))?,
+            places: memory::filled(Vec::new(), table.blocks().len())?,
             near: Ragged::default(),
             totals: Vec::new(),
             below: Vec::new(),
             table,
-        }
+        })
     }
 
     fn len(&self) -> usize {
@@ -96,11 +98,15 @@ impl Groups {
     }
 
     /// Takes note of a subtree that was entered.
-    pub(crate) fn entered(&mut self, label: usize) {
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn entered(&mut self, label: usize) -> Result<()> {
         let block = self.of_label[label] as usize;
         if let Some(block) = block.checked_sub(self.of_label.len()) {
-            self.places[block].push(self.table.place(label).1);
+            memory::push(&mut self.places[block], self.table.place(label).1)?;
         }
+        Ok(())
     }
 
     /// σ of a label by places, if its block is a group.
@@ -126,8 +132,9 @@ impl Groups {
         for group in 0..self.len() {
             let mut offset = 0;
             let mut add = |group: u32, sigma: f64| {
-                self.near.push(Near { group, offset: offset as u32, sigma });
+                self.near.push(Near { group, offset: offset as u32, sigma })?;
                 offset += index.n_members(group);
+                Ok::<_, Error>(())
             };
             let is_label = group < self.of_label.len();
             let (block, place) =
@@ -141,18 +148,18 @@ impl Groups {
                     let mut all: Vec<_> = others.chain([(group as u32, 1.0)]).collect();
                     all.sort_unstable_by_key(|of| of.0);
                     for (label, sigma) in all {
-                        add(label, sigma);
+                        add(label, sigma)?;
                     }
                 }
                 Some(Block::Matrix { .. }) => {}
-                None => add(group as u32, 1.0),
+                None => add(group as u32, 1.0)?,
             }
-            self.totals.push(offset);
+            memory::push(&mut self.totals, offset)?;
             self.near.close("similar labels")?;
         }
-        self.below = vec![Vec::new(); self.len()];
+        self.below = memory::filled(Vec::new(), self.len())?;
         for (key, &[group, _, child]) in (0..).zip(&index.keys.keys) {
-            self.below[group as usize].push((child, key));
+            memory::push(&mut self.below[group as usize], (child, key))?;
         }
         self.below.iter_mut().for_each(|keys| keys.sort_unstable());
         Ok(())
@@ -309,9 +316,7 @@ pub(crate) fn walk<T: Target, S: Sink>(
     pause: &mut Pause<'_>,
 ) -> Result<()> {
     let items = query.tree.items();
-    if scratch.values.len() < items.len() {
-        scratch.values.resize_with(items.len(), Vec::new);
-    }
+    memory::reach(&mut scratch.values, items.len(), Vec::new())?;
     let mut walk = Walk { index, groups, query, extent, scratch };
     let mut done = Ok(());
     for (place, item) in items.iter().enumerate() {
@@ -366,9 +371,11 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             reserve(&mut values, total)?;
             values.resize(total, self.index.weights.inner);
         }
-        let mut done = Ok(());
-        self.ask(item.node);
+        let mut done = self.ask(item.node);
         for near in self.groups.near(label) {
+            if done.is_err() {
+                break;
+            }
             let members = self.index.n_members(near.group);
             if members == 0 {
                 continue;
@@ -384,9 +391,6 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             done =
                 self.group(item.node, near, len, &mut own[..n_own], &mut view, pause);
             view.close();
-            if done.is_err() {
-                break;
-            }
         }
         for asked in self.scratch.asked.drain(..) {
             self.scratch.heads[asked.near.group as usize] = NONE;
@@ -410,7 +414,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             None => Factor::One,
         };
         // 1. Lists, or grids where pairs would take longer.
-        let Some(touched) = self.find_edges(node, group) else {
+        let Some(touched) = self.find_edges(node, group)? else {
             return self.walk_grids(
                 node,
                 group,
@@ -421,7 +425,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 pause,
             );
         };
-        self.walk_lists(own, factor, view);
+        self.walk_lists(own, factor, view)?;
         // 2. Grids for what is in no list.
         let unlisted = index.unlisted.get(group as usize);
         let n = unlisted.partition_point(|&u| (u as usize) < len);
@@ -431,31 +435,30 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
     }
 
     /// Takes note of what a node's children are near to.
-    fn ask(&mut self, node: NodeId) {
+    fn ask(&mut self, node: NodeId) -> Result<()> {
         let Scratch { asked, heads, .. } = &mut *self.scratch;
-        if heads.len() < self.groups.len() {
-            heads.resize(self.groups.len(), NONE);
-        }
+        memory::reach(heads, self.groups.len(), NONE)?;
         let below = self.query.store.children(node);
         if below.len() > WIDE {
-            return;
+            return Ok(());
         }
         for (position, &child) in (0..).zip(below) {
             for &near in self.groups.near(self.query.label(child)) {
                 let head = &mut heads[near.group as usize];
-                asked.push(Asked { position, child, near, next: *head });
+                memory::push(asked, Asked { position, child, near, next: *head })?;
                 *head = asked.len() as u32 - 1;
             }
         }
+        Ok(())
     }
 
     /// Finds the lists that a node's children match and which of them have pairs; returns
     /// how many entries they have. None: grids take less time.
-    fn find_edges(&mut self, node: NodeId, group: u32) -> Option<usize> {
+    fn find_edges(&mut self, node: NodeId, group: u32) -> Result<Option<usize>> {
         let (index, groups) = (self.index, self.groups);
         let n_below = self.query.store.children(node).len();
         if n_below > WIDE {
-            return None;
+            return Ok(None);
         }
         // 1. The keys of what is asked for: the group's, if they are fewer.
         let Scratch { asked, heads, found, edges, links, .. } = &mut *self.scratch;
@@ -467,7 +470,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             for &(below, key) in keys {
                 let mut at = heads[below as usize];
                 while let Some(asked) = asked.get(at as usize) {
-                    found.push((at, key));
+                    memory::push(found, (at, key))?;
                     at = asked.next;
                 }
             }
@@ -475,21 +478,26 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         } else {
             for (at, asked) in (0..).zip(&*asked) {
                 if let Some(key) = index.keys.find([group, 0, asked.near.group]) {
-                    found.push((at, key));
+                    memory::push(found, (at, key))?;
                 }
             }
         }
         // 2. Their lists.
         let (mut used, mut n_pairs) = (0, 0);
         for at in 0..found.len() {
-            self.add_edges(at, &mut used, &mut n_pairs);
+            self.add_edges(at, &mut used, &mut n_pairs)?;
         }
         let cells = n_below * index.n_edges[group as usize];
-        (n_pairs <= CELL * cells).then_some(used)
+        Ok((n_pairs <= CELL * cells).then_some(used))
     }
 
     /// Takes note of the two lists of a key that was found.
-    fn add_edges(&mut self, found: usize, used: &mut usize, n_pairs: &mut usize) {
+    fn add_edges(
+        &mut self,
+        found: usize,
+        used: &mut usize,
+        n_pairs: &mut usize,
+    ) -> Result<()> {
         let index = self.index;
         let Scratch { asked, found: all, edges, links, .. } = &mut *self.scratch;
         let (at, key) = all[found];
@@ -513,11 +521,11 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 };
                 other.goes_on = true;
                 let weight = index.powers[(position - other.position - 1) as usize];
-                links.push(Link { edge: number as u32, joined, weight });
+                memory::push(links, Link { edge: number as u32, joined, weight })?;
                 let lens = index.pairs_of(joined).map(|(pairs, _)| pairs.len());
                 *n_pairs += lens.sum::<usize>();
             }
-            edges.push(Edge {
+            let edge = Edge {
                 list,
                 bounds,
                 position,
@@ -526,9 +534,11 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 sums: *used as u32,
                 links: links.len() as u32,
                 goes_on: false,
-            });
+            };
+            memory::push(edges, edge)?;
             *used += (bounds[1] - bounds[0]) as usize;
         }
+        Ok(())
     }
 
     fn walk_lists<V: View>(
@@ -536,7 +546,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         own: &mut [f64],
         factor: Factor<'_>,
         view: &mut V,
-    ) {
+    ) -> Result<()> {
         let (index, groups, query) = (self.index, self.groups, self.query);
         let Scratch { values, edges, links, sums, .. } = &mut *self.scratch;
         let mut link = 0;
@@ -544,9 +554,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             let list = index.lists.between(edge.bounds);
             let used = edge.sums as usize;
             let end = used + list.len();
-            if sums.len() < end {
-                sums.resize(end, 0.0);
-            }
+            memory::reach(sums, end, 0.0)?;
             // 1. All sums are μ times what the formula says.
             let (earlier, t) = sums.split_at_mut(used);
             let t = &mut t[..list.len()];
@@ -592,6 +600,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 }
             }
         }
+        Ok(())
     }
 
     /// Pairs of a node, one by one, with some subtrees of a group.
@@ -615,14 +624,17 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         // 1. Hang the node's children up by group.
         let below = query.store.children(node);
         let of = |&child: &NodeId| groups.of(query.label(child));
-        table.fill(groups.len(), below.iter().map(of));
+        table.fill(groups.len(), below.iter().map(of))?;
         // 2. Match those of each subtree with them.
         let members = index.members.get(group as usize);
         let mut done = Ok(());
         'some: for u in some {
             let Member { start, len, target } = members[u as usize];
             let other = &index.below[start as usize..][..len as usize];
-            grow_powers(powers, index.decay, below.len().max(other.len()));
+            done = grow_powers(powers, index.decay, below.len().max(other.len()));
+            if done.is_err() {
+                break;
+            }
             let found = |group: u32| -> usize {
                 let near = groups.near.get(group as usize);
                 near.iter().map(|near| table.count(near.group) as usize).sum()
@@ -636,7 +648,12 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             if n_matches == 0 {
                 continue;
             }
-            chains.start(n_rows, below.len(), n_matches, index.longest);
+            done = chains
+                .start(n_rows, below.len(), n_matches, index.longest)
+                .and_then(|()| reserve(row, n_matches));
+            if done.is_err() {
+                break;
+            }
             let mut sum = 0.0;
             for (i, y) in other.iter().enumerate() {
                 let near = groups.near.get(y.label as usize);
