@@ -66,7 +66,7 @@ impl Rows {
             [tally(trees, n_labels, label)?, tally(trees, index.n_simple(), simple)?];
         let roots = (0..trees.len()).filter_map(|t| trees.nodes(t).last().copied());
         let (nodes, roots) = (Arc::clone(nodes), memory::collect(roots)?);
-        Ok(Self { nodes, roots, labels, base })
+        Ok(Self { nodes, labels, roots, base })
     }
 }
 

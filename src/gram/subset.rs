@@ -229,7 +229,7 @@ impl<F: Factors> Engine<F> {
             symbols: Symbols::default(),
             groups: self.groups.scratch()?,
             patterns: self.column_patterns.scratch()?,
-            leaves: Products::scratch(&self.leaves)?,
+            leaves: Products::scratch(self.leaves.as_ref())?,
         })
     }
 

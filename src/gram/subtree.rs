@@ -234,7 +234,7 @@ impl<C: Count> super::Engine for Engine<C> {
     type Scratch = Scratch;
 
     fn scratch(&self) -> Result<Scratch> {
-        let [first, second] = &self.levels;
+        let [first, second] = self.levels.each_ref().map(Option::as_ref);
         Ok(Scratch { levels: [Products::scratch(first)?, Products::scratch(second)?] })
     }
 

@@ -244,8 +244,8 @@ impl Products {
     ///
     /// # Errors
     /// [`crate::Error::Memory`].
-    pub(crate) fn scratch(some: &Option<Self>) -> Result<CountsScratch> {
-        let new = some.as_ref().map(|products| products.counts.scratch());
+    pub(crate) fn scratch(some: Option<&Self>) -> Result<CountsScratch> {
+        let new = some.map(|products| products.counts.scratch());
         Ok(new.transpose()?.unwrap_or_default())
     }
 

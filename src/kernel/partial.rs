@@ -1182,7 +1182,7 @@ mod tests {
             let (rows, columns) = (1 + random.below(40), 1 + random.below(40));
             let decay = [0.05, 0.4, 1.0][round % 3];
             let mut powers = Vec::new();
-            grow_powers(&mut powers, decay, rows.max(columns));
+            grow_powers(&mut powers, decay, rows.max(columns)).unwrap();
             let density = [0.02, 0.3, 1.0][round % 5 % 3];
             let matches: Vec<(u32, u32, f64)> = (0..rows * columns)
                 .filter_map(|at| {
@@ -1193,7 +1193,7 @@ mod tests {
                 .collect();
             let sum = |method: Method| {
                 let mut chains = Chains::<f64>::default();
-                chains.start(rows, columns, matches.len(), usize::MAX);
+                chains.start(rows, columns, matches.len(), usize::MAX).unwrap();
                 chains.method = method;
                 chains.sums = vec![0.0; columns * 64 + 1];
                 if method == Method::Grid {

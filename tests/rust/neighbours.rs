@@ -303,7 +303,7 @@ fn bad_input_is_refused_and_a_watch_ends_the_call() {
 
 #[test]
 fn a_sink_gets_no_more_pairs_at_once_than_it_says() {
-    let x = read(&["(S (A a) (B b))"; 1_600]);
+    let x = read(&vec!["(S (A a) (B b))"; 1_600]);
     let kernel = treekernel_rs::kernel::SubsetTree::new(0.4);
     let (mut n_calls, mut n_pairs) = (0, 0);
     let sink = &mut |pairs: neighbours::Pairs| {
