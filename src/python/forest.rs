@@ -1032,9 +1032,15 @@ pub(super) enum Index {
 
 impl Index {
     pub(super) fn of(index: &Bound<'_, PyAny>, len: usize) -> PyResult<Self> {
-        // `forest[rows, ...]`, as code for arrays of any dimension writes it.
+        // `forest[rows, ...]`, as code for arrays of any dimension writes it. Any other tuple
+        // is an index for several dimensions, as in numpy: `rows[0, 1]` is not two rows.
         let unpacked = match index.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>() {
             Ok((rows, rest)) if rest.is(index.py().Ellipsis()) => Some(rows),
+            _ if index.is_instance_of::<PyTuple>() => {
+                return Err(PyIndexError::new_err(format!(
+                    "expected one index, or a list of indices, got the tuple {index}"
+                )));
+            }
             _ => None,
         };
         let index = unpacked.as_ref().unwrap_or(index);

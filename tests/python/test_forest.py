@@ -459,7 +459,16 @@ def test_index_array_out_of_range_is_an_index_error(six, index):
 
 @pytest.mark.parametrize(
     "index",
-    ["a", 1.0, None, np.array([0.0, 1.0]), np.array(["a"]), np.array([[0, 1]])],
+    [
+        "a",
+        1.0,
+        None,
+        np.array([0.0, 1.0]),
+        np.array(["a"]),
+        np.array([[0, 1]]),
+        (0, 1),  # of a matrix, this is one entry
+        (0,),
+    ],
     ids=repr,
 )
 def test_no_index_at_all_is_an_error(six, index):

@@ -54,7 +54,7 @@ def test_rows_own_what_they_give():
 
 
 @pytest.mark.parametrize(
-    "index", [2, -3, 10**30, [0, 2], [True], "0", 1.0, None, [0.5]]
+    "index", [2, -3, 10**30, [0, 2], [True], "0", 1.0, None, [0.5], (0, 1), (0,), ()]
 )
 def test_wrong_indices_are_refused(index):
     rows = tk.SubsetTreeKernel().rows(["(S (A a))", "(A a)"])
