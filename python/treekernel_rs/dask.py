@@ -31,16 +31,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-try:
-    import dask
-    import dask.array as da
-    from dask.delayed import Delayed, delayed
-    from dask.highlevelgraph import HighLevelGraph
-except ImportError as error:
-    _needed = "treekernel_rs.dask needs Dask: pip install 'treekernel_rs[dask]'"
-    raise ImportError(_needed, name=error.name) from error
-
 from treekernel_rs._core import Forest, as_forest
+from treekernel_rs._extras import needs
 from treekernel_rs.dag import DagModel, _floats
 from treekernel_rs.index import TreeIndex
 from treekernel_rs.kernels import (
@@ -52,6 +44,12 @@ from treekernel_rs.kernels import (
 )
 from treekernel_rs.neighbors import Neighbors, SimilarPairs
 from treekernel_rs.solve import KernelMachine
+
+with needs(__name__, "Dask", "dask"):
+    import dask
+    import dask.array as da
+    from dask.delayed import Delayed, delayed
+    from dask.highlevelgraph import HighLevelGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from treekernel_rs._core import CodeBuilder, Forest
+from treekernel_rs._extras import missing, needed
 from treekernel_rs.readers import _biology, _documents
 from treekernel_rs.readers._code import ast_class, functions_in
-from treekernel_rs.readers._reading import Table, choice, needed
+from treekernel_rs.readers._reading import Table, choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -392,11 +393,8 @@ def _package(name: str) -> Path:
     """Find the files of a package, without importing it and all that it needs."""
     found = util.find_spec(name)
     if found is None or not found.submodule_search_locations:
-        msg = (
-            f"this dataset comes with the package {name}: "
-            "pip install 'treekernel_rs[examples]'"
-        )
-        raise ImportError(msg)
+        error = missing("this dataset", f"the package {name}", "examples")
+        raise error
     return Path(found.submodule_search_locations[0])
 
 
@@ -465,7 +463,7 @@ def forms(
     types = json.loads((data / "config.json").read_text(encoding="utf-8"))["form_types"]
     full = {kind["short"]: kind["full"] for kind in types["types"]}
     merged = types["simplify_map"] if simplify else {}
-    etree = needed("lxml.etree", "web")
+    etree = needed("this dataset", "lxml.etree", "web")
     elements = _documents.Elements(attributes, text)
     labels, names = [], []
     for page, told in index.items():
@@ -651,8 +649,8 @@ def phylogenies(
     n_trees = _checked("n_trees", n_trees, 1)
     n_leaves = _checked("n_leaves", n_leaves, 2)
     _package("dendropy")
-    dendropy = needed("dendropy", "examples")
-    simulate = needed("dendropy.simulate", "examples").treesim
+    dendropy = needed("this dataset", "dendropy", "examples")
+    simulate = needed("this dataset", "dendropy.simulate", "examples").treesim
     rng = random.Random(random_state)
     texts, labels = [], []
     for number in range(2 * n_trees):

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from treekernel_rs._extras import needs
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -61,10 +63,7 @@ class SimilarPairs(NamedTuple):
         scipy.sparse.csr_matrix of shape `shape`
             Without Y its upper triangle: ``m + m.T`` is symmetric.
         """
-        try:
+        with needs("tocsr", "SciPy", "sklearn"):
             from scipy.sparse import csr_matrix
-        except ImportError as error:
-            msg = "tocsr needs SciPy: pip install 'treekernel_rs[sklearn]'"
-            raise ImportError(msg, name=error.name) from error
         starts = np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
         return csr_matrix((self.values, self.columns, starts), shape=self.shape)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from treekernel_rs._core import as_forest
+from treekernel_rs._extras import needs
 from treekernel_rs.kernels import TreeKernel, _at_least_one, _own
 
 if TYPE_CHECKING:
@@ -170,7 +171,8 @@ def _alignment(targets: Floats) -> Measure:
 
 
 def _likelihood(targets: Floats) -> Measure:
-    from scipy.linalg import cho_factor, cho_solve
+    with needs("tune_kernel", "SciPy", "sklearn"):
+        from scipy.linalg import cho_factor, cho_solve
 
     n, m = targets.shape
 
@@ -199,7 +201,8 @@ def _climb(
     max_iter: int,
     n_jobs: int | None,
 ) -> _K:
-    from scipy.optimize import minimize
+    with needs("tune_kernel", "SciPy", "sklearn"):
+        from scipy.optimize import minimize
 
     ridge = max(float(kernel.diag(forest, n_jobs=n_jobs).mean()), 1e-300)
 

@@ -16,7 +16,8 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from treekernel_rs._core import CodeBuilder, ParseError
-from treekernel_rs.readers._reading import Collector, Reading, choice, needed
+from treekernel_rs._extras import missing, needed
+from treekernel_rs.readers._reading import Collector, Reading, choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -287,7 +288,7 @@ def tree_sitter(
     """
     choice("identifiers", identifiers, *_TEXT)
     choice("literals", literals, *_LITERALS)
-    ts = needed("tree_sitter", "code")
+    ts = needed("this reader", "tree_sitter", "code")
     parser = ts.Parser(_language(ts, language))
     roots = None
     if level != "file":
@@ -355,17 +356,17 @@ def _language(ts: Any, language: Any) -> Any:
         msg = f"language must be the name of a grammar, got {language!r}"
         raise ValueError(msg)
     try:
-        module = needed(f"tree_sitter_{language}", "code")
+        module = needed("this reader", f"tree_sitter_{language}", "code")
     except ImportError:
-        pack = needed("tree_sitter_language_pack", "code")
+        pack = needed("this reader", "tree_sitter_language_pack", "code")
         version = metadata.version("tree-sitter-language-pack")
         if not version.startswith("0."):
-            msg = (
-                "expected tree_sitter_language_pack below 1, which has its grammars with "
-                f"it, got {version}, which downloads them: "
-                "pip install 'treekernel_rs[code]'"
+            wanted = (
+                "tree_sitter_language_pack below 1, which has its grammars with it (got "
+                f"{version}, which downloads them)"
             )
-            raise ImportError(msg) from None
+            error = missing("this reader", wanted, "code")
+            raise error from None
         try:
             return pack.get_language(language)
         except LookupError:

@@ -7,12 +7,12 @@ import re
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
+from treekernel_rs._extras import needed
 from treekernel_rs.readers._reading import (
     Collector,
     Reading,
     Table,
     choice,
-    needed,
     numbered,
 )
 
@@ -287,7 +287,7 @@ def html(
     '(html (head title) (body (form input input)))'
     """
     elements = Elements(attributes, text, element)
-    etree = needed("lxml.etree", "web")
+    etree = needed("this reader", "lxml.etree", "web")
     collector = Collector(source, errors, progress, (".html", ".htm"), raw=True)
     for each in collector.texts():
         elements.mark()
@@ -557,7 +557,7 @@ def sql(
     """
     choice("identifiers", identifiers, "keep", "blank")
     choice("literals", literals, "keep", "type", "blank")
-    sqlglot = needed("sqlglot", "sql")
+    sqlglot = needed("this reader", "sqlglot", "sql")
     collector = Collector(source, errors, progress, (".sql",))
     table = Table()
     for text in collector.texts():

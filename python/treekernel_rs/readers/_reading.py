@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import io
 import itertools
 import os
@@ -277,21 +276,6 @@ class Table:
             np.array([*self.offsets, len(self.labels)], dtype=np.int64),
             names=list(self.ids),
         )
-
-
-def needed(module: str, extra: str) -> Any:
-    """Import a package that is optional."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as missing:
-        package = module.partition(".")[0]
-        if (missing.name or "").partition(".")[0] != package:
-            raise
-        msg = (
-            f"this reader needs the package {package}: "
-            f"pip install 'treekernel_rs[{extra}]'"
-        )
-        raise ImportError(msg) from None
 
 
 def choice(name: str, value: Any, *choices: Any) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treekernel_rs._extras import needs
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -78,13 +80,8 @@ class SparseRows:
         >>> rows.to_scipy().toarray()
         array([[0. , 0. , 0.5, 0. ]])
         """
-        try:
+        with needs("SparseRows.to_scipy", "SciPy", "sklearn"):
             from scipy.sparse import csr_matrix
-        except ImportError as missing:
-            msg = (
-                "SparseRows.to_scipy needs scipy: pip install 'treekernel_rs[sklearn]'"
-            )
-            raise ImportError(msg) from missing
         return csr_matrix((self.data, self.indices, self.indptr), shape=self.shape)
 
     def toarray(self) -> NDArray[np.float64]:
