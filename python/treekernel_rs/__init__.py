@@ -64,6 +64,7 @@ from treekernel_rs.views import PreferencePairs, ViewKernel, Views
 from treekernel_rs.weights import Idf, LearnedWeights
 
 if TYPE_CHECKING:
+    from treekernel_rs import dask as dask
     from treekernel_rs import gaussian_process as gaussian_process
     from treekernel_rs.estimators import (
         DistributedTreeEncoder as DistributedTreeEncoder,
@@ -158,19 +159,41 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import the estimators, and what needs Dask, when they are asked for."""
-    if name == "dask":
-        return importlib.import_module("treekernel_rs.dask")
-    if name in _ESTIMATORS:
-        from treekernel_rs import estimators, features, machines
+if not TYPE_CHECKING:  # to which a module with `__getattr__` has every name
 
-        homes = (estimators, features, machines)
-        return getattr(next(home for home in homes if name in home.__all__), name)
-    if name == "gaussian_process":
-        return importlib.import_module("treekernel_rs.gaussian_process")
-    msg = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(msg)
+    def __getattr__(name: str) -> Any:
+        """Import the estimators, and what needs Dask, when they are asked for."""
+        try:
+            if name in ("dask", "gaussian_process"):
+                return importlib.import_module(f"{__name__}.{name}")
+            if name in _ESTIMATORS:
+                from treekernel_rs import estimators, features, machines
+
+                homes = (estimators, features, machines)
+                home = next(home for home in homes if name in home.__all__)
+                return getattr(home, name)
+        except ImportError as error:
+            if name in _ESTIMATORS:
+                return _stand_in(name, error)
+            raise AttributeError(str(error), name=name) from error
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg, name=name)
+
+
+def _stand_in(name: str, error: ImportError) -> type:
+    """Make a class that can be imported and listed, and whose use names the extra.
+
+    `hasattr`, `help` and `inspect.getmembers` let no ImportError pass, and
+    ``from treekernel_rs import TreeSVC`` would replace an AttributeError by one that does
+    not name the extra.
+    """
+    msg = str(error).replace("treekernel_rs.estimators", name)
+
+    def refuse(*_: object, **__: object) -> Any:
+        raise ImportError(msg, name=error.name)
+
+    methods = {"__new__": refuse, "__init_subclass__": refuse}
+    return type(name, (), {**methods, "__module__": __name__, "__doc__": f"{msg}."})
 
 
 def __dir__() -> list[str]:

@@ -30,6 +30,7 @@ __all__ = [
     "__version__",
     "as_forest",
     "as_pairs",
+    "as_tree",
     "hashed_features",
 ]
 
@@ -580,4 +581,5 @@ class PairCore:
     def constraints(self, a: Any, b: Any) -> list[list[tuple[int, int]]]: ...
 
 def as_forest(trees: Any) -> Forest: ...
+def as_tree(tree: Any) -> Tree: ...
 def as_pairs(pairs: Any) -> PairForest: ...

@@ -10,6 +10,7 @@ import numpy as np
 
 from treekernel_rs import _core
 from treekernel_rs._core import as_forest
+from treekernel_rs._held import HeldKernel
 from treekernel_rs.kernels import (
     _COMPOSED,
     _KERNELS,
@@ -174,7 +175,7 @@ class DagModel:
     array([1.104, 0.168, 0.2  ])
     """
 
-    kernel: TreeKernel
+    kernel = HeldKernel[TreeKernel]()
     n_outputs: int
     _core: Dag
 
@@ -185,7 +186,8 @@ class DagModel:
         self._remember(core, kernel, n_outputs)
 
     def _remember(self, core: Dag, kernel: TreeKernel, n_outputs: int) -> None:
-        vars(self).update(_core=core, kernel=kernel, n_outputs=n_outputs)
+        self.kernel = kernel
+        vars(self).update(_core=core, n_outputs=n_outputs)
 
     @classmethod
     def _of(cls, core: Dag, kernel: TreeKernel, n_outputs: int) -> DagModel:
@@ -482,6 +484,15 @@ class DagModel:
             found += [Fragment(*fragment, whose) for fragment in of]
         return found
 
+    def _combined(self, factors: NDArray[np.float64]) -> DagModel:
+        """Make a model whose scores are ``score(X) @ factors``."""
+        arrays = self.to_arrays()
+        for name, array in arrays.items():
+            if re.fullmatch(r"(weights|sums|large_alphas|intercept)(_\d+)?", name):
+                rows = array.reshape(-1, self.n_outputs) @ factors
+                arrays[name] = rows if array.ndim == 2 else rows.ravel()
+        return self.from_arrays(**arrays)
+
     def _output(self, output: int) -> int:
         number = _integer("output", output)
         if 0 <= number < self.n_outputs:
@@ -642,9 +653,9 @@ class Perceptron:
     array([ True, False,  True, False])
     """
 
-    kernel: TreeKernel
+    kernel = HeldKernel[TreeKernel]()
     vote: str
-    vectors: PolynomialKernel | None
+    vectors = HeldKernel[PolynomialKernel | None]()
     mix: float
     n_outputs: int
     _core: Learner
@@ -673,7 +684,9 @@ class Perceptron:
 
     def _remember(self, core: Learner, *parameters: Any) -> None:
         names = ("kernel", "vote", "vectors", "mix", "n_outputs")
-        vars(self).update(_core=core, **dict(zip(names, parameters, strict=True)))
+        for name, value in zip(names, parameters, strict=True):
+            setattr(self, name, value)
+        vars(self).update(_core=core)
 
     def learn(
         self,

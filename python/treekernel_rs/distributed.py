@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from treekernel_rs import _core
+from treekernel_rs._held import HeldKernel
 from treekernel_rs.kernels import (
     SubsetTreeKernel,
     TreeKernel,
@@ -95,7 +96,7 @@ class DistributedTrees:
     np.True_
     """
 
-    kernel: TreeKernel
+    kernel = HeldKernel[TreeKernel]()
     n_components: int
     composition: str
     fold: str
@@ -163,9 +164,9 @@ class DistributedTrees:
             norm if kernel.normalize else None,
             hashes,
         )
+        object.__setattr__(self, "kernel", kernel)
         vars(self).update(
             _core=core,
-            kernel=kernel,
             n_components=n_components,
             composition=composition,
             fold=fold,
@@ -186,7 +187,7 @@ class DistributedTrees:
 
     @property
     def _parameters(self) -> dict[str, Any]:
-        return {name: vars(self)[name] for name in _DEFAULTS}
+        return {name: getattr(self, name) for name in _DEFAULTS}
 
     @property
     def _key(self) -> tuple[Any, ...]:
@@ -214,7 +215,9 @@ class DistributedTrees:
         return bool(self._key == other._key)
 
     def __hash__(self) -> int:
-        return hash((type(self), self._key))
+        # Kernels have no hash: what is equal has equal settings besides.
+        own = (v for n, v in self._parameters.items() if n not in ("kernel", "paths"))
+        return hash((type(self), *own))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parameters."""

@@ -18,7 +18,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from treekernel_rs._core import Forest, Tree
+from treekernel_rs._core import Forest, Tree, as_tree
+from treekernel_rs._extras import needs
+from treekernel_rs._replacing import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +107,8 @@ class Drawing:
         """Write a file: SVG, or by its suffix PNG or PDF (package typst, extra viz)."""
         kind = Path(path).suffix.lower()
         if kind == ".svg":
-            Path(path).write_text(self.svg, encoding="utf-8")
+            with replacing(path) as file:
+                file.write(self.svg.encode())
             return
         if kind not in (".png", ".pdf"):
             msg = (
@@ -113,11 +116,8 @@ class Drawing:
                 f"{os.fspath(path)!r}"
             )
             raise ValueError(msg)
-        try:
+        with needs(kind, "the package typst", "viz"):
             import typst
-        except ImportError:
-            msg = f"{kind} needs the package typst: pip install 'treekernel_rs[viz]'"
-            raise ImportError(msg) from None
         page = (
             b"#set page(width: auto, height: auto, margin: 0pt, fill: none)\n"
             b'#image(bytes(sys.inputs.svg), format: "svg")'
@@ -128,7 +128,9 @@ class Drawing:
             "ppi": ppi,
             "sys_inputs": {"svg": self.svg},
         }
-        Path(path).write_bytes(typst.compile(page, **options))
+        picture = typst.compile(page, **options)
+        with replacing(path) as file:
+            file.write(picture)
 
 
 def draw(
@@ -174,7 +176,10 @@ def draw(
     >>> str(picture)[:4]
     '<svg'
     """
-    one = _one_tree(tree)
+    if isinstance(tree, Forest):
+        msg = "expected one tree, got a Forest; draw(forest[i])"
+        raise TypeError(msg)
+    one = as_tree(tree)
     if max_nodes < 1:
         msg = f"max_nodes must be at least 1, got {max_nodes}"
         raise ValueError(msg)
@@ -194,17 +199,6 @@ def draw(
     if values is not None and scale is None:
         scale = float(np.abs(values).max())
     return _svg(boxes, n_nodes, scale if values is not None else None)
-
-
-def _one_tree(tree: Tree | str | object) -> Tree:
-    if isinstance(tree, Tree):
-        return tree
-    if isinstance(tree, Forest):
-        msg = "expected one tree, got a Forest; draw(forest[i])"
-        raise TypeError(msg)
-    if isinstance(tree, str | bytes):
-        return Forest.from_brackets([tree])[0]
-    return Forest.from_trees([tree])[0]
 
 
 def _checked(weights: ArrayLike, n_nodes: int) -> NDArray[np.float64]:
@@ -594,11 +588,8 @@ def draw_gram(
             order = sorted(range(len(names)), key=names.__getitem__)
             names = [names[k] for k in order]
             values = values[np.ix_(order, order)]
-    try:
+    with needs("draw_gram", "matplotlib", "viz"):
         import matplotlib.pyplot as plt
-    except ImportError as missing:
-        msg = "draw_gram needs matplotlib: pip install 'treekernel_rs[viz]'"
-        raise ImportError(msg) from missing
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
     if low < 0:

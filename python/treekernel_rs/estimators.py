@@ -4,11 +4,11 @@ X is a `Forest`, or a list, array, series or column with one bracketed string pe
 NaN and empty strings raise an error that names the first of them: drop these rows, or fill
 them with a tree such as ``(none)``. A Forest is better for searches and cross-validation,
 because it is parsed only once and is passed to other processes as arrays. Strings are parsed
-at every call; the results for small corpora are cached, so that a grid search parses each
-fold once per process.
+at every call, which takes a small part of the time of a fit.
 
 Estimators never change the kernel that they are given: ``kernel__decay=0.2`` replaces it by
-another one.
+another one. Nor do they change with it: what others do to the kernel later, such as scikit-learn's
+``SVC(kernel=k).set_params(kernel__decay=0.2)``, has no effect on them.
 
 Needs scikit-learn: ``pip install 'treekernel_rs[sklearn]'``.
 """
@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from functools import lru_cache
 from itertools import combinations
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from treekernel_rs._core import Forest, as_forest
+from treekernel_rs._core import Forest, as_forest, as_tree
+from treekernel_rs._extras import SKLEARN, needs
+from treekernel_rs._held import HeldKernel
 from treekernel_rs._strangers import scores_of, warn_of_strangers
 from treekernel_rs.dag import (
     DagModel,
@@ -35,13 +36,12 @@ from treekernel_rs.dag import (
     one_vs_one_dual_coef,
 )
 from treekernel_rs.distributed import DistributedTrees
-from treekernel_rs.drawing import _one_tree
 from treekernel_rs.kernels import SubsetTreeKernel, TreeKernel, _flag
 from treekernel_rs.pairs import PairKernel
 from treekernel_rs.solve import KernelMachine
 from treekernel_rs.views import _OfViews
 
-try:
+with needs(__name__, SKLEARN, "sklearn"):
     from scipy.sparse import csr_matrix
     from sklearn.base import (
         BaseEstimator,
@@ -57,20 +57,16 @@ try:
     from sklearn.utils.class_weight import compute_sample_weight
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted
-except ImportError as error:
-    # Raised by `tk.TreeGram`, not by `import treekernel_rs`.
-    msg = (
-        "treekernel_rs.estimators needs scikit-learn 1.6 or later: "
-        "pip install 'treekernel_rs[sklearn]'"
-    )
-    raise ImportError(msg, name=error.name) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from treekernel_rs._core import Tree
+
+    class _NoSuchAttribute:
+        """What an estimator has, to a type checker, in place of an unknown attribute."""
 
     AnyKernel = TreeKernel | PairKernel | _OfViews
     TreesX = Forest | Iterable[str | bytes] | Iterable[Tree] | Iterable[Forest]
@@ -85,20 +81,14 @@ __all__ = [
     "TreeSVC",
 ]
 
-#: Estimators never change a kernel, so that one can be everybody's default.
-_SST = SubsetTreeKernel(0.4)
-
 #: Up to so many trees an `SVC` on the matrix is faster.
 _FEW = 6000
 
-#: Corpora of more characters are parsed anew: the memory is better used otherwise.
-_LONGEST_KEPT = 1 << 22
 
+class _SetsKernel:
+    """The parameter `kernel`, which no other object changes, and which is not changed."""
 
-class _TreeEstimator(BaseEstimator):
-    """What estimators over trees have in common."""
-
-    kernel: TreeKernel
+    kernel = HeldKernel[Any]()
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__decay=0.2`` replaces the kernel by such a one.
@@ -124,13 +114,35 @@ class _TreeEstimator(BaseEstimator):
             if name.startswith("kernel__")
         }
         # A new kernel comes before changes to it, whatever their order in a grid.
-        super().set_params(
+        above: Any = super()
+        above.set_params(
             **{n: v for n, v in params.items() if not n.startswith("kernel__")}
         )
         if of_kernel:
-            kernel: Any = _any_kernel(self.kernel).replace(**of_kernel)
-            self.kernel = kernel
+            kernel = _default() if self.kernel is None else _any_kernel(self.kernel)
+            self.kernel = kernel.replace(**of_kernel)
         return self
+
+
+class _TreeEstimator(_SetsKernel, BaseEstimator):
+    """What estimators over trees have in common."""
+
+    kernel_ = HeldKernel[Any]()
+
+    if TYPE_CHECKING:
+        # scikit-learn has no types: what inherits from it has every attribute to a type
+        # checker, unless it has this method. So what scikit-learn adds is declared.
+        def __getattr__(self, name: str) -> _NoSuchAttribute: ...
+        def get_params(self, deep: bool = ...) -> dict[str, Any]: ...
+        def get_metadata_routing(self) -> Any: ...
+        def set_fit_request(self, **requests: bool | str | None) -> Self: ...
+        def set_partial_fit_request(self, **requests: bool | str | None) -> Self: ...
+        def set_score_request(self, **requests: bool | str | None) -> Self: ...
+
+    def _kernel(self) -> TreeKernel:
+        """Return the kernel to fit with, a copy, or the default for None."""
+        kernel = self.kernel
+        return _default() if kernel is None else _checked_kernel(kernel).replace()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -140,11 +152,30 @@ class _TreeEstimator(BaseEstimator):
         return tags
 
 
+class _Scored(_TreeEstimator):
+    """What classifiers and regressors of scikit-learn have."""
+
+    if TYPE_CHECKING:
+
+        def predict(self, X: TreesX) -> NDArray[Any]: ...
+        def score(
+            self, X: TreesX, y: ArrayLike, sample_weight: ArrayLike | None = ...
+        ) -> float: ...
+
+
 class _TreeTransformer(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _TreeEstimator,
 ):
+    if TYPE_CHECKING:
+
+        def fit_transform(self, X: Any, y: object = ...) -> Any: ...
+        def get_feature_names_out(
+            self, input_features: object = ...
+        ) -> NDArray[Any]: ...
+        def set_output(self, *, transform: str | None = ...) -> Self: ...
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
@@ -194,8 +225,6 @@ class TreeGram(_TreeTransformer):
     array([0, 0, 1, 1])
     """
 
-    kernel: Any
-
     def __init__(
         self,
         kernel: AnyKernel,
@@ -221,7 +250,7 @@ class TreeGram(_TreeTransformer):
         self
         """
         kernel = _any_kernel(self.kernel).replace()
-        self.kernel_: Any = kernel
+        self.kernel_ = kernel
         self.index_ = None
         if isinstance(kernel, TreeKernel):
             self.index_ = kernel.index(_trees_to_fit(X))
@@ -291,8 +320,10 @@ class TreeNeighborsTransformer(_TreeTransformer):
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel. It is always normalised, whatever its `normalize`.
+    kernel : tree kernel, optional
+        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
+        default ``SubsetTreeKernel(0.4)``. It is always normalised, whatever its
+        `normalize`.
     n_neighbors : int, default 10
         Each tree is linked to so many other trees of the training set.
     symmetric : bool, default False
@@ -328,7 +359,7 @@ class TreeNeighborsTransformer(_TreeTransformer):
 
     def __init__(
         self,
-        kernel: TreeKernel = _SST,
+        kernel: TreeKernel | None = None,
         n_neighbors: int = 10,
         *,
         symmetric: bool = False,
@@ -358,7 +389,7 @@ class TreeNeighborsTransformer(_TreeTransformer):
         >>> len(tk.TreeNeighborsTransformer().fit(["(A a)", "(B b)"]).forest_)
         2
         """
-        kernel = _checked_kernel(self.kernel).replace(normalize=True)
+        kernel = self._kernel().replace(normalize=True)
         self.index_ = kernel.index(_trees_to_fit(X))
         self.forest_ = self.index_.forest
         self.kernel_ = kernel
@@ -450,14 +481,14 @@ def _both_ways(graph: Any) -> Any:
     return csr_matrix((distances[order], columns[order], starts), shape=(n, n))
 
 
-class _TreeKNeighbors(_TreeEstimator):
+class _TreeKNeighbors(_Scored):
     """Votes or means of the nearest trees, by a scikit-learn estimator over their graph."""
 
     _over_graph: type[Any]
 
     def __init__(
         self,
-        kernel: TreeKernel = _SST,
+        kernel: TreeKernel | None = None,
         n_neighbors: int = 5,
         *,
         weights: str = "uniform",
@@ -493,7 +524,7 @@ class _TreeKNeighbors(_TreeEstimator):
         self.estimator_ = self._over_graph(
             n_neighbors=self.n_neighbors, weights=self.weights, metric="precomputed"
         ).fit(none, y)
-        self.neighbors_ = graph
+        self.neighbors_, self.kernel_ = graph, graph.kernel_
         return self
 
     def predict(self, X: TreesX) -> NDArray[Any]:
@@ -518,8 +549,10 @@ class TreeKNeighborsClassifier(ClassifierMixin, _TreeKNeighbors):
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel. It is always normalised, whatever its `normalize`.
+    kernel : tree kernel, optional
+        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
+        default ``SubsetTreeKernel(0.4)``. It is always normalised, whatever its
+        `normalize`.
     n_neighbors : int, default 5
         How many trees vote.
     weights : {"uniform", "distance"}
@@ -531,6 +564,8 @@ class TreeKNeighborsClassifier(ClassifierMixin, _TreeKNeighbors):
     ----------
     neighbors_ : TreeNeighborsTransformer
         Finds the neighbours.
+    kernel_ : TreeKernel
+        The kernel at the time of `fit`, normalised.
     estimator_ : KNeighborsClassifier
         Counts the votes, over their graph.
 
@@ -584,8 +619,10 @@ class TreeKNeighborsRegressor(RegressorMixin, _TreeKNeighbors):
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel. It is always normalised, whatever its `normalize`.
+    kernel : tree kernel, optional
+        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
+        default ``SubsetTreeKernel(0.4)``. It is always normalised, whatever its
+        `normalize`.
     n_neighbors : int, default 5
         The mean is taken over so many trees.
     weights : {"uniform", "distance"}
@@ -597,6 +634,8 @@ class TreeKNeighborsRegressor(RegressorMixin, _TreeKNeighbors):
     ----------
     neighbors_ : TreeNeighborsTransformer
         Finds the neighbours.
+    kernel_ : TreeKernel
+        The kernel at the time of `fit`, normalised.
     estimator_ : KNeighborsRegressor
         Takes the mean, over their graph.
 
@@ -619,8 +658,8 @@ class DistributedTreeEncoder(_TreeTransformer):
 
     Parameters
     ----------
-    kernel : SubsetTreeKernel, SubtreeKernel or PartialTreeKernel
-        The kernel to approximate; ``SubsetTreeKernel(0.4)`` by default.
+    kernel : SubsetTreeKernel, SubtreeKernel or PartialTreeKernel, optional
+        The kernel to approximate; by default ``SubsetTreeKernel(0.4)``.
     n_components : int, default 8192
         Length of the vectors; a multiple of 4.
     composition : {"quaternion", "sign", "phasor", "convolution", "gamma"}
@@ -654,6 +693,8 @@ class DistributedTreeEncoder(_TreeTransformer):
 
     Attributes
     ----------
+    kernel_ : TreeKernel
+        The kernel at the time of `fit`.
     encoder_ : DistributedTrees
         The encoder with its fitted `paths` and `sketch_decay`.
 
@@ -676,7 +717,7 @@ class DistributedTreeEncoder(_TreeTransformer):
 
     def __init__(
         self,
-        kernel: TreeKernel = _SST,
+        kernel: TreeKernel | None = None,
         n_components: int = 8192,
         *,
         composition: str = "quaternion",
@@ -725,8 +766,8 @@ class DistributedTreeEncoder(_TreeTransformer):
         if self.prune and self.paths is not None:
             msg = "prune must be False if paths are given, because it computes paths"
             raise ValueError(msg)
-        _checked_kernel(self.kernel)
-        parameters = self.get_params(deep=False)
+        self.kernel_ = self._kernel()
+        parameters = self.get_params(deep=False) | {"kernel": self.kernel_}
         for name in ("prune", "n_jobs", "verbose"):
             del parameters[name]
         if not isinstance(self.random_state, int | np.integer):
@@ -762,7 +803,7 @@ class DistributedTreeEncoder(_TreeTransformer):
         return self.encoder_.n_components
 
 
-class _Explained(ClassifierMixin, _TreeEstimator):
+class _Explained(ClassifierMixin, _Scored):
     """A classifier whose decision functions are the outputs of a `DagModel`.
 
     With two classes that is one output for the second; else one for each class, or for
@@ -801,7 +842,8 @@ class _Explained(ClassifierMixin, _TreeEstimator):
             fragments that speak against it (below 0), "absolute" both. With two classes
             there is one decision function, for ``classes_[1]``.
         label : class, or pair of classes, optional
-            Only for this decision function; by default for all of them.
+            Only for this decision function; by default for all of them. For a class of a
+            classifier by pairs, the fragments of the sum over the pairs of this class.
         min_size, max_size : int, optional
             Limits, both included, to the size: see `DagModel.top_fragments`.
         max_states : int, default 1,000,000
@@ -833,6 +875,13 @@ class _Explained(ClassifierMixin, _TreeEstimator):
         [<Fragment y -0.6131: (A a)>]
         """
         model, outputs = self._model(), self._outputs()
+        if (
+            label is not None
+            and isinstance(outputs[0], tuple)
+            and not isinstance(label, tuple)
+        ):
+            outputs = [self.classes_[_place(self.classes_, label)]]
+            model, label = self._by_class(outputs), outputs[0]
         found = model.top_fragments(
             k,
             by=by,
@@ -875,7 +924,7 @@ class _Explained(ClassifierMixin, _TreeEstimator):
         <Drawing: 200 x 186 pixels>
         """
         model, outputs = self._model(), self._outputs()
-        one = _one_tree(tree)
+        one = as_tree(tree)
         shares = model.contributions(one)
         if len(outputs) == 1:
             if label is None:
@@ -887,9 +936,21 @@ class _Explained(ClassifierMixin, _TreeEstimator):
         if isinstance(label, tuple) or not isinstance(outputs[0], tuple):
             return np.ascontiguousarray(shares[:, _place(outputs, label)])
         which = self.classes_[_place(self.classes_, label)]
-        signs = [(a == which) * 1.0 - (b == which) for a, b in outputs]
-        per_class: NDArray[np.float64] = shares @ np.array(signs)
+        per_class: NDArray[np.float64] = shares @ self._signs_of([which])[:, 0]
         return per_class
+
+    def _signs_of(self, classes: Sequence[Any]) -> NDArray[np.float64]:
+        """Return by pair (rows) and class what the pair says of the class: 1, -1 or 0."""
+        first, second = np.triu_indices(len(self.classes_), 1)
+        places = np.array([_place(self.classes_, name) for name in classes], np.intp)
+        signs: NDArray[np.float64] = np.zeros((len(first), len(places)))
+        signs += first[:, None] == places
+        signs -= second[:, None] == places
+        return signs
+
+    def _by_class(self, classes: Sequence[Any]) -> DagModel:
+        """Return the sums over the pairs of each class, of a classifier by pairs."""
+        return self._model()._combined(self._signs_of(classes))
 
 
 class TreeSVC(_Explained):
@@ -941,6 +1002,8 @@ class TreeSVC(_Explained):
     ----------
     classes_ : ndarray
         The labels, sorted.
+    kernel_ : TreeKernel
+        The kernel at the time of `fit`.
     n_iter_ : ndarray of int, shape (n_decisions,)
         The solver's iterations.
     dual_gap_ : ndarray, shape (n_decisions,)
@@ -1021,7 +1084,7 @@ class TreeSVC(_Explained):
         -------
         self
         """
-        kernel = _checked_kernel(self.kernel)
+        kernel = _checked_kernel(self.kernel).replace()
         for name in ("multi_class", "decision_function_shape"):
             if (value := getattr(self, name)) not in ("ovo", "ovr"):
                 msg = f"{name} must be 'ovo' or 'ovr', got {value!r}"
@@ -1031,6 +1094,7 @@ class TreeSVC(_Explained):
             raise ValueError(msg)
         forest, classes, codes = _labelled(X, y)
         _positive("C", self.C)
+        self.kernel_ = kernel
         is_paired = len(classes) > 2 and self.multi_class == "ovo"
         weights = _sample_weights(forest, sample_weight)
         if is_paired:
@@ -1199,8 +1263,8 @@ class TreeSVC(_Explained):
     def _machine(
         self, forest: Forest, signs: NDArray[Any], costs: NDArray[Any]
     ) -> KernelMachine:
-        kernel, seed = _checked_kernel(self.kernel), _seed(self.random_state)
-        machine = KernelMachine(kernel, forest, signs, C=costs, random_state=seed)
+        seed = _seed(self.random_state)
+        machine = KernelMachine(self.kernel_, forest, signs, C=costs, random_state=seed)
         return _run(machine, self)
 
 
@@ -1266,6 +1330,8 @@ class TreePerceptron(_Explained):
     ----------
     classes_ : ndarray
         The labels, sorted.
+    kernel_ : TreeKernel
+        The kernel at the time of `fit`.
     perceptron_ : Perceptron
         The trained perceptron.
     n_mistakes_ : int
@@ -1446,9 +1512,8 @@ class TreePerceptron(_Explained):
 
     def _start(self, classes: NDArray[Any]) -> None:
         n_outputs = 1 if len(classes) == 2 else len(classes)
-        self.perceptron_ = Perceptron(
-            _checked_kernel(self.kernel), self.vote, n_outputs=n_outputs
-        )
+        self.kernel_ = _checked_kernel(self.kernel).replace()
+        self.perceptron_ = Perceptron(self.kernel_, self.vote, n_outputs=n_outputs)
         self.classes_ = classes
 
     def _learn(
@@ -1562,8 +1627,15 @@ def _place(names: Iterable[Any], name: Any) -> int:
                 return place
         elif name == other:
             return place
-    msg = f"label must be one of {', '.join(map(_shown, known))}, got {name!r}"
+    some = ", ".join(map(_shown, known[:10]))
+    some += f", ... ({len(known):,} in all)" if len(known) > 10 else ""
+    msg = f"label must be one of {some}, got {name!r}"
     raise ValueError(msg)
+
+
+def _default() -> TreeKernel:
+    """Make the kernel of estimators that are given none: a new one for each."""
+    return SubsetTreeKernel(0.4)
 
 
 def _checked_kernel(kernel: object) -> TreeKernel:
@@ -1611,22 +1683,9 @@ def _trees(X: Any) -> Forest:
             f"got an array of shape {shape}"
         )
         raise ValueError(msg)
-    if not hasattr(X, "__len__"):
-        return as_forest(X)  # of a generator of shards, one is held at a time
-    items = tuple(X)
-    if not all(isinstance(item, str) for item in items):
-        return as_forest(list(items))
-    if sum(map(len, items)) > _LONGEST_KEPT:
-        return as_forest(items)
-    return _parsed(items)
-
-
-# A search by 10-fold cross-validation comes back to 20 lists for every candidate. They are
-# made of the same str objects, which remember their hashes, so that a look-up takes some
-# microseconds.
-@lru_cache(maxsize=32)
-def _parsed(lines: tuple[str, ...]) -> Forest:
-    return as_forest(lines)
+    # Of a generator of shards, one is held at a time. Nothing is kept for the next call: a
+    # cache of parsed lists held hundreds of megabytes, and saved the hundredth part of a fit.
+    return as_forest(list(X) if hasattr(X, "__len__") else X)
 
 
 def _with_labels(X: TreesX, y: ArrayLike) -> tuple[Forest, NDArray[Any]]:

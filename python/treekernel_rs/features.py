@@ -8,19 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from treekernel_rs import _core
-from treekernel_rs.estimators import (
-    _SST,
-    _checked_kernel,
-    _trees,
-    _trees_to_fit,
-    _TreeTransformer,
-)
+from treekernel_rs._extras import SKLEARN, needs
 from treekernel_rs.kernels import TreeKernel, _jobs
+
+with needs(__name__, SKLEARN, "sklearn"):
+    from scipy.sparse import csr_matrix
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import check_is_fitted
+
+    from treekernel_rs.estimators import (
+        _trees,
+        _trees_to_fit,
+        _TreeTransformer,
+    )
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,10 +47,10 @@ class TreeVectorizer(_TreeTransformer):
 
     Parameters
     ----------
-    kernel : TreeKernel or {"labels", "edges", "productions", "pq-grams"}
-        The kernel whose fragments are the pieces: `SubtreeKernel`, `SubsetTreeKernel` (the
-        default), `PartialTreeKernel` or `SubpathKernel`; or the name of a kind of pieces. If the kernel is
-        normalised, rows have length 1.
+    kernel : TreeKernel or {"labels", "edges", "productions", "pq-grams"}, optional
+        The kernel whose fragments are the pieces: `SubtreeKernel`, `SubsetTreeKernel`,
+        `PartialTreeKernel` or `SubpathKernel`; or the name of a kind of pieces. By default
+        ``SubsetTreeKernel(0.4)``. If the kernel is normalised, rows have length 1.
     max_size : int, default 3
         The most productions of a fragment of `SubsetTreeKernel`, or the most nodes of a
         fragment of `PartialTreeKernel` or `SubpathKernel`; at most 64.
@@ -76,6 +79,8 @@ class TreeVectorizer(_TreeTransformer):
     ----------
     vocabulary_ : dict of str to int
         The column of each piece, by its name.
+    kernel_ : TreeKernel or str
+        The kernel, or the kind of pieces, at the time of `fit`.
 
     Examples
     --------
@@ -95,7 +100,7 @@ class TreeVectorizer(_TreeTransformer):
 
     def __init__(
         self,
-        kernel: TreeKernel | str = _SST,
+        kernel: TreeKernel | str | None = None,
         *,
         max_size: int = 3,
         pq: tuple[int, int] = (2, 3),
@@ -107,7 +112,7 @@ class TreeVectorizer(_TreeTransformer):
         dtype: DTypeLike = np.float32,
         n_jobs: int | None = None,
     ) -> None:
-        self.kernel = kernel  # type: ignore[assignment]
+        self.kernel = kernel
         self.max_size = max_size
         self.pq = pq
         self.min_df = min_df
@@ -119,18 +124,19 @@ class TreeVectorizer(_TreeTransformer):
         self.n_jobs = n_jobs
 
     _vocabulary: Vocabulary
+    _size: tuple[int, int]
 
-    def _what(self) -> tuple[Any, tuple[int, int], bool]:
-        """Return the kind of pieces, their size, and whether rows have length 1."""
-        if isinstance(self.kernel, str):
-            if self.kernel not in _NAMES:
-                msg = f"kernel must be a tree kernel or one of {_NAMES}, got {self.kernel!r}"
-                raise ValueError(msg)
-            p, q = self.pq
-            size = (p, q) if self.kernel == "pq-grams" else (1, 1)
-            return self.kernel, size, False
-        kernel = _checked_kernel(self.kernel)
-        return kernel._core, (self.max_size, 1), kernel.normalize
+    def _what(self) -> tuple[TreeKernel | str, tuple[int, int]]:
+        """Return what the pieces are, and their size."""
+        if not isinstance(self.kernel, str):
+            return self._kernel(), (self.max_size, 1)
+        if self.kernel not in _NAMES:
+            msg = (
+                f"kernel must be a tree kernel or one of {_NAMES}, got {self.kernel!r}"
+            )
+            raise ValueError(msg)
+        p, q = self.pq
+        return self.kernel, (p, q) if self.kernel == "pq-grams" else (1, 1)
 
     def fit(self, X: TreesX, y: object = None) -> Self:
         """Learn the columns.
@@ -155,13 +161,18 @@ class TreeVectorizer(_TreeTransformer):
         return self
 
     def _fit(self, X: TreesX) -> csr_matrix | None:
-        what, size, _ = self._what()
+        self.kernel_, self._size = self._what()
         if self.n_features is not None:
             self._n_features_out = self.n_features
             return None
         forest = _trees_to_fit(X)
         self._vocabulary, rows = _core.Vocabulary.fit(
-            what, size, forest, self.min_df, self.counts, _jobs(self.n_jobs)
+            _native(self.kernel_),
+            self._size,
+            forest,
+            self.min_df,
+            self.counts,
+            _jobs(self.n_jobs),
         )
         self._n_features_out = len(self._vocabulary)
         return self._matrix(rows)
@@ -213,22 +224,30 @@ class TreeVectorizer(_TreeTransformer):
         if self.n_features is None:
             check_is_fitted(self, "_vocabulary")
             return self._matrix(self._vocabulary.transform(forest, self.counts, n_jobs))
-        what, size, _ = self._what()
+        # Hashing learns nothing, so it needs no `fit`.
+        what, size = self._what()
         rows = _core.hashed_features(
-            what, size, forest, self.n_features, self.signed, self.counts, n_jobs
+            _native(what),
+            size,
+            forest,
+            self.n_features,
+            self.signed,
+            self.counts,
+            n_jobs,
         )
-        return self._matrix(rows, self.n_features)
+        return self._matrix(rows, what)
 
-    def _matrix(self, rows: Any, n_columns: int | None = None) -> csr_matrix:
+    def _matrix(self, rows: Any, what: TreeKernel | str | None = None) -> csr_matrix:
+        """Make the matrix of rows, which have learned columns unless pieces are given."""
         starts, columns, values = rows
-        if n_columns is None:
-            n_columns = len(self._vocabulary)
+        n_columns = len(self._vocabulary) if what is None else self.n_features
+        what = self.kernel_ if what is None else what
         values = np.sign(values) if self.binary else values
         matrix = csr_matrix(
             (values.astype(self.dtype, copy=False), columns, starts),
             shape=(len(starts) - 1, n_columns),
         )
-        if self._what()[2]:
+        if not isinstance(what, str) and what.normalize:
             length = np.sqrt(matrix.multiply(matrix).sum(axis=1))
             matrix.data /= np.repeat(np.ravel(length), np.diff(starts))
         return matrix
@@ -300,17 +319,19 @@ class TreeVectorizer(_TreeTransformer):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         if isinstance(known := state.get("_vocabulary"), _core.Vocabulary):
-            what, size, _ = self._what()
-            kept = self.kernel if isinstance(what, str) else self.kernel.replace()
-            state = state | {"_vocabulary": (kept, size, known.to_arrays())}
+            state = state | {"_vocabulary": known.to_arrays()}
         return dict(state)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if isinstance(known := self.__dict__.get("_vocabulary"), tuple):
-            kernel, size, arrays = known
-            what = kernel if isinstance(kernel, str) else kernel._core
-            self._vocabulary = _core.Vocabulary.from_arrays(what, size, arrays)
+        if isinstance(known := self.__dict__.get("_vocabulary"), dict):
+            what = _native(self.kernel_)
+            self._vocabulary = _core.Vocabulary.from_arrays(what, self._size, known)
+
+
+def _native(what: TreeKernel | str) -> Any:
+    """Return what the core makes pieces of."""
+    return what if isinstance(what, str) else what._core
 
 
 class TreeNystroem(_TreeTransformer):
@@ -321,8 +342,8 @@ class TreeNystroem(_TreeTransformer):
 
     Parameters
     ----------
-    kernel : TreeKernel
-        Any kernel; ``SubsetTreeKernel(0.4)`` by default.
+    kernel : TreeKernel, optional
+        Any kernel; by default ``SubsetTreeKernel(0.4)``.
     n_components : int, default 256
         How many landmarks; directions of the kernel's noise are dropped.
     selection : {"uniform", "kmeans++", "leverage", "greedy"}
@@ -340,6 +361,8 @@ class TreeNystroem(_TreeTransformer):
         The landmarks.
     landmark_indices_ : ndarray of int64
         Their places in the training set.
+    kernel_ : TreeKernel
+        The kernel at the time of `fit`.
     rank_ : int
         How many directions are kept: the number of columns.
     error_ : float
@@ -358,7 +381,7 @@ class TreeNystroem(_TreeTransformer):
 
     def __init__(
         self,
-        kernel: TreeKernel = _SST,
+        kernel: TreeKernel | None = None,
         n_components: int = 256,
         *,
         selection: str = "uniform",
@@ -390,7 +413,7 @@ class TreeNystroem(_TreeTransformer):
         >>> tk.TreeNystroem(n_components=2, random_state=0).fit(["(A a)", "(B b)"]).rank_
         2
         """
-        kernel = _checked_kernel(self.kernel).replace()
+        kernel = self._kernel()
         if not (isinstance(self.n_components, int) and self.n_components > 0):
             msg = f"n_components must be an int above 0, got {self.n_components!r}"
             raise ValueError(msg)
@@ -450,7 +473,8 @@ class TreeNystroem(_TreeTransformer):
 
     def _columns(self, forest: Forest, trees: list[int]) -> NDArray[np.float64]:
         chosen: Forest = forest[list(trees)]
-        return self.kernel_.gram(forest, chosen, n_jobs=self.n_jobs)
+        kernel: TreeKernel = self.kernel_
+        return kernel.gram(forest, chosen, n_jobs=self.n_jobs)
 
     def _kmeans_pp(self, forest: Forest, n: int) -> Iterable[int]:
         rng = check_random_state(self.random_state)

@@ -11,14 +11,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from sklearn.gaussian_process.kernels import (
-    GenericKernelMixin,
-    Hyperparameter,
-    Kernel,
-)
 
-from treekernel_rs.estimators import _checked_kernel, _trees
+from treekernel_rs._extras import SKLEARN, needs
 from treekernel_rs.kernels import TreeKernel as _TreeKernel
+
+with needs(__name__, SKLEARN, "sklearn"):
+    from sklearn.gaussian_process.kernels import (
+        GenericKernelMixin,
+        Hyperparameter,
+        Kernel,
+    )
+
+    from treekernel_rs.estimators import _checked_kernel, _SetsKernel, _trees
+
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +40,7 @@ __all__ = ["TreeKernel"]
 _DEFAULT: dict[str, Bounds] = {"decay": (1e-3, 1.0), "mu": (1e-3, 1.0)}
 
 
-class TreeKernel(GenericKernelMixin, Kernel):  # type: ignore[misc]
+class TreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[misc]
     """A tree kernel as a kernel of a Gaussian process.
 
     Its hyperparameters are the real parameters of the tree kernel, on a logarithmic scale,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treekernel_rs._core import Forest, Index, as_forest
+from treekernel_rs._held import HeldKernel
 from treekernel_rs.kernels import (
     TreeKernel,
     _at_least_one,
@@ -71,6 +72,8 @@ class TreeIndex:
     >>> index
     <TreeIndex: 3 trees, SubsetTreeKernel(0.4, normalize=True)>
     """
+
+    kernel = HeldKernel[TreeKernel]()
 
     def __init__(self, kernel: TreeKernel, Y: Trees) -> None:
         self.kernel = _own(kernel)

@@ -26,14 +26,16 @@ from typing import (
     TypeVar,
     overload,
 )
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from treekernel_rs._core import Forest, Kernel, Tree, as_forest
+from treekernel_rs._core import Forest, Kernel, Tree, as_forest, as_tree
+from treekernel_rs._extras import needs
 from treekernel_rs.neighbors import Neighbors, SimilarPairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import DTypeLike, NDArray
     from scipy.sparse.linalg import LinearOperator
@@ -93,8 +95,11 @@ class Parameters:
             _SAVED.setdefault(cls.__name__, cls)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: a slip of the pen would change what the object is a key of."""
-        msg = f"{type(self).__name__} is immutable; make another one"
+        """Refuse: a slip of the pen would change what other objects hold, too."""
+        msg = (
+            f"{type(self).__name__}: attributes cannot be set, got {name!r}; "
+            f"replace({name}=...) makes another one"
+        )
         raise AttributeError(msg)
 
     def _remember(self, **parameters: object) -> None:
@@ -135,9 +140,8 @@ class Parameters:
             return NotImplemented
         return self._parameters == other._parameters
 
-    def __hash__(self) -> int:
-        values = self._parameters.values()
-        return hash((type(self), *map(_hashable, values)))
+    # `set_params` changes what is compared: as a key, the object would be lost.
+    __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parameters."""
@@ -207,7 +211,8 @@ class Parameters:
 
         This is for estimators of scikit-learn that hold a kernel: ``SVC(kernel=k)`` and a
         search over ``kernel__decay``. Elsewhere use `replace`, which does not change this
-        object. Models keep the parameters that they were made with.
+        object. Models and estimators of this package keep the parameters that they were
+        made with.
 
         Examples
         --------
@@ -215,8 +220,33 @@ class Parameters:
         >>> tk.SubsetTreeKernel(0.4).set_params(decay=0.2)
         SubsetTreeKernel(0.2)
         """
-        self._remember(**self._changed(changes))
+        new = self._changed(changes)
+        self._leave_copies()
+        self._remember(**new)
         return self
+
+    def _nested(self) -> Iterator[Parameters]:
+        """Go through this object and all kernels that it is made of."""
+        yield self
+        for part in self._parts().values():
+            yield from part._nested()
+
+    def _hold(self, holder: object, name: str) -> None:
+        """Remember an object with this one as an attribute that others may not change."""
+        if (id(holder), name) in vars(self).get("_holders", ()):
+            return
+        for part in self._nested():
+            if (holders := vars(part).get("_holders")) is None:
+                holders = vars(part)["_holders"] = WeakValueDictionary()
+            holders[id(holder), name] = holder
+
+    def _leave_copies(self) -> None:
+        """Give holders a copy of what they hold: this object, or what has it as a part."""
+        holders: Mapping[tuple[int, str], object] = vars(self).pop("_holders", {})
+        for (_, name), holder in list(holders.items()):
+            held = vars(holder).get(name)
+            if isinstance(held, Parameters) and any(p is self for p in held._nested()):
+                vars(holder)[name] = held.replace()
 
     def _check_names(self, changes: dict[str, Any]) -> None:
         for name in changes:
@@ -606,19 +636,24 @@ class TreeKernel(Parameters):
         >>> eigsh(K, k=1)[0].round(3)
         array([2.684])
         """
-        from scipy.sparse.linalg import LinearOperator
-
         from treekernel_rs.dag import DagModel
+
+        with needs("operator", "SciPy", "sklearn"):
+            from scipy.sparse.linalg import LinearOperator
 
         x = as_forest(X)
         y = x if Y is None else as_forest(Y)
 
         def product(rows: Forest, columns: Forest, values: Any) -> NDArray[np.float64]:
-            weights = np.asarray(values, np.float64).reshape(len(columns), -1)
+            weights = np.asarray(values, np.float64)
+            # No size is left to be inferred: there may be no rows, or no columns.
+            shape = (len(rows), *weights.shape[1:])
+            if 0 in (*shape, len(columns)):
+                return np.zeros(shape)
+            weights = weights.reshape(len(columns), -1)
             model = DagModel(self, weights.shape[1])
             model.add(columns, weights)
-            scores = model.score(rows, n_jobs=n_jobs)
-            return scores if np.ndim(values) == 1 else scores.reshape(len(rows), -1)
+            return model.score(rows, n_jobs=n_jobs).reshape(shape)
 
         forwards, backwards = partial(product, x, y), partial(product, y, x)
         return LinearOperator(
@@ -846,9 +881,7 @@ class TreeKernel(Parameters):
         value = self._core.pair(a, b, self.normalize)
         if not gradient:
             return value
-        from treekernel_rs.drawing import _one_tree
-
-        x, y = (as_forest([_one_tree(tree)]) for tree in (a, b))
+        x, y = (as_forest([as_tree(tree)]) for tree in (a, b))
         slopes = self._slopes(x, y, 1)
         return value, {name: float(slope[0, 0]) for name, slope in slopes.items()}
 
@@ -1204,10 +1237,6 @@ def _of_pairs(pairs: list[list[Any]]) -> dict[Any, float]:
         (key[0], tuple(key[1])) if isinstance(key, list) else key: weight
         for key, weight in pairs
     }
-
-
-def _hashable(value: object) -> object:
-    return frozenset(value.items()) if isinstance(value, Mapping) else value
 
 
 def _weights(

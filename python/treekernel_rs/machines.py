@@ -10,32 +10,36 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from sklearn.base import OutlierMixin, RegressorMixin
-from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted
 
+from treekernel_rs._core import as_tree
+from treekernel_rs._extras import SKLEARN, needs
 from treekernel_rs._strangers import scores_of
 from treekernel_rs.dag import DagModel, Fragment
-from treekernel_rs.drawing import _one_tree
-from treekernel_rs.estimators import (
-    _SST,
-    _checked_kernel,
-    _Explained,
-    _labelled,
-    _labels,
-    _one_vs_rest_costs,
-    _positive,
-    _relative,
-    _run,
-    _sample_weights,
-    _seed,
-    _signs,
-    _TreeEstimator,
-    _trees,
-    _trees_to_fit,
-)
 from treekernel_rs.kernels import TreeKernel
 from treekernel_rs.solve import KernelMachine
+
+with needs(__name__, SKLEARN, "sklearn"):
+    from sklearn.base import OutlierMixin, RegressorMixin
+    from sklearn.utils import check_consistent_length, column_or_1d
+    from sklearn.utils.validation import check_is_fitted
+
+    from treekernel_rs.estimators import (
+        _Explained,
+        _labelled,
+        _labels,
+        _one_vs_rest_costs,
+        _positive,
+        _relative,
+        _run,
+        _sample_weights,
+        _Scored,
+        _seed,
+        _signs,
+        _TreeEstimator,
+        _trees,
+        _trees_to_fit,
+    )
+
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,8 +69,10 @@ class _Machine(_TreeEstimator):
 
     def _train(self, forest: Forest, y: Any, C: Any, **parameters: Any) -> None:
         """Train a machine and store its results."""
-        kernel, seed = _checked_kernel(self.kernel), _seed(self.random_state)
-        machine = KernelMachine(kernel, forest, y, C=C, random_state=seed, **parameters)
+        self.kernel_, seed = self._kernel(), _seed(self.random_state)
+        machine = KernelMachine(
+            self.kernel_, forest, y, C=C, random_state=seed, **parameters
+        )
         before: KernelMachine | None = getattr(self, "machine_", None)
         price = float(np.max(C))
         if self.warm_start and before is not None and machine.is_like(before):
@@ -137,7 +143,7 @@ class _Machine(_TreeEstimator):
         >>> svr.contributions("(S (A b))").round(2)
         array([0. , 0.4, 0. ])
         """
-        return self._model().contributions(_one_tree(tree))
+        return self._model().contributions(as_tree(tree))
 
 
 class TreeLogistic(_Machine, _Explained):
@@ -150,8 +156,10 @@ class TreeLogistic(_Machine, _Explained):
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
+    kernel : tree kernel, optional
+        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
+        default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
+        ``kernel__decay`` and so on.
     C : float, default 1
         Weight of the loss; a larger C means less regularisation.
     fit_intercept : bool, default True
@@ -181,6 +189,8 @@ class TreeLogistic(_Machine, _Explained):
     ----------
     classes_ : ndarray
         The labels, sorted.
+    kernel_ : TreeKernel
+        The kernel at the time of `fit`.
     model_ : DagModel
         The decision functions.
     support_, dual_coef_, intercept_ : ndarray
@@ -207,7 +217,7 @@ class TreeLogistic(_Machine, _Explained):
 
     def __init__(
         self,
-        kernel: TreeKernel = _SST,
+        kernel: TreeKernel | None = None,
         C: float = 1.0,
         *,
         fit_intercept: bool = True,
@@ -333,7 +343,7 @@ class TreeLogistic(_Machine, _Explained):
     contributions = _Explained.contributions
 
 
-class _Regressor(RegressorMixin, _Machine):  # type: ignore[misc]
+class _Regressor(RegressorMixin, _Machine, _Scored):  # type: ignore[misc]
     """Machines whose scores are predictions."""
 
     def predict(self, X: TreesX) -> NDArray[np.float64]:
@@ -358,8 +368,10 @@ class TreeSVR(_Regressor):
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
+    kernel : tree kernel, optional
+        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
+        default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
+        ``kernel__decay`` and so on.
     C : float, default 1
         Penalty for errors, as in `SVR`.
     epsilon : float, default 0.1
@@ -371,7 +383,7 @@ class TreeSVR(_Regressor):
 
     Attributes
     ----------
-    model_, support_, dual_coef_, intercept_, n_iter_, dual_gap_
+    kernel_, model_, support_, dual_coef_, intercept_, n_iter_, dual_gap_
         As in `TreeLogistic`.
 
     Examples
@@ -385,7 +397,7 @@ class TreeSVR(_Regressor):
 
     def __init__(
         self,
-        kernel: TreeKernel = _SST,
+        kernel: TreeKernel | None = None,
         C: float = 1.0,
         epsilon: float = 0.1,
         *,
@@ -453,8 +465,10 @@ class TreeRidge(_Regressor):
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
+    kernel : tree kernel, optional
+        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
+        default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
+        ``kernel__decay`` and so on.
     alpha : float, default 1
         Strength of regularisation, as in `Ridge`.
     fit_intercept : bool, default True
@@ -464,7 +478,7 @@ class TreeRidge(_Regressor):
 
     Attributes
     ----------
-    model_, support_, dual_coef_, intercept_, n_iter_, dual_gap_
+    kernel_, model_, support_, dual_coef_, intercept_, n_iter_, dual_gap_
         As in `TreeLogistic`.
 
     Examples
@@ -478,7 +492,7 @@ class TreeRidge(_Regressor):
 
     def __init__(
         self,
-        kernel: TreeKernel = _SST,
+        kernel: TreeKernel | None = None,
         alpha: float = 1.0,
         *,
         fit_intercept: bool = True,
@@ -544,8 +558,10 @@ class TreeRanker(_Machine):
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
+    kernel : tree kernel, optional
+        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
+        default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
+        ``kernel__decay`` and so on.
     C : float, default 1
         Penalty for violated preferences.
     loss : {"hinge", "squared_hinge", "logistic"}
@@ -555,7 +571,7 @@ class TreeRanker(_Machine):
 
     Attributes
     ----------
-    model_, support_, dual_coef_, intercept_, n_iter_, dual_gap_
+    kernel_, model_, support_, dual_coef_, intercept_, n_iter_, dual_gap_
         As in `TreeLogistic`; the intercept is 0.
 
     Examples
@@ -571,7 +587,7 @@ class TreeRanker(_Machine):
 
     def __init__(
         self,
-        kernel: TreeKernel = _SST,
+        kernel: TreeKernel | None = None,
         C: float = 1.0,
         *,
         loss: Literal["hinge", "squared_hinge", "logistic"] = "hinge",
@@ -687,8 +703,10 @@ class TreeOneClass(OutlierMixin, _Machine):  # type: ignore[misc]
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
+    kernel : tree kernel, optional
+        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
+        default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
+        ``kernel__decay`` and so on.
     nu : float, default 0.5
         At most this share of the training set are outliers, and at least this share are
         support trees.
@@ -697,7 +715,7 @@ class TreeOneClass(OutlierMixin, _Machine):  # type: ignore[misc]
 
     Attributes
     ----------
-    model_, support_, dual_coef_, intercept_, n_iter_, dual_gap_
+    kernel_, model_, support_, dual_coef_, intercept_, n_iter_, dual_gap_
         As in `TreeLogistic`.
     offset_ : float
         The constant that is subtracted from `score_samples`.
@@ -715,9 +733,14 @@ class TreeOneClass(OutlierMixin, _Machine):  # type: ignore[misc]
     array([0.28])
     """
 
+    if TYPE_CHECKING:
+
+        def fit_predict(self, X: TreesX, y: object = ...) -> NDArray[np.int64]:
+            """Train, and predict the training set."""
+
     def __init__(
         self,
-        kernel: TreeKernel = _SST,
+        kernel: TreeKernel | None = None,
         nu: float = 0.5,
         *,
         tol: float = 1e-3,

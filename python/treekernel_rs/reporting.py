@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treekernel_rs._core import Forest, __version__
+from treekernel_rs._extras import SKLEARN, needs
+from treekernel_rs._replacing import replacing
 from treekernel_rs.algebra import ScaledKernel
 from treekernel_rs.dag import DagModel, _plural, _shown
 from treekernel_rs.drawing import _printable, _signed, draw
@@ -28,11 +30,12 @@ from treekernel_rs.kernels import (
     SubsetTreeKernel,
     SubtreeKernel,
     TreeKernel,
+    _integer,
 )
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -42,10 +45,14 @@ if TYPE_CHECKING:
 __all__ = ["report"]
 
 # These limit the size of the page: nodes in all pictures (some 300 bytes each), characters
-# of a tree as text. The others limit the time: nodes searched for fragments, fewer where a
-# fragment may leave out nodes, and the size of fragments.
+# of a tree and of a fragment as text, classes (which have a row and a column each), rows of
+# the table of fragments. The others limit the time: nodes searched for fragments, fewer where
+# a fragment may leave out nodes, and the size of fragments.
 _MOST_DRAWN = 60_000
 _LONGEST_TEXT = 4_000
+_LONGEST_FRAGMENT = 1_000
+_MOST_CLASSES = 50
+_MOST_FRAGMENTS = 1_000
 _MOST_SEARCHED = 1_000_000
 _MOST_SEARCHED_FOR_PARTS = 200_000
 _LARGEST_FRAGMENT = 100
@@ -70,7 +77,12 @@ def report(
 
     One HTML file, which needs no network: scores and the confusion matrix, the fragments
     that speak for and against each class, single trees coloured by what each node adds,
-    the nearest trees, settings and versions. Needs scikit-learn.
+    the nearest trees, settings and versions. Needs scikit-learn. The page is written beside
+    `path` and takes its place when all of it is there.
+
+    The size of the page is bounded: of more than 50 classes, those with the most trees are
+    shown, and of more than 50 pairs of classes their sums by class; the table of fragments
+    has at most 1,000 rows.
 
     Parameters
     ----------
@@ -92,7 +104,8 @@ def report(
     title : str
         The title of the page.
     n_fragments : int, default 10
-        How many fragments to show for and against each class (or pair of classes).
+        How many fragments to show for and against each class (or pair of classes); fewer
+        if these would be more than 1,000.
     min_size : int, default 1
         The fewest productions of a fragment.
     n_trees : int, default 100
@@ -107,8 +120,10 @@ def report(
     ------
     ImportError
         If scikit-learn is not installed.
+    OSError
+        If the page cannot be written. What was there before stays.
     TypeError
-        If the estimator does not classify.
+        If the estimator does not classify, or a name is no str.
     ValueError
         If the lengths of X, y and names differ, X is empty, or a number is out of range.
 
@@ -124,29 +139,30 @@ def report(
     ...     "4 trees, 4 classified correctly" in path.read_text(encoding="utf-8")
     True
     """
-    from sklearn.utils.multiclass import unique_labels
+    with needs("report", SKLEARN, "sklearn"):
+        from sklearn.utils.multiclass import unique_labels
 
-    from treekernel_rs.estimators import _Explained, _trees_to_fit, _with_labels
+        from treekernel_rs.estimators import _Explained, _trees_to_fit, _with_labels
 
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not (hasattr(estimator, "predict") and hasattr(estimator, "classes_")):
         msg = f"estimator must be a fitted classifier, got {type(estimator).__name__}"
         raise TypeError(msg)
     limits = {"n_fragments": n_fragments, "n_trees": n_trees, "max_nodes": max_nodes}
-    for name, value in {**limits, "n_neighbors": n_neighbors}.items():
-        if value < (least := int(name in ("n_trees", "max_nodes"))):
+    limits |= {"n_neighbors": n_neighbors, "min_size": min_size}
+    for name, value in limits.items():
+        if _integer(name, value) < (least := int(name in ("n_trees", "max_nodes"))):
             msg = f"{name} must be at least {least}, got {value}"
             raise ValueError(msg)
     forest, truth = _with_labels(X, y)
-    if names is not None and len(names) != len(forest):
-        msg = f"names must have one entry for each of {len(forest)} trees, got {len(names)}"
-        raise ValueError(msg)
+    names = None if names is None else _checked_names(names, len(forest))
     said = np.asarray(estimator.predict(forest))
     labels = unique_labels(truth, said)
+    shown_labels = _most_common(labels, truth, said)
 
     # 1. The fragments, and where they stand.
     explained = estimator if isinstance(estimator, _Explained) else None
-    fragments, why_not = _fragments(explained, n_fragments, min_size)
+    fragments, note = _fragments(explained, shown_labels, n_fragments, min_size)
     kind = _fragment_kind(estimator)
     limit = _MOST_SEARCHED_FOR_PARTS if kind in ("part", "loose") else _MOST_SEARCHED
     roots = [fragment.tree for _, _, fragment in fragments]
@@ -175,7 +191,7 @@ def report(
     near = _neighbours(estimator, forest, truth, shown, candidates, n_neighbors)
     margins = _margins(estimator, forest[shown])
     place = {tree: at for at, tree in enumerate(shown)}
-    codes = {label: code for code, label in enumerate(labels.tolist())}
+    place_of = _places(shown_labels)
     trees = []
     for at, tree in enumerate(shown):
         of, predicted = truth[tree], said[tree]
@@ -186,8 +202,8 @@ def report(
                 "text": _printable(text),
                 "truth": _shown(of),
                 "said": _shown(predicted),
-                "truth_code": codes[np.asarray(of).item()],
-                "said_code": codes[np.asarray(predicted).item()],
+                "truth_code": place_of([of])[0],
+                "said_code": place_of([predicted])[0],
                 "right": bool(of == predicted),
                 "size": forest[tree].n_nodes,
                 "margin": None if margins is None else float(f"{margins[at]:.3g}"),
@@ -225,9 +241,9 @@ def report(
     parts = {
         "title": escape(title),
         "about": escape(about),
-        "scores": _scores(truth, said, labels),
-        "confusion": _confusion(truth, said, labels),
-        "fragments": _fragment_table(fragments, counts, why_not),
+        "scores": _scores(truth, said, labels, shown_labels),
+        "confusion": _confusion(truth, said, labels, shown_labels),
+        "fragments": _fragment_table(fragments, counts, note),
         "shown": escape(where),
         "settings": _settings(estimator, explained),
         # No "<" in it, so nothing in it can end the element that holds it.
@@ -237,7 +253,42 @@ def report(
     }
     page = (folder / "report.html").read_text(encoding="utf-8")
     page = re.sub(r"<!--(\w+)-->", lambda marker: parts[marker[1]], page)
-    Path(path).write_text(page, encoding="utf-8")
+    with replacing(path) as file:
+        file.write(page.encode())
+
+
+def _checked_names(names: Iterable[str], n: int) -> list[str]:
+    if isinstance(names, str | bytes) or not hasattr(names, "__len__"):
+        msg = f"names must be a list of str, one for each tree, got {names!r}"
+        raise TypeError(msg)
+    listed = list(names)
+    if len(listed) != n:
+        msg = f"names must have one entry for each of {n} trees, got {len(listed)}"
+        raise ValueError(msg)
+    for place, name in enumerate(listed):
+        if not isinstance(name, str):
+            msg = f"names[{place}] must be a str, got {name!r}"
+            raise TypeError(msg)
+    return listed
+
+
+def _most_common(
+    labels: NDArray[Any], truth: NDArray[Any], said: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the classes to show, in their order: those that have the most trees."""
+    n_trees = np.bincount(np.searchsorted(labels, truth), minlength=len(labels))
+    n_said = np.bincount(np.searchsorted(labels, said), minlength=len(labels))
+    most = np.lexsort((-n_said, -n_trees))[:_MOST_CLASSES]
+    shown: NDArray[Any] = labels[np.sort(most)]
+    return shown
+
+
+def _places(shown: NDArray[Any]) -> Callable[[ArrayLike], list[int]]:
+    """Return what gives the places of labels among those shown; others come after these."""
+    places = {label: place for place, label in enumerate(shown.tolist())}
+    return lambda labels: [
+        places.get(label, len(places)) for label in np.asarray(labels).tolist()
+    ]
 
 
 def _interval(n_right: int, n: int) -> tuple[float, float]:
@@ -264,7 +315,7 @@ def _margins(estimator: Any, forest: Forest) -> NDArray[np.float64] | None:
 
 def _fragment_kind(estimator: Any) -> str:
     """Return what a fragment of the estimator's kernel is: see `_occurrences`."""
-    kernel: Any = getattr(estimator, "kernel", None)
+    kernel: Any = getattr(estimator, "kernel_", None)
     while isinstance(kernel, ScaledKernel):
         kernel = kernel.get_params(deep=False)["base"]
     if isinstance(kernel, SubtreeKernel):
@@ -275,29 +326,41 @@ def _fragment_kind(estimator: Any) -> str:
 
 
 def _fragments(
-    estimator: Any, k: int, min_size: int
+    estimator: Any, shown: NDArray[Any], k: int, min_size: int
 ) -> tuple[list[tuple[Any, str, Fragment]], str]:
-    """Return class or pair, "for" or "against", and fragment; or why there are none."""
+    """Return class or pair, "for" or "against", and fragment; and what is to be said."""
     if estimator is None:
         return [], "This classifier is not a sum over fragments, as TreeSVC is."
-    found = []
+    found, note = [], ""
     # What bounds the time of the search for them. Subtrees are found by their ids.
     max_size = None if _fragment_kind(estimator) == "whole" else _LARGEST_FRAGMENT
     try:
-        for output in estimator._outputs():
+        model, outputs = estimator._model(), estimator._outputs()
+        if len(outputs) > _MOST_CLASSES and isinstance(outputs[0], tuple):
+            outputs = [c for c in estimator.classes_ if c in shown]
+            model = estimator._by_class(outputs)
+            note = "Weights are sums over the pairs of a class with the others. "
+        # Of two classes, only the second has an output.
+        numbered = [
+            (number, output)
+            for number, output in enumerate(outputs)
+            if len(outputs) <= _MOST_CLASSES or output in shown
+        ]
+        k = min(k, _MOST_FRAGMENTS // max(1, 2 * len(numbered)))
+        for number, output in numbered:
             for by in ("largest", "smallest"):
                 side, whose = ("for" if by == "largest" else "against"), output
                 if isinstance(output, tuple):
                     side, whose = "for", output if by == "largest" else output[::-1]
                 found += [
                     (whose, side, fragment)
-                    for fragment in estimator.top_fragments(
-                        k, by=by, label=output, min_size=min_size, max_size=max_size
+                    for fragment in model.top_fragments(
+                        k, by=by, output=number, min_size=min_size, max_size=max_size
                     )
                 ]
     except (ValueError, RuntimeError) as error:
         return [], f"No fragments: {error}."
-    return found, "The model has no fragments of this size."
+    return found, note if found else "The model has no fragments of this size."
 
 
 def _occurrences(
@@ -499,8 +562,10 @@ def _neighbours(
     """Return the label, kernel and text of the nearest trees, for each tree shown."""
     candidates, labels = (forest, truth) if training is None else training
     near: dict[int, list[tuple[str, str, str]]] = {tree: [] for tree in shown}
-    parameters = estimator.get_params().values()
-    kernels = [value for value in parameters if isinstance(value, TreeKernel)]
+    # Its own kernel, that of a step of a pipeline, or a parameter.
+    parts = [estimator, *estimator.get_params().values()]
+    held = [getattr(part, "kernel_", part) for part in parts]
+    kernels = [kernel for kernel in held if isinstance(kernel, TreeKernel)]
     wanted = min(k + (training is None), len(candidates))
     if not kernels or not k:
         return near
@@ -534,7 +599,9 @@ def _cells(values: Iterable[object], tag: str = "td", n_text: int = 1) -> str:
     )
 
 
-def _scores(truth: NDArray[Any], said: NDArray[Any], labels: NDArray[Any]) -> str:
+def _scores(
+    truth: NDArray[Any], said: NDArray[Any], labels: NDArray[Any], shown: NDArray[Any]
+) -> str:
     from sklearn.metrics import precision_recall_fscore_support
 
     per_class = precision_recall_fscore_support(
@@ -543,7 +610,13 @@ def _scores(truth: NDArray[Any], said: NDArray[Any], labels: NDArray[Any]) -> st
     rows = [
         (_printable(_shown(label)), *(f"{value:.3f}" for value in three), f"{n:,}")
         for label, *three, n in zip(labels, *per_class, strict=True)
+        if label in shown
     ]
+    if len(labels) > len(shown):
+        is_other = ~np.isin(labels, shown)
+        others = [f"{np.mean(values[is_other]):.3f}" for values in per_class[:3]]
+        n_trees = int(per_class[3][is_other].sum())
+        rows.append((f"mean of {_others(labels, shown)}", *others, f"{n_trees:,}"))
     means = [f"{np.mean(values):.3f}" for values in per_class[:3]]
     rows.append(("mean of classes", *means, f"{len(truth):,}"))
     return _table(
@@ -553,11 +626,20 @@ def _scores(truth: NDArray[Any], said: NDArray[Any], labels: NDArray[Any]) -> st
     )
 
 
-def _confusion(truth: NDArray[Any], said: NDArray[Any], labels: NDArray[Any]) -> str:
-    from sklearn.metrics import confusion_matrix
+def _others(labels: NDArray[Any], shown: NDArray[Any]) -> str:
+    """Name the classes that are not shown one by one."""
+    return f"{len(labels) - len(shown):,} other classes"
 
-    counts = confusion_matrix(truth, said, labels=labels)
-    names = [_printable(_shown(label)) for label in labels]
+
+def _confusion(
+    truth: NDArray[Any], said: NDArray[Any], labels: NDArray[Any], shown: NDArray[Any]
+) -> str:
+    names = [_printable(_shown(label)) for label in shown]
+    if len(labels) > len(shown):
+        names.append(_others(labels, shown))
+    place_of = _places(shown)
+    counts = np.zeros((len(names), len(names)), np.int64)
+    np.add.at(counts, (place_of(truth), place_of(said)), 1)
     rows = []
     for i, row in enumerate(counts):
         cells = [_cells([names[i]], "th")]
@@ -581,15 +663,15 @@ def _confusion(truth: NDArray[Any], said: NDArray[Any], labels: NDArray[Any]) ->
 def _fragment_table(
     fragments: list[tuple[Any, str, Fragment]],
     counts: list[tuple[list[dict[int, list[int]]], NDArray[Any], str]],
-    why_not: str,
+    note: str,
 ) -> str:
     """Make the table; `counts` are occurrences and labels of the trees, and their name."""
     if not fragments:
-        return f"<p>{escape(why_not)}</p>"
+        return f"<p>{escape(note)}</p>"
     rows = []
     names: dict[str, None] = {}
     for at, (whose, side, fragment) in enumerate(fragments):
-        text = _printable(str(fragment.tree))
+        text = _printable(str(fragment.tree)[:_LONGEST_FRAGMENT])
         label, name = whose, _shown(whose)
         if isinstance(whose, tuple):
             label, name = whose[0], f"{_shown(whose[0])}, not {_shown(whose[1])}"
@@ -616,8 +698,8 @@ def _fragment_table(
         name="wide",
     )
     return (
-        "<p>The weight is what one occurrence of a fragment adds to the decision. The next "
-        "columns say how many of "
+        f"<p>{escape(note)}The weight is what one occurrence of a fragment adds to the "
+        "decision. The next columns say how many of "
         + " and of ".join(f"{len(truth):,} {name}" for _, truth, name in counts)
         + " contain the fragment, and how many of these are of the class named first. Click "
         "a fragment to see its trees below, with its nodes marked.</p>"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 
 from treekernel_rs._core import LabelTable, as_forest
+from treekernel_rs._extras import needs
 from treekernel_rs.kernels import Parameters, _flag
 
 if TYPE_CHECKING:
@@ -140,11 +141,6 @@ class Similarity(Parameters):
             return NotImplemented
         mine, theirs = self._parameters, other._parameters
         return all(_same(value, theirs[name]) for name, value in mine.items())
-
-    def __hash__(self) -> int:
-        # Data may be large, and arrays have no hash: what is equal has equal settings.
-        settings = (v for v in self._parameters.values() if isinstance(v, int | float))
-        return hash((type(self), *settings))
 
     def __repr__(self) -> str:
         """Name the settings, and say how much data there is."""
@@ -657,13 +653,15 @@ def _least(n: int, block: Any) -> float:
             block = np.eye(n)
             block[rows, columns] = values
         else:
-            from scipy.sparse import coo_matrix, identity
+            with needs("a large table's eigenvalue", "SciPy", "sklearn"):
+                from scipy.sparse import coo_matrix, identity
 
             block = coo_matrix((values, (rows, columns)), shape=(n, n)).tocsr()
             block += identity(n)
     if n <= _DENSE:
         return float(np.linalg.eigvalsh(block)[0])
-    from scipy.sparse.linalg import eigsh
+    with needs("a large table's eigenvalue", "SciPy", "sklearn"):
+        from scipy.sparse.linalg import eigsh
 
     # A start of its own: SciPy's is random.
     start = np.ones(n) + np.arange(n) % 7

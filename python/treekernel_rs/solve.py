@@ -8,6 +8,7 @@ import numpy as np
 
 from treekernel_rs import _core
 from treekernel_rs._core import as_forest
+from treekernel_rs._held import HeldKernel
 from treekernel_rs.dag import (
     DagModel,
     PolynomialKernel,
@@ -17,13 +18,13 @@ from treekernel_rs.dag import (
     _told,
     _vectors,
 )
-from treekernel_rs.kernels import _integer, _jobs, _own, _real
+from treekernel_rs.kernels import TreeKernel, _integer, _jobs, _own, _real
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from treekernel_rs._core import Solver
-    from treekernel_rs.kernels import Progress, TreeKernel, Trees
+    from treekernel_rs.kernels import Progress, Trees
 
 __all__ = ["KernelMachine"]
 
@@ -107,6 +108,8 @@ class KernelMachine:
     >>> machine.model().score(X).round(2)
     array([-1., -1.,  1.,  1.])
     """
+
+    kernel = HeldKernel[TreeKernel]()
 
     def __init__(
         self,

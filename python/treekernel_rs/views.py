@@ -565,9 +565,6 @@ class ViewKernel(_OfViews):
             kernels=kernels, weights=weights, combine=combine, normalize=normalize
         )
 
-    def __hash__(self) -> int:
-        return hash((type(self), *sorted(self.kernels), self.combine, self.normalize))
-
     def _parts(self) -> dict[str, Parameters]:
         kernels = dict(self.kernels).items()
         return {name: k for name, k in kernels if isinstance(k, Parameters)}

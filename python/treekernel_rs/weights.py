@@ -84,8 +84,6 @@ class FittedWeights(Parameters):
         same = vars(self).get("_fitted") == vars(other).get("_fitted")
         return same and self._parameters == other._parameters
 
-    __hash__ = Parameters.__hash__
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle parameters and weights."""
         return _restored, (type(self), self._parameters, vars(self).get("_fitted"))

@@ -551,3 +551,13 @@ fn limit(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
 pub(super) fn as_forest(trees: &Bound<'_, PyAny>) -> PyResult<super::forest::Forest> {
     forest_of(trees).map(super::forest::Forest)
 }
+
+/// What is taken for one tree wherever one is expected, as a `Tree`.
+#[pyfunction]
+pub(super) fn as_tree<'py>(tree: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if tree.is_instance_of::<super::forest::Tree>() {
+        return Ok(tree.clone());
+    }
+    let forest = super::forest::Forest(tree_of(tree)?);
+    Bound::new(tree.py(), forest)?.get_item(0)
+}

@@ -50,7 +50,7 @@ mod _core {
     #[pymodule_export]
     use super::forest::{Forest, ForestBuilder, Tree, TreeIterator};
     #[pymodule_export]
-    use super::kernel::{Kernel, KernelRows, TreeIndex, as_forest};
+    use super::kernel::{Kernel, KernelRows, TreeIndex, as_forest, as_tree};
     #[pymodule_export]
     use super::pair::{Pair, PairCore, PairForest, PairIterator, as_pairs};
     #[pymodule_export]

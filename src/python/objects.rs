@@ -80,12 +80,51 @@ pub(super) fn tree_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
     if let Ok(known) = object.cast::<Tree>() {
         return Ok(known.get().forest());
     }
+    refuse_several(object)?;
     let one = PyList::new(object.py(), [object])?.into_any();
     if is_text(object) {
         forest::read_brackets(&one, None)
     } else {
         from_trees(&one, None)
     }
+}
+
+/// Refuses a forest, and a list of trees, which would be read as one array of JSON.
+fn refuse_several(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let is_tree = |item: &Bound<'_, PyAny>| {
+        let text = if let Ok(text) = item.cast::<PyString>() {
+            text.to_str().is_ok_and(|text| text.trim_start().starts_with('('))
+        } else if let Ok(bytes) = item.cast::<PyBytes>() {
+            bytes.as_bytes().trim_ascii_start().starts_with(b"(")
+        } else {
+            false
+        };
+        text || item.is_instance_of::<Tree>() || item.is_instance_of::<forest::Forest>()
+    };
+    let n = if let Ok(known) = object.cast::<forest::Forest>() {
+        known.get().0.len()
+    } else if object.is_instance_of::<PyTuple>()
+        || object.is_exact_instance_of::<PyList>()
+    {
+        let mut n = 0;
+        for item in object.try_iter()? {
+            if !is_tree(&item?) {
+                return Ok(());
+            }
+            n += 1;
+        }
+        if n == 0 {
+            return Ok(());
+        }
+        n
+    } else {
+        return Ok(());
+    };
+    Err(PyTypeError::new_err(format!(
+        "expected one tree, got a {} of {n} tree{}; give one of them, such as trees[0]",
+        type_name(object),
+        if n == 1 { "" } else { "s" }
+    )))
 }
 
 fn is_text(object: &Bound<'_, PyAny>) -> bool {

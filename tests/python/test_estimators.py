@@ -6,9 +6,11 @@ theirs where a tree can stand for a row.
 
 from __future__ import annotations
 
+import gc
 import pickle
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -67,7 +69,7 @@ ESTIMATORS = {
     "gram, partial trees": est.TreeGram(tk.PartialTreeKernel(normalize=True)),
     "gram, subtrees": est.TreeGram(tk.SubtreeKernel(leaf_weight=1.0)),
     "gram, elastic": est.TreeGram(tk.ElasticTreeKernel(0.3), n_jobs=2),
-    "encoder": est.DistributedTreeEncoder(n_components=256),
+    "encoder": est.DistributedTreeEncoder(SST, n_components=256),
     "encoder, fitted": est.DistributedTreeEncoder(
         SST, 256, prune=True, sketch_decay="auto", composition="sign"
     ),
@@ -249,7 +251,7 @@ def test_wrong_trees_are_named(estimator, X, error, message):
 
 
 @every_estimator
-@pytest.mark.parametrize("kernel", [None, "sst", tk.SubsetTreeKernel, 0.4])
+@pytest.mark.parametrize("kernel", ["sst", tk.SubsetTreeKernel, 0.4, ...])
 def test_what_is_no_kernel_is_named(estimator, kernel):
     with pytest.raises(TypeError, match="kernel must be a tree kernel"):
         clone(estimator).set_params(kernel=kernel).fit(FOREST, Y)
@@ -426,20 +428,24 @@ def test_grids_run_over_decays_and_kernels(name, X, backend):
     assert best.decay == search.best_params_[f"{prefix}kernel__decay"]
 
 
-def test_a_search_parses_every_fold_once():
-    lines, y = corpus(61)
-    before = est._parsed.cache_info().misses
-    model = make_pipeline(est.TreeGram(SST, n_jobs=1), SVC(kernel="precomputed"))
-    grid = {"treegram__kernel__decay": [0.1, 0.2, 0.3, 0.4, 0.5]}
-    GridSearchCV(model, grid, cv=3, refit=False).fit(lines, y)
-    assert est._parsed.cache_info().misses - before == 2 * 3
+def test_lists_that_are_thrown_away_are_not_kept():
+    """A cache of 32 parsed lists held up to 128 MB of strings, and their forests."""
 
+    def fit(number):
+        lines = [f"(S (A {number}) (B {tree}))" + " " * 5000 for tree in range(100)]
+        est.TreeGram(SST).fit(lines)
 
-def test_large_corpora_are_not_kept(monkeypatch):
-    monkeypatch.setattr(est, "_LONGEST_KEPT", 100)
-    before = est._parsed.cache_info()
-    est.TreeGram(SST).fit(corpus(62)[0])
-    assert est._parsed.cache_info() == before
+    fit(0)
+    tracemalloc.start()
+    try:
+        for number in range(1, 9):
+            fit(number)
+        gc.collect()
+        kept, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most > 400_000
+    assert kept < 100_000
 
 
 def test_a_forest_is_indexed_as_an_array_is():
@@ -532,7 +538,11 @@ def test_the_encoder_has_the_parameters_of_distributed_trees():
     theirs = tk.DistributedTrees()._parameters
     assert set(ours) - set(theirs) == {"prune", "n_jobs", "verbose"}
     for name, value in theirs.items():
-        assert np.dtype(ours[name]) == value if name == "dtype" else ours[name] == value
+        if name == "kernel":
+            assert ours[name] is None
+        else:
+            own = np.dtype(ours[name]) if name == "dtype" else ours[name]
+            assert own == value
 
 
 @pytest.mark.parametrize(
@@ -749,15 +759,55 @@ sys.modules["sklearn"] = None  # as if it were not installed
 sys.modules["scipy"] = None
 import treekernel_rs as tk
 from treekernel_rs import *
+from treekernel_rs import TreeSVC
+import inspect, pydoc
 assert SubsetTreeKernel(0.4).replace(decay=0.2).get_params()["decay"] == 0.2
 assert "TreeGram" in dir(tk)
 for name in ("TreeGram", "DistributedTreeEncoder", "TreeSVC", "TreePerceptron"):
+    assert hasattr(tk, name)
+    for use in (lambda: getattr(tk, name)(None), lambda: type("Own", (getattr(tk, name),), {})):
+        try:
+            use()
+        except ImportError as error:
+            assert f"{name} needs scikit-learn" in str(error), error
+            assert "pip install 'treekernel_rs[sklearn]'" in str(error), error
+        else:
+            raise SystemExit("used")
+assert not hasattr(tk, "gaussian_process")
+assert {"TreeGram", "SubsetTreeKernel"} <= {name for name, _ in inspect.getmembers(tk)}
+assert "SubsetTreeKernel" in pydoc.render_doc(tk)
+k, X = tk.SubsetTreeKernel(0.4), ["(A a)", "(B b)"]
+for what, use in {
+    "operator": lambda: k.operator(X),
+    "tocsr": lambda: k.join(X).tocsr(),
+    "tune_kernel": lambda: tk.tune_kernel(k, X, [1.0, 2.0]),
+    "report": lambda: tk.report(None, X, X, "no.html"),
+    "treekernel_rs.gaussian_process": lambda: exec("from treekernel_rs import gaussian_process"),
+    "treekernel_rs.estimators": lambda: __import__("treekernel_rs.estimators"),
+    "treekernel_rs.features": lambda: __import__("treekernel_rs.features"),
+    "treekernel_rs.machines": lambda: __import__("treekernel_rs.machines"),
+}.items():
     try:
-        getattr(tk, name)
+        use()
     except ImportError as error:
+        assert f"{what} needs s" in str(error).lower(), error
         assert "pip install 'treekernel_rs[sklearn]'" in str(error), error
     else:
-        raise SystemExit("imported")
+        raise SystemExit(what)
+for name in ("matplotlib", "typst", "dask"):
+    sys.modules[name] = None
+for what, extra, use in (
+    ("draw_gram needs matplotlib", "viz", lambda: tk.draw_gram(k(X))),
+    (".png needs the package typst", "viz", lambda: tk.draw(X[0]).save("no.png")),
+    ("treekernel_rs.dask needs Dask", "dask", lambda: __import__("treekernel_rs.dask")),
+):
+    try:
+        use()
+    except ImportError as error:
+        assert f"{what}: pip install 'treekernel_rs[{extra}]'" in str(error), error
+    else:
+        raise SystemExit(what)
+assert not hasattr(tk, "dask")
 try:
     tk.no_such_name
 except AttributeError as error:

@@ -388,3 +388,40 @@ def test_votes_have_no_fragments():
 def test_several_columns_of_weights_are_told_to_be_chosen_from():
     with pytest.raises(ValueError, match="choose a column"):
         tk.draw("(A a)", np.zeros((2, 3)))
+
+
+def test_a_class_of_a_classifier_by_pairs_has_fragments_of_its_sums():
+    """`contributions` of a class are the sum over its pairs; so are its fragments."""
+    X = [
+        "(S (A a) (B b))",
+        "(S (A a) (C c))",
+        "(S (B b) (D d))",
+        "(S (B b))",
+        "(S (D d))",
+    ]
+    svc = tk.TreeSVC(tk.SubsetTreeKernel(0.4), C=10).fit(X, ["x", "x", "y", "y", "z"])
+    sums = Counter()
+    for pair in combinations("xyz", 2):
+        for fragment in svc.top_fragments(1000, by="absolute", label=pair):
+            sign = (pair[0] == "y") - (pair[1] == "y")
+            sums[str(fragment.tree)] += sign * fragment.weight
+    found = svc.top_fragments(1000, by="absolute", label="y")
+    assert {f.output for f in found} == {"y"}
+    weights = {str(f.tree): f.weight for f in found}
+    expected = {name: w for name, w in sums.items() if abs(w) > 1e-12}
+    assert weights.keys() >= expected.keys()
+    for name, weight in weights.items():
+        assert weight == pytest.approx(sums[name], abs=1e-12)
+    assert svc.top_fragments(1, label="y")[0].weight == max(weights.values())
+
+
+def test_an_unknown_label_is_refused_without_a_list_of_all_pairs():
+    n = 50
+    X = [f"(S (A{i} a))" for i in range(n)] * 3
+    y = [f"c{i:02}" for i in range(n)] * 3
+    svc = tk.TreeSVC(tk.SubsetTreeKernel(0.4)).fit(X, y)
+    assert svc.top_fragments(1, label="c07")[0].output == "c07"
+    for label, number in (("HUM", 50), (("c00", "HUM"), 1225)):
+        with pytest.raises(ValueError, match=f"{number:,} in all.*HUM") as refusal:
+            svc.top_fragments(1, label=label)
+        assert len(str(refusal.value)) < 200

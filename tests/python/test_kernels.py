@@ -494,9 +494,7 @@ def test_parameters_are_kept_printed_and_pickled(kernel, normalize):
     for twin in twins:
         assert type(twin) is type(k)
         assert twin == k
-        assert hash(twin) == hash(k)
         assert repr(twin) == repr(k)
-        assert len({twin, k}) == 1
 
 
 @pytest.mark.parametrize(("name", "parameter"), PARAMETERS)
@@ -517,7 +515,7 @@ def test_kernels_equal_nothing_else(name):
 
 @every_kernel
 def test_parameters_cannot_be_changed(name):
-    """They are hashed, so they must stay."""
+    """A slip of the pen would change what other objects hold."""
     k = make(name)
     for parameter in [*DEFAULTS[name], "normalize"]:
         with pytest.raises(AttributeError):

@@ -727,3 +727,14 @@ def test_a_wrong_weight_is_named(weights, place):
     if not np.isfinite(got):
         with pytest.raises(ValueError, match=message):
             tk.DagModel.from_dual(SST, trees, weights)
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (0, 2), (2, 0)])
+def test_operators_of_no_trees_multiply(n, m):
+    K = SST.operator(X[:n], X[:m])
+    for vector in (np.ones(m), np.ones((m, 1)), np.ones((m, 3))):
+        np.testing.assert_array_equal(K @ vector, np.zeros((n, *vector.shape[1:])))
+    np.testing.assert_array_equal(K.T @ np.ones(n), np.zeros(m))
+    np.testing.assert_array_equal(
+        SST.operator(X[:2]) @ np.ones((2, 0)), np.ones((2, 0))
+    )

@@ -224,11 +224,10 @@ def test_parameters_are_remembered_and_compared() -> None:
     assert repr(tk.PairKernel()) == "PairKernel(0.4)"
     assert pickle.loads(pickle.dumps(k)) == k
     assert copy.deepcopy(k) == k
-    assert hash(k) == hash(copy.copy(k))
     assert k != tk.PairKernel(0.3)
     assert k != tk.SubsetTreeKernel(0.3)
     assert (k.decay, k.method, k.max_constraints) == (0.3, "paper", 7)
-    with pytest.raises(AttributeError, match="immutable"):
+    with pytest.raises(AttributeError, match="attributes cannot be set"):
         k.decay = 1.0
 
 

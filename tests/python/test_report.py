@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -283,6 +284,87 @@ def test_three_classes_have_fragments_for_each(
     assert whose == ({"0", "1", "2"} if multi_class == "ovr" else pairs)
 
 
+def many(n: int, multi_class: Any = "ovo") -> tuple[Any, list[str], list[str]]:
+    """Classes with three trees each, and one with four, by their own rules."""
+    places = [*range(n)] * 3 + [n - 1]
+    trees = [f"(S (A{i} a) (B{i % 7} b))" for i in places]
+    names = [f"class {i:03}" for i in places]
+    return tk.TreeSVC(SST, multi_class=multi_class).fit(trees, names), trees, names
+
+
+def test_fragments_of_many_pairs_are_shown_by_class(tmp_path: Path) -> None:
+    """Of 50 classes there are 1,225 pairs, whose page took a minute and 14 MB."""
+    svc, trees, names = many(50)
+    path = tmp_path / "r.html"
+    start = time.process_time()
+    tk.report(svc, trees, names, path)
+    assert time.process_time() - start < 20
+    page = path.read_text(encoding="utf-8")
+    assert set(re.findall('data-class="(.*?)"', page)) == set(names)
+    assert page.count("<tr data-fragment=") <= 1000
+    assert "sums over the pairs of a class" in page
+    assert len(page) < 2_000_000
+    rows = re.findall("<tr data-fragment.*?</tr>", page)
+    (row,) = (row for row in rows if ">for class 003<" in row and ">(A3 a)<" in row)
+    (weight,) = re.findall(r"<td>([+-][\d.]+)</td>", row)
+    found = svc.top_fragments(9, label="class 003")
+    (expected,) = (f.weight for f in found if str(f.tree) == "(A3 a)")
+    assert float(weight) == pytest.approx(expected, rel=1e-2)
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_of_very_many_classes_those_with_most_trees_are_shown(
+    tmp_path: Path, multi_class: Any
+) -> None:
+    svc, trees, names = many(60, multi_class)
+    names[0] = "never seen"
+    path = tmp_path / "r.html"
+    tk.report(svc, trees, names, path)
+    page = path.read_text(encoding="utf-8")
+    scores, confusion = re.findall("<table.*?</table>", page)[:2]
+    assert scores.count("<tr>") == 1 + 50 + 2  # the head, the others, all
+    assert "mean of 11 other classes" in scores
+    assert confusion.count("<tr>") == 1 + 51
+    assert "class 059" in confusion  # which has most trees
+    assert "never seen" not in confusion
+    cells = {
+        tuple(map(int, cell.split(",")))
+        for cell in re.findall('data-cell="(.*?)"', confusion)
+    }
+    shown = data_of(page)["trees"]
+    assert {(tree["truth_code"], tree["said_code"]) for tree in shown} <= cells
+    assert max(max(cell) for cell in cells) == 50
+
+
+def test_the_table_of_fragments_is_bounded_in_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert write(tmp_path / "a.html", n_fragments=9).count("<tr data-fragment=") > 6
+    monkeypatch.setattr("treekernel_rs.reporting._MOST_FRAGMENTS", 6)
+    page = write(tmp_path / "b.html", n_fragments=10**6)
+    assert page.count("<tr data-fragment=") == 6
+
+
+def test_the_old_page_stays_where_a_new_one_cannot_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    old = write(path)
+    with pytest.raises(UnicodeEncodeError):
+        write(path, title="\ud800")
+    assert path.read_text(encoding="utf-8") == old
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_kernel_by_default_has_neighbours_too(tmp_path: Path) -> None:
+    page = write(tmp_path / "r.html", tk.TreeLogistic().fit(X, Y))
+    assert data_of(page)["trees"][0]["near"]
+
+
+def test_names_may_be_any_list_of_texts(tmp_path: Path) -> None:
+    names = np.array(["a", "b", "c", "d", "e"])
+    shown = data_of(write(tmp_path / "r.html", names=names))["trees"]
+    assert {tree["name"] for tree in shown} == set(names.tolist())
+
+
 def test_a_search_is_reported_by_its_best_estimator(tmp_path: Path) -> None:
     from sklearn.model_selection import GridSearchCV
 
@@ -325,6 +407,14 @@ def test_large_trees_take_places_of_others(
         ({"y": Y[:3]}, ValueError, "inconsistent numbers of samples"),
         ({"X": [], "y": []}, ValueError, "at least one tree"),
         ({"names": ["a"]}, ValueError, "one entry for each of 5 trees, got 1"),
+        (
+            {"names": [1, 2, "c", "d", "e"]},
+            TypeError,
+            r"names\[0\] must be a str, got 1",
+        ),
+        ({"names": "abcde"}, TypeError, "names must be a list of str"),
+        ({"min_size": -1}, ValueError, "min_size must be at least 0, got -1"),
+        ({"n_trees": "5"}, TypeError, "n_trees must be an int, got '5'"),
         ({"n_trees": 0}, ValueError, "n_trees must be at least 1, got 0"),
         ({"max_nodes": 0}, ValueError, "max_nodes must be at least 1, got 0"),
         ({"n_fragments": -1}, ValueError, "n_fragments must be at least 0, got -1"),

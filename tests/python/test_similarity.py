@@ -539,7 +539,6 @@ def test_similarities_are_plain_objects(similar):
     k = tk.PartialTreeKernel(0.3, similarity=similar, normalize=True)
     again = pickle.loads(pickle.dumps(k))
     assert again == k
-    assert hash(again) == hash(k)
     assert k != k.replace(similarity=None)
     assert k.get_params()["similarity"] is similar
     read = tk.kernel_from_json(k.to_json())
@@ -549,7 +548,7 @@ def test_similarities_are_plain_objects(similar):
     assert json.loads(k.to_json())["similarity"]["kernel"] == type(similar).__name__
     assert tk.kernel_from_json(similar.to_json()).to_json() == similar.to_json()
     assert similar.replace() == similar
-    with pytest.raises(AttributeError, match="immutable"):
+    with pytest.raises(AttributeError, match="attributes cannot be set"):
         similar.power = 3
 
 

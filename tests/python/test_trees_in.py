@@ -56,6 +56,41 @@ def test_one_tree_is_not_taken_for_a_list(one):
             tk.Forest.from_trees(one)
 
 
+SEVERAL = {
+    "strings": ["(S a)", "(S b)"],
+    "one string": [" (S a)"],
+    "bytes": (b"(S a)", b"(S b)"),
+    "trees": list(tk.Forest(["(S a)", "(S b)"])),
+    "forests": [tk.Forest(["(S a)"])],
+    "a forest": tk.Forest(["(S a)", "(S b)"]),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_trees_are_not_taken_for_one(name):
+    """A list of trees would be an array of JSON."""
+    trees, model = SEVERAL[name], tk.DagModel(tk.SubsetTreeKernel())
+    uses = {
+        "draw": tk.draw,
+        "pair": lambda tree: tk.SubsetTreeKernel().pair("(S a)", tree),
+        "gradient": lambda tree: tk.SubsetTreeKernel().pair(tree, "a", gradient=True),
+        "contributions": model.contributions,
+        "fragment": tk.DistributedTrees(n_components=64).fragment,
+    }
+    for use in uses.values():
+        with pytest.raises(TypeError, match=r"expected one tree, got a \w+"):
+            use(trees)
+
+
+@pytest.mark.parametrize("array", [[], ["a", "b"], [["a"], 1], ["(S a)", {"b": 1}]])
+def test_arrays_of_json_are_one_tree(array):
+    tree = tk.Forest.from_trees([array])[0]
+    assert tree.label == "array"
+    k = tk.SubsetTreeKernel(leaf_weight=1.0)
+    assert k.pair(array, array) == k.pair(tree, tree)
+    assert str(tk.draw(array)) == str(tk.draw(tree))
+
+
 # --- Columns and wrong items ----------------------------------------------------------
 
 

@@ -76,3 +76,44 @@ def test_a_wrong_type_is_told(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert "[arg-type]" in done.stdout
     assert "[attr-defined]" in done.stdout
+
+
+#: Every line of this is refused, every line of the other is taken.
+WRONG = """
+tk.SubsetTreeKernle()
+tk.TreeSCV(k)
+tk.nothing
+tk.TreeSVC(k).fitt(X, y)
+tk.TreeRidge().predcit(X)
+tk.TreeGram(k).fit(X).nothing()
+tk.TreeKNeighborsClassifier(k).fit(X, y).predict_prob(X)
+tk.gaussian_process.nothing
+tk.dask.nothing
+"""
+RIGHT = """
+tk.TreeSVC(k).fit(X, y).score(X, y)
+tk.TreeSVC(k).set_fit_request(sample_weight=True).set_params(C=2.0).get_params()["C"]
+tk.TreeRidge().fit(X, y).score(X, y, [1.0])
+tk.TreeGram(k).set_output(transform="pandas").fit_transform(X).shape
+tk.TreeVectorizer("labels").fit(X).get_feature_names_out().tolist()
+tk.TreeOneClass().fit_predict(X).tolist()
+tk.TreeKNeighborsClassifier(k).fit(X, y).predict_proba(X).sum()
+tk.TreePerceptron(k).partial_fit(X, y, y).classes_.tolist()
+tk.gaussian_process.TreeKernel(k).theta.sum()
+"""
+
+
+@pytest.mark.slow
+def test_names_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    """A module's `__getattr__`, and a base class without types, would let all pass."""
+    start = (
+        "import treekernel_rs as tk\nk, X, y = tk.SubsetTreeKernel(), ['(A a)'], [1]"
+    )
+    (tmp_path / "wrong.py").write_text(start + WRONG)
+    (tmp_path / "right.py").write_text(start + RIGHT)
+    command = [sys.executable, "-m", "mypy", "--strict", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    found = re.findall(r"(\w+)\.py:(\d+): error: ", done.stdout)
+    refused = [int(line) for page, line in found if page == "wrong"]
+    assert sorted(set(refused)) == list(range(3, 3 + WRONG.count("\n") - 1))
+    assert [line for line in done.stdout.splitlines() if "right.py" in line] == []
