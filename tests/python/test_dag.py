@@ -641,8 +641,8 @@ def boundaries(folder):
 
 
 @functools.cache
-def boundary_matrix(folder, kernel) -> np.ndarray:
-    return quietly(kernel, boundaries(folder)[0])
+def boundary_matrix(folder, kernel: str) -> np.ndarray:
+    return quietly(tk.kernel_from_json(kernel), boundaries(folder)[0])
 
 
 @every_vote
@@ -661,7 +661,10 @@ def test_learning_from_real_trees_is_that_of_a_dual_perceptron(
 ):
     forest, y = boundaries(shared_data)
     k = make(name, parameters)
-    p, slow = tk.Perceptron(k, vote=vote), twin_of(boundary_matrix(shared_data, k))
+    p, slow = (
+        tk.Perceptron(k, vote=vote),
+        twin_of(boundary_matrix(shared_data, k.to_json())),
+    )
     learn_beside(p, slow, forest, y, range(2000))
     assert p.n_mistakes > 50
     assert_votes_alike(p, slow, vote, forest[2000:], range(2000, 2300))
@@ -673,7 +676,10 @@ def test_passes_over_real_trees_are_those_of_a_dual_perceptron(shared_data, name
     """At decay 0.5 nothing is rounded, so there is no doubt about any sign."""
     forest, y = boundaries(shared_data)
     k = make(name, DYADIC[name])
-    p, slow = tk.Perceptron(k, vote=vote), twin_of(boundary_matrix(shared_data, k))
+    p, slow = (
+        tk.Perceptron(k, vote=vote),
+        twin_of(boundary_matrix(shared_data, k.to_json())),
+    )
     for start, end in itertools.pairwise([0, 1, 2, 3, 10, 100, 101, 700, 2000]):
         n_mistakes = slow.learn(range(start, end), y[start:end].tolist())
         assert p.learn(forest[start:end], y[start:end]) == n_mistakes, end
