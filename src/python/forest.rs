@@ -12,7 +12,7 @@ use pyo3::pyclass::boolean_struct::True;
 use pyo3::types::{PyBool, PyDict, PyList, PySlice, PyString, PyTuple};
 
 use super::objects::{Access, integers, split_names, unsigned};
-use super::text::{Lines, Text, type_name};
+use super::text::{Lines, Text, repr, type_name};
 use super::{Progress, detached, interruptible, throttled};
 use crate::NodeId;
 use crate::forest as core;
@@ -1038,7 +1038,8 @@ impl Index {
             Ok((rows, rest)) if rest.is(index.py().Ellipsis()) => Some(rows),
             _ if index.is_instance_of::<PyTuple>() => {
                 return Err(PyIndexError::new_err(format!(
-                    "expected one index, or a list of indices, got the tuple {index}"
+                    "expected one index, or a list of indices, got the tuple {}",
+                    repr(index)
                 )));
             }
             _ => None,

@@ -92,14 +92,12 @@ pub(super) fn tree_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
 /// Refuses a forest, and a list of trees, which would be read as one array of JSON.
 fn refuse_several(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let is_tree = |item: &Bound<'_, PyAny>| {
-        let text = if let Ok(text) = item.cast::<PyString>() {
-            text.to_str().is_ok_and(|text| text.trim_start().starts_with('('))
-        } else if let Ok(bytes) = item.cast::<PyBytes>() {
-            bytes.as_bytes().trim_ascii_start().starts_with(b"(")
-        } else {
-            false
-        };
-        text || item.is_instance_of::<Tree>() || item.is_instance_of::<forest::Forest>()
+        let is_text = |text: Text| text.trim_start().starts_with('(');
+        let is_bytes = |bytes: &[u8]| bytes.trim_ascii_start().starts_with(b"(");
+        item.extract().is_ok_and(is_text)
+            || item.cast::<PyBytes>().is_ok_and(|bytes| is_bytes(bytes.as_bytes()))
+            || item.is_instance_of::<Tree>()
+            || item.is_instance_of::<forest::Forest>()
     };
     let n = if let Ok(known) = object.cast::<forest::Forest>() {
         known.get().0.len()

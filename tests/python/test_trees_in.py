@@ -82,6 +82,14 @@ def test_several_trees_are_not_taken_for_one(name):
             use(trees)
 
 
+def test_a_str_that_is_no_text_is_no_tree_and_no_index():
+    wild = str(np.array([0x45000000] * 2, "<u4").view("<U2")[0])
+    with pytest.raises(ValueError, match="expected Unicode text"):
+        tk.draw([wild])
+    with pytest.raises(IndexError, match="expected one index"):
+        tk.Forest(["(S a)"])[(wild,)]
+
+
 @pytest.mark.parametrize("array", [[], ["a", "b"], [["a"], 1], ["(S a)", {"b": 1}]])
 def test_arrays_of_json_are_one_tree(array):
     tree = tk.Forest.from_trees([array])[0]
