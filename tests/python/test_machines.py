@@ -695,6 +695,7 @@ def test_equal_scores_of_a_ranker_count_half():
     assert ranker.score([*equal, strange], [1, 0, 2]) == (0.5 + 0 + 0) / 3
 
 
+@pytest.mark.filterwarnings("ignore:no tree of X shares")
 @pytest.mark.parametrize("solver", ["matrix", "model"])
 def test_a_tie_goes_to_the_later_class_as_in_libsvm(solver):
     trees, strange = ["(A a)", "(B b)", "(C c)"], ["(Z z)"]
