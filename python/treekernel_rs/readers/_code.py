@@ -362,8 +362,8 @@ def _language(ts: Any, language: Any) -> Any:
         version = metadata.version("tree-sitter-language-pack")
         if not version.startswith("0."):
             wanted = (
-                "tree_sitter_language_pack below 1, which has its grammars with it (got "
-                f"{version}, which downloads them)"
+                "tree_sitter_language_pack below 1, which has its grammars with it, and "
+                f"got {version}, which downloads them"
             )
             error = missing("this reader", wanted, "code")
             raise error from None
