@@ -800,14 +800,14 @@ impl Model {
         // 1. Room for its weight: nobody minds if it stays empty.
         let own = Slot { group: 0, number: node.0 };
         let production = self.nodes.production(node).map_or(0, |p| p.0);
-        let slots = match &self.index {
-            Index::Elastic(index) => index.next_slots(label),
-            _ if is_leaf => [leaf; 2],
-            Index::Subtree(_) => [own; 2],
-            Index::Subset(index) => [index.next_slot(production); 2],
-            Index::Partial(index) => [index.next_slot(label); 2],
+        let slot = match &self.index {
+            Index::Elastic(index) => index.next_slot(&self.nodes, node),
+            _ if is_leaf => leaf,
+            Index::Subtree(_) => own,
+            Index::Subset(index) => index.next_slot(production),
+            Index::Partial(index) => index.next_slot(label),
         };
-        slots.into_iter().try_for_each(|slot| self.weights.enter(slot))?;
+        self.weights.enter(slot)?;
         memory::reserve(&mut self.slots, 1)?;
         // 2. The lists.
         if let Index::Subtree(index) = &mut self.index {

@@ -393,13 +393,33 @@ impl Index {
         }
     }
 
-    /// Where the weight of the next subtree of a label will be: one of these.
-    pub(crate) fn next_slots(&self, label: u32) -> [Slot; 2] {
-        let own = self.groups.get(label as usize);
-        let [plain, listed] =
-            own.map_or([0; 2], |own| [own.n_plain, own.ends.len() as u32]);
-        let group = 2 * label;
-        [Slot { group, number: plain }, Slot { group: group + 1, number: listed }]
+    /// Where the weight of a new subtree will be. Its children are there.
+    pub(crate) fn next_slot(&self, nodes: &Nodes, node: NodeId) -> Slot {
+        let below = nodes.children(node);
+        let is_simple = matches!(below, &[child] if nodes.is_leaf(child));
+        let is_plain = below.is_empty() || is_simple || self.depth(below).2;
+        let own = self.groups.get(nodes.label(node).index());
+        let number =
+            own.map_or(
+                0,
+                |own| if is_plain { own.n_plain } else { own.ends.len() as u32 },
+            );
+        Slot { group: 2 * nodes.label(node).0 + u32::from(!is_plain), number }
+    }
+
+    /// The nodes of a subtree with these children, the sum of those of all nodes at or
+    /// below it, and whether it is deep.
+    fn depth(&self, below: &[NodeId]) -> (u64, u64, bool) {
+        let sum = |of: &[u64]| {
+            below.iter().map(|c| of[c.index()]).fold(0, u64::saturating_add)
+        };
+        let size = sum(&self.sizes).saturating_add(1);
+        let path = sum(&self.paths).saturating_add(size);
+        let is_deep = |c: &NodeId| matches!(self.kinds[c.index()], Kind::Deep(_));
+        let is_deep = size > u64::from(u32::MAX)
+            || path / size >= DEEP
+            || below.iter().any(is_deep);
+        (size, path, is_deep)
     }
 
     /// Enters a new subtree, leaf or not, of the `tree`th tree. Its children are there.
@@ -420,15 +440,7 @@ impl Index {
             memory::reach(&mut self.kinds, len, Kind::None)?;
         }
         let below = nodes.children(node);
-        let sum = |of: &[u64]| {
-            below.iter().map(|c| of[c.index()]).fold(0, u64::saturating_add)
-        };
-        let size = sum(&self.sizes).saturating_add(1);
-        let path = sum(&self.paths).saturating_add(size);
-        let is_deep = |c: &NodeId| matches!(self.kinds[c.index()], Kind::Deep(_));
-        let is_deep = size > u64::from(u32::MAX)
-            || path / size >= DEEP
-            || below.iter().any(is_deep);
+        let (size, path, is_deep) = self.depth(below);
         // 2. Room for its entries, and for as many as there are.
         // Of an edge: no more than there are nodes, written out or different.
         let own =
