@@ -65,7 +65,45 @@ fuzz_target!(|bytes: &[u8]| {
         by_definition(&trees, &forest, &vectors);
     }
     fragment(&trees, &forest);
+    if source.byte() >= 128 {
+        wide(&mut source, trees.settings().clone());
+    }
 });
+
+/// A node with up to thousands of children, whose fragments no float can count: vectors of
+/// numbers all the same, of length 1 where they are divided by it, and the same bits
+/// whatever the cache.
+fn wide(source: &mut Source<'_>, mut settings: Settings) {
+    let kinds = ["(A a)", "(A b)", "(B (A a) b)", "b", "(A (A (A a)))"];
+    let n_kinds = 1 + source.below(4);
+    let kinds: Vec<&str> = (0..n_kinds).map(|_| source.pick(&kinds)).collect();
+    let n = 1usize << source.below(13);
+    let children: Vec<&str> = kinds.iter().copied().cycle().take(n).collect();
+    let text = format!("(A a) (A {}) (A b)", children.join(" "));
+    let forest = Forest::from_brackets(&text).expect("three trees");
+    settings.normalize = source.pick(&[Some(Norm::Own), Some(Norm::Exact), None]);
+    settings.paths = None;
+    let Ok(trees) = DistributedTrees::new(settings) else { return };
+    let alone = |bytes| Options::default().with_n_jobs(Some(1)).with_cache_bytes(bytes);
+    let d = trees.settings().n_components;
+    let options = alone(256 << 20).with_zero_too_large(true);
+    let mut rows = vec![0.0f32; 3 * d];
+    let report = trees.encode(&forest, options, &mut rows, &mut go_on);
+    let report = report.expect("vectors of all trees");
+    let is_raw = trees.settings().normalize.is_none();
+    assert!(is_raw || report.too_large.is_empty(), "{report:?}");
+    assert!(rows.iter().all(|x| x.is_finite()), "{rows:?}");
+    let own = trees.settings().normalize == Some(Norm::Own);
+    for (tree, row) in rows.chunks(d).enumerate() {
+        let norm = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+        let is_one = (norm - 1.0).abs() < 1e-4;
+        assert!(!own || is_one || report.zero_rows.contains(&tree), "{tree}: {norm}");
+    }
+    let mut again = vec![0.0f32; 3 * d];
+    let options = alone(0).with_zero_too_large(true);
+    trees.encode(&forest, options, &mut again, &mut go_on).expect("the same");
+    assert_eq!(again, rows);
+}
 
 fn encode(trees: &DistributedTrees, forest: &Forest, options: Options) -> Vec<f64> {
     let mut out = vec![0.0; forest.len() * trees.settings().n_components];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -41,7 +42,7 @@ class DistributedTrees:
     Over all seeds, the mean dot product of two trees is their kernel, and the variance is
     about (K11 K22 + K12^2) / n_components. So noise comes from large self-kernels. To reduce
     it, keep `decay` low, raise `n_components`, or use `max_height`, `sketch_decay` or
-    `prune`.
+    `prune`. `encode` warns of trees that are too large for `n_components`.
 
     Encoders are immutable. Equal arguments give equal vectors, bit for bit: in every process,
     on every machine, for any number of threads, and for any split of the trees into calls.
@@ -75,10 +76,11 @@ class DistributedTrees:
         Whether vectors of "convolution" have the same bits on every processor. False takes
         a third of the time for each composition: it uses the vector instructions of the
         processor, and the last bits differ from machine to machine. All other compositions are always reproducible.
-    norm : {"exact", "own"}, default "exact"
+    norm : {"exact", "full", "own"}, default "exact"
         The norm that vectors are divided by if the kernel is normalised: "exact" is the
-        square root of the exact self-kernel (dot products stay unbiased), "own" is the
-        norm of the vector (dot products are cosines).
+        square root of the exact self-kernel with `sketch_decay` (dot products stay unbiased),
+        "full" the same with the kernel's own decay (vectors of large trees are short, and
+        have little noise), "own" is the norm of the vector (dot products are cosines).
     paths : ndarray of uint64, optional
         A dictionary of paths; see `prune`.
 
@@ -132,8 +134,8 @@ class DistributedTrees:
             if not isinstance(value, str):
                 msg = f"{name} must be a str, got {value!r}"
                 raise TypeError(msg)
-        if norm not in ("exact", "own"):
-            msg = f"norm must be 'exact' or 'own', got {norm!r}"
+        if norm not in ("exact", "full", "own"):
+            msg = f"norm must be 'exact', 'full' or 'own', got {norm!r}"
             raise ValueError(msg)
         for name, flag in (("zero_mean", zero_mean), ("reproducible", reproducible)):
             _flag(flag, name)
@@ -229,8 +231,12 @@ class DistributedTrees:
         n_jobs: int | None = None,
         out: NDArray[Any] | None = None,
         progress: Progress | bool | None = None,
+        errors: Literal["raise", "zero"] = "raise",
     ) -> NDArray[Any]:
         """Compute the vectors of trees.
+
+        Warns once of all trees in whose vectors noise has won: their kernels are so large for
+        `n_components` that dot products with them say little.
 
         Parameters
         ----------
@@ -243,6 +249,9 @@ class DistributedTrees:
             C-contiguous matrix of `dtype` to fill, (len(X), n_components).
         progress : callable or True, optional
             Called with the numbers of trees done and in all; True shows a bar.
+        errors : {"raise", "zero"}, default "raise"
+            What to do with a vector that is too large for `dtype`, which vectors of a
+            normalised kernel never are: raise an error, or make it zero and warn.
 
         Returns
         -------
@@ -252,7 +261,7 @@ class DistributedTrees:
         Raises
         ------
         OverflowError
-            If a vector is too large for its type; names the tree.
+            If a vector is too large for its type and `errors` is "raise"; names the tree.
 
         Examples
         --------
@@ -267,6 +276,7 @@ class DistributedTrees:
                 "enc.tune(forest) gives the encoder that fits some trees"
             )
             raise ValueError(msg)
+        _check_errors(errors)
         x = _core.as_forest(X)
         shape = (len(x), self.n_components)
         if out is None:
@@ -281,9 +291,32 @@ class DistributedTrees:
         tell = (
             _bar(type(self).__name__, "tree") if progress is True else progress or None
         )
-        zeros = self._core.encode(x, out, _jobs(n_jobs), tell)
+        zero = errors == "zero"
+        zeros, noisy, too_large = self._core.encode(x, out, _jobs(n_jobs), tell, zero)
         _warn_of_zeros(zeros, "X", stacklevel=3)
+        if too_large:
+            self._warn(
+                f"the vectors of {_some(too_large, len(x))} are too large for "
+                f"{self.dtype} and were set to 0"
+            )
+        if noisy:
+            self._warn(
+                f"noise has won in the vectors of {_some(noisy, len(x))}: their kernels "
+                f"with themselves are too large for n_components={self.n_components}"
+            )
         return out
+
+    def _warn(self, what: str) -> None:
+        """Warn the caller of `encode`, with the remedies that are left."""
+        remedies = ["a smaller sketch_decay (`tune` finds one)"]
+        if self.max_height is None:
+            remedies.append("max_height=3")
+        remedies.append("larger n_components")
+        warnings.warn(
+            f"{what}. Use {', '.join(remedies[:-1])} or {remedies[-1]}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
     def fragment(self, tree: Tree | str | object) -> NDArray[Any]:
         """Compute the vector of one fragment: the composition of its labels, unweighted.
@@ -351,7 +384,9 @@ class DistributedTrees:
         The rule needs no labels. It takes the largest decay, at most the kernel's, for which
         the median squared norm of a tree's vector is at most ``0.75 * sqrt(n_components)``
         times the weight of the smallest fragments (the decay; for partial trees, mu times
-        its square). It uses up to 256 of the trees, and respects `max_height` and `paths`.
+        its square), or at most twice the median that is left at the smallest decay, if that
+        is more. If the kernel is normalised and `norm` is not "full", it takes the largest for
+        which noise wins in a fifth of the trees at most. It uses up to 256 of the trees, and respects `max_height` and `paths`.
 
         Examples
         --------
@@ -392,6 +427,17 @@ _DEFAULTS: dict[str, Any] = {
     "norm": "exact",
     "paths": None,
 }
+
+
+def _check_errors(errors: object) -> None:
+    if errors not in ("raise", "zero"):
+        msg = f"errors must be 'raise' or 'zero', got {errors!r}"
+        raise ValueError(msg)
+
+
+def _some(trees: list[int], n: int) -> str:
+    shown = ", ".join(map(str, trees[:5])) + (", ..." if len(trees) > 5 else "")
+    return f"{len(trees)} of {n} trees of X ({shown})"
 
 
 def _rebuild(

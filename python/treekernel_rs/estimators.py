@@ -35,7 +35,7 @@ from treekernel_rs.dag import (
     _shown,
     one_vs_one_dual_coef,
 )
-from treekernel_rs.distributed import DistributedTrees
+from treekernel_rs.distributed import DistributedTrees, _check_errors
 from treekernel_rs.kernels import SubsetTreeKernel, TreeKernel, _flag
 from treekernel_rs.pairs import PairKernel
 from treekernel_rs.solve import KernelMachine
@@ -670,8 +670,9 @@ class DistributedTreeEncoder(_TreeTransformer):
         Seed of the label vectors and permutations.
     max_height : int, optional
         Use only fragments of at most so many levels.
-    sketch_decay : float or "auto", optional
-        Decay to use in place of the kernel's; with "auto", `fit` finds it.
+    sketch_decay : float, "auto" or None, default "auto"
+        Decay to use in place of the kernel's. With "auto" `fit` finds the one that suits the
+        training set (`DistributedTrees.tune`), None is the kernel's own.
     dtype : float32 or float64, default float32
         Type of the vectors.
     zero_mean : bool, default True
@@ -679,8 +680,12 @@ class DistributedTreeEncoder(_TreeTransformer):
     reproducible : bool, default True
         Whether vectors of "convolution" have the same bits on every processor; False
         takes a third of the time for each composition.
-    norm : {"exact", "own"}, default "exact"
-        The norm that vectors are divided by if the kernel is normalised.
+    norm : {"auto", "exact", "full", "own"}, default "auto"
+        The norm that vectors are divided by if the kernel is normalised. "auto" is "own",
+        so that all vectors have length 1 whatever their noise, or "exact" with `prune` or
+        `paths`.
+    errors : {"raise", "zero"}, default "raise"
+        What to do with a vector that is too large for `dtype`.
     paths : ndarray of uint64, optional
         A dictionary of paths, from `DistributedTrees.prune`.
     prune : bool, default False
@@ -696,7 +701,8 @@ class DistributedTreeEncoder(_TreeTransformer):
     kernel_ : TreeKernel
         The kernel at the time of `fit`.
     encoder_ : DistributedTrees
-        The encoder with its fitted `paths` and `sketch_decay`.
+        The encoder with its fitted `paths`, `sketch_decay` and `norm`. A vector does not
+        depend on the trees that are encoded with it.
 
     Examples
     --------
@@ -724,11 +730,12 @@ class DistributedTreeEncoder(_TreeTransformer):
         fold: str = "left",
         random_state: int | np.random.RandomState | None = 0,
         max_height: int | None = None,
-        sketch_decay: float | Literal["auto"] | None = None,
+        sketch_decay: float | Literal["auto"] | None = "auto",
         dtype: DTypeLike = np.float32,
         zero_mean: bool = True,
         reproducible: bool = True,
-        norm: str = "exact",
+        norm: str = "auto",
+        errors: Literal["raise", "zero"] = "raise",
         paths: ArrayLike | None = None,
         prune: bool = False,
         n_jobs: int | None = None,
@@ -745,13 +752,14 @@ class DistributedTreeEncoder(_TreeTransformer):
         self.zero_mean = zero_mean
         self.reproducible = reproducible
         self.norm = norm
+        self.errors = errors
         self.paths = paths
         self.prune = prune
         self.n_jobs = n_jobs
         self.verbose = verbose
 
     def fit(self, X: TreesX, y: object = None) -> Self:
-        """Make the encoder. The trees are used only for `prune` and ``sketch_decay="auto"``.
+        """Make the encoder, with what `prune` and ``"auto"`` find in the trees.
 
         Parameters
         ----------
@@ -768,8 +776,12 @@ class DistributedTreeEncoder(_TreeTransformer):
             raise ValueError(msg)
         self.kernel_ = self._kernel()
         parameters = self.get_params(deep=False) | {"kernel": self.kernel_}
-        for name in ("prune", "n_jobs", "verbose"):
+        for name in ("prune", "n_jobs", "verbose", "errors"):
             del parameters[name]
+        _check_errors(self.errors)
+        if self.norm == "auto":
+            is_pruned = self.prune or self.paths is not None
+            parameters["norm"] = "exact" if is_pruned else "own"
         if not isinstance(self.random_state, int | np.integer):
             parameters["random_state"] = _seed(self.random_state)
         encoder = DistributedTrees(**parameters)
@@ -795,7 +807,10 @@ class DistributedTreeEncoder(_TreeTransformer):
         """
         check_is_fitted(self)
         return self.encoder_.encode(
-            _trees(X), n_jobs=self.n_jobs, progress=bool(self.verbose)
+            _trees(X),
+            n_jobs=self.n_jobs,
+            progress=bool(self.verbose),
+            errors=self.errors,
         )
 
     @property

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::random::mix;
+use super::scale::Scale;
 
 /// What a slot holds, and of what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +66,7 @@ impl Hasher for Mixed {
 struct Slot<T> {
     key: u64,
     data: Vec<T>,
+    scale: Scale,
     pins: u32,
     lives: u8,
     most: u8,
@@ -106,6 +108,11 @@ impl<T: Copy + Default> Cache<T> {
         &self.slots[slot as usize].data
     }
 
+    /// What its numbers are to be multiplied by.
+    pub(super) fn scale(&self, slot: u32) -> Scale {
+        self.slots[slot as usize].scale
+    }
+
     pub(super) fn pin(&mut self, slot: u32) {
         self.slots[slot as usize].pins += 1;
     }
@@ -128,10 +135,16 @@ impl<T: Copy + Default> Cache<T> {
     }
 
     /// Enters a vector that took about `cost` compositions.
-    pub(super) fn insert(&mut self, key: Key, data: Vec<T>, cost: u64) -> u32 {
+    pub(super) fn insert(
+        &mut self,
+        key: Key,
+        data: Vec<T>,
+        scale: Scale,
+        cost: u64,
+    ) -> u32 {
         let lives = (64 - cost.leading_zeros()).min(63) as u8;
         let key = key.word();
-        let slot = Slot { key, data, pins: 0, lives, most: lives };
+        let slot = Slot { key, data, scale, pins: 0, lives, most: lives };
         let place = if let Some(place) = self.empty.pop() {
             self.slots[place as usize] = slot;
             place
@@ -181,17 +194,19 @@ impl<T: Copy + Default> Cache<T> {
 mod tests {
     use super::*;
 
+    const ONE: Scale = Scale::of_label(1);
+
     #[test]
     fn what_is_cheap_goes_first_and_what_is_pinned_stays() {
         let mut cache: Cache<u8> = Cache::new(1, 8);
         let first = cache.buffer();
-        let pinned = cache.insert(Key::Value(0), first, 1);
+        let pinned = cache.insert(Key::Value(0), first, ONE, 1);
         cache.pin(pinned);
         let dear = cache.buffer();
-        cache.insert(Key::Value(1), dear, 1 << 40);
+        cache.insert(Key::Value(1), dear, ONE, 1 << 40);
         for id in 2..30 {
             let buffer = cache.buffer();
-            cache.insert(Key::Value(id), buffer, 1);
+            cache.insert(Key::Value(id), buffer, ONE, 1);
             assert!(cache.find(Key::Value(id)).is_some());
         }
         assert!(cache.find(Key::Value(0)).is_some());
@@ -209,7 +224,7 @@ mod tests {
         let mut cache: Cache<u8> = Cache::new(1, 0);
         for id in 0..20 {
             let buffer = cache.buffer();
-            let slot = cache.insert(Key::Sum(id), buffer, 5);
+            let slot = cache.insert(Key::Sum(id), buffer, ONE, 5);
             cache.pin(slot);
         }
         assert!((0..20).all(|id| cache.find(Key::Sum(id)).is_some()));

@@ -25,7 +25,8 @@
 //! same expression whatever ◇ is; [`Fold::Right`] is there for comparison.
 //!
 //! What noise to expect: over seeds a dot product of different trees has mean K12 and a variance of
-//! about (K11 K22 + K12²)/d, times 1.1 (λ = .4) to 2.5 (λ = 1). So keep `decay` low, raise d,
+//! about (K11 K22 + K12²)/d, times 1.05 to 1.3 at λ = .4 and 1.6 to 3.8 at λ = 1, by
+//! composition; that of a tree with itself varies more (`finish.rs`). So keep `decay` low, raise d,
 //! or shrink self-kernels: `max_height` (fragments of few levels), `sketch_decay` (the
 //! kernel of a lower decay), and [`DistributedTrees::prune`], the only one that keeps the
 //! kernel of different trees as it is.
@@ -44,6 +45,9 @@
 //! # Ok::<(), treekernel_rs::Error>(())
 //! ```
 //!
+//! No number leaves the range of a float inside (`scale.rs`), however wide a tree is, and
+//! [`Report::noisy`] names the trees that are too large for d.
+//!
 //! # Complexity
 //! One composition per distinct pair of the fold, O(d), for convolutions O(d log d).
 //! Memory: the plan, linear in the distinct subtrees of a batch of 65,536 trees, and
@@ -51,10 +55,12 @@
 
 mod cache;
 mod composition;
+mod finish;
 pub mod naive;
 mod paths;
 mod plan;
 pub(crate) mod random;
+mod scale;
 mod worker;
 
 use std::sync::{Arc, Mutex};
@@ -65,6 +71,7 @@ use crate::threads::{Pause, Threads, Throttle};
 use crate::{Error, Forest, Kernel, Nodes, Result, memory};
 use composition::Composer;
 pub use composition::{Composition, Real};
+use finish::{Finish, Found, Row};
 pub use paths::Paths;
 use plan::{Plan, Shape};
 use worker::{Job, LARGE, Worker};
@@ -81,8 +88,13 @@ pub enum Fold {
 /// What a vector of a normalised kernel is divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Norm {
-    /// √K(T,T) of the kernel itself: dot products stay unbiased.
+    /// √K(T,T) of the kernel that dot products approximate, so with the decay of the
+    /// sketch: dot products stay unbiased. A vector in which noise has won, so that its
+    /// length says nothing, is divided by its own norm if that is off by more than √2.
     Exact,
+    /// √K(T,T) of the kernel itself, whatever the decay of the sketch. Vectors of large
+    /// trees become short, and so does their noise: neighbours are found best.
+    Full,
     /// Its own norm: dot products are cosines.
     Own,
 }
@@ -157,11 +169,14 @@ pub struct Options {
     pub n_jobs: Option<usize>,
     /// What vectors kept for later may take, all threads together.
     pub cache_bytes: usize,
+    /// Whether a vector that is too large for its type becomes 0 and is reported, and does
+    /// not end the call.
+    pub zero_too_large: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { n_jobs: None, cache_bytes: 256 << 20 }
+        Self { n_jobs: None, cache_bytes: 256 << 20, zero_too_large: false }
     }
 }
 
@@ -170,6 +185,12 @@ impl Options {
     #[must_use]
     pub fn with_n_jobs(self, n_jobs: Option<usize>) -> Self {
         Self { n_jobs, ..self }
+    }
+
+    /// These options, with vectors that are too large set to 0 or an error.
+    #[must_use]
+    pub fn with_zero_too_large(self, zero_too_large: bool) -> Self {
+        Self { zero_too_large, ..self }
     }
 
     /// These options with another limit of memory.
@@ -185,6 +206,11 @@ impl Options {
 pub struct Report {
     /// Trees whose norm is 0 (normalised vectors only): their vectors are 0.
     pub zero_rows: Vec<usize>,
+    /// Trees with so many large fragments that noise has won: their dot products say
+    /// little, and even ‖T‖² may be off by a factor of 2 or more.
+    pub noisy: Vec<usize>,
+    /// Trees whose vectors are too large for their type, and 0.
+    pub too_large: Vec<usize>,
     /// Compositions done.
     pub n_compositions: u64,
 }
@@ -282,9 +308,18 @@ impl DistributedTrees {
         self.with(settings)
     }
 
-    /// This encoder with the decay that gives good rankings of these trees: the largest
-    /// λ' (of three digits, at most the kernel's) for which the median of ‖T‖², in units of
-    /// what the smallest fragments weigh (λ' for subset trees), is at most .75 √d. The rule is label-free and was found on two corpora; see `docs`.
+    /// This encoder with the decay that gives good rankings of these trees: the largest λ'
+    /// (of three digits, at most the kernel's) that passes a test.
+    ///
+    /// Vectors that are divided by their own norm, or by that of their kernel, pass where
+    /// noise wins in a fifth of the trees at most ([`Report::noisy`]): all have length 1,
+    /// so a smaller decay loses more than it gains before that.
+    ///
+    /// All others pass where the median of ‖T‖², in units of what the smallest fragments
+    /// weigh (λ' for subset trees), is at most .75 √d, or twice what it is where larger
+    /// fragments weigh next to nothing. That is all that a smaller decay can do: it leaves
+    /// fragments of one production, and a tree may have hundreds. Both rules are
+    /// label-free, and were found on three corpora; see `docs`.
     ///
     /// # Errors
     /// What `watch` returns.
@@ -294,7 +329,6 @@ impl DistributedTrees {
         let step = n.div_ceil(SAMPLE).max(1);
         let sample = forest.select((0..n).step_by(step));
         let own = decay_of(&*self.settings.kernel);
-        let limit = 0.75 * (self.settings.n_components as f64).sqrt();
         let encoder = |thousandths: u32| {
             let mut settings = self.settings.clone();
             let decay = f64::from(thousandths) / 1000.0;
@@ -302,43 +336,72 @@ impl DistributedTrees {
             self.with(settings)
         };
         let top = (own * 1000.0).ceil().max(1.0) as u32;
+        if sample.is_empty() {
+            return encoder(top);
+        }
+        let by_noise = matches!(self.settings.normalize, Some(Norm::Exact | Norm::Own));
+        let limit = if by_noise {
+            0.2
+        } else {
+            let sound = 0.75 * (self.settings.n_components as f64).sqrt();
+            sound.max(2.0 * encoder(1)?.median_size(&sample, watch)?)
+        };
         let (mut fits, mut fails) = (1, top + 1);
-        while fails - fits > 1 && !sample.is_empty() {
+        while fails - fits > 1 {
             let middle = fits.midpoint(fails);
             let encoder = encoder(middle)?;
-            let squares = encoder.squares(&sample, watch)?;
-            if median(squares) <= limit * encoder.weights.smallest {
+            let value = if by_noise {
+                encoder.share_of_noisy(&sample, watch)?
+            } else {
+                encoder.median_size(&sample, watch)?
+            };
+            if value <= limit {
                 fits = middle;
             } else {
                 fails = middle;
             }
         }
-        encoder(if sample.is_empty() { top } else { fits })
+        encoder(fits)
     }
 
-    /// ‖T‖² of trees, exact where nothing but the decay differs from the kernel.
-    fn squares(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<Vec<f64>> {
+    /// The median of ‖T‖² in units of the smallest fragments.
+    fn median_size(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<f64> {
+        let smallest = self.weights.smallest.log2();
+        let sizes = self.sizes(forest, watch)?;
+        Ok(median(sizes.into_iter().map(|s| (s - smallest).exp2()).collect()))
+    }
+
+    /// In how many of these trees, of 1, noise wins.
+    fn share_of_noisy(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<f64> {
+        let finish = self.finish(forest.nodes());
+        let sizes = self.sizes(forest, watch)?;
+        let trees = forest.roots().iter().zip(sizes);
+        let n_noisy =
+            trees.filter(|&(&root, size)| finish.is_noisy(root, size)).count();
+        Ok(n_noisy as f64 / forest.len() as f64)
+    }
+
+    fn finish<'a>(&self, nodes: &'a Nodes) -> Finish<'a> {
+        Finish::new(nodes, &self.settings, self.weights, self.composer.unit)
+    }
+
+    /// The logarithms of ‖T‖², exact where nothing but the decay differs from the kernel.
+    fn sizes(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<Vec<f64>> {
         let Settings { max_height, ref paths, n_components: d, .. } = self.settings;
+        let n = forest.len();
         if max_height.is_none() && paths.is_none() {
-            let (kernel, options) = (self.settings.kernel(), gram::Options::default());
-            return match gram::diagonal(&*kernel, forest, options, watch) {
-                Err(Error::Overflow { .. }) => Ok(vec![f64::INFINITY; forest.len()]),
-                result => Ok(result?.0),
-            };
+            let selfs =
+                own_kernels(&*self.settings.kernel(), forest, None, &mut || {
+                    watch(0, n)
+                })?;
+            return Ok(selfs.into_iter().map(Scaled::log2).collect());
         }
         let mut settings = self.settings.clone();
-        settings.normalize = None;
-        let mut vectors = memory::filled(0.0f64, forest.len().saturating_mul(d))?;
-        match self.with(settings)?.encode(
-            forest,
-            Options::default(),
-            &mut vectors,
-            watch,
-        ) {
-            Err(Error::VectorOverflow { .. }) => Ok(vec![f64::INFINITY; forest.len()]),
-            Err(error) => Err(error),
-            Ok(_) => Ok(vectors.chunks(d).map(square).collect()),
-        }
+        settings.normalize = Some(Norm::Own);
+        let mut vectors = memory::filled(0.0f32, n.saturating_mul(d))?;
+        let (encoder, options) = (self.with(settings)?, Options::default());
+        let rows = encoder.encode_batch(forest, 0, n, options, &mut vectors, watch)?.0;
+        Ok(rows.into_iter().map(|row| row.size).collect())
     }
 
     /// The vectors of all trees, row after row. A failed call may leave some written.
@@ -359,10 +422,21 @@ impl DistributedTrees {
             return Err(Error::Length { array: "out", expected, got: out.len() });
         }
         let mut report = Report::default();
-        for (batch, rows) in out.chunks_mut(BATCH * d).enumerate() {
+        for (batch, out) in out.chunks_mut(BATCH * d).enumerate() {
             let start = batch * BATCH;
-            let trees = forest.select(start..start + rows.len() / d);
-            self.encode_batch(&trees, start, n, options, rows, watch, &mut report)?;
+            let trees = forest.select(start..start + out.len() / d);
+            let (rows, n_compositions) =
+                self.encode_batch(&trees, start, n, options, out, watch)?;
+            report.n_compositions += n_compositions;
+            for (tree, row) in (start..).zip(rows) {
+                let Report { zero_rows, noisy, too_large, .. } = &mut report;
+                let lists = [
+                    (row.is_zero, zero_rows),
+                    (row.is_noisy && row.is_finite, noisy),
+                    (!row.is_finite, too_large),
+                ];
+                lists.into_iter().filter(|l| l.0).for_each(|l| l.1.push(tree));
+            }
         }
         if n > 0 {
             watch(n, n)?;
@@ -370,7 +444,8 @@ impl DistributedTrees {
         Ok(report)
     }
 
-    #[allow(clippy::too_many_arguments)]
+    /// The vectors of some of n trees, from `start` on; how each came out, and the number
+    /// of compositions.
     fn encode_batch<T: Real>(
         &self,
         trees: &Forest,
@@ -379,11 +454,22 @@ impl DistributedTrees {
         options: Options,
         out: &mut [T],
         watch: &mut Watch<'_>,
-        report: &mut Report,
-    ) -> Result<()> {
+    ) -> Result<(Vec<Row>, u64)> {
         let d = self.settings.n_components;
         let (nodes, roots) = (&**trees.nodes(), trees.roots());
-        let factors = self.factors(trees, start, n, options, watch, report)?;
+        // 1. K(T,T), where vectors are divided by its root.
+        let divisor = match self.settings.normalize {
+            Some(Norm::Exact) => Some(self.settings.kernel()),
+            Some(Norm::Full) => Some(Arc::clone(&self.settings.kernel)),
+            Some(Norm::Own) | None => None,
+        };
+        let selfs = match divisor {
+            Some(kernel) => {
+                own_kernels(&*kernel, trees, options.n_jobs, &mut || watch(start, n))?
+            }
+            None => vec![Scaled::of(1.0); roots.len()],
+        };
+        // 2. What is to be composed.
         let mut throttle = Throttle::default();
         let shape = Shape {
             rule: self.weights.rule,
@@ -399,47 +485,38 @@ impl DistributedTrees {
         // Longer subsequences than there are children need no room.
         weights.longest = weights.longest.map(|l| l.min(plan.widest).max(1));
         let job = Job { nodes, plan: &plan, composer: &self.composer, weights };
-        // Small enough to share the work out, and to stop soon.
+        // 3. Tasks that are small enough to share the work out, and to stop soon.
         let per_task = (roots.len() / 64).clamp(1, 64);
-        let parts: Vec<_> = out.chunks_mut(per_task * d).map(Mutex::new).collect();
+        let mut rows = vec![Row::default(); roots.len()];
+        let parts: Vec<_> = out
+            .chunks_mut(per_task * d)
+            .zip(rows.chunks_mut(per_task))
+            .map(Mutex::new)
+            .collect();
         let threads = Threads::new(options.n_jobs, parts.len());
         let share = options.cache_bytes / threads.size();
         memory::room(threads.size(), Worker::<T>::most_bytes(&job, share))?;
         let mut workers: Vec<Worker<'_, T>> =
             (0..threads.size()).map(|_| Worker::new(&job, share)).collect();
-        let normalize = self.settings.normalize;
-        let own_norm = normalize == Some(Norm::Own);
-        let zeros = Mutex::new(Vec::new());
+        let finish = self.finish(nodes);
         threads.run(
             parts.len(),
             &mut workers,
             |part, worker, pause| {
-                let Ok(mut rows) = parts[part].lock() else { return Ok(()) };
-                for (offset, row) in rows.chunks_mut(d).enumerate() {
+                let Ok(mut guard) = parts[part].lock() else { return Ok(()) };
+                let (out, rows) = &mut *guard;
+                let each = out.chunks_mut(d).zip(rows.iter_mut()).enumerate();
+                for (offset, (out, row)) in each {
                     let tree = part * per_task + offset;
-                    worker.tree(roots[tree], factors[tree], row, pause)?;
-                    let is_finite = |row: &[T]| row.iter().all(|x| x.get().is_finite());
-                    if !is_finite(row) && normalize.is_some() && size_of::<T>() < 8 {
-                        // Too large for this type only until it is divided.
-                        memory::room(1, Worker::<f64>::most_bytes(&job, share))?;
-                        let mut wide = memory::filled(0.0f64, d)?;
-                        let mut worker = Worker::new(&job, share);
-                        worker.tree(roots[tree], factors[tree], &mut wide, pause)?;
-                        if own_norm {
-                            to_unit(&mut wide);
+                    let written = |found: Found<'_, T>| {
+                        finish.row(roots[tree], &found, selfs[tree], out)
+                    };
+                    *row = worker.tree(roots[tree], written, pause)?;
+                    if !row.is_finite {
+                        if !options.zero_too_large {
+                            return Err(too_large::<T>(start + tree));
                         }
-                        for (x, wide) in row.iter_mut().zip(wide) {
-                            *x = T::of(wide);
-                        }
-                    }
-                    if !is_finite(row) {
-                        return Err(too_large::<T>(start + tree));
-                    }
-                    if own_norm
-                        && !to_unit(row)
-                        && let Ok(mut zeros) = zeros.lock()
-                    {
-                        zeros.push(start + tree);
+                        out.fill(T::zero());
                     }
                     if d >= LARGE {
                         pause()?;
@@ -449,48 +526,9 @@ impl DistributedTrees {
             },
             &mut |done| watch(start + (done * per_task).min(roots.len()), n),
         )?;
-        report.n_compositions += workers.iter().map(|w| w.n_compositions).sum::<u64>();
-        if let Ok(mut zeros) = zeros.into_inner() {
-            zeros.sort_unstable();
-            report.zero_rows.append(&mut zeros);
-        }
-        Ok(())
-    }
-
-    /// What each tree's vector is multiplied by at the end.
-    fn factors(
-        &self,
-        trees: &Forest,
-        start: usize,
-        n: usize,
-        options: Options,
-        watch: &mut Watch<'_>,
-        report: &mut Report,
-    ) -> Result<Vec<f64>> {
-        let unit = 1.0 / self.composer.unit;
-        if self.settings.normalize != Some(Norm::Exact) {
-            return Ok(vec![unit; trees.len()]);
-        }
-        let distinct = Distinct::new(trees.roots());
-        let kernel = &*self.settings.kernel;
-        let pause = &mut || watch(start, n);
-        let singles = gram::prepare(kernel, trees.nodes(), &distinct.roots, pause)?;
-        let n_jobs = options.n_jobs;
-        let mut told = |_, _| watch(start, n);
-        let selfs = gram::self_kernels(&*singles, distinct.len(), n_jobs, &mut told)?;
-        let mut factors = memory::filled(0.0, trees.len())?;
-        for (tree, factor) in factors.iter_mut().enumerate() {
-            let own = selfs[distinct.of[tree] as usize];
-            if own.is_zero() {
-                report.zero_rows.push(start + tree);
-                continue;
-            }
-            *factor = match own.value() {
-                float if float.is_normal() => unit / float.sqrt(),
-                _ => Scaled::of(unit).cosine(own, Scaled::of(1.0)),
-            };
-        }
-        Ok(factors)
+        let n_compositions = workers.iter().map(|w| w.n_compositions).sum();
+        drop(parts);
+        Ok((rows, n_compositions))
     }
 
     /// The vector f of one fragment: labels composed, no weights, nothing left out.
@@ -535,7 +573,8 @@ impl DistributedTrees {
         memory::room(1, Worker::<T>::most_bytes(&job, share))?;
         let mut worker = Worker::new(&job, share);
         let pair = plan.pair_of[root.index()];
-        worker.fragment(pair, 1.0 / self.composer.unit, out, &mut pause)?;
+        let factor = Scaled::of(1.0 / self.composer.unit);
+        worker.fragment(pair, |found| found.write(factor, out), &mut pause)?;
         if out.iter().all(|x| x.get().is_finite()) {
             Ok(())
         } else {
@@ -613,25 +652,18 @@ fn with_decay(kernel: &Arc<dyn Kernel>, decay: f64) -> Arc<dyn Kernel> {
     kernel.with("decay", decay.into()).unwrap_or_else(|| Arc::clone(kernel))
 }
 
-fn square<T: Real>(x: &[T]) -> f64 {
-    x.iter().map(|x| x.get() * x.get()).sum()
-}
-
-/// Divides a vector by its norm, if it is not zero.
-fn to_unit<T: Real>(row: &mut [T]) -> bool {
-    let squares = square(row);
-    // Squares of very large and of very small numbers are no floats.
-    let most = if (1e-280..1e300).contains(&squares) {
-        1.0
-    } else {
-        row.iter().fold(0.0f64, |most, x| most.max(x.get().abs()))
-    };
-    let norm = row.iter().map(|x| (x.get() / most).powi(2)).sum::<f64>().sqrt();
-    let is_there = norm > 0.0;
-    for x in row.iter_mut().filter(|_| is_there) {
-        *x = T::of(x.get() / most / norm);
-    }
-    is_there
+/// The kernel of each tree with itself.
+fn own_kernels(
+    kernel: &dyn Kernel,
+    trees: &Forest,
+    n_jobs: Option<usize>,
+    pause: &mut Pause<'_>,
+) -> Result<Vec<Scaled>> {
+    let distinct = Distinct::new(trees.roots());
+    let singles = gram::prepare(kernel, trees.nodes(), &distinct.roots, pause)?;
+    let mut told = |_, _| pause();
+    let selfs = gram::self_kernels(&*singles, distinct.len(), n_jobs, &mut told)?;
+    Ok(distinct.of.iter().map(|&tree| selfs[tree as usize]).collect())
 }
 
 fn too_large<T: Real>(tree: usize) -> Error {

@@ -22,10 +22,11 @@ use rustfft::num_complex::Complex;
 
 use super::cache::{Cache, Key};
 use super::composition::{Composer, Composition, Fft, Form, Real, Side, convolution};
+use super::finish::Found;
 use super::plan::{NONE, Operand, Plan, label_of};
+use super::scale::{Scale, Sum, Weighted, add, scale};
 use crate::kernel::{Rule, Sketch};
 use crate::threads::Pause;
-use crate::vector::{Loop, vectorized};
 use crate::{NodeId, Nodes, Result};
 
 impl Sketch {
@@ -53,7 +54,7 @@ pub(super) const LARGE: usize = 1 << 16;
 
 enum Frame<T> {
     Pair { pair: u32, held: [Held; 2], ready: u8 },
-    Sum { node: NodeId, heavy: u32, next: u32, sum: Option<Vec<T>> },
+    Sum { node: NodeId, heavy: u32, next: u32, sum: Option<Sum<T>> },
 }
 
 /// An operand's vector, pinned.
@@ -131,25 +132,26 @@ impl<'a, T: Real> Worker<'a, T> {
         }
     }
 
-    /// The vector of a tree, each number times `factor`.
-    pub(super) fn tree(
+    /// The vector of a tree, as `write` wants it.
+    pub(super) fn tree<R>(
         &mut self,
         root: NodeId,
-        factor: f64,
-        out: &mut [T],
+        write: impl FnOnce(Found<'_, T>) -> R,
         pause: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<R> {
         let weights = self.job.weights;
         if self.job.nodes.is_leaf(root) {
             let label = self.job.nodes.label(root).0;
             if weights.leaf_sum == 0.0 {
-                out.fill(T::zero());
-                return Ok(());
+                return Ok(write(Found::nothing()));
             }
             let slot = self.label(label)?;
-            scale(out, T::of(weights.leaf_sum * factor), self.singles.get(slot));
+            let numbers = self.singles.get(slot);
+            let weight = T::one();
+            let written =
+                write(Found { numbers, weight, times: weights.leaf_sum, exponent: 0 });
             self.release_label(label);
-            return Ok(());
+            return Ok(written);
         }
         let pair = self.job.plan.pair_of[root.index()];
         if !self.job.plan.simple[root.index()] {
@@ -159,33 +161,36 @@ impl<'a, T: Real> Worker<'a, T> {
                 self.push_sum(root);
                 self.run(pause)?
             };
-            scale(out, T::of(factor), self.singles.get(slot));
+            let numbers = self.singles.get(slot);
+            let exponent = self.singles.scale(slot).exponent;
+            let weight = T::one();
+            let written = write(Found { numbers, weight, times: 1.0, exponent });
             self.release_sum(root);
+            Ok(written)
         } else if pair == NONE {
-            out.fill(T::zero());
+            Ok(write(Found::nothing()))
         } else {
             let slot = self.value(pair, pause)?;
             // Rounded as it would be in a sum, then scaled.
-            let (weight, factor) = (T::of(weights.value), T::of(factor));
-            for (out, &x) in out.iter_mut().zip(self.values.get(slot)) {
-                *out = factor * (weight * x);
-            }
+            let (weight, exponent) = Sum::first(weights.value, self.values.scale(slot));
+            let numbers = &self.values.get(slot)[..self.job.composer.d];
+            let written = write(Found { numbers, weight, times: 1.0, exponent });
             self.release_pair(pair);
+            Ok(written)
         }
-        Ok(())
     }
 
-    /// The vector of a pair, each number times `factor`.
-    pub(super) fn fragment(
+    /// The vector of a pair, as `write` wants it.
+    pub(super) fn fragment<R>(
         &mut self,
         pair: u32,
-        factor: f64,
-        out: &mut [T],
+        write: impl FnOnce(Found<'_, T>) -> R,
         pause: &mut Pause<'_>,
-    ) -> Result<()> {
+    ) -> Result<R> {
         let slot = self.value(pair, pause)?;
-        scale(out, T::of(factor), self.values.get(slot));
-        Ok(())
+        let numbers = self.values.get(slot);
+        let exponent = self.values.scale(slot).exponent;
+        Ok(write(Found { numbers, weight: T::one(), times: 1.0, exponent }))
     }
 
     fn value(
@@ -282,13 +287,14 @@ impl<'a, T: Real> Worker<'a, T> {
 
     fn compose(&mut self, pair: u32, held: [Held; 2]) -> Result<u32> {
         let mut out = self.values.buffer();
-        match self.job.weights.rule {
+        let mut scale = match self.job.weights.rule {
             Rule::Partial => self.compose_partial(pair, held, &mut out),
             _ if self.fft.is_some() => self.compose_spectra(pair, held, &mut out),
             _ => self.compose_vectors(pair, held, &mut out),
         }?;
+        scale.settle(self.job.composer.natural(), &mut out);
         let cost = self.job.plan.cost[pair as usize];
-        Ok(self.values.insert(Key::Value(pair), out, cost))
+        Ok(self.values.insert(Key::Value(pair), out, scale, cost))
     }
 
     /// The weights of an operand's label and of its value.
@@ -302,21 +308,44 @@ impl<'a, T: Real> Worker<'a, T> {
         }
     }
 
+    /// The scale of what is held of a pair.
+    fn scale_of(&self, held: Held) -> Option<Scale> {
+        match held {
+            Held::Nothing => None,
+            Held::Value(slot) => Some(self.values.scale(slot)),
+            Held::Spectrum(slot) => Some(self.spectra.scale(slot)),
+        }
+    }
+
+    /// What an operand's label and value are multiplied by, and the scale of their sum.
+    fn weighted(&self, operand: Operand, has_label: bool, held: Held) -> Weighted {
+        let (label, value) = self.weights_of(operand);
+        Scale::operand(
+            has_label.then(|| (label, self.job.composer.label_scale())),
+            self.scale_of(held).map(|scale| (value, scale)),
+        )
+    }
+
     fn compose_vectors(
         &mut self,
         pair: u32,
         held: [Held; 2],
         out: &mut [T],
-    ) -> Result<()> {
+    ) -> Result<Scale> {
         let pair = self.job.plan.pairs[pair as usize];
         let operands = [pair.left, pair.right];
         let labels = operands.map(|o| label_of(self.job.weights.rule, o, pair.head));
         let slots = self.pinned_labels(labels)?;
-        let weights = operands.map(|o| self.weights_of(o));
+        let weighted: [Weighted; 2] = std::array::from_fn(|side| {
+            self.weighted(operands[side], labels[side].is_some(), held[side])
+        });
         let form = |side: usize| Form {
-            label: slots[side].map(|s| (self.singles.get(s), T::of(weights[side].0))),
+            label: slots[side]
+                .map(|s| (self.singles.get(s), T::of(weighted[side].label))),
             value: match held[side] {
-                Held::Value(s) => Some((self.values.get(s), T::of(weights[side].1))),
+                Held::Value(s) => {
+                    Some((self.values.get(s), T::of(weighted[side].value)))
+                }
                 _ => None,
             },
         };
@@ -325,7 +354,7 @@ impl<'a, T: Real> Worker<'a, T> {
         self.job.composer.product(left, &right, out);
         self.n_compositions += 1;
         self.release_labels(labels, slots);
-        Ok(())
+        Ok(weighted[0].scale.product(weighted[1].scale))
     }
 
     fn compose_spectra(
@@ -333,7 +362,7 @@ impl<'a, T: Real> Worker<'a, T> {
         pair: u32,
         held: [Held; 2],
         out: &mut [T],
-    ) -> Result<()> {
+    ) -> Result<Scale> {
         let pair = self.job.plan.pairs[pair as usize];
         let operands = [pair.left, pair.right];
         let mut labels = [None; 2];
@@ -344,10 +373,15 @@ impl<'a, T: Real> Worker<'a, T> {
                 .transpose()?;
             values[side] = operand.pair().map(|p| self.spectrum(side, p, held[side]));
         }
-        let weights = operands.map(|o| self.weights_of(o));
-        let form = |side: usize| Form {
-            label: labels[side].map(|s| (self.spectra.get(s), T::of(weights[side].0))),
-            value: values[side].map(|s| (self.spectra.get(s), T::of(weights[side].1))),
+        let weighted: [Weighted; 2] = std::array::from_fn(|side| {
+            self.weighted(operands[side], labels[side].is_some(), held[side])
+        });
+        let form = |side: usize| {
+            let Weighted { label, value, .. } = weighted[side];
+            Form {
+                label: labels[side].map(|s| (self.spectra.get(s), T::of(label))),
+                value: values[side].map(|s| (self.spectra.get(s), T::of(value))),
+            }
         };
         let (left, right) = (form(0), form(1));
         if let Some(Transform { fft, scratch, .. }) = &mut self.fft {
@@ -357,7 +391,7 @@ impl<'a, T: Real> Worker<'a, T> {
         for slot in labels.into_iter().chain(values).flatten() {
             self.spectra.unpin(slot);
         }
-        Ok(())
+        Ok(weighted[0].scale.product(weighted[1].scale))
     }
 
     /// out and R of a prefix of a node's children: with P = (n + R) ◇ s(child), R is
@@ -367,14 +401,14 @@ impl<'a, T: Real> Worker<'a, T> {
         pair: u32,
         held: [Held; 2],
         out: &mut [T],
-    ) -> Result<()> {
+    ) -> Result<Scale> {
         let pair = self.job.plan.pairs[pair as usize];
         let d = self.job.composer.d;
         // 1. The operands: the node, the child on the right, what stands before it.
         let right = [None, label_of(Rule::Partial, pair.right, pair.head)];
         let slots = self.pinned_labels(right)?;
         let head = self.pinned_label(pair.head)?;
-        let weights = self.weights_of(pair.right);
+        let of_right = self.weighted(pair.right, right[1].is_some(), held[1]);
         // The right operand's spectrum serves all lengths.
         let spectrum = match (right[1], pair.right.pair()) {
             _ if self.fft.is_none() => None,
@@ -387,11 +421,19 @@ impl<'a, T: Real> Worker<'a, T> {
         };
         let n = self.singles.get(head);
         let decay = T::of(self.job.weights.decay);
-        // 2. out and R of the children before.
+        // 2. out and R of the children before, and their scale with this child.
+        let label = self.job.composer.label_scale();
+        let old = self.scale_of(held[0]);
+        // What is made longer: n, R, or n + R where lengths have no limit.
+        let joined = Scale::operand(Some((1.0, label)), old.map(|old| (1.0, old)));
+        let left = old.map_or(label, |old| joined.scale.larger(old));
+        let longer = left.product(of_right.scale);
+        let scale_now = old.unwrap_or(label).larger(longer);
+        let keep: T = old.unwrap_or(label).to(scale_now);
         let (sum, rest) = out.split_at_mut(d);
         match before {
-            Some(before) => sum.copy_from_slice(&before[..d]),
-            None => scale(sum, decay, n),
+            Some(before) => scale(sum, keep, &before[..d]),
+            None => scale(sum, keep * decay, n),
         }
         rest.fill(T::zero());
         // 3. Subsequences that this child ends, by length where that has a limit.
@@ -399,18 +441,21 @@ impl<'a, T: Real> Worker<'a, T> {
         let rounds = longest.map_or(1, |l| if before.is_some() { l } else { 1 });
         for round in 0..rounds {
             // What is to be made longer: for round 0 the node alone.
-            let left = match (before, longest) {
+            let (left, of_left) = match (before, longest) {
                 (Some(before), None) => {
-                    for ((x, &n), &r) in
-                        self.operand.iter_mut().zip(n).zip(&before[d..])
-                    {
-                        *x = n + r;
+                    let weights = [joined.label, joined.value].map(T::of);
+                    let both = n.iter().zip(&before[d..]);
+                    for (x, (&n, &r)) in self.operand.iter_mut().zip(both) {
+                        *x = weights[0] * n + weights[1] * r;
                     }
-                    &*self.operand
+                    (&*self.operand, joined.scale)
                 }
-                (Some(before), Some(_)) if round > 0 => &before[round * d..][..d],
-                _ => n,
+                (Some(before), Some(_)) if round > 0 => {
+                    (&before[round * d..][..d], old.unwrap_or(label))
+                }
+                _ => (n, label),
             };
+            let weight: T = of_left.product(of_right.scale).to(scale_now);
             // No subsequence is that long yet, nor longer.
             if round > 0 && left.iter().all(rustfft::num_traits::Zero::is_zero) {
                 break;
@@ -420,15 +465,17 @@ impl<'a, T: Real> Worker<'a, T> {
             {
                 let composer = self.job.composer;
                 composer.spectrum(Side::Left, left, shuffled, scratch);
-                let weight = if slots[1].is_some() { weights.0 } else { weights.1 };
+                let Weighted { label, value, .. } = of_right;
+                let weight = if slots[1].is_some() { label } else { value };
                 let right = Some((self.spectra.get(right), T::of(weight)));
                 let right = Form { label: None, value: right };
                 fft.product(&Form::of(shuffled), &right, &mut self.composed, scratch);
             } else {
-                let label = slots[1].map(|s| (self.singles.get(s), T::of(weights.0)));
+                let label =
+                    slots[1].map(|s| (self.singles.get(s), T::of(of_right.label)));
                 let value = match held[1] {
                     Held::Value(s) => {
-                        Some((&self.values.get(s)[..d], T::of(weights.1)))
+                        Some((&self.values.get(s)[..d], T::of(of_right.value)))
                     }
                     _ => None,
                 };
@@ -436,12 +483,12 @@ impl<'a, T: Real> Worker<'a, T> {
                 self.job.composer.product(left, &right, &mut self.composed);
             }
             self.n_compositions += 1;
-            add(sum, T::one(), &self.composed);
+            add(sum, weight, &self.composed);
             // R of this length, if subsequences of it may go on.
             if let Some(r) = rest.get_mut(round * d..(round + 1) * d) {
-                r.copy_from_slice(&self.composed);
+                scale(r, weight, &self.composed);
                 if let Some(before) = before {
-                    add(r, decay, &before[(round + 1) * d..][..d]);
+                    add(r, keep * decay, &before[(round + 1) * d..][..d]);
                 }
             }
         }
@@ -452,7 +499,7 @@ impl<'a, T: Real> Worker<'a, T> {
         self.singles.unpin(head);
         self.release_labels(right, slots);
         self.release_label(pair.head);
-        Ok(())
+        Ok(scale_now)
     }
 
     /// The spectrum of a pair's value as an operand, pinned.
@@ -465,13 +512,15 @@ impl<'a, T: Real> Worker<'a, T> {
             Held::Value(slot) => slot,
             Held::Nothing => unreachable!("a pair below is always held"),
         };
+        let scale = self.values.scale(value);
         let mut out = self.spectra.buffer();
         if let Some(Transform { scratch, .. }) = &mut self.fft {
             let value = &self.values.get(value)[..self.job.composer.d];
             self.job.composer.spectrum(SIDES[side], value, &mut out, scratch);
         }
         let key = [Key::LeftValue(pair), Key::RightValue(pair)][side];
-        let slot = self.spectra.insert(key, out, self.job.plan.cost[pair as usize]);
+        let cost = self.job.plan.cost[pair as usize];
+        let slot = self.spectra.insert(key, out, scale, cost);
         self.spectra.pin(slot);
         slot
     }
@@ -497,7 +546,8 @@ impl<'a, T: Real> Worker<'a, T> {
         let mut out = self.singles.buffer();
         let name = self.job.nodes.labels().name(crate::Label(label));
         self.job.composer.label(name, &mut out, &mut || Ok(()))?;
-        Ok(self.singles.insert(Key::Label(label), out, 4))
+        let scale = self.job.composer.label_scale();
+        Ok(self.singles.insert(Key::Label(label), out, scale, 4))
     }
 
     fn pinned_label(&mut self, label: u32) -> Result<u32> {
@@ -522,7 +572,7 @@ impl<'a, T: Real> Worker<'a, T> {
                 let vector = self.singles.get(vector);
                 self.job.composer.spectrum(SIDES[side], vector, &mut out, scratch);
             }
-            self.spectra.insert(key, out, 4)
+            self.spectra.insert(key, out, self.job.composer.label_scale(), 4)
         };
         self.spectra.pin(slot);
         Ok(slot)
@@ -566,7 +616,7 @@ impl<'a, T: Real> Worker<'a, T> {
         node: NodeId,
         heavy: u32,
         mut next: u32,
-        mut sum: Option<Vec<T>>,
+        mut sum: Option<Sum<T>>,
     ) -> Result<u32> {
         let plan = self.job.plan;
         let weights = self.job.weights;
@@ -584,7 +634,7 @@ impl<'a, T: Real> Worker<'a, T> {
                 if weights.leaf_sum > 0.0 {
                     let label = self.job.nodes.label(child).0;
                     let slot = self.label(label)?;
-                    self.add_single(&mut sum, T::of(weights.leaf_sum), slot);
+                    self.add_single(&mut sum, weights.leaf_sum, slot);
                     self.release_label(label);
                 }
             } else if plan.simple[child.index()] {
@@ -594,7 +644,7 @@ impl<'a, T: Real> Worker<'a, T> {
                         self.push_pair(pair);
                         return Ok(0);
                     };
-                    self.add_value(&mut sum, T::of(weights.value), slot);
+                    self.add_value(&mut sum, weights.value, slot);
                     self.release_pair(pair);
                 }
             } else {
@@ -603,7 +653,7 @@ impl<'a, T: Real> Worker<'a, T> {
                     self.push_sum(child);
                     return Ok(0);
                 };
-                self.add_single(&mut sum, T::one(), slot);
+                self.add_single(&mut sum, 1.0, slot);
                 self.release_sum(child);
             }
             next += 1;
@@ -616,36 +666,43 @@ impl<'a, T: Real> Worker<'a, T> {
                 self.push_pair(pair);
                 return Ok(0);
             };
-            self.add_value(&mut sum, T::of(weights.value), slot);
+            self.add_value(&mut sum, weights.value, slot);
             self.release_pair(pair);
             cost = plan.cost[pair as usize];
         }
         let sum = sum.unwrap_or_else(|| {
-            let mut zero = self.singles.buffer();
-            zero.fill(T::zero());
-            zero
+            let mut numbers = self.singles.buffer();
+            numbers.fill(T::zero());
+            Sum { numbers, exponent: 0 }
         });
-        Ok(self.singles.insert(Key::Sum(node.0), sum, cost))
+        let scale = Scale::of_sum(sum.exponent);
+        Ok(self.singles.insert(Key::Sum(node.0), sum.numbers, scale, cost))
     }
 
-    fn add_single(&mut self, sum: &mut Option<Vec<T>>, weight: T, slot: u32) {
+    fn add_single(&mut self, sum: &mut Option<Sum<T>>, weight: f64, slot: u32) {
+        let scale_of = self.singles.scale(slot);
         if let Some(sum) = sum {
-            return add(sum, weight, self.singles.get(slot));
+            let weight = sum.admit(weight, scale_of);
+            return add(&mut sum.numbers, weight, self.singles.get(slot));
         }
         self.singles.pin(slot);
-        let mut first = self.singles.buffer();
+        let mut numbers = self.singles.buffer();
         self.singles.unpin(slot);
-        scale(&mut first, weight, self.singles.get(slot));
-        *sum = Some(first);
+        let (weight, exponent) = Sum::first(weight, scale_of);
+        scale(&mut numbers, weight, self.singles.get(slot));
+        *sum = Some(Sum { numbers, exponent });
     }
 
-    fn add_value(&mut self, sum: &mut Option<Vec<T>>, weight: T, slot: u32) {
-        let singles = &mut self.singles;
-        let value = self.values.get(slot);
-        match sum {
-            Some(sum) => add(sum, weight, value),
-            None => scale(sum.insert(singles.buffer()), weight, value),
+    fn add_value(&mut self, sum: &mut Option<Sum<T>>, weight: f64, slot: u32) {
+        let (value, scale_of) = (self.values.get(slot), self.values.scale(slot));
+        if let Some(sum) = sum {
+            let weight = sum.admit(weight, scale_of);
+            return add(&mut sum.numbers, weight, value);
         }
+        let mut numbers = self.singles.buffer();
+        let (weight, exponent) = Sum::first(weight, scale_of);
+        scale(&mut numbers, weight, value);
+        *sum = Some(Sum { numbers, exponent });
     }
 
     fn release_sum(&mut self, node: NodeId) {
@@ -658,43 +715,3 @@ impl<'a, T: Real> Worker<'a, T> {
 }
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
-
-fn scale<T: Real>(out: &mut [T], weight: T, x: &[T]) {
-    vectorized(Scale { out, weight, x });
-}
-
-fn add<T: Real>(out: &mut [T], weight: T, x: &[T]) {
-    vectorized(Add { out, weight, x });
-}
-
-struct Scale<'a, T> {
-    out: &'a mut [T],
-    weight: T,
-    x: &'a [T],
-}
-
-impl<T: Real> Loop for Scale<'_, T> {
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
-    fn run(self) {
-        for (out, &x) in self.out.iter_mut().zip(self.x) {
-            *out = self.weight * x;
-        }
-    }
-}
-
-struct Add<'a, T> {
-    out: &'a mut [T],
-    weight: T,
-    x: &'a [T],
-}
-
-impl<T: Real> Loop for Add<'_, T> {
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
-    fn run(self) {
-        for (out, &x) in self.out.iter_mut().zip(self.x) {
-            *out += self.weight * x;
-        }
-    }
-}

@@ -101,6 +101,25 @@ impl Scaled {
         self.mantissa == 0.0
     }
 
+    /// This number times a power of two.
+    #[must_use]
+    pub fn times_two_to(self, bits: i64) -> Self {
+        let rest = bits.rem_euclid(STEP);
+        let exponent = self.exponent.saturating_add(bits - rest);
+        Self::normal(self.mantissa * 2f64.powi(rest as i32), exponent)
+    }
+
+    /// `1 / sqrt(self)` of a number above zero.
+    #[must_use]
+    pub fn inverse_root(self) -> Self {
+        Self::of(1.0 / self.mantissa.sqrt()).times_two_to(-self.exponent / 2)
+    }
+
+    /// The logarithm of its absolute value; that of zero is minus infinity.
+    pub fn log2(self) -> f64 {
+        self.mantissa.abs().log2() + self.exponent as f64
+    }
+
     /// `self / sqrt(a * b)`, at most 1: a normalised kernel value; 0 where a or b is.
     pub fn normalized(self, a: Self, b: Self) -> f64 {
         self.cosine(a, b).min(1.0)
@@ -265,6 +284,23 @@ mod tests {
             assert!(small < 1e-99, "{small}");
         }
         assert_eq!(Scaled::of(6.0).normalized(Scaled::of(4.0), Scaled::of(9.0)), 1.0);
+    }
+
+    #[test]
+    fn powers_of_two_and_inverse_roots_keep_every_bit() {
+        for value in [0.0, 0.3, 1.0, 6.25, 1e-300, 1e300] {
+            let scaled = Scaled::of(value);
+            for bits in [0, 1, -1, 127, -255, 256, 1000, -5001, 1 << 40] {
+                let moved = scaled.times_two_to(bits);
+                assert_eq!(moved.times_two_to(-bits), scaled, "{value} {bits}");
+                if value > 0.0 {
+                    let gap = moved.log2() - scaled.log2() - bits as f64;
+                    assert!(gap.abs() <= 1e-15 * bits.abs() as f64 + 1e-12, "{gap}");
+                    let one = moved * moved.inverse_root() * moved.inverse_root();
+                    assert!((one.value() - 1.0).abs() < 1e-14, "{value} {bits}");
+                }
+            }
+        }
     }
 
     #[test]

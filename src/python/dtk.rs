@@ -60,8 +60,9 @@ impl Encoder {
         let normalize = match normalize.as_deref() {
             None => None,
             Some("exact") => Some(Norm::Exact),
+            Some("full") => Some(Norm::Full),
             Some("own") => Some(Norm::Own),
-            Some(got) => return Err(wrong("norm", "'exact' or 'own'", got)),
+            Some(got) => return Err(wrong("norm", "'exact', 'full' or 'own'", got)),
         };
         if n_components < 4 || n_components % 4 != 0 || n_components > 1 << 30 {
             return Err(PyValueError::new_err(format!(
@@ -97,17 +98,20 @@ impl Encoder {
             .map(Self)
     }
 
-    /// Fills `out` and returns the trees whose norm is zero.
-    #[pyo3(signature = (x, out, n_jobs, progress))]
+    /// Fills `out`. Returns the trees whose norm is zero, those in whose vectors noise has
+    /// won, and those that are too large, whose vectors are zero with `zero_too_large`.
+    #[pyo3(signature = (x, out, n_jobs, progress, zero_too_large))]
     fn encode(
         &self,
         x: &Bound<'_, PyAny>,
         out: &Bound<'_, PyAny>,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Vec<usize>> {
+        zero_too_large: bool,
+    ) -> PyResult<(Vec<usize>, Vec<usize>, Vec<usize>)> {
         let (x, told) = (forest_of(x)?, Progress::new(progress));
-        let (encoder, options) = (&self.0, Options { n_jobs, ..Options::default() });
+        let (encoder, options) = (&self.0, Options::default().with_n_jobs(n_jobs));
+        let options = options.with_zero_too_large(zero_too_large);
         let report = match Matrix::of(out)? {
             Matrix::Single(out) => written(out, &told, |out, watch| {
                 encoder.encode(&x, options, out, watch)
@@ -116,7 +120,7 @@ impl Encoder {
                 encoder.encode(&x, options, out, watch)
             }),
         }?;
-        Ok(report.zero_rows)
+        Ok((report.zero_rows, report.noisy, report.too_large))
     }
 
     /// Fills `out` with the vector of one fragment.

@@ -8,6 +8,8 @@ import pickle
 import random
 import subprocess
 import sys
+import warnings
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -206,6 +208,7 @@ def test_bits_do_not_depend_on_threads_batches_or_what_else_is_there():
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(enc)).encode(forest), V)
 
 
+@pytest.mark.filterwarnings("ignore:noise has won")
 @pytest.mark.parametrize("norm", ["exact", "own"])
 @pytest.mark.parametrize(
     "kernel",
@@ -292,10 +295,157 @@ def test_deep_and_wide_trees_are_finite(composition):
     assert (np.linalg.norm(V, axis=1) > 0.1).all()
 
 
-def test_a_vector_too_large_for_its_type_names_the_tree():
+def test_a_vector_too_large_for_its_type_is_an_error_or_zero_as_the_caller_says():
     wide = "(W" + " (A A)" * 2000 + ")"
+    enc = tk.DistributedTrees(n_components=64)
     with pytest.raises(OverflowError, match="tree 1"):
-        tk.DistributedTrees(n_components=64).encode(["(A a)", wide])
+        enc.encode(["(A a)", wide])
+    with pytest.warns(RuntimeWarning, match=r"1 of 3 trees of X \(1\) are too large"):
+        V = enc.encode(["(A a)", wide, "(B b)"], errors="zero")
+    assert not V[1].any()
+    np.testing.assert_array_equal(V[::2], enc.encode(["(A a)", "(B b)"]))
+    with pytest.raises(
+        ValueError, match="errors must be 'raise' or 'zero', got 'skip'"
+    ):
+        enc.encode([], errors="skip")
+
+
+NORMALIZED = tk.SubsetTreeKernel(0.4, normalize=True)
+
+
+def wide_tree(n, last="a"):
+    return "(W" + "".join(f" (A a{i % 97})" for i in range(n - 1)) + f" (A {last}))"
+
+
+@pytest.mark.parametrize("n", [200, 1000, 20_000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_wide_nodes_have_vectors_of_length_one(n, dtype):
+    kernels = [NORMALIZED, tk.SubsetTreeKernel(1.0, normalize=True)]
+    for kernel, norm in itertools.product(kernels, ["exact", "own"]):
+        enc = tk.DistributedTrees(kernel, 256, norm=norm, dtype=dtype)
+        with pytest.warns(RuntimeWarning, match=r"noise has won .* 1 of 2 .*\(1\)"):
+            V = enc.encode(["(A a)", wide_tree(n)])
+        lengths = np.linalg.norm(V.astype(float), axis=1)
+        np.testing.assert_allclose(lengths, 1.0, atol=1e-4 if norm == "own" else 0.5)
+
+
+def test_a_smaller_sketch_decay_makes_wide_nodes_as_good_as_others():
+    trees = [wide_tree(1000, last) for last in "ab"]
+    enc = tk.DistributedTrees(NORMALIZED, 8192, sketch_decay=0.005)
+    V = enc.encode(trees).astype(float)
+    K = tk.SubsetTreeKernel(0.005, normalize=True)(trees)
+    assert K[0, 1] > 0.99
+    np.testing.assert_allclose(V @ V.T, K, atol=0.06)
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+def test_numbers_far_from_one_are_as_exact_as_others(composition):
+    """In float32, whose range is left at once, and in float64, which holds them all."""
+    kernel = tk.SubsetTreeKernel(1.0, normalize=True)
+    wide = [wide_tree(n) for n in (150, 400)]
+    rows = [
+        tk.DistributedTrees(
+            kernel, 64, composition=composition, norm="own", dtype=dtype
+        ).encode
+        for dtype in (np.float32, np.float64)
+    ]
+    with pytest.warns(RuntimeWarning, match="noise has won"):
+        single, double = (encode(wide) for encode in rows)
+    np.testing.assert_allclose(single, double, atol=2e-3)
+
+
+def test_noise_is_told_once_with_a_remedy_that_helps():
+    trees = [*TREES, *(wide_tree(n) for n in (60, 80, 100))]
+    enc = tk.DistributedTrees(NORMALIZED, 256)
+    with pytest.warns(RuntimeWarning) as caught:
+        enc.encode(trees)
+    message = str(caught[0].message)
+    assert len(caught) == 1
+    assert "3 of 9 trees of X (6, 7, 8)" in message
+    assert "sketch_decay" in message
+    assert "max_height=3" in message
+    for better in (
+        tk.DistributedTrees(NORMALIZED, 256, sketch_decay=0.02),
+        tk.DistributedTrees(NORMALIZED, 256, max_height=1),
+        tk.DistributedTrees(tk.SubtreeKernel(0.4, normalize=True), 256),
+    ):
+        better.encode(trees)  # warnings are errors
+    # Small fragments that are there often are no reason for noise.
+    many = "(S" + " (A (B b))" * 3 + ")"
+    for _ in range(6):
+        many = f"(S {many} {many})"
+    tk.DistributedTrees(tk.SubtreeKernel(1.0), 256).encode([many])
+    chain = "(A " * 3000 + "A" + ")" * 3000
+    tk.DistributedTrees(NORMALIZED, 256).encode([chain])
+
+
+def test_exact_norms_are_those_of_the_sketch_and_full_ones_of_the_kernel():
+    trees = [wide_tree(n) for n in (10, 12, 14, 16)]
+    self_products = {}
+    for norm in ("exact", "full", "own"):
+        enc = tk.DistributedTrees(NORMALIZED, 4096, norm=norm, sketch_decay=0.05)
+        V = enc.encode(trees).astype(float)
+        self_products[norm] = (V**2).sum(1)
+        if norm != "own":
+            below = tk.SubsetTreeKernel(0.05 if norm == "exact" else 0.4).diag(trees)
+            K = tk.SubsetTreeKernel(0.05)(trees) / np.sqrt(np.outer(below, below))
+            np.testing.assert_allclose(V @ V.T, K, atol=0.1)
+    assert np.median(self_products["exact"]) == pytest.approx(1.0, abs=0.1)
+    assert np.median(self_products["own"]) == pytest.approx(1.0, abs=1e-6)
+    assert np.median(self_products["full"]) < 0.1
+
+
+def test_tuning_does_not_give_large_trees_up():
+    """Fragments of one production alone are more than .75 sqrt(d): none can be left."""
+    trees = [wide_tree(n) for n in range(100, 130)]
+    for kernel in (tk.SubsetTreeKernel(0.4), NORMALIZED):
+        for norm in ("exact", "full", "own"):
+            enc = tk.DistributedTrees(kernel, 256, sketch_decay="auto", norm=norm)
+            assert enc.tune(trees).sketch_decay > 0.003, (kernel, norm)
+
+
+def test_tuned_vectors_that_are_normalised_are_noise_for_few():
+    trees = [wide_tree(n) for n in range(10, 100)]
+    enc = tk.DistributedTrees(NORMALIZED, 1024, sketch_decay="auto").tune(trees)
+    with pytest.warns(
+        RuntimeWarning, match="noise has won in the vectors of [123][0-9] of"
+    ):
+        V = enc.encode(trees)
+    lengths = np.linalg.norm(V, axis=1)
+    assert np.median(lengths) == pytest.approx(1.0, abs=0.25)
+    assert lengths.min() > 0.5
+    assert lengths.max() < 1.5
+
+
+#: Of vectors of ordinary trees, CRC-32; made at commit a84f210.
+BITS = {
+    "quaternion": [1898818937, 3068980844],
+    "sign": [4005475712, 162236598],
+    "phasor": [3769642085, 4289331569],
+    "convolution": [1234468156, 1089026222],
+    "gamma": [3159047132, 2032513021],
+}
+
+
+def bits_of(composition, dtype):
+    trees = [
+        *TREES,
+        *(f"(S (NP (D d{i}) (N n)) (VP (V v{i % 3})) .)" for i in range(9)),
+    ]
+    crc = 0
+    for kernel in [*KERNELS, tk.SubsetTreeKernel(0.4, normalize=True)]:
+        for norm in ("exact", "own"):
+            enc = tk.DistributedTrees(
+                kernel, 64, composition=composition, norm=norm, dtype=dtype
+            )
+            crc = zlib.crc32(enc.encode(trees).tobytes(), crc)
+    return crc
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+def test_vectors_of_ordinary_trees_have_the_same_bits_always(composition):
+    found = [bits_of(composition, dtype) for dtype in (np.float32, np.float64)]
+    assert found == BITS[composition]
 
 
 def test_an_empty_forest_has_no_vectors():
@@ -341,7 +491,7 @@ def test_encoders_are_values():
         ({"random_state": -1}, r"random_state must be from 0 to 2\*\*64 - 1, got -1"),
         ({"random_state": 2**64}, r"random_state must be from 0"),
         ({"dtype": np.int32}, "dtype must be float64 or float32, got int32"),
-        ({"norm": "l1"}, "norm must be 'exact' or 'own', got 'l1'"),
+        ({"norm": "l1"}, "norm must be 'exact', 'full' or 'own', got 'l1'"),
         ({"zero_mean": 1}, "zero_mean must be True or False, got 1"),
         ({"reproducible": 0}, "reproducible must be True or False, got 0"),
         ({"paths": [1.5]}, "paths must be .*got 1 dimensions of float64"),
@@ -475,3 +625,36 @@ def test_pruned_vectors_are_not_divided_by_their_own_norm():
     paths = tk.DistributedTrees(kernel, 64).prune(trees).paths
     with pytest.raises(ValueError, match=r"norm must be .exact. with prune"):
         tk.DistributedTrees(kernel, 64, norm="own", paths=paths)
+
+
+def test_pages_and_source_name_the_same_noise():
+    root = Path(__file__).parents[2]
+    for name in ("docs/MATH.md", "docs/DISTRIBUTED.md", "src/dtk/mod.rs"):
+        text = (root / name).read_text(encoding="utf-8").replace("λ =", "decay")
+        assert "1.05 to 1.3 at decay .4 and 1.6 to 3.8 at decay 1" in text, name
+
+
+def test_vectors_of_the_papers_recursion_are_larger():
+    """MATH.md: s(n) = n o (c + sqrt(decay) s(c)) has no root of the decay before n."""
+    enc = tk.DistributedTrees(tk.SubsetTreeKernel(0.25), 64, dtype=np.float64)
+    s, a = map(enc.label_vector, "SA")
+    paper = enc.compose(s, a)
+    np.testing.assert_allclose(enc.encode(["(S A)"])[0] / 0.25**0.5, paper, atol=1e-12)
+    page = Path(__file__).parents[2] / "docs" / "MATH.md"
+    assert "recursion are larger by 1/√λ" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_self_products_are_as_noisy_as_the_table_says(questions):
+    some, d = questions[:10], 1024
+    for decay, least, most in [(0.4, 1.1, 3), (1.0, 2, 200)]:
+        kernel = tk.SubsetTreeKernel(decay)
+        own = kernel.diag(some)
+        squares = []
+        for seed in range(60):
+            enc = tk.DistributedTrees(kernel, d, random_state=seed)
+            with warnings.catch_warnings(record=True):
+                lengths = (enc.encode(some).astype(float) ** 2).sum(1)
+            squares.append((lengths - own) ** 2)
+        ratios = np.mean(squares, 0) * d / (2 * own**2)
+        assert least < ratios.max() < most, (decay, ratios)

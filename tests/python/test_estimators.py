@@ -515,9 +515,32 @@ def test_tree_gram_is_the_kernel(kernel):
     ],
 )
 def test_the_encoder_is_distributed_trees(parameters):
+    parameters = {"sketch_decay": None, "norm": "exact"} | parameters
     plain = tk.DistributedTrees(n_components=64, **parameters).encode(LINES)
     encoder = est.DistributedTreeEncoder(n_components=64, **parameters)
     assert np.array_equal(encoder.fit_transform(LINES), plain)
+
+
+@pytest.mark.filterwarnings("ignore:noise has won")
+def test_the_encoder_chooses_norm_and_decay_that_fit_each_other_and_stores_them():
+    wide = [
+        f"(S{''.join(f' (A{j % 5} a{i * j % 7})' for j in range(60))})"
+        for i in range(9)
+    ]
+    kernel = tk.SubsetTreeKernel(0.8, normalize=True)
+    encoder = est.DistributedTreeEncoder(kernel, 256).fit(wide)
+    chosen = encoder.encoder_
+    assert chosen.norm == "own"
+    assert chosen == tk.DistributedTrees(kernel, 256, norm="own").tune(wide)
+    assert chosen.sketch_decay < 0.4
+    vectors = encoder.transform(wide)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, rtol=1e-5)
+    alone = np.concatenate([encoder.transform([tree]) for tree in wide])
+    np.testing.assert_array_equal(alone, vectors)
+    pruned = est.DistributedTreeEncoder(kernel, 256, prune=True).fit(wide).encoder_
+    assert pruned.norm == "exact"
+    small = est.DistributedTreeEncoder(kernel, 256).fit(LINES).encoder_
+    assert small.sketch_decay is None
 
 
 def test_the_encoder_learns_paths_and_decay_from_the_training_set():
@@ -536,13 +559,11 @@ def test_the_encoder_learns_paths_and_decay_from_the_training_set():
 def test_the_encoder_has_the_parameters_of_distributed_trees():
     ours = est.DistributedTreeEncoder().get_params(deep=False)
     theirs = tk.DistributedTrees()._parameters
-    assert set(ours) - set(theirs) == {"prune", "n_jobs", "verbose"}
-    for name, value in theirs.items():
-        if name == "kernel":
-            assert ours[name] is None
-        else:
-            own = np.dtype(ours[name]) if name == "dtype" else ours[name]
-            assert own == value
+    assert set(ours) - set(theirs) == {"prune", "n_jobs", "verbose", "errors"}
+    assert (ours["kernel"], ours["sketch_decay"], ours["norm"]) == (None, "auto", "auto")
+    for name in set(theirs) - {"kernel", "sketch_decay", "norm"}:
+        own = np.dtype(ours[name]) if name == "dtype" else ours[name]
+        assert own == theirs[name]
 
 
 @pytest.mark.parametrize(

@@ -456,6 +456,110 @@ fn what_is_too_large_for_the_type_is_an_error_that_names_the_tree() {
     let result =
         trees.encode(&forest, Options::default(), &mut out, &mut |_, _| Ok(()));
     assert_eq!(result, Err(Error::VectorOverflow { tree: 1, wider: true }));
+    let options = Options::default().with_zero_too_large(true);
+    let report = trees.encode(&forest, options, &mut out, &mut |_, _| Ok(())).unwrap();
+    assert_eq!(report.too_large, [1]);
+    assert!(report.noisy.is_empty(), "{report:?}");
+    assert!(norm(&out[..64]) > 0.5 && norm(&out[64..]) == 0.0);
+}
+
+fn wide(child: &str, n: usize) -> String {
+    format!("(W{})", format!(" {child}").repeat(n))
+}
+
+/// Rows of a normalised kernel, and the trees that are said to be noise.
+fn normalized<T: Real>(
+    settings: Settings,
+    forest: &Forest,
+) -> (Vec<Vec<T>>, Vec<usize>) {
+    let d = settings.n_components;
+    let mut out = vec![T::default(); d * forest.len()];
+    let options = Options::default().with_n_jobs(Some(1));
+    let report =
+        trees(settings).encode(forest, options, &mut out, &mut |_, _| Ok(())).unwrap();
+    assert!(report.too_large.is_empty(), "{report:?}");
+    (out.chunks(d).map(<[T]>::to_vec).collect(), report.noisy)
+}
+
+#[test]
+fn wide_nodes_have_vectors_whatever_the_range_of_their_numbers() {
+    let texts = [wide("(A a)", 1000), wide("(A (B b c))", 2000)];
+    let forest = forest(&[&texts[0], "(A a)", &texts[1]]);
+    let kernels: [Arc<dyn Kernel>; 4] = [
+        Arc::new(SUBSET),
+        Arc::new(SubsetTree::new(1.0)),
+        Arc::new(PartialTree::new(1.0, 1.0)),
+        Arc::new(PartialTree::new(0.9, 0.9).with_max_children(Some(3))),
+    ];
+    for (kernel, composition) in
+        kernels.iter().flat_map(|kernel| COMPOSITIONS.map(|c| (kernel, c)))
+    {
+        for norm_by in [Norm::Exact, Norm::Own] {
+            let mut settings = Settings::of(Arc::clone(kernel), 64);
+            settings.composition = composition;
+            settings.normalize = Some(norm_by);
+            let (single, noisy) = normalized::<f32>(settings.clone(), &forest);
+            let (double, _) = normalized::<f64>(settings, &forest);
+            let place = (kernel, composition, norm_by);
+            for (a, b) in single.iter().zip(&double) {
+                assert!(a.iter().all(|x| x.is_finite()), "{place:?}");
+                assert!(gap(a, b) <= 0.02 * norm(b), "{place:?} {}", gap(a, b));
+                let length = norm(b);
+                assert!(norm_by == Norm::Exact || (length - 1.0).abs() < 1e-9);
+                let is_subset = kernel.name() == "SubsetTree";
+                assert!(
+                    !is_subset || (0.7..1.5).contains(&length),
+                    "{place:?} {length}"
+                );
+            }
+            assert!(kernel.name() != "SubsetTree" || noisy == [0, 2], "{place:?}");
+        }
+    }
+}
+
+#[test]
+fn weights_that_a_float_cannot_hold_are_no_end_of_vectors() {
+    let forest = forest(&["(S (A a) (B (C c) (D d)))", "(S (A a) (B b))", "(S a)"]);
+    for decay in [1e-90, 1e-300] {
+        let partial = PartialTree::new(0.5, decay);
+        let kernels: [Arc<dyn Kernel>; 2] =
+            [Arc::new(SubsetTree::new(decay)), Arc::new(partial)];
+        for kernel in kernels {
+            for norm_by in [Norm::Exact, Norm::Own] {
+                let mut settings = Settings::of(Arc::clone(&kernel), 4096);
+                settings.normalize = Some(norm_by);
+                for row in normalized::<f32>(settings, &forest).0 {
+                    assert!(
+                        (norm(&row) - 1.0).abs() < 0.2,
+                        "{kernel:?} {}",
+                        norm(&row)
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bits_of_wide_trees_do_not_depend_on_the_cache() {
+    let texts: Vec<String> =
+        (0..40).map(|i| wide(&format!("(A a{}) (B b)", i % 3), 20 * i + 1)).collect();
+    let forest = Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
+    for composition in COMPOSITIONS {
+        let mut settings = Settings::new(SubsetTree::new(0.9), 64);
+        settings.composition = composition;
+        settings.normalize = Some(Norm::Own);
+        let trees = trees(settings);
+        let all = encode::<f32>(&trees, &forest);
+        for (n_jobs, cache_bytes) in [(1, 0), (1, 20_000), (2, 256 << 20)] {
+            let options = Options::default().with_n_jobs(Some(n_jobs));
+            let options = options.with_cache_bytes(cache_bytes);
+            assert_eq!(encode_with::<f32>(&trees, &forest, options), all);
+        }
+        for (tree, expected) in all.iter().enumerate().step_by(13) {
+            assert_eq!(&encode::<f32>(&trees, &forest.select([tree]))[0], expected);
+        }
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub(super) mod sign;
 use std::sync::Arc;
 
 use super::random::{Normal, PART, Stream};
+use super::scale::Scale;
 use crate::gram::Element;
 use crate::threads::{Kept, Pause};
 use crate::vector::vectorized;
@@ -53,7 +54,7 @@ pub enum Composition {
 }
 
 /// The numbers that vectors are made of: `f32` and `f64`.
-pub trait Real: rustfft::FftNum + Element + std::ops::AddAssign {
+pub trait Real: rustfft::FftNum + Element + PartialOrd + std::ops::AddAssign {
     /// As a double.
     fn get(self) -> f64;
     #[doc(hidden)]
@@ -192,6 +193,26 @@ impl Composer {
             second: Stream::numbered(seed, 2).permutation(n, pause)?,
             plans: Plans::default(),
         })
+    }
+
+    /// How far from 1 (convolutions: from [`natural`](Self::natural)) the numbers of a
+    /// label are. Those of a convolution may grow with its length, so it is looked at.
+    pub(super) fn label_scale(&self) -> Scale {
+        match self.composition {
+            Composition::Convolution => Scale::RESTLESS,
+            Composition::Gamma => Scale::of_label(3),
+            _ => Scale::of_label(1),
+        }
+    }
+
+    /// The power of two that is the size of a label's numbers.
+    pub(super) fn natural(&self) -> i64 {
+        match self.composition {
+            Composition::Convolution => {
+                (self.unit.log2() - 0.5 * (self.d as f64).log2()).round() as i64
+            }
+            _ => 0,
+        }
     }
 
     pub(super) fn fft<T: Real>(&self) -> Arc<Fft<T>> {
