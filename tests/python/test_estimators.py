@@ -560,7 +560,11 @@ def test_the_encoder_has_the_parameters_of_distributed_trees():
     ours = est.DistributedTreeEncoder().get_params(deep=False)
     theirs = tk.DistributedTrees()._parameters
     assert set(ours) - set(theirs) == {"prune", "n_jobs", "verbose", "errors"}
-    assert (ours["kernel"], ours["sketch_decay"], ours["norm"]) == (None, "auto", "auto")
+    assert (ours["kernel"], ours["sketch_decay"], ours["norm"]) == (
+        None,
+        "auto",
+        "auto",
+    )
     for name in set(theirs) - {"kernel", "sketch_decay", "norm"}:
         own = np.dtype(ours[name]) if name == "dtype" else ours[name]
         assert own == theirs[name]
