@@ -33,19 +33,12 @@ use treekernel_rs::dag::{
     Features, Model, Options, Perceptron, PolynomialKernel, Vote,
 };
 use treekernel_rs::kernel::{ElasticTree, PartialTree, SubsetTree, Subtree};
-use treekernel_rs::{Forest, Kernel, gram};
+use treekernel_rs::{Context, Forest, Kernel, gram};
 
 const ST: Subtree = Subtree::new(0.4);
 const SST: SubsetTree = SubsetTree::new(0.4);
 const PT: PartialTree = PartialTree::new(0.4, 0.4);
 const ET: ElasticTree = ElasticTree::new(0.4);
-
-type Result = treekernel_rs::Result<()>;
-
-#[allow(clippy::unnecessary_wraps)]
-fn on(_done: usize, _total: usize) -> Result {
-    Ok(())
-}
 
 fn seconds(run: impl FnOnce()) -> f64 {
     let start = Instant::now();
@@ -143,7 +136,8 @@ fn growth(stream: &Stream, title: &str, kernel: &dyn Kernel, sizes: &[usize]) {
         // Small steps: so it is known which tree was a mistake.
         let before = own.n_mistakes();
         let step = forest.select([next]);
-        own.learn(&step, &stream.labels[next..=next], None, &mut on).expect("finite");
+        own.learn(&step, &stream.labels[next..=next], None, &Context::default())
+            .expect("finite");
         if own.n_mistakes() > before {
             supports.push((next, stream.labels[next]));
         }
@@ -172,7 +166,9 @@ fn row(
     let batch = read(&forest.select(ahead(step)).to_brackets());
     let mut scores = vec![0.0; step];
     let score = best(step, || {
-        model.score_into(&batch, Some(1), &mut scores, &mut on).expect("finite");
+        model
+            .score_into(&batch, &mut scores, &Context::default().with_n_jobs(Some(1)))
+            .expect("finite");
     });
     // The baselines over a forest of support trees and the trees to be scored.
     let few = 20;
@@ -218,7 +214,7 @@ fn row(
     for _ in 0..10 {
         let mut copy = model.clone();
         let took = seconds(|| {
-            copy.add(&news, &[1.0; 1_000], &mut on).expect("small values");
+            copy.add(&news, &[1.0; 1_000], &Context::default()).expect("small values");
         });
         update = update.min(took * 1e6 / 1_000.0);
     }
@@ -258,7 +254,8 @@ fn passes(stream: &Stream) {
             let start = Instant::now();
             let forest = read(&stream.texts);
             let parsed = start.elapsed().as_secs_f64();
-            own.learn(&forest, &stream.labels, None, &mut on).expect("small values");
+            own.learn(&forest, &stream.labels, None, &Context::default())
+                .expect("small values");
             let took = start.elapsed().as_secs_f64();
             if took < least {
                 (least, parsing) = (took, parsed);
@@ -325,7 +322,7 @@ fn paper(stream: &Stream, is_full: bool) {
                 Perceptron::new(&SST, options(false), Vote::Vote, vectors, mix)
                     .expect("legal");
             let took = seconds(|| {
-                own.learn(&forest, labels, given, &mut on).expect("finite");
+                own.learn(&forest, labels, given, &Context::default()).expect("finite");
             });
             let row = |i: usize| &indices[indptr[i] as usize..indptr[i + 1] as usize];
             let mut standard = f64::NAN;
@@ -376,14 +373,16 @@ fn code() {
     println!("|---|---|---|---|---|---|");
     for (title, kernel) in [("ST", &ST as &dyn Kernel), ("SST", &SST), ("PT", &PT)] {
         let mut model = Model::new(kernel, options(false)).expect("in range");
-        model.add(&supports, &alphas, &mut on).expect("small values");
+        model.add(&supports, &alphas, &Context::default()).expect("small values");
         let few = asked.select(0..20);
         let mut scores = vec![0.0; ASKED];
         let mut score = |forest: &Forest| {
             let n = forest.len();
             let out = &mut scores[..n];
             seconds(|| {
-                model.score_into(forest, Some(1), out, &mut on).expect("small values");
+                model
+                    .score_into(forest, out, &Context::default().with_n_jobs(Some(1)))
+                    .expect("small values");
             }) * 1e6
                 / n as f64
         };
@@ -391,10 +390,17 @@ fn code() {
         // Tables are made on the way.
         let rest = (0..5).map(|_| score(&asked)).fold(f64::INFINITY, f64::min);
         let mut out = vec![0.0; ASKED * SUPPORTS];
-        let options = gram::Options::default().with_n_jobs(Some(1));
+        let options = gram::Options::default();
         let matrix = seconds(|| {
-            gram::fill(kernel, &asked, Some(&supports), options, &mut out, &mut on)
-                .expect("small values");
+            gram::fill(
+                kernel,
+                &asked,
+                Some(&supports),
+                options,
+                &mut out,
+                &Context::default().with_n_jobs(Some(1)),
+            )
+            .expect("small values");
         });
         println!(
             "| {title} | {} | {first:.1} | {rest:.1} | {:.1} | {:.1} |",

@@ -14,7 +14,7 @@ use std::time::Instant;
 use treekernel_rs::dtk::{
     Composition, DistributedTrees, Options, Real, Settings, naive,
 };
-use treekernel_rs::{Forest, gram, kernel::SubsetTree};
+use treekernel_rs::{Context, Forest, gram, kernel::SubsetTree};
 
 const COMPOSITIONS: [Composition; 5] = [
     Composition::Quaternion,
@@ -26,6 +26,10 @@ const COMPOSITIONS: [Composition; 5] = [
 const KERNEL: SubsetTree = SubsetTree::new(0.4);
 
 /// With `--simd` convolutions by the processor's FFTs, whose last bits differ between machines.
+fn one() -> Context<'static> {
+    Context::default().with_n_jobs(Some(1))
+}
+
 fn encoder(composition: Composition, d: usize) -> DistributedTrees {
     let mut settings = Settings::new(KERNEL, d);
     settings.composition = composition;
@@ -76,12 +80,11 @@ fn compositions<T: Real>(kind: &str) {
                 let texts: Vec<String> = (0..n_trees).map(text).collect();
                 let items = texts.iter().map(String::as_str);
                 let forest = Forest::from_bracket_items(items).expect("trees");
-                let options = Options::default().with_n_jobs(Some(1));
+                let options = Options::default();
                 let mut done = 0;
                 let seconds = best(9, || {
                     let out = black_box(&mut out);
-                    let report =
-                        trees.encode(&forest, options, out, &mut |_, _| Ok(()));
+                    let report = trees.encode(&forest, options, out, &one());
                     done = report.expect("finite").n_compositions;
                 });
                 seconds * 1e6 / done as f64
@@ -89,11 +92,11 @@ fn compositions<T: Real>(kind: &str) {
             let (fold, chain) = (measure(&wide), measure(&chain));
             let mut out = vec![T::default(); d];
             let [mut a, mut b] = [0, 1].map(|_| vec![T::default(); d]);
-            trees.label_vector("a", &mut a, &mut || Ok(())).expect("d long");
-            trees.label_vector("b", &mut b, &mut || Ok(())).expect("d long");
+            trees.label_vector("a", &mut a, &Context::default()).expect("d long");
+            trees.label_vector("b", &mut b, &Context::default()).expect("d long");
             let single = best(50, || {
                 trees
-                    .compose(black_box(&a), &b, &mut out, &mut || Ok(()))
+                    .compose(black_box(&a), &b, &mut out, &Context::default())
                     .expect("d long");
             });
             println!(
@@ -112,7 +115,7 @@ fn labels() {
         let trees = encoder(composition, 8192);
         let mut out = vec![0.0f32; 8192];
         let seconds = best(100, || {
-            trees.label_vector("NP", &mut out, &mut || Ok(())).expect("d long");
+            trees.label_vector("NP", &mut out, &Context::default()).expect("d long");
         });
         println!("label d=8192 {composition:?}: {:.1} us", seconds * 1e6);
     }
@@ -141,13 +144,12 @@ fn trees() {
             let d = 8192;
             let trees = encoder(composition, d);
             let mut out = vec![0.0f32; n * d];
-            let options = Options::default().with_n_jobs(Some(1));
+            let options = Options::default();
             let mut n_compositions = 0;
             let runs = if composition == Composition::Convolution { 2 } else { 4 };
             let seconds = best(runs, || {
-                let report = trees
-                    .encode(&forest, options, &mut out, &mut |_, _| Ok(()))
-                    .expect("finite");
+                let report =
+                    trees.encode(&forest, options, &mut out, &one()).expect("finite");
                 n_compositions = report.n_compositions;
             });
             // Without what equal subtrees spare: trees one by one.
@@ -157,9 +159,7 @@ fn trees() {
             let alone = best(2, || {
                 for tree in &some {
                     let row = &mut out[..d];
-                    trees
-                        .encode(tree, options, row, &mut |_, _| Ok(()))
-                        .expect("finite");
+                    trees.encode(tree, options, row, &one()).expect("finite");
                 }
             });
             let straight = best(2, || {
@@ -198,8 +198,8 @@ fn pairs() {
         let some = forest.select(some);
         let n = some.len();
         let mut out = vec![0.0f32; n * d];
-        let options = Options::default().with_n_jobs(Some(1));
-        trees.encode(&some, options, &mut out, &mut |_, _| Ok(())).expect("finite");
+        let options = Options::default();
+        trees.encode(&some, options, &mut out, &one()).expect("finite");
         let rows: Vec<&[f32]> = out.chunks(d).collect();
         let dots = best(3, || {
             for a in &rows {
@@ -220,16 +220,15 @@ fn pairs() {
         let exact = best(3, || {
             for (a, b) in singles.iter().zip(singles.iter().skip(1)) {
                 black_box(
-                    gram::pair(&KERNEL, a, b, false, &mut |_, _| Ok(()))
+                    gram::pair(&KERNEL, a, b, false, &Context::default())
                         .expect("finite"),
                 );
             }
         });
         let mut matrix = vec![0.0f64; n * n];
-        let gram_options = gram::Options::default().with_n_jobs(Some(1));
+        let gram_options = gram::Options::default();
         let whole = best(3, || {
-            let watch = &mut |_, _| Ok(());
-            gram::fill(&KERNEL, &some, None, gram_options, &mut matrix, watch)
+            gram::fill(&KERNEL, &some, None, gram_options, &mut matrix, &one())
                 .map(drop)
                 .expect("finite");
         });

@@ -7,6 +7,7 @@ mod corpus;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
+use treekernel_rs::Context;
 use treekernel_rs::Forest;
 
 fn parse(c: &mut Criterion) {
@@ -39,11 +40,15 @@ fn parse(c: &mut Criterion) {
             b.iter_batched_ref(
                 || {
                     let mut known = forest.select([]);
-                    known.push_bracket_items(items().take(1), || Ok(())).unwrap();
+                    known
+                        .push_bracket_items(items().take(1), &Context::default())
+                        .unwrap();
                     known
                 },
                 |known| {
-                    known.push_bracket_items(black_box(items()), || Ok(())).unwrap();
+                    known
+                        .push_bracket_items(black_box(items()), &Context::default())
+                        .unwrap();
                 },
                 BatchSize::LargeInput,
             );

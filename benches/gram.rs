@@ -28,7 +28,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{ElasticTree, PartialTree, SubsetTree, Subtree};
-use treekernel_rs::{Forest, Kernel};
+use treekernel_rs::{Context, Forest, Kernel};
 use worst::Leaves;
 
 const SETS: [(&str, &str, usize); 4] = [
@@ -87,8 +87,8 @@ fn sample(trees: &[String], n: usize) -> Forest {
     Forest::from_bracket_items(picked).expect("legal trees")
 }
 
-fn options(n_jobs: usize) -> Options {
-    Options::default().with_n_jobs(Some(n_jobs))
+fn jobs(n: usize) -> Context<'static> {
+    Context::default().with_n_jobs(Some(n))
 }
 
 /// The published algorithm's nanoseconds per pair.
@@ -129,7 +129,7 @@ fn packed(kernel: &dyn Kernel, forest: &Forest, n_jobs: usize) -> f64 {
         }
         let store =
             |i: usize, row: &[f64]| rows[i].lock().unwrap().copy_from_slice(row);
-        gram::for_each_row(kernel, forest, options(n_jobs), store, &mut |_, _| Ok(()))
+        gram::for_each_row(kernel, forest, Options::default(), store, &jobs(n_jobs))
             .expect("small values");
     })
 }
@@ -150,14 +150,18 @@ fn matrices(name: &str, trees: &[String], kernels: &[(&str, &dyn Kernel)]) {
             of((7 * i + 13 * j) % m, (31 * j + i) % m).expect("small values")
         });
         let index = best(|| {
-            black_box(gram::Rows::new(kernel, &all, options(1)).expect("legal"));
+            black_box(
+                gram::Rows::new_with(kernel, &all, Options::default(), &jobs(1))
+                    .expect("legal"),
+            );
         });
-        let rows = gram::Rows::new(kernel, &all, options(1)).expect("legal");
+        let rows = gram::Rows::new_with(kernel, &all, Options::default(), &jobs(1))
+            .expect("legal");
         let asked = (0..n).step_by(7);
         let mut row = vec![0.0; n];
         let many = best(|| {
             for i in asked.clone() {
-                rows.row(i, &mut row, &mut |_, _| Ok(())).expect("small values");
+                rows.row(i, &mut row, &Context::default()).expect("small values");
             }
         });
         let many = many * 1e9 / (asked.count() * n) as f64;
@@ -169,9 +173,9 @@ fn matrices(name: &str, trees: &[String], kernels: &[(&str, &dyn Kernel)]) {
                     kernel,
                     &all,
                     None,
-                    options(n_jobs),
+                    Options::default(),
                     &mut out,
-                    &mut |_, _| Ok(()),
+                    &jobs(n_jobs),
                 )
                 .expect("small values");
             };
@@ -290,8 +294,14 @@ fn growth() {
             let seen = |_: usize, row: &[f64]| {
                 black_box(row);
             };
-            gram::for_each_row(&SST, &forest, options(1), seen, &mut |_, _| Ok(()))
-                .expect("small values");
+            gram::for_each_row(
+                &SST,
+                &forest,
+                Options::default(),
+                seen,
+                &Context::default(),
+            )
+            .expect("small values");
             let pairs = (n * (n + 1) / 2) as f64;
             let nanoseconds = start.elapsed().as_secs_f64() * 1e9 / pairs;
             println!("| {name} | {n} | {nanoseconds:.2} |");

@@ -12,16 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{SubsetTree, Subtree};
-use treekernel_rs::{Forest, Kernel, Result, neighbours};
+use treekernel_rs::{Context, Forest, Kernel, neighbours};
 
 const FUNCTIONS: &str = "code/java_functions.tsv.gz";
 const CLONES: &str = "code/java_clones.tsv.gz";
 const THRESHOLDS: [f64; 2] = [0.8, 0.7];
-
-#[allow(clippy::unnecessary_wraps)]
-fn on(_done: usize, _total: usize) -> Result<()> {
-    Ok(())
-}
 
 /// Seconds of this thread's work, which others on the machine do not change; of the clock
 /// where the system does not tell.
@@ -36,8 +31,12 @@ fn seconds<T>(run: impl FnOnce() -> T) -> (f64, T) {
     (worked().zip(before).map_or(by_clock, |(after, before)| after - before), out)
 }
 
+fn one() -> Context<'static> {
+    Context::default().with_n_jobs(Some(1))
+}
+
 fn options() -> Options {
-    Options::default().with_n_jobs(Some(1)).with_normalize(true)
+    Options::default().with_normalize(true)
 }
 
 /// Seconds of all rows, and how many pairs are above each threshold.
@@ -50,7 +49,7 @@ fn all_rows(kernel: &dyn Kernel, forest: &Forest) -> (f64, [usize; 2]) {
         }
     };
     let (time, _) =
-        seconds(|| gram::for_each_row(kernel, forest, options(), sink, &mut on));
+        seconds(|| gram::for_each_row(kernel, forest, options(), sink, &one()));
     (time, counts.map(AtomicUsize::into_inner))
 }
 
@@ -59,7 +58,7 @@ fn join(kernel: &dyn Kernel, forest: &Forest, least: f64) -> (f64, neighbours::P
     let mut all = neighbours::Pairs::default();
     let sink = &mut |pairs| all.append(pairs);
     let (time, done) = seconds(|| {
-        neighbours::join(kernel, forest, None, least, options(), sink, &mut on)
+        neighbours::join(kernel, forest, None, least, options(), sink, &one())
     });
     done.expect("an answer");
     all.sort().expect("memory");
@@ -121,9 +120,8 @@ fn main() {
                 recall(&ids, &pairs)
             );
         }
-        let (time, _) = seconds(|| {
-            neighbours::top_k(kernel, &forest, None, 10, options(), &mut on)
-        });
+        let (time, _) =
+            seconds(|| neighbours::top_k(kernel, &forest, None, 10, options(), &one()));
         println!("{name}: top 10 {time:.2} s, {:.1} times as fast", all / time);
     }
 }

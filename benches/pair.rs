@@ -11,7 +11,7 @@ use std::time::Instant;
 use treekernel_rs::gram::Options;
 use treekernel_rs::pair::linking::{self, HeadRules};
 use treekernel_rs::pair::{self, Method, PairForest, PairKernel};
-use treekernel_rs::{Error, Forest};
+use treekernel_rs::{Context, Error, Forest};
 
 const DECAY: f64 = 0.4;
 const METHODS: [(&str, Method); 3] =
@@ -33,7 +33,7 @@ fn anchored(left: &[String], right: &[String]) -> PairForest {
         [&forests[0], &forests[1]],
         &mut |label, children| Ok(rules.head(label, children)),
         &mut |word, tag| Ok(linking::key(word, tag)),
-        || Ok(()),
+        &Context::default(),
     )
     .expect("pairs")
 }
@@ -95,12 +95,12 @@ fn matrix(
 ) -> (f64, usize) {
     let n = pairs.len();
     let mut out = vec![0.0; n * n];
-    let options = Options::default().with_n_jobs(Some(n_jobs));
+    let context = Context::default().with_n_jobs(Some(n_jobs));
     let mut given_up = 0;
     let seconds = best(runs, || {
         let kernel = kernel(method);
         let report =
-            pair::fill(&kernel, pairs, None, options, &mut out, &mut |_, _| Ok(()));
+            pair::fill(&kernel, pairs, None, Options::default(), &mut out, &context);
         given_up = report.expect("a matrix").given_up.len();
     });
     (seconds, given_up)
@@ -335,7 +335,7 @@ fn worst() {
                 (&pairs, 0),
                 (&pairs, 1),
                 false,
-                &mut |_, _| Ok(()),
+                &Context::default(),
             );
         });
         println!("worst case, 30 placeholders, {label}: {seconds:.3} s, {value:?}");

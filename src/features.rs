@@ -26,14 +26,14 @@
 //! number of columns ([`hashed`]).
 //!
 //! ```
-//! use treekernel_rs::Forest;
+//! use treekernel_rs::{Context, Forest};
 //! use treekernel_rs::features::{Kind, Vocabulary};
 //! use treekernel_rs::kernel::Counts;
 //!
 //! let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
 //! let kind = Kind::Fragments { decay: 0.25, leaf_weight: 0.0, max_size: 2 };
-//! let (linear, on) = (Counts::Linear, &mut || Ok(()));
-//! let (vocabulary, rows) = Vocabulary::fit(&kind, &forest, 1, linear, None, on)?;
+//! let (linear, context) = (Counts::Linear, &Context::default());
+//! let (vocabulary, rows) = Vocabulary::fit(&kind, &forest, 1, linear, context)?;
 //! assert_eq!(vocabulary.name(0)?, "(A a)");
 //! let dot: f64 = rows.row(0).filter_map(|(c, x)| rows.row(1).find(|y| y.0 == c).map(|y| x * y.1)).sum();
 //! // S -> A B, A -> a, and both: λ, λ, λ².
@@ -52,8 +52,8 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::kernel::{Counts, PartialTree, TreeCounts, subtree};
 use crate::ragged::Ragged;
-use crate::threads::{Pause, WatchedThreads};
-use crate::{Error, Forest, NodeId, Nodes, Result, memory};
+use crate::threads::Threads;
+use crate::{Context, Error, Forest, NodeId, Nodes, Result, memory};
 
 /// So many features of distinct subtrees are made at most.
 pub const MOST: u64 = 1 << 28;
@@ -266,12 +266,12 @@ impl<'a> Maker<'a> {
     }
 
     /// All features of the nodes that are used. Their numbers are the nodes'.
-    fn make(&mut self, used: &[bool], pause: &mut Pause<'_>) -> Result<()> {
-        self.check_count(used, pause)?;
+    fn make(&mut self, used: &[bool], context: &Context) -> Result<()> {
+        self.check_count(used, context)?;
         for (node, &is_used) in used.iter().enumerate() {
-            pause()?;
+            context.check()?;
             if is_used {
-                self.node(NodeId(node as u32), pause)?;
+                self.node(NodeId(node as u32), context)?;
             }
             self.items.close("features")?;
         }
@@ -280,13 +280,13 @@ impl<'a> Maker<'a> {
 
     /// Counts the features by size, before any is made: equal ones at one node as often as
     /// they come.
-    fn check_count(&self, used: &[bool], pause: &mut Pause<'_>) -> Result<()> {
+    fn check_count(&self, used: &[bool], context: &Context) -> Result<()> {
         let (name, limit) = self.kind.limit();
         let limit = limit as usize;
         let mut counts: Vec<u64> = memory::filled(0, used.len() * (limit + 1))?;
         let (mut total, mut parts) = (0u64, 0u64);
         for node in (0..used.len()).filter(|&node| used[node]) {
-            pause()?;
+            context.check()?;
             let id = NodeId(node as u32);
             let below = self.nodes.children(id);
             let of = |child: &NodeId, size: usize, counts: &[u64]| {
@@ -300,7 +300,7 @@ impl<'a> Maker<'a> {
                         own[1] = 0;
                     }
                     for child in below {
-                        pause()?;
+                        context.check()?;
                         for size in (2..=limit).rev() {
                             for more in 1..size {
                                 let product = own[size - more]
@@ -382,7 +382,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    fn node(&mut self, node: NodeId, pause: &mut Pause<'_>) -> Result<()> {
+    fn node(&mut self, node: NodeId, context: &Context) -> Result<()> {
         let label = self.nodes.label(node).0;
         let own = self.label(label);
         let below = self.nodes.children(node);
@@ -443,18 +443,18 @@ impl<'a> Maker<'a> {
                 }
                 self.merge(start);
             }
-            Kind::PqGrams { p, q } => self.pq_grams(node, p, q, pause)?,
+            Kind::PqGrams { p, q } => self.pq_grams(node, p, q, context)?,
             Kind::Fragments { decay, leaf_weight, max_size } => {
                 if below.is_empty() {
                     let value = leaf_weight.sqrt();
                     let item = Item { hash: own, value, size: 0, number: NONE };
                     self.push(item, label, [])?;
                 } else {
-                    self.fragments(node, decay, max_size, pause)?;
+                    self.fragments(node, decay, max_size, context)?;
                 }
             }
             Kind::Partial { ref kernel, max_size } => {
-                self.partial(node, kernel, max_size, pause)?;
+                self.partial(node, kernel, max_size, context)?;
             }
         }
         Ok(())
@@ -498,7 +498,7 @@ impl<'a> Maker<'a> {
         node: NodeId,
         first: State,
         longest: u32,
-        pause: &mut Pause<'_>,
+        context: &Context,
         add: impl Fn(&State, usize, &Item) -> Option<(u128, f64)>,
     ) -> Result<()> {
         let can_grow = |state: &State| state.size < longest;
@@ -506,11 +506,11 @@ impl<'a> Maker<'a> {
         self.states.push(first);
         let mut open: Vec<u32> = if can_grow(&first) { vec![0] } else { Vec::new() };
         for (place, child) in self.nodes.children(node).iter().enumerate() {
-            pause()?;
+            context.check()?;
             let fragments = self.range(*child);
             // Those of this child are for the next.
             for at in 0..if fragments.is_empty() { 0 } else { open.len() } {
-                pause()?;
+                context.check()?;
                 let (before, state) = (open[at], self.states[open[at] as usize]);
                 for fragment in fragments.clone() {
                     let fragment = self.items.items[fragment];
@@ -542,17 +542,17 @@ impl<'a> Maker<'a> {
         node: NodeId,
         decay: f64,
         longest: u32,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let first = State::first(self.production(node), decay.sqrt());
-        self.grow(node, first, longest, pause, |state, place, fragment| {
+        self.grow(node, first, longest, context, |state, place, fragment| {
             // A leaf is no fragment of its parent's.
             let hash = hash(5, &[state.hash, place as u128, fragment.hash]);
             (fragment.size > 0).then_some((hash, state.value * fragment.value))
         })?;
         let bare = |child: &NodeId| Part::Bare(self.nodes.label(*child).0);
         let all: Vec<Part> = self.nodes.children(node).iter().map(bare).collect();
-        self.finish(node, pause, |states, mut at| {
+        self.finish(node, context, |states, mut at| {
             let mut parts = all.clone();
             while states[at].before != NONE {
                 parts[states[at].place as usize] = states[at].part;
@@ -566,13 +566,13 @@ impl<'a> Maker<'a> {
     fn finish(
         &mut self,
         node: NodeId,
-        pause: &mut Pause<'_>,
+        context: &Context,
         parts: impl Fn(&[State], usize) -> Vec<Part>,
     ) -> Result<()> {
         let label = self.nodes.label(node).0;
         let start = self.items.items.len();
         for at in 0..self.states.len() {
-            pause()?;
+            context.check()?;
             let State { hash, value, size, .. } = self.states[at];
             let own = match self.names {
                 Some(_) => parts(&self.states, at),
@@ -590,13 +590,13 @@ impl<'a> Maker<'a> {
         node: NodeId,
         kernel: &PartialTree,
         longest: u32,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let PartialTree { decay, mu, leaf_factor, max_children, .. } = *kernel;
         let most = max_children.map_or(u32::MAX, |most| most as u32);
         let own = self.label(self.nodes.label(node).0);
         let first = State::first(hash(6, &[own]), mu.sqrt());
-        self.grow(node, first, longest, pause, |state, place, fragment| {
+        self.grow(node, first, longest, context, |state, place, fragment| {
             let gaps = match state.length {
                 0 => 0,
                 _ => place as i32 - state.place as i32 - 1,
@@ -608,7 +608,7 @@ impl<'a> Maker<'a> {
         // The node alone is a leaf of the fragment.
         let leafness = if self.nodes.is_leaf(node) { leaf_factor.sqrt() } else { 1.0 };
         self.states[0].value *= decay * leafness;
-        self.finish(node, pause, |states, mut at| {
+        self.finish(node, context, |states, mut at| {
             let mut parts = Vec::new();
             while states[at].before != NONE {
                 parts.push(states[at].part);
@@ -625,7 +625,7 @@ impl<'a> Maker<'a> {
         node: NodeId,
         p: u32,
         q: u32,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let label = self.nodes.label(node).0;
         let own = self.label(label);
@@ -635,7 +635,7 @@ impl<'a> Maker<'a> {
         let (n, q) = (below.len(), q as usize);
         let windows = if n == 0 { 1 } else { n + q - 1 };
         for first in 0..windows {
-            pause()?;
+            context.check()?;
             let at = |place: usize| {
                 let place = (first + place + 1).checked_sub(q).filter(|&at| at < n);
                 place.map_or(STAR, |at| nodes.label(below[at]).0)
@@ -757,20 +757,19 @@ impl Vocabulary {
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::TooManyFeatures`], [`Error::Capacity`],
-    /// [`Error::Memory`], and what `pause` returns.
+    /// [`Error::Memory`], and what `context` returns.
     pub fn fit(
         kind: &Kind,
         forest: &Forest,
         min_df: u32,
         counts: Counts,
-        n_jobs: Option<usize>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<(Self, Rows)> {
-        let mut counted = Counted::new(kind, forest, true, n_jobs, pause)?;
+        let mut counted = Counted::new(kind, forest, true, context)?;
         let mut names = std::mem::take(&mut counted.names);
         let n = names.heads.len();
         let column = |item: &Item| Some((item.number, 1.0));
-        let rows = counted.rows(n, column, counts, n_jobs, pause)?;
+        let rows = counted.rows(n, column, counts, context)?;
         // Tables of the features, and the rows again.
         memory::room(n, 96)?;
         memory::room(rows.columns.len(), 24)?;
@@ -924,13 +923,12 @@ impl Vocabulary {
         &self,
         forest: &Forest,
         counts: Counts,
-        n_jobs: Option<usize>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Rows> {
-        let counted = Counted::new(&self.kind, forest, false, n_jobs, pause)?;
+        let counted = Counted::new(&self.kind, forest, false, context)?;
         let column =
             |item: &Item| self.columns.get(&item.hash).map(|&column| (column, 1.0));
-        counted.rows(self.len(), column, counts, n_jobs, pause)
+        counted.rows(self.len(), column, counts, context)
     }
 
     /// What a column counts, in brackets; a node without children stands for any node of
@@ -1003,18 +1001,17 @@ pub fn hashed(
     n_features: u32,
     signed: bool,
     counts: Counts,
-    n_jobs: Option<usize>,
-    pause: &mut Pause<'_>,
+    context: &Context,
 ) -> Result<Rows> {
     if n_features == 0 {
         return Err(parameter("n_features", "a whole number above 0", n_features));
     }
-    let counted = Counted::new(kind, forest, false, n_jobs, pause)?;
+    let counted = Counted::new(kind, forest, false, context)?;
     let column = |item: &Item| {
         let sign = if signed && item.hash >> 127 == 1 { -1.0 } else { 1.0 };
         Some(((item.hash as u64 % u64::from(n_features)) as u32, sign))
     };
-    counted.rows(n_features as usize, column, counts, n_jobs, pause)
+    counted.rows(n_features as usize, column, counts, context)
 }
 
 /// Trees as counts of distinct subtrees, and the features of these.
@@ -1034,26 +1031,24 @@ impl Counted {
         kind: &Kind,
         forest: &Forest,
         named: bool,
-        n_jobs: Option<usize>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
         kind.check()?;
         let nodes = forest.nodes();
-        let mut threads = WatchedThreads::new(n_jobs, forest.len(), pause);
-        let trees = TreeCounts::alone(true, nodes, forest.roots(), &mut threads)?;
+        let threads = Threads::for_trees(context, forest.len());
+        let trees = TreeCounts::alone(true, nodes, forest.roots(), &threads)?;
         let mut used = memory::filled(false, nodes.len())?;
         for tree in 0..trees.len() {
             trees.nodes(tree).iter().for_each(|node| used[node.index()] = true);
         }
         let mut maker = Maker::new(kind, nodes, named)?;
-        let going = &mut || threads.pause();
-        maker.make(&used, going)?;
+        maker.make(&used, context)?;
         let (mut above, mut list_of) = (Vec::new(), HashMap::new());
         let mut size = 0;
         if let Kind::PqGrams { p, .. } = *kind {
             size = p;
             for &root in forest.roots() {
-                going()?;
+                context.check()?;
                 let next = maker.items.len() as u32;
                 let list = *list_of.entry(root).or_insert(next);
                 if list == next {
@@ -1087,8 +1082,7 @@ impl Counted {
         n: usize,
         column: impl Fn(&Item) -> Option<(u32, f64)> + Sync,
         of_count: Counts,
-        n_jobs: Option<usize>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Rows> {
         if of_count != Counts::Linear && matches!(self.kind, Kind::Partial { .. }) {
             // Gaps: fragments that are equal have different weights.
@@ -1097,7 +1091,7 @@ impl Counted {
             return Err(Error::Unsupported { kernel, what, can });
         }
         let trees = &self.trees;
-        let mut threads = WatchedThreads::new(n_jobs, trees.len(), pause);
+        let threads = Threads::for_trees(context, trees.len());
         // Once for each feature of a distinct subtree, not for each occurrence.
         memory::room(self.items.items.len(), 24)?;
         memory::room(self.items.len() + trees.len(), 16)?;
@@ -1121,7 +1115,7 @@ impl Counted {
         }
         let n = if n > columns.items.len() { of_place.len() } else { n };
         let column_of = |place: u32| *of_place.get(place as usize).unwrap_or(&place);
-        let parts = threads.parts(trees.len(), |range, pause| {
+        let parts = threads.parts(trees.len(), |range, context| {
             let mut sums = memory::filled(0.0f64, n)?;
             let mut known = memory::filled(false, n)?;
             let is_linear = of_count == Counts::Linear;
@@ -1146,7 +1140,7 @@ impl Counted {
                     }
                 };
                 for (node, count) in trees.iter(tree) {
-                    pause()?;
+                    context.check()?;
                     add(node.index(), f64::from(count));
                 }
                 if let Some(&list) = self.above.get(tree) {

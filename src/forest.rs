@@ -39,8 +39,7 @@ use std::sync::Arc;
 use crate::intern::{IdTable, Seed, new_id};
 use crate::memory::reserve;
 use crate::ragged::Ragged;
-use crate::threads::{Pause, Throttle};
-use crate::{Error, Label, Labels, Result};
+use crate::{Context, Error, Label, Labels, Result};
 
 /// A distinct subtree's id within one [`Nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -495,14 +494,13 @@ impl Nodes {
     }
 
     /// Copies one tree of another store into this one, in time by its distinct subtrees, and
-    /// returns its root here. `pause` is asked now and then.
+    /// returns its root here. `context` is asked now and then.
     pub(crate) fn absorb_one(
         &mut self,
         other: &Self,
         root: NodeId,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<NodeId> {
-        let mut throttle = Throttle::default();
         let mut here = HashMap::new();
         let mut below = Vec::new();
         let mut open = vec![(root, other.children(root).iter())];
@@ -521,7 +519,7 @@ impl Nodes {
             here.try_reserve(1).map_err(|_| Error::Memory { bytes })?;
             here.insert(node, last);
             open.pop();
-            throttle.ask(&mut *pause)?;
+            context.check()?;
         }
         Ok(last)
     }
@@ -529,16 +527,16 @@ impl Nodes {
     /// Copies trees of another store into this one and returns their roots here.
     ///
     /// # Errors
-    /// [`Error::Capacity`], [`Error::Memory`] and what `pause` returns, with nothing
+    /// [`Error::Capacity`], [`Error::Memory`] and what `context` returns, with nothing
     /// changed.
     pub(crate) fn absorb(
         &mut self,
         other: &Self,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Vec<NodeId>> {
         let mark = self.mark();
-        let copied = self.absorb_unguarded(other, roots, pause);
+        let copied = self.absorb_unguarded(other, roots, context);
         if copied.is_err() {
             self.roll_back(mark);
         }
@@ -549,9 +547,8 @@ impl Nodes {
         &mut self,
         other: &Self,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Vec<NodeId>> {
-        let mut throttle = Throttle::default();
         let reached = other.reachable(roots);
         let mut labels: Vec<Option<Label>> = vec![None; other.labels.len()];
         let mut here = vec![NodeId(0); reached.len()];
@@ -567,7 +564,7 @@ impl Nodes {
             below.clear();
             below.extend(other.children(node).iter().map(|c| here[c.index()]));
             here[index] = self.intern(label, &below)?;
-            throttle.ask(&mut *pause)?;
+            context.check()?;
         }
         Ok(roots.iter().map(|r| here[r.index()]).collect())
     }
@@ -576,12 +573,8 @@ impl Nodes {
     ///
     /// # Errors
     /// [`Error::Array`] and [`Error::Length`] for arrays that [`Shared`] does not
-    /// describe, [`Error::Capacity`], [`Error::Memory`], and what `check` returns; it is
-    /// called for every subtree.
-    pub(crate) fn of_shared(
-        arrays: &Shared,
-        mut check: impl FnMut() -> Result<()>,
-    ) -> Result<Self> {
+    /// describe, [`Error::Capacity`], [`Error::Memory`], and what `context` returns.
+    pub(crate) fn of_shared(arrays: &Shared, context: &Context) -> Result<Self> {
         let Shared { names, labels, ends, children, .. } = arrays;
         if ends.len() != labels.len() {
             let expected = format!("{}, one per entry of labels", labels.len());
@@ -622,7 +615,7 @@ impl Nodes {
                 let expected = format!("a subtree that differs from number {}", id.0);
                 return wrong("labels", node, expected, label);
             }
-            check()?;
+            context.check()?;
         }
         if start != children.len() {
             let (expected, got) =
@@ -732,20 +725,20 @@ impl Forest {
     /// # Errors
     /// [`Error::Capacity`] if together they have too many distinct subtrees.
     pub fn union_store(&self, other: &Self) -> Result<(Self, Self)> {
-        self.try_union_store(other, &mut || Ok(()))
+        self.try_union_store(other, &Context::default())
     }
 
-    /// As [`union_store`](Self::union_store); `pause` may end it.
+    /// As [`union_store`](Self::union_store); `context` may end it.
     pub(crate) fn try_union_store(
         &self,
         other: &Self,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<(Self, Self)> {
         if self.shares_store(other) {
             return Ok((self.clone(), other.clone()));
         }
         let mut nodes = Nodes::clone(&self.nodes);
-        let roots = nodes.absorb(&other.nodes, &other.roots, pause)?;
+        let roots = nodes.absorb(&other.nodes, &other.roots, context)?;
         let nodes = Arc::new(nodes);
         Ok((Self::new(Arc::clone(&nodes), self.roots.clone()), Self::new(nodes, roots)))
     }
@@ -764,13 +757,13 @@ impl Forest {
     /// [`Error::Capacity`] if together they have too many trees or distinct subtrees,
     /// [`Error::Memory`].
     pub fn concat_all<'a>(forests: impl IntoIterator<Item = &'a Self>) -> Result<Self> {
-        Self::try_concat_all(forests, &mut || Ok(()))
+        Self::try_concat_all(forests, &Context::default())
     }
 
-    /// As [`concat_all`](Self::concat_all); `pause` may end it.
+    /// As [`concat_all`](Self::concat_all); `context` may end it.
     pub(crate) fn try_concat_all<'a>(
         forests: impl IntoIterator<Item = &'a Self>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
         let mut forests = forests.into_iter().peekable();
         let Some(&first) = forests.peek() else { return Ok(Self::default()) };
@@ -782,7 +775,11 @@ impl Forest {
                 all.roots.extend(&forest.roots);
             } else {
                 let nodes = Arc::make_mut(&mut all.nodes);
-                all.roots.extend(nodes.absorb(&forest.nodes, &forest.roots, pause)?);
+                all.roots.extend(nodes.absorb(
+                    &forest.nodes,
+                    &forest.roots,
+                    context,
+                )?);
             }
         }
         Ok(all)
@@ -799,8 +796,11 @@ impl Forest {
             self.roots.extend(&other.roots);
         } else {
             let nodes = Arc::make_mut(&mut self.nodes);
-            self.roots
-                .extend(nodes.absorb(&other.nodes, &other.roots, &mut || Ok(()))?);
+            self.roots.extend(nodes.absorb(
+                &other.nodes,
+                &other.roots,
+                &Context::default(),
+            )?);
         }
         Ok(())
     }
@@ -889,15 +889,12 @@ impl Forest {
     /// As [`preorder`](Self::preorder), or an error.
     ///
     /// # Errors
-    /// [`Error::Expansion`] beyond [`MOST_NODES`], [`Error::Memory`], and what `check`
-    /// returns; it is called for every node.
-    pub fn try_preorder(
-        &self,
-        check: impl FnMut() -> Result<()>,
-    ) -> Result<(Vec<usize>, Vec<NodeId>)> {
+    /// [`Error::Expansion`] beyond [`MOST_NODES`], [`Error::Memory`], and what `context`
+    /// returns.
+    pub fn try_preorder(&self, context: &Context) -> Result<(Vec<usize>, Vec<NodeId>)> {
         let mut order = Vec::new();
         reserve(&mut order, self.expanded("subtree_ids()")?)?;
-        Ok((self.fill_preorder(&mut order, check)?, order))
+        Ok((self.fill_preorder(&mut order, || context.check())?, order))
     }
 
     fn fill_preorder<E>(
@@ -946,12 +943,12 @@ impl Forest {
     ///
     /// # Errors
     /// As [`try_preorder`](Self::try_preorder).
-    pub fn try_to_arrays(&self, check: impl FnMut() -> Result<()>) -> Result<Arrays> {
+    pub fn try_to_arrays(&self, context: &Context) -> Result<Arrays> {
         let mut arrays = Arrays::default();
         let n_nodes = self.expanded("to_arrays()")?;
         reserve(&mut arrays.labels, n_nodes)?;
         reserve(&mut arrays.parents, n_nodes)?;
-        self.fill_arrays(&mut arrays, check)?;
+        self.fill_arrays(&mut arrays, || context.check())?;
         Ok(arrays)
     }
 
@@ -1013,16 +1010,13 @@ impl Forest {
     }
 
     /// Trees from arrays in which each distinct subtree stands once. They are not
-    /// trusted. `check` is called for every subtree; its error ends the call.
+    /// trusted.
     ///
     /// # Errors
     /// [`Error::Length`] and [`Error::Array`], which name array, entry, expectation and
-    /// what was found; [`Error::Capacity`], [`Error::Memory`], and what `check` returns.
-    pub fn from_shared(
-        arrays: &Shared,
-        check: impl FnMut() -> Result<()>,
-    ) -> Result<Self> {
-        let nodes = Nodes::of_shared(arrays, check)?;
+    /// what was found; [`Error::Capacity`], [`Error::Memory`], and what `context` returns.
+    pub fn from_shared(arrays: &Shared, context: &Context) -> Result<Self> {
+        let nodes = Nodes::of_shared(arrays, context)?;
         let roots = &arrays.roots;
         new_id(roots.len(), "trees")?;
         if let Some(index) = roots.iter().position(|&root| root as usize >= nodes.len())
@@ -1057,25 +1051,23 @@ impl Forest {
         offsets: &[i64],
     ) -> Result<Self> {
         let mut forest = Self::default();
-        forest.push_arrays(names, labels, parents, offsets, || Ok(()))?;
+        forest.push_arrays(names, labels, parents, offsets, &Context::default())?;
         forest.shrink_to_fit();
         Ok(forest)
     }
 
     /// Appends trees from flat arrays. A failed call leaves the forest as it was.
     ///
-    /// `check` is called for every node, twice; its error ends the call.
-    ///
     /// # Errors
     /// As [`from_arrays`](Self::from_arrays), [`Error::Capacity`], [`Error::Memory`], and
-    /// what `check` returns.
+    /// what `context` returns.
     pub fn push_arrays(
         &mut self,
         names: &[impl AsRef<str>],
         labels: &[i64],
         parents: &[i64],
         offsets: &[i64],
-        mut check: impl FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<()> {
         if parents.len() != labels.len() {
             let expected = format!("{}, one per entry of labels", labels.len());
@@ -1094,7 +1086,7 @@ impl Forest {
             for (tree, &start) in offsets.iter().enumerate() {
                 let start = start as usize;
                 let end = offsets.get(tree + 1).map_or(labels.len(), |&o| o as usize);
-                check_parents(parents, start, end, &mut check)?;
+                check_parents(parents, start, end, context)?;
                 arity.clear();
                 reserve(&mut arity, end - start)?;
                 arity.resize(end - start, 0);
@@ -1111,7 +1103,7 @@ impl Forest {
                     below.truncate(first);
                     reserve(&mut below, 1)?;
                     below.push(node);
-                    check()?;
+                    context.check()?;
                 }
                 roots.extend(below.pop());
             }
@@ -1177,7 +1169,7 @@ fn check_parents(
     parents: &[i64],
     start: usize,
     end: usize,
-    check: &mut impl FnMut() -> Result<()>,
+    context: &Context,
 ) -> Result<()> {
     let wrong = |index: usize, expected: String| {
         let got = parents[index].to_string();
@@ -1199,7 +1191,7 @@ fn check_parents(
             let expected = format!("{} or an ancestor of it: preorder", index - 1);
             return wrong(index, expected);
         }
-        check()?;
+        context.check()?;
     }
     Ok(())
 }

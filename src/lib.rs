@@ -8,6 +8,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`error`] | the one error type; every variant says where, what was expected, what was got |
+//! | `context` | [`Context`]: who may stop a call, who is told how far it is, its threads |
 //! | `intern` | the hash table from content to ids behind everything that is interned |
 //! | `ragged` | lists laid end to end |
 //! | `memory` | memory asked for before it is needed |
@@ -29,6 +30,7 @@
 extern crate self as treekernel_rs;
 
 // Trees for tests, which name the crate as its users do.
+mod context;
 #[cfg(test)]
 #[path = "../benches/corpus/mod.rs"]
 mod corpus;
@@ -54,6 +56,7 @@ mod threads;
 mod transform;
 mod vector;
 
+pub use context::Context;
 pub use error::{Error, ParseError, Result};
 pub use forest::{Forest, NodeId, Nodes, ProductionId};
 pub use kernel::Kernel;

@@ -39,7 +39,7 @@
 
 use crate::forest::{MOST_BYTES, check_size};
 use crate::memory::reserve;
-use crate::{Error, Forest, Label, NodeId, Nodes, ParseError, Result};
+use crate::{Context, Error, Forest, Label, NodeId, Nodes, ParseError, Result};
 
 /// Bytes of text between two questions whether to go on: some milliseconds.
 const BYTES_BETWEEN_CHECKS: usize = 1 << 20;
@@ -51,7 +51,7 @@ impl Forest {
     /// [`Error::Parse`] for text that is not a sequence of trees, or blank.
     pub fn from_brackets(text: &str) -> Result<Self> {
         let mut forest = Self::default();
-        forest.push_brackets(text, || Ok(()))?;
+        forest.push_brackets(text, &Context::default())?;
         forest.shrink_to_fit();
         Ok(forest)
     }
@@ -65,28 +65,24 @@ impl Forest {
         items: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self> {
         let mut forest = Self::default();
-        forest.push_bracket_items(items, || Ok(()))?;
+        forest.push_bracket_items(items, &Context::default())?;
         forest.shrink_to_fit();
         Ok(forest)
     }
 
     /// Appends the trees of one text. A failed call leaves the forest as it was.
     ///
-    /// `check` is called about every megabyte; its error ends the call.
+    /// `context` is asked about every megabyte.
     ///
     /// # Errors
-    /// As [`from_brackets`](Self::from_brackets), and what `check` returns.
-    pub fn push_brackets(
-        &mut self,
-        text: &str,
-        mut check: impl FnMut() -> Result<()>,
-    ) -> Result<()> {
+    /// As [`from_brackets`](Self::from_brackets), and what `context` returns.
+    pub fn push_brackets(&mut self, text: &str, context: &Context) -> Result<()> {
         self.extend_with(|nodes, roots| {
             let mut parser = Parser::default();
             let mut cursor = Cursor::new(text, 0);
             cursor.skip_blanks();
             loop {
-                let root = parser.tree(&mut cursor, nodes, &mut check)?;
+                let root = parser.tree(&mut cursor, nodes, context)?;
                 reserve(roots, 1)?;
                 roots.push(root);
                 cursor.tree += 1;
@@ -100,16 +96,16 @@ impl Forest {
 
     /// Appends one tree per item. A failed call leaves the forest as it was.
     ///
-    /// `check` is called about every megabyte; its error ends the call.
+    /// `context` is asked about every megabyte.
     ///
     /// # Errors
-    /// As [`from_bracket_items`](Self::from_bracket_items), and what `check` returns.
+    /// As [`from_bracket_items`](Self::from_bracket_items), and what `context` returns.
     pub fn push_bracket_items<'a>(
         &mut self,
         items: impl IntoIterator<Item = &'a str>,
-        check: impl FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<()> {
-        self.push_some_items(items.into_iter().map(Ok), check, Err)
+        self.push_some_items(items.into_iter().map(Ok), context, Err)
     }
 
     /// As [`push_bracket_items`](Self::push_bracket_items). `wrong` takes the error of
@@ -118,13 +114,13 @@ impl Forest {
     pub(crate) fn push_some_items<'a>(
         &mut self,
         items: impl IntoIterator<Item = Result<&'a str>>,
-        mut check: impl FnMut() -> Result<()>,
+        context: &Context,
         mut wrong: impl FnMut(Error) -> Result<()>,
     ) -> Result<()> {
         self.extend_with(|nodes, roots| {
             let mut parser = Parser::default();
             for (tree, text) in items.into_iter().enumerate() {
-                match text.and_then(|text| parser.item(text, tree, nodes, &mut check)) {
+                match text.and_then(|text| parser.item(text, tree, nodes, context)) {
                     Ok(root) => {
                         reserve(roots, 1)?;
                         roots.push(root);
@@ -152,11 +148,8 @@ impl Forest {
     ///
     /// # Errors
     /// [`Error::Expansion`] beyond [`MOST_BYTES`] of text, [`Error::Memory`], and what
-    /// `check` returns; it is called for every node.
-    pub fn try_to_brackets(
-        &self,
-        mut check: impl FnMut() -> Result<()>,
-    ) -> Result<Vec<String>> {
+    /// `context` returns.
+    pub fn try_to_brackets(&self, context: &Context) -> Result<Vec<String>> {
         let nodes = self.nodes();
         let mut label = String::new();
         let sizes = self.totals(|node| {
@@ -171,7 +164,7 @@ impl Forest {
         for (&root, &size) in self.roots().iter().zip(&sizes) {
             let (mut text, bytes) = (String::new(), size as usize + 1);
             text.try_reserve_exact(bytes).map_err(|_| Error::Memory { bytes })?;
-            nodes.print_while(root, &mut text, |_| check())?;
+            nodes.print_while(root, &mut text, |_| context.check())?;
             texts.push(text);
         }
         Ok(texts)
@@ -185,23 +178,23 @@ impl Forest {
 /// # Errors
 /// [`Error::Parse`].
 pub fn utf8(bytes: &[u8], item: Option<usize>) -> Result<&str> {
-    watched_utf8(bytes, item, || Ok(()))
+    utf8_with(bytes, item, &Context::default())
 }
 
-/// As [`utf8`]; the error of `check`, which is called about every megabyte, ends the
+/// As [`utf8`]; `context` is asked about every megabyte, and its error ends the
 /// call.
-pub(crate) fn watched_utf8(
-    bytes: &[u8],
+pub(crate) fn utf8_with<'b>(
+    bytes: &'b [u8],
     item: Option<usize>,
-    check: impl FnMut() -> Result<()>,
-) -> Result<&str> {
+    context: &Context,
+) -> Result<&'b str> {
     std::str::from_utf8(bytes).map_err(|error| {
         let offset = error.valid_up_to();
         let before = String::from_utf8_lossy(&bytes[..offset]);
         let mut forest = Forest::default();
         let parsed = match item {
-            None => forest.push_brackets(&before, check),
-            Some(_) => forest.push_bracket_items([&*before], check),
+            None => forest.push_brackets(&before, context),
+            Some(_) => forest.push_bracket_items([&*before], context),
         };
         let tree = match parsed {
             Err(Error::Parse(mut first)) => {
@@ -410,11 +403,11 @@ impl Parser {
         text: &str,
         tree: usize,
         nodes: &mut Nodes,
-        check: &mut dyn FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<NodeId> {
         let mut cursor = Cursor::new(text, tree);
         cursor.skip_blanks();
-        let root = self.tree(&mut cursor, nodes, check)?;
+        let root = self.tree(&mut cursor, nodes, context)?;
         cursor.skip_blanks();
         if cursor.at < text.len() {
             return Err(cursor.error("the end of the text after one tree", None));
@@ -428,7 +421,7 @@ impl Parser {
         &mut self,
         cursor: &mut Cursor,
         nodes: &mut Nodes,
-        check: &mut dyn FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<NodeId> {
         self.open.clear();
         self.children.clear();
@@ -438,7 +431,7 @@ impl Parser {
             if cursor.at >= self.next_check {
                 self.next_check = cursor.at + BYTES_BETWEEN_CHECKS;
                 self.make_room(cursor)?;
-                check()?;
+                context.check_now()?;
             }
             match cursor.peek() {
                 Some(b'(') if !wrapped => self.open_bracket(cursor, nodes)?,

@@ -1,64 +1,22 @@
 //! Threads that share out rows, and what they keep.
 
+use std::cell::Cell;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError::Timeout};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
 
-use crate::{Error, Result};
-
-/// How often the caller's thread asks whether to go on.
-const BETWEEN_CHECKS: Duration = Duration::from_millis(50);
+use crate::context::BETWEEN_QUESTIONS;
+use crate::{Context, Error, Result};
 
 /// Less is not worth a part of its own: that takes as long as some 100 trees.
 const LEAST: usize = 512;
 
 /// So many workers may be had on smaller machines, too: for tests with several.
 const FEW: usize = 4;
-
-/// Looking at the clock takes as long as some subtrees: this is done once in so many
-/// calls.
-const PER_CHECK: u32 = 32;
-
-/// Asks whether to go on, not more often than makes sense.
-#[derive(Debug)]
-pub(crate) struct Throttle {
-    checked: Instant,
-    calls: u32,
-}
-
-impl Default for Throttle {
-    fn default() -> Self {
-        Self { checked: Instant::now(), calls: 0 }
-    }
-}
-
-impl Throttle {
-    /// To be called now and then: it is cheap.
-    #[inline]
-    pub(crate) fn ask<E>(
-        &mut self,
-        watch: impl FnOnce() -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
-        self.calls = self.calls.wrapping_add(1);
-        if self.calls.is_multiple_of(PER_CHECK) { self.ask_now(watch) } else { Ok(()) }
-    }
-
-    /// For work that takes long between two calls: looks at the clock each time.
-    pub(crate) fn ask_now<E>(
-        &mut self,
-        watch: impl FnOnce() -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
-        if self.checked.elapsed() < BETWEEN_CHECKS {
-            return Ok(());
-        }
-        self.checked = Instant::now();
-        watch()
-    }
-}
 
 /// What must be free for a helper to start: its stack, and what its allocator sets aside.
 /// It is mapped, not allocated: a stack cannot stand where a list was freed.
@@ -134,25 +92,45 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// What a long computation asks now and then whether to go on; its error ends it.
-pub type Pause<'a> = dyn FnMut() -> Result<()> + 'a;
-
 /// The caller's thread and helpers. They live as long as one call: a pool that outlived
 /// it would be missing in a forked child, which would wait for it forever.
-pub(crate) struct Threads {
+pub(crate) struct Threads<'a> {
+    /// The call's.
+    pub(crate) context: &'a Context<'a>,
     /// None: the caller works alone.
     helpers: Option<rayon::ThreadPool>,
     size: usize,
 }
 
-impl Threads {
-    /// `n_jobs` workers; None: one for each core that the process may use. More than there
-    /// are cores or tasks have nothing to do, and are not started.
-    pub(crate) fn new(n_jobs: Option<usize>, n_tasks: usize) -> Self {
+/// How many tasks there are, and what is told of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tasks {
+    n: usize,
+    /// What is told; None: nothing.
+    told: Option<Told>,
+}
+
+/// How many rows of all a call's rows are done with so many tasks.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    /// Rows of a task, and of all tasks.
+    n_rows: usize,
+    len: usize,
+    /// How many the call has done when these tasks begin, and when they end.
+    start: usize,
+    end: usize,
+    total: usize,
+}
+
+impl<'a> Threads<'a> {
+    /// As many workers as the context says (see [`Context::n_jobs`]). More than there are
+    /// cores or tasks have nothing to do, and are not started.
+    pub(crate) fn new(context: &'a Context<'a>, n_tasks: usize) -> Self {
+        let n_jobs = context.n_jobs();
         // The cores are not counted in vain: files are read for it, which takes longer than
         // small calls.
         if n_tasks <= 1 || n_jobs.is_some_and(|n| n <= 1) {
-            return Self::of(None, 1);
+            return Self::alone(context);
         }
         let size = match n_jobs {
             Some(few) if few <= FEW => few,
@@ -165,7 +143,7 @@ impl Threads {
         // A thread that finds no memory as it starts would end the process.
         let bytes = (size - 1) * BYTES_PER_THREAD;
         if size == 1 || MmapMut::map_anon(bytes).is_err() {
-            return Self::of(None, 1);
+            return Self::alone(context);
         }
         let pool = {
             let _inside = FORK_GATE.enter();
@@ -173,13 +151,19 @@ impl Threads {
         };
         // No threads to be had is no reason to fail: the caller's is enough.
         match pool {
-            Ok(pool) => Self::of(Some(pool), size),
-            Err(_) => Self::of(None, 1),
+            Ok(pool) => Self { context, helpers: Some(pool), size },
+            Err(_) => Self::alone(context),
         }
     }
 
-    fn of(helpers: Option<rayon::ThreadPool>, size: usize) -> Self {
-        Self { helpers, size }
+    /// As [`new`](Self::new), as far as `n` trees are worth it.
+    pub(crate) fn for_trees(context: &'a Context<'a>, n: usize) -> Self {
+        Self::new(context, n.div_ceil(LEAST))
+    }
+
+    /// The caller's alone.
+    pub(crate) fn alone(context: &'a Context<'a>) -> Self {
+        Self { context, helpers: None, size: 1 }
     }
 
     /// How many workers there are.
@@ -187,21 +171,19 @@ impl Threads {
         self.size
     }
 
-    /// Runs tasks `0..n_tasks`, each worker taking the next one, with a scratch of its
-    /// own. `watch` is called by the caller's thread with the number of tasks done; its
-    /// error stops all. A task that takes long calls its last argument now and then, and
-    /// passes on the error.
+    /// Runs tasks by number, each worker taking the next one, with a scratch and a context
+    /// of its own. A task that takes long asks its context now and then, and passes on the
+    /// error. The caller's watch stops all.
     pub(crate) fn run<S: Send>(
         &self,
-        n_tasks: usize,
+        tasks: &Tasks,
         scratch: &mut [S],
-        task: impl Fn(usize, &mut S, &mut Pause<'_>) -> Result<()> + Sync,
-        watch: &mut dyn FnMut(usize) -> Result<()>,
+        task: impl Fn(usize, &mut S, &Context) -> Result<()> + Sync,
     ) -> Result<()> {
         let next = AtomicUsize::new(0);
         // Tasks from here on are not wanted any more. Those before a failed one are
         // finished, so that the error is that of the first task, as with one thread.
-        let limit = AtomicUsize::new(n_tasks);
+        let limit = AtomicUsize::new(tasks.n);
         let failure: Mutex<Option<(usize, Error)>> = Mutex::new(None);
         let fail = |number: usize, error: Error| {
             limit.fetch_min(number, Ordering::Relaxed);
@@ -211,19 +193,23 @@ impl Threads {
                 *first = Some((number, error));
             }
         };
-        let work = |scratch: &mut S, watch: &mut dyn FnMut(usize) -> Result<()>| {
+        // `caller` is the call's context, on its own thread.
+        let work = |scratch: &mut S, caller: Option<&Context>| {
+            let current = Cell::new(0);
+            let is_unwanted = || current.get() >= limit.load(Ordering::Relaxed);
+            let context = match caller {
+                Some(caller) => caller.task(&is_unwanted),
+                None => Context::helper(&is_unwanted),
+            };
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                let is_unwanted = || number >= limit.load(Ordering::Relaxed);
+                current.set(number);
                 if is_unwanted() {
                     return;
                 }
-                let mut pause = || match watch(number) {
-                    Ok(()) if is_unwanted() => Err(Error::Interrupted),
-                    other => other,
-                };
-                let done = task(number, scratch, &mut pause);
-                match done.and_then(|()| watch(number + 1)) {
+                let done = task(number, scratch, &context);
+                let told = |()| caller.map_or(Ok(()), |c| tasks.tell(number + 1, c));
+                match done.and_then(told) {
                     Ok(()) => {}
                     Err(Error::Interrupted) if is_unwanted() => return,
                     // The watch's: no task is wanted any more.
@@ -232,30 +218,27 @@ impl Threads {
                 }
             }
         };
-        let mut throttle = Throttle::default();
-        let mut watch = |done| throttle.ask_now(|| watch(done));
         let Some((own, others)) = scratch.split_first_mut() else {
             return Ok(());
         };
         match &self.helpers {
-            None => work(own, &mut watch),
+            None => work(own, Some(self.context)),
             Some(pool) => {
                 pool.in_place_scope(|scope| {
                     let (working, done) = mpsc::channel::<()>();
                     for scratch in others {
                         let (work, working) = (&work, working.clone());
                         scope.spawn(move |_| {
-                            work(scratch, &mut |_| Ok(()));
+                            work(scratch, None);
                             drop(working);
                         });
                     }
                     drop(working);
-                    work(own, &mut watch);
+                    work(own, Some(self.context));
                     // Helpers may be at work for long: the watch is asked meanwhile.
-                    while done.recv_timeout(BETWEEN_CHECKS) == Err(Timeout) {
-                        if let Err(error) =
-                            watch(next.load(Ordering::Relaxed).min(n_tasks))
-                        {
+                    while done.recv_timeout(BETWEEN_QUESTIONS) == Err(Timeout) {
+                        let n_done = next.load(Ordering::Relaxed).min(tasks.n);
+                        if let Err(error) = tasks.tell(n_done, self.context) {
                             fail(0, error);
                         }
                     }
@@ -266,6 +249,101 @@ impl Threads {
             Ok(Some((_, error))) => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Cuts `0..n` into one part for each worker, and returns what `task` makes of them,
+    /// in order. The task asks its context now and then.
+    pub(crate) fn parts<R: Send>(
+        &self,
+        n: usize,
+        task: impl Fn(Range<usize>, &Context) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        let n_parts = self.size;
+        let parts: Vec<Mutex<Option<R>>> =
+            (0..n_parts).map(|_| Mutex::new(None)).collect();
+        self.run(
+            &Tasks::untold(n_parts),
+            &mut vec![(); n_parts],
+            |part, (), context| {
+                let range = n * part / n_parts..n * (part + 1) / n_parts;
+                let done = task(range, context)?;
+                if let Ok(mut slot) = parts[part].lock() {
+                    *slot = Some(done);
+                }
+                Ok(())
+            },
+        )?;
+        Ok(parts.into_iter().filter_map(|part| part.into_inner().ok()?).collect())
+    }
+
+    /// Does two things at a time, where there are two workers.
+    pub(crate) fn both<A, B: Send>(
+        &self,
+        own: impl FnOnce(&Threads<'_>) -> Result<A>,
+        other: impl FnOnce(&Context) -> Result<B> + Send,
+    ) -> Result<(A, B)> {
+        let Some(pool) = &self.helpers else {
+            return Ok((own(self)?, other(self.context)?));
+        };
+        let is_stopped = AtomicBool::new(false);
+        let mut done = None;
+        let own = pool.in_place_scope(|scope| {
+            let (working, ended) = mpsc::channel::<()>();
+            let (done, is_stopped) = (&mut done, &is_stopped);
+            scope.spawn(move |_| {
+                let is_unwanted = || is_stopped.load(Ordering::Relaxed);
+                *done = Some(other(&Context::helper(&is_unwanted)));
+                drop(working);
+            });
+            let mut own = own(&Threads::alone(self.context));
+            loop {
+                is_stopped.fetch_or(own.is_err(), Ordering::Relaxed);
+                if ended.recv_timeout(BETWEEN_QUESTIONS) != Err(Timeout) {
+                    return own;
+                }
+                own = own.and_then(|own| self.context.check_now().map(|()| own));
+            }
+        });
+        match (own, done) {
+            (Ok(own), Some(other)) => Ok((own, other?)),
+            (Ok(_), None) => Err(Error::Interrupted),
+            (Err(error), _) => Err(error),
+        }
+    }
+}
+
+impl Tasks {
+    /// So many tasks, of which nothing is told.
+    pub(crate) fn untold(n: usize) -> Self {
+        Self { n, told: None }
+    }
+
+    /// A task for each `n_rows` of so many rows.
+    pub(crate) fn of_rows(len: usize, n_rows: usize) -> Self {
+        let told = Told { n_rows, len, start: 0, end: len, total: len };
+        Self { n: len.div_ceil(n_rows), told: Some(told) }
+    }
+
+    /// These tasks as a part of more: what the call has done when they begin and when they
+    /// end, of how much.
+    pub(crate) fn among(self, part: Range<usize>, total: usize) -> Self {
+        let Range { start, end } = part;
+        let told = self.told.map(|told| Told { start, end, total, ..told });
+        Self { told, ..self }
+    }
+
+    /// How many tasks there are.
+    pub(crate) fn len(&self) -> usize {
+        self.n
+    }
+
+    /// Tells that so many tasks are done, if it is time.
+    fn tell(&self, done: usize, context: &Context) -> Result<()> {
+        let Some(Told { n_rows, len, start, end, total }) = self.told else {
+            return context.check_now();
+        };
+        let rows = (done * n_rows).min(len);
+        context.advance(start + rows * (end - start) / len.max(1), total)
     }
 }
 
@@ -301,89 +379,5 @@ impl<T> Default for Kept<T> {
 impl<T> Clone for Kept<T> {
     fn clone(&self) -> Self {
         Self(Mutex::new(self.get()))
-    }
-}
-
-/// Threads at work on something that has no rows yet, and who may stop them.
-pub(crate) struct WatchedThreads<'a> {
-    threads: Threads,
-    watch: &'a mut dyn FnMut() -> Result<()>,
-    throttle: Throttle,
-}
-
-impl<'a> WatchedThreads<'a> {
-    /// Of `n_jobs` workers (see [`Threads::new`]), as far as `n` things are worth it.
-    pub(crate) fn new(
-        n_jobs: Option<usize>,
-        n: usize,
-        watch: &'a mut dyn FnMut() -> Result<()>,
-    ) -> Self {
-        Self {
-            threads: Threads::new(n_jobs, n.div_ceil(LEAST)),
-            watch,
-            throttle: Throttle::default(),
-        }
-    }
-
-    /// Of the caller alone.
-    pub(crate) fn alone(watch: &'a mut dyn FnMut() -> Result<()>) -> Self {
-        Self::new(Some(1), 1, watch)
-    }
-
-    /// Asks whether to go on. To be called now and then: it is cheap.
-    pub(crate) fn pause(&mut self) -> Result<()> {
-        self.throttle.ask(&mut *self.watch)
-    }
-
-    /// Cuts `0..n` into one part for each worker, and returns what `task` makes of them,
-    /// in order. The task calls its last argument now and then.
-    pub(crate) fn parts<R: Send>(
-        &mut self,
-        n: usize,
-        task: impl Fn(Range<usize>, &mut Pause<'_>) -> Result<R> + Sync,
-    ) -> Result<Vec<R>> {
-        let n_parts = self.threads.size();
-        let parts: Vec<Mutex<Option<R>>> =
-            (0..n_parts).map(|_| Mutex::new(None)).collect();
-        self.threads.run(
-            n_parts,
-            &mut vec![(); self.threads.size()],
-            |part, (), pause| {
-                let range = n * part / n_parts..n * (part + 1) / n_parts;
-                let mut calls = 0u32;
-                let done = task(range, &mut || {
-                    calls = calls.wrapping_add(1);
-                    if calls.is_multiple_of(PER_CHECK) { pause() } else { Ok(()) }
-                })?;
-                if let Ok(mut slot) = parts[part].lock() {
-                    *slot = Some(done);
-                }
-                Ok(())
-            },
-            &mut |_| (self.watch)(),
-        )?;
-        Ok(parts.into_iter().filter_map(|part| part.into_inner().ok()?).collect())
-    }
-
-    /// Does two things at a time, where there are two workers.
-    pub(crate) fn both<A, B: Send>(
-        &mut self,
-        own: impl FnOnce(&mut Self) -> Result<A>,
-        other: impl FnOnce() -> Result<B> + Send,
-    ) -> Result<(A, B)> {
-        let Some(pool) = self.threads.helpers.take() else {
-            return Ok((own(self)?, other()?));
-        };
-        let mut done = None;
-        let own = pool.in_place_scope(|scope| {
-            scope.spawn(|_| done = Some(other()));
-            own(self)
-        });
-        self.threads.helpers = Some(pool);
-        match (own, done) {
-            (Ok(own), Some(other)) => Ok((own, other?)),
-            (Ok(_), None) => Err(Error::Interrupted),
-            (Err(error), _) => Err(error),
-        }
     }
 }

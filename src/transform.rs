@@ -5,12 +5,12 @@
 //! it goes, of several nodes where its children move up.
 //!
 //! ```
-//! use treekernel_rs::Forest;
+//! use treekernel_rs::{Context, Forest};
 //!
 //! let forest = Forest::from_brackets("(S (B b) (A a) (A a))")?;
-//! let sorted = forest.sorted(|| Ok(()))?;
+//! let sorted = forest.sorted(&Context::default())?;
 //! assert_eq!(sorted.to_brackets(), ["(S (A a) (A a) (B b))"]);
-//! let once = sorted.collapse_repeats(true, || Ok(()))?;
+//! let once = sorted.collapse_repeats(true, &Context::default())?;
 //! assert_eq!(once.to_brackets(), ["(S (*2 (A a)) (B b))"]);
 //! # Ok::<(), treekernel_rs::Error>(())
 //! ```
@@ -27,7 +27,7 @@ use crate::forest::check_size;
 use crate::intern::Seed;
 use crate::memory::{filled, reserve};
 use crate::ragged::Ragged;
-use crate::{Forest, Label, NodeId, Nodes, Result};
+use crate::{Context, Forest, Label, NodeId, Nodes, Result};
 
 /// The most nodes that take the place of others, of all distinct subtrees together.
 const MOST_MOVED: u64 = 1 << 26;
@@ -42,7 +42,7 @@ impl Forest {
         &self,
         names: Option<&[String]>,
         most: u64,
-        mut check: impl FnMut() -> Result<()>,
+        context: &Context,
         mut rule: impl FnMut(
             &mut Nodes,
             [Label; 2],
@@ -81,7 +81,7 @@ impl Forest {
                     &mut below,
                     &mut lists.items,
                 )?;
-                check()?;
+                context.check()?;
             }
             lists.reserve(0)?;
             lists.close("nodes")?;
@@ -106,10 +106,10 @@ impl Forest {
     /// the order of children become equal.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`], and what `check` returns; it is called for every subtree.
-    pub fn sorted(&self, check: impl FnMut() -> Result<()>) -> Result<Self> {
+    /// [`crate::Error::Memory`], and what `context` returns.
+    pub fn sorted(&self, context: &Context) -> Result<Self> {
         let mut hashes: Vec<u64> = Vec::new();
-        self.rewrite(None, MOST_MOVED, check, |nodes, [_, label], below, out| {
+        self.rewrite(None, MOST_MOVED, context, |nodes, [_, label], below, out| {
             below.sort_by(|&a, &b| by_content(nodes, &hashes, a, b));
             let node = nodes.intern(label, below)?;
             if node.index() == hashes.len() {
@@ -128,12 +128,8 @@ impl Forest {
     ///
     /// # Errors
     /// As [`sorted`](Self::sorted).
-    pub fn collapse_repeats(
-        &self,
-        count: bool,
-        check: impl FnMut() -> Result<()>,
-    ) -> Result<Self> {
-        self.rewrite(None, MOST_MOVED, check, |nodes, [_, label], below, out| {
+    pub fn collapse_repeats(&self, count: bool, context: &Context) -> Result<Self> {
+        self.rewrite(None, MOST_MOVED, context, |nodes, [_, label], below, out| {
             let mut kept = Vec::with_capacity(below.len());
             for run in below.chunk_by(|a, b| a == b) {
                 kept.push(if count && run.len() > 1 {
@@ -157,15 +153,16 @@ impl Forest {
     ///
     /// # Panics
     /// If there are fewer names than labels.
-    pub fn relabel(
-        &self,
-        names: &[String],
-        check: impl FnMut() -> Result<()>,
-    ) -> Result<Self> {
-        self.rewrite(Some(names), MOST_MOVED, check, |nodes, [_, label], below, out| {
-            out.push(nodes.intern(label, below)?);
-            Ok(())
-        })
+    pub fn relabel(&self, names: &[String], context: &Context) -> Result<Self> {
+        self.rewrite(
+            Some(names),
+            MOST_MOVED,
+            context,
+            |nodes, [_, label], below, out| {
+                out.push(nodes.intern(label, below)?);
+                Ok(())
+            },
+        )
     }
 
     /// The trees without the nodes whose label `goes` accepts, and without all below
@@ -178,9 +175,9 @@ impl Forest {
         &self,
         goes: impl Fn(Label) -> bool,
         keep_children: bool,
-        check: impl FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<Self> {
-        self.rewrite(None, MOST_MOVED, check, |nodes, [old, label], below, out| {
+        self.rewrite(None, MOST_MOVED, context, |nodes, [old, label], below, out| {
             if !goes(old) {
                 out.push(nodes.intern(label, below)?);
             } else if keep_children {
@@ -219,15 +216,19 @@ mod tests {
         let forest = Forest::from_brackets("(S (X a b) (X a b))").unwrap();
         // X is replaced by two nodes, one more than it is, and both X by four.
         let without_x = |most| {
-            let check = || Ok(());
-            forest.rewrite(None, most, check, |nodes, [_, label], below, out| {
-                if nodes.labels().name(label) == "X" {
-                    out.append(below);
-                } else {
-                    out.push(nodes.intern(label, below)?);
-                }
-                Ok(())
-            })
+            forest.rewrite(
+                None,
+                most,
+                &Context::default(),
+                |nodes, [_, label], below, out| {
+                    if nodes.labels().name(label) == "X" {
+                        out.append(below);
+                    } else {
+                        out.push(nodes.intern(label, below)?);
+                    }
+                    Ok(())
+                },
+            )
         };
         assert_eq!(without_x(5).unwrap().to_brackets(), ["(S a b a b)"]);
         match without_x(4) {

@@ -5,11 +5,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use source::{LABELS, Source, go_on};
+use source::{LABELS, Source, jobs};
 use treekernel_rs::dag::{
     Features, Model, Options, Perceptron, PolynomialKernel, Query, Vote,
 };
-use treekernel_rs::{Error, Forest, Kernel};
+use treekernel_rs::{Context, Error, Forest, Kernel};
 
 const FLOATS: &[f64] =
     &[0.0, -0.0, 1.0, -1.0, f64::NAN, f64::INFINITY, 1e308, -1e308, 5e-324, 0.5];
@@ -93,7 +93,7 @@ fn tampered_model(
 ) {
     let mut model = Model::new(kernel, options).expect("kernel in range");
     let alphas = vec![0.5; forest.len() * options.n_outputs];
-    model.add(forest, &alphas, &mut go_on).expect("small trees");
+    model.add(forest, &alphas, &Context::default()).expect("small trees");
     let mut arrays = model.to_arrays();
     for _ in 0..=source.below(3) {
         match source.below(11) {
@@ -124,16 +124,16 @@ fn tampered_model(
 
 /// Every call on a model; whatever it finds, it comes back.
 fn use_model(source: &mut Source<'_>, model: &mut Model, forest: &Forest) {
-    ended(model.score(forest, Some(1), &mut go_on));
-    ended(model.contributions(&forest.select([0]), &mut go_on));
+    ended(model.score(forest, &jobs(1)));
+    ended(model.contributions(&forest.select([0]), &Context::default()));
     let mut query = Query::default();
     query.max_states = 100;
-    ended(model.top_fragments(&query, &mut go_on));
+    ended(model.top_fragments(&query, &Context::default()));
     for _ in 0..2 {
         let alpha = source.pick(&[-0.5, 1e308, -1e308, 0.0, 1.0]);
         let alphas = vec![alpha; forest.len() * model.options().n_outputs];
-        ended(model.add(forest, &alphas, &mut go_on));
-        ended(model.score(forest, Some(1), &mut go_on));
+        ended(model.add(forest, &alphas, &Context::default()));
+        ended(model.score(forest, &jobs(1)));
     }
     // What it holds now can be stored, and read again.
     let arrays = model.to_arrays();
@@ -158,7 +158,9 @@ fn tampered_perceptron(
         (0..n * options.n_outputs).map(|_| source.pick(&[1.0, -1.0])).collect();
     let new = Perceptron::new(kernel, options, vote, vectors, mix);
     let mut perceptron = new.expect("parameters in range");
-    perceptron.learn(forest, &labels, features, &mut go_on).expect("small trees");
+    perceptron
+        .learn(forest, &labels, features, &Context::default())
+        .expect("small trees");
 
     let mut stored = perceptron.to_arrays();
     for _ in 0..=source.below(3) {
@@ -185,10 +187,10 @@ fn tampered_perceptron(
     assert_eq!((own.roots, own.scales), (stored.roots, stored.scales));
     assert_eq!((own.before, own.alphas), (stored.before, stored.alphas));
     assert_eq!(own.n_examples, stored.n_examples);
-    ended(perceptron.score(forest, features, Some(1), &mut go_on));
+    ended(perceptron.score(forest, features, &jobs(1)));
     use_model(source, &mut perceptron.model(), forest);
-    ended(perceptron.learn(forest, &labels, features, &mut go_on));
-    ended(perceptron.score(forest, features, Some(1), &mut go_on));
+    ended(perceptron.learn(forest, &labels, features, &Context::default()));
+    ended(perceptron.score(forest, features, &jobs(1)));
     let stored = perceptron.to_arrays();
     let again = Perceptron::from_arrays(kernel, options, vote, vectors, mix, &stored);
     assert!(again.is_ok(), "{:?}", again.err());

@@ -4,11 +4,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use source::{LABELS, Source, go_on};
+use source::{LABELS, Source, jobs};
 use treekernel_rs::dtk::{
     Composition, DistributedTrees, Fold, Norm, Options, Settings, naive,
 };
-use treekernel_rs::{Forest, gram};
+use treekernel_rs::{Context, Forest, gram};
 
 const COMPOSITIONS: &[Composition] = &[
     Composition::Quaternion,
@@ -33,29 +33,29 @@ fuzz_target!(|bytes: &[u8]| {
     let max_nodes = source.pick(&[8, 16, 40]);
     let forest = source.forest(LABELS, 4, max_nodes);
     match source.byte() {
-        250.. => trees = trees.tune(&forest, &mut go_on).expect("small trees"),
+        250.. => trees = trees.tune(&forest, &Context::default()).expect("small trees"),
         200..250 => {
-            if let Ok(pruned) = trees.prune(&forest, &mut go_on) {
+            if let Ok(pruned) = trees.prune(&forest, &Context::default()) {
                 trees = pruned;
             }
         }
         _ => {}
     }
 
-    let alone = |bytes| Options::default().with_n_jobs(Some(1)).with_cache_bytes(bytes);
-    let vectors = encode(&trees, &forest, alone(256 << 20));
+    let encode = |forest: &Forest, bytes, n| encode(&trees, forest, bytes, &jobs(n));
+    let vectors = encode(&forest, 256 << 20, 1);
     let d = trees.settings().n_components;
-    for options in [alone(0), alone(3 * d * 8), alone(1 << 20).with_n_jobs(Some(2))] {
-        if options.n_jobs == Some(2) && source.byte() < 250 {
+    for (bytes, n) in [(0, 1), (3 * d * 8, 1), (1 << 20, 2)] {
+        if n == 2 && source.byte() < 250 {
             continue;
         }
-        assert_eq!(encode(&trees, &forest, options), vectors, "{options:?}");
+        assert_eq!(encode(&forest, bytes, n), vectors, "{bytes} bytes, {n} threads");
     }
     // Self-kernels may differ in the last bit with a tree's neighbours.
     let slack =
         if trees.settings().normalize == Some(Norm::Exact) { 1e-12 } else { 0.0 };
     for (tree, right) in vectors.chunks(d).enumerate() {
-        let one = encode(&trees, &forest.select([tree]), alone(1 << 20));
+        let one = encode(&forest.select([tree]), 1 << 20, 1);
         for (got, right) in one.iter().zip(right) {
             let gap = (got - right).abs();
             assert!(gap <= slack * right.abs(), "tree {tree}: {got}, not {right}");
@@ -84,11 +84,11 @@ fn wide(source: &mut Source<'_>, mut settings: Settings) {
     settings.normalize = source.pick(&[Some(Norm::Own), Some(Norm::Exact), None]);
     settings.paths = None;
     let Ok(trees) = DistributedTrees::new(settings) else { return };
-    let alone = |bytes| Options::default().with_n_jobs(Some(1)).with_cache_bytes(bytes);
+    let one = &jobs(1);
     let d = trees.settings().n_components;
-    let options = alone(256 << 20).with_zero_too_large(true);
+    let options = Options::default().with_zero_too_large(true);
     let mut rows = vec![0.0f32; 3 * d];
-    let report = trees.encode(&forest, options, &mut rows, &mut go_on);
+    let report = trees.encode(&forest, options, &mut rows, one);
     let report = report.expect("vectors of all trees");
     let is_raw = trees.settings().normalize.is_none();
     assert!(is_raw || report.too_large.is_empty(), "{report:?}");
@@ -100,14 +100,20 @@ fn wide(source: &mut Source<'_>, mut settings: Settings) {
         assert!(!own || is_one || report.zero_rows.contains(&tree), "{tree}: {norm}");
     }
     let mut again = vec![0.0f32; 3 * d];
-    let options = alone(0).with_zero_too_large(true);
-    trees.encode(&forest, options, &mut again, &mut go_on).expect("the same");
+    let options = options.with_cache_bytes(0);
+    trees.encode(&forest, options, &mut again, one).expect("the same");
     assert_eq!(again, rows);
 }
 
-fn encode(trees: &DistributedTrees, forest: &Forest, options: Options) -> Vec<f64> {
+fn encode(
+    trees: &DistributedTrees,
+    forest: &Forest,
+    cache_bytes: usize,
+    context: &Context,
+) -> Vec<f64> {
+    let options = Options::default().with_cache_bytes(cache_bytes);
     let mut out = vec![0.0; forest.len() * trees.settings().n_components];
-    trees.encode(forest, options, &mut out, &mut go_on).expect("small vectors");
+    trees.encode(forest, options, &mut out, context).expect("small vectors");
     out
 }
 
@@ -118,12 +124,8 @@ fn by_definition(trees: &DistributedTrees, forest: &Forest, vectors: &[f64]) {
     if settings.paths.is_some() {
         return;
     }
-    let own = gram::diagonal(
-        &*settings.kernel,
-        forest,
-        gram::Options::default().with_n_jobs(Some(1)),
-        &mut go_on,
-    );
+    let own =
+        gram::diagonal(&*settings.kernel, forest, gram::Options::default(), &jobs(1));
     let own = own.expect("small values").0;
     let all = forest.roots().iter().zip(vectors.chunks(settings.n_components));
     for ((&root, got), own) in all.zip(own) {
@@ -148,11 +150,11 @@ fn by_definition(trees: &DistributedTrees, forest: &Forest, vectors: &[f64]) {
 fn fragment(trees: &DistributedTrees, forest: &Forest) {
     let d = trees.settings().n_components;
     let [mut a, mut b, mut ab] = [0; 3].map(|_| vec![0.0; d]);
-    trees.label_vector("a", &mut a, &mut || Ok(())).expect("d numbers");
+    trees.label_vector("a", &mut a, &Context::default()).expect("d numbers");
     trees
-        .fragment(&forest.select([0]), &mut b, &mut || Ok(()))
+        .fragment(&forest.select([0]), &mut b, &Context::default())
         .expect("a small fragment");
-    trees.compose(&a, &b, &mut ab, &mut || Ok(())).expect("d numbers");
+    trees.compose(&a, &b, &mut ab, &Context::default()).expect("d numbers");
     let right = naive::compose(trees, &a, &b);
     for (got, right) in ab.iter().zip(&right) {
         let size = a.iter().chain(&b).fold(0.0f64, |most, x| most.max(x.abs()));

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use source::{LABELS, Source, close};
+use source::{LABELS, Source, close, jobs};
 use treekernel_rs::features::{Arrays, Kind, Rows, Vocabulary, hashed};
 use treekernel_rs::gram;
 use treekernel_rs::kernel::{Counts, PartialTree, Subpath, SubsetTree, Subtree};
@@ -21,9 +21,8 @@ fuzz_target!(|bytes: &[u8]| {
     let forest = source.forest(LABELS, 4, MOST);
     let others = source.forest(LABELS, 3, MOST);
     let min_df = 1 + source.below(3) as u32;
-    let pause = &mut || Ok(());
-    let fitted =
-        Vocabulary::fit(&kind, &forest, min_df, Counts::Linear, Some(1), pause);
+    let context = &jobs(1);
+    let fitted = Vocabulary::fit(&kind, &forest, min_df, Counts::Linear, context);
     let (vocabulary, rows) = match fitted {
         Ok(fitted) => fitted,
         Err(Error::Parameter { .. }) => return,
@@ -31,10 +30,10 @@ fuzz_target!(|bytes: &[u8]| {
     };
     whole(&rows, forest.len(), vocabulary.len());
     let again =
-        vocabulary.rows(&forest, Counts::Linear, Some(1), pause).expect("few features");
+        vocabulary.rows(&forest, Counts::Linear, context).expect("few features");
     same(&rows, &again);
     let others_rows =
-        vocabulary.rows(&others, Counts::Linear, Some(1), pause).expect("few features");
+        vocabulary.rows(&others, Counts::Linear, context).expect("few features");
     whole(&others_rows, others.len(), vocabulary.len());
     let mut names: Vec<String> =
         (0..vocabulary.len()).map(|at| vocabulary.name(at).expect("small")).collect();
@@ -43,9 +42,9 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(names.len(), vocabulary.len(), "two columns of one name");
 
     // So many columns that none collide.
-    let plain = hashed(&kind, &forest, u32::MAX, false, Counts::Linear, Some(1), pause);
+    let plain = hashed(&kind, &forest, u32::MAX, false, Counts::Linear, context);
     let plain = plain.expect("few features");
-    let signed = hashed(&kind, &forest, u32::MAX, true, Counts::Linear, Some(1), pause);
+    let signed = hashed(&kind, &forest, u32::MAX, true, Counts::Linear, context);
     let signed = signed.expect("few features");
     for tree in 0..forest.len() {
         let sizes = [&plain, &signed].map(|rows| {
@@ -70,10 +69,7 @@ fuzz_target!(|bytes: &[u8]| {
     let arrays = vocabulary.to_arrays();
     let loaded =
         Vocabulary::from_arrays(&kind, arrays.clone()).expect("its own arrays");
-    same(
-        &loaded.rows(&forest, Counts::Linear, Some(1), pause).expect("few features"),
-        &rows,
-    );
+    same(&loaded.rows(&forest, Counts::Linear, context).expect("few features"), &rows);
     tampered(&mut source, &kind, arrays, &forest);
 });
 
@@ -169,9 +165,7 @@ fn tampered(source: &mut Source<'_>, kind: &Kind, mut arrays: Arrays, forest: &F
         }
     }
     let Ok(loaded) = Vocabulary::from_arrays(kind, arrays) else { return };
-    let rows = loaded
-        .rows(forest, Counts::Linear, Some(1), &mut || Ok(()))
-        .expect("few features");
+    let rows = loaded.rows(forest, Counts::Linear, &jobs(1)).expect("few features");
     whole(&rows, forest.len(), loaded.len());
     for column in 0..loaded.len() {
         assert!(!loaded.name(column).is_ok_and(|name| name.len() > 100_000_000));

@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use source::{LABELS, Source, close, go_on};
+use source::{LABELS, Source, close};
 use treekernel_rs::dag::{Arrays, Model, Options, Query, Rank};
-use treekernel_rs::{Error, Forest, Kernel, gram};
+use treekernel_rs::{Context, Error, Forest, Kernel, gram};
 
 const WEIGHTS: &[f64] = &[1.0, -1.0, 0.5, 0.0, -0.25, 3.0, 1e-3, 100.0];
 
@@ -35,7 +35,7 @@ impl Sum {
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
     let kernel = &*source.kernel();
-    let run = source.options();
+    let (run, context) = source.options();
     let width = 1 + source.below(3);
     let max_nodes = source.pick(&[8, 16, 40]);
     let pool = source.forest(LABELS, 6, max_nodes);
@@ -69,10 +69,10 @@ fuzz_target!(|bytes: &[u8]| {
                 let tree = source.below(n);
                 contributions(&model, &sum, &pool, tree);
             }
-            _ => scores(&model, &sum, &pool, run.n_jobs),
+            _ => scores(&model, &sum, &pool, &context),
         }
     }
-    scores(&model, &sum, &pool, run.n_jobs);
+    scores(&model, &sum, &pool, &context);
 });
 
 /// Adds some trees of the pool, from its store or from one of their own.
@@ -91,11 +91,11 @@ fn add(source: &mut Source, model: &mut Model, sum: &mut Sum, pool: &Forest) {
         let texts = texts.iter().map(String::as_str);
         forest = Forest::from_bracket_items(texts).expect("printed trees");
     }
-    model.add(&forest, &alphas, &mut go_on).expect("small trees");
+    model.add(&forest, &alphas, &Context::default()).expect("small trees");
 }
 
-fn scores(model: &Model, sum: &Sum, pool: &Forest, n_jobs: Option<usize>) {
-    let got = model.score(pool, n_jobs, &mut go_on).expect("small scores").0;
+fn scores(model: &Model, sum: &Sum, pool: &Forest, context: &Context) {
+    let got = model.score(pool, context).expect("small scores").0;
     for (at, &got) in got.iter().enumerate() {
         let (right, size) = sum.score(at / sum.width, at % sum.width);
         assert!(close(got, right, size), "score {at}: {got}, not {right}");
@@ -104,7 +104,7 @@ fn scores(model: &Model, sum: &Sum, pool: &Forest, n_jobs: Option<usize>) {
 
 fn contributions(model: &Model, sum: &Sum, pool: &Forest, tree: usize) {
     let shares = model
-        .contributions(&pool.select([tree]), &mut |_, _| Ok(()))
+        .contributions(&pool.select([tree]), &Context::default())
         .expect("a small tree");
     assert_eq!(shares.len() as u64, sum.width as u64 * pool.n_nodes()[tree]);
     for output in 0..sum.width {
@@ -133,7 +133,7 @@ fn top_fragments(source: &mut Source, model: &Model, width: usize) {
     query.min_size = source.below(3) as u64;
     query.max_size = source.pick(&[1, 2, 3, u64::MAX]);
     query.max_states = source.pick(&[10, 300]);
-    let found = match model.top_fragments(&query, &mut go_on) {
+    let found = match model.top_fragments(&query, &Context::default()) {
         Ok(found) => found,
         // Kernels without such fragments, and searches cut short.
         Err(Error::Unsupported { .. } | Error::Search { .. }) => return,

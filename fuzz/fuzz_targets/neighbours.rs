@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use source::{LABELS, Source, close, go_on};
+use source::{LABELS, Source, close};
 use treekernel_rs::gram;
 use treekernel_rs::neighbours::{self, Index, MOST_AT_ONCE, Nearest, Pairs};
 
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
     let is_made = source.below(4) == 3;
     let kernel = if is_made { source.made_kernel() } else { source.kernel() };
-    let options = source.options();
+    let (options, context) = source.options();
     let max_nodes = source.pick(&[8, 16, 24]);
     let first = source.forest(LABELS, 5, max_nodes);
     let more = source.forest(LABELS, 3, max_nodes);
@@ -27,20 +27,19 @@ fuzz_target!(|bytes: &[u8]| {
     // The index is asked, grows, and is asked again.
     let mut index = Index::new(kernel.clone(), first, options.normalize).expect("fits");
     if source.flag() {
-        index.top_k(None, 1, options.n_jobs, &mut go_on).expect("small values");
+        index.top_k(None, 1, &context).expect("small values");
     }
-    index.add(&more).expect("a small forest");
-    let n_jobs = options.n_jobs;
+    index.add(&more, &context).expect("a small forest");
     for x in [None, Some(&x)] {
         let (rows, y_of) = (x.unwrap_or(&y), x.map(|_| &y));
-        let matrix =
-            gram::gram(&*kernel, rows, Some(&y), options).expect("small values");
+        let matrix = gram::gram_with(&*kernel, rows, Some(&y), options, &context)
+            .expect("small values");
         let at = |i: usize, j: usize| matrix[[i, j]];
 
         let (nearest, _) =
-            neighbours::top_k(&*kernel, rows, y_of, k, options, &mut go_on)
+            neighbours::top_k(&*kernel, rows, y_of, k, options, &context)
                 .expect("small values");
-        let (kept, _) = index.top_k(x, k, n_jobs, &mut go_on).expect("small values");
+        let (kept, _) = index.top_k(x, k, &context).expect("small values");
         assert_eq!(kept, nearest, "top_k of the index");
         are_nearest(&nearest, rows.len(), y.len(), x.is_none(), k, &at);
 
@@ -49,12 +48,12 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(pairs.rows.len() <= MOST_AT_ONCE, "{} pairs", pairs.rows.len());
             found.append(pairs)
         };
-        neighbours::join(&*kernel, rows, y_of, least, options, sink, &mut go_on)
+        neighbours::join(&*kernel, rows, y_of, least, options, sink, &context)
             .expect("small values");
         found.sort().expect("few pairs");
         let mut kept = Pairs::default();
         let sink = &mut |pairs: Pairs| kept.append(pairs);
-        index.join(x, least, n_jobs, sink, &mut go_on).expect("small values");
+        index.join(x, least, sink, &context).expect("small values");
         kept.sort().expect("few pairs");
         assert_eq!(kept, found, "join of the index");
         are_all(&found, rows.len(), y.len(), x.is_none(), least, &at);
@@ -63,7 +62,7 @@ fuzz_target!(|bytes: &[u8]| {
             (0..source.below(6)).map(|_| source.below(rows.len())).collect();
         let j: Vec<usize> = i.iter().map(|_| source.below(y.len())).collect();
         let (values, _) =
-            neighbours::pairs(&*kernel, rows, y_of, (&i, &j), options, &mut go_on)
+            neighbours::pairs(&*kernel, rows, y_of, (&i, &j), options, &context)
                 .expect("small values");
         for (at_list, value) in values.iter().enumerate() {
             let right = at(i[at_list], j[at_list]);
@@ -72,8 +71,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let (mut fresh, mut kept) =
         (vec![0.0; x.len() * y.len()], vec![0.0; x.len() * y.len()]);
-    gram::fill(&*kernel, &x, Some(&y), options, &mut fresh, &mut go_on).expect("small");
-    index.fill(&x, n_jobs, &mut kept, &mut go_on).expect("small values");
+    gram::fill(&*kernel, &x, Some(&y), options, &mut fresh, &context).expect("small");
+    index.fill(&x, &mut kept, &context).expect("small values");
     let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&kept), bits(&fresh), "rows of the index");
 });

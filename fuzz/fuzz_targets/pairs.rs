@@ -4,10 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use source::{Source, close, go_on};
-use treekernel_rs::Error;
+use source::{Source, close};
 use treekernel_rs::pair::naive::{self, Occurrences};
 use treekernel_rs::pair::{self, Method, PairForest, PairKernel, Side};
+use treekernel_rs::{Context, Error};
 
 /// Labels, with placeholders and without.
 const MARKED: &[&str] = &["a", "b", "a:1", "b:1", "a:2", "b:2", "c", "a:3"];
@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     let max_constraints = source.pick(&[100_000, 1000, 20, 3]);
     let kernel = PairKernel::new(decay).with_method(method);
     let kernel = kernel.with_max_constraints(max_constraints);
-    let options = source.options();
+    let (options, context) = source.options();
     let max_nodes = source.pick(&[6, 9, 16]);
     let forest = source.forest(MARKED, 6, max_nodes);
     let texts = forest.to_brackets();
@@ -37,7 +37,7 @@ fuzz_target!(|bytes: &[u8]| {
     round_trip(&pairs);
 
     let mut values = vec![0.0; n * n];
-    let report = pair::fill(&kernel, &pairs, None, options, &mut values, &mut go_on);
+    let report = pair::fill(&kernel, &pairs, None, options, &mut values, &context);
     let report = report.expect("small values");
     for i in 0..n {
         for j in 0..=i {
@@ -46,7 +46,7 @@ fuzz_target!(|bytes: &[u8]| {
                 (&pairs, i),
                 (&pairs, j),
                 options.normalize,
-                &mut go_on,
+                &context,
             );
             match single {
                 Ok(value) => {
@@ -64,7 +64,8 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
     }
-    if let Ok(wide) = pair::gram(&kernel, &pairs, Some(&pairs), options) {
+    if let Ok(wide) = pair::gram_with(&kernel, &pairs, Some(&pairs), options, &context)
+    {
         for ((i, j), &got) in wide.indexed_iter() {
             assert!(close(got, values[i * n + j], 0.0), "gram(X, X): K({i},{j})");
         }
@@ -115,12 +116,12 @@ fn by_definition(kernel: &PairKernel, pairs: &PairForest, i: usize, j: usize) {
             naive::max(&p, &q, kernel.decay, |a, b| a * b)
         }
     };
-    match pair::pair(kernel, (pairs, i), (pairs, j), false, &mut go_on) {
+    match pair::pair(kernel, (pairs, i), (pairs, j), false, &Context::default()) {
         Ok(got) => assert!(close(got, right, 0.0), "K({i},{j}) {got}, not {right}"),
         Err(Error::ConstraintLimit { .. }) => {}
         Err(error) => panic!("{error}"),
     }
-    let all = pair::constraints(kernel, (pairs, i), (pairs, j), &mut go_on);
+    let all = pair::constraints(kernel, (pairs, i), (pairs, j), &Context::default());
     let expected = match kernel.method {
         Method::Exact => naive::exact_constraints(&p, &q),
         Method::Paper => naive::constraints(&p, &q),

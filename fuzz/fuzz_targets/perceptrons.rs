@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use source::{LABELS, Source, close, go_on};
+use source::{LABELS, Source, close};
 use treekernel_rs::dag::{Features, Options, Perceptron, PolynomialKernel, Vote};
-use treekernel_rs::gram;
+use treekernel_rs::{Context, gram};
 
 const N_COLUMNS: usize = 3;
 const POLYNOMIAL: PolynomialKernel = PolynomialKernel::new(2, 1.0, 0.5);
@@ -63,7 +63,7 @@ fn sign((sum, size): Sized, is_exact: bool) -> Option<f64> {
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
     let kernel = &*source.exact_kernel();
-    let run = source.options();
+    let (run, context) = source.options();
     let vote = source.pick(&[Vote::Last, Vote::Average, Vote::Vote]);
     let width = 1 + source.below(2);
     let is_mixed = source.below(4) == 3;
@@ -133,7 +133,12 @@ fuzz_target!(|bytes: &[u8]| {
         let features = Features::Dense { n_columns: N_COLUMNS, values: &dense };
         let features = is_mixed.then_some(features);
         let got = perceptron
-            .learn(&pool.select(trees.iter().copied()), &labels, features, &mut go_on)
+            .learn(
+                &pool.select(trees.iter().copied()),
+                &labels,
+                features,
+                &Context::default(),
+            )
             .expect("small trees");
         assert_eq!(got, n_mistakes, "mistakes on {trees:?}");
         assert_eq!(perceptron.n_examples(), n_examples);
@@ -141,10 +146,10 @@ fuzz_target!(|bytes: &[u8]| {
 
     let features = Features::Dense { n_columns: N_COLUMNS, values: &rows };
     let features = is_mixed.then_some(features);
-    let got = perceptron.score(&pool, features, run.n_jobs, &mut go_on);
+    let got = perceptron.score(&pool, features, &context);
     let got = got.expect("small scores").0;
     let model = perceptron.model();
-    let scored = model.score(&pool, run.n_jobs, &mut go_on).expect("small scores").0;
+    let scored = model.score(&pool, &context).expect("small scores").0;
     for at in 0..n * width {
         let (tree, plain) = (at / width, &plain[at % width]);
         let versions = plain.versions(&kernels, n, tree);

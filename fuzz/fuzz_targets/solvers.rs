@@ -4,10 +4,12 @@
 
 #![no_main]
 
+use std::time::Duration;
+
 use libfuzzer_sys::fuzz_target;
-use source::{LABELS, Source, close, go_on};
+use source::{LABELS, Source, close};
 use treekernel_rs::dag::solve::{Intercept, Limits, Loss, Problem, Solver, State};
-use treekernel_rs::{Error, gram};
+use treekernel_rs::{Context, Error, gram};
 
 /// So many passes are enough for a few trees at any c.
 const PASSES: u64 = 30;
@@ -15,7 +17,7 @@ const PASSES: u64 = 30;
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
     let kernel = &*source.exact_kernel();
-    let options = source.options();
+    let (options, context) = source.options();
     let forest = source.forest(LABELS, 12, 6);
     let problem = problem(&mut source, forest.len());
     let seed = u64::from(source.byte());
@@ -29,11 +31,11 @@ fuzz_target!(|bytes: &[u8]| {
         tol: source.pick(&[1e-3, 1e-6, 0.1]),
         max_iter: source.pick(&[PASSES, 3, 0]),
         cache: source.pick(&[1 << 20, 0]),
-        n_jobs: options.n_jobs,
     };
-    let is_done = solver.run(limits, &mut go_on).expect("small scores");
+    let is_done = solver.run(limits, &context).expect("small scores");
     assert_eq!(is_done, solver.reached().violation <= limits.tol);
-    let matrix = gram::gram(kernel, &forest, None, options).expect("small values");
+    let matrix = gram::gram_with(kernel, &forest, None, options, &context)
+        .expect("small values");
     let mut rounding = 0.0f64;
     for output in 0..problem.n_outputs {
         let size =
@@ -42,16 +44,23 @@ fuzz_target!(|bytes: &[u8]| {
     }
     // Scores are not more exact than that.
     let is_solvable = limits.tol > rounding;
-    assert!(is_done || limits.max_iter < PASSES || !is_solvable, "{:?}", solver.state());
+    assert!(
+        is_done || limits.max_iter < PASSES || !is_solvable,
+        "{:?}",
+        solver.state()
+    );
 
     // Stopped anywhere, stored, and gone on with.
     let mut parts = new().expect("the same problem");
-    let (every, mut asked) = (1 + source.below(7), 0);
-    for _ in 0..30 {
-        let done = parts.run(limits, &mut |_, _| {
-            asked += 1;
-            if asked % (3 * every) == 0 { Err(Error::Interrupted) } else { Ok(()) }
+    let first = 1 + source.below(7);
+    for round in 0..30 {
+        // A pass that is stopped begins again: later ones are left more questions.
+        let mut left = first << round;
+        let stop = Context::watched(|_, _| {
+            left = left.saturating_sub(1);
+            if left == 0 { Err(Error::Interrupted) } else { Ok(()) }
         });
+        let done = parts.run(limits, &stop.with_interval(Duration::ZERO));
         let state = parts.state().clone();
         match done {
             Ok(done) => {
@@ -193,10 +202,11 @@ fn tampered(source: &mut Source<'_>, mut solver: Solver, limits: Limits) {
     if solver.set_state(state).is_ok() {
         let limits = Limits { max_iter: source.pick(&[u64::MAX, 40]), ..limits };
         let mut asked = 0;
-        let ended = solver.run(limits, &mut |_, _| {
+        let stop = Context::watched(|_, _| {
             asked += 1;
-            if asked > 50 { Err(Error::Interrupted) } else { Ok(()) }
+            if asked > 5_000 { Err(Error::Interrupted) } else { Ok(()) }
         });
+        let ended = solver.run(limits, &stop.with_interval(Duration::ZERO));
         let is_known = matches!(
             ended,
             Ok(_)

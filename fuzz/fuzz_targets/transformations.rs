@@ -8,10 +8,10 @@ mod plain;
 
 use libfuzzer_sys::fuzz_target;
 use plain::Plain;
-use source::{LABELS, Source};
+use source::{LABELS, Source, jobs};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::SubsetTree;
-use treekernel_rs::{Forest, Result};
+use treekernel_rs::{Context, Forest};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
@@ -23,20 +23,28 @@ fuzz_target!(|bytes: &[u8]| {
         };
         match source.below(5) {
             0 => {
-                let sorted = forest.sorted(on).expect("a small forest");
+                let sorted =
+                    forest.sorted(&Context::default()).expect("a small forest");
                 let own = trees(&sorted);
                 let in_order = |trees: &[Plain]| -> Vec<Plain> {
                     trees.iter().map(in_order).collect()
                 };
                 assert_eq!(in_order(&own), in_order(&was), "sorted");
-                assert!(sorted.sorted(on).expect("a small forest") == sorted, "twice");
-                let mirrored = text(&plain(&mirrored)).sorted(on).expect("small");
+                assert!(
+                    sorted.sorted(&Context::default()).expect("a small forest")
+                        == sorted,
+                    "twice"
+                );
+                let mirrored =
+                    text(&plain(&mirrored)).sorted(&Context::default()).expect("small");
                 assert_eq!(trees(&mirrored), own, "the order of children");
                 forest = sorted;
             }
             1 => {
                 let count = source.flag();
-                forest = forest.collapse_repeats(count, on).expect("a small forest");
+                forest = forest
+                    .collapse_repeats(count, &Context::default())
+                    .expect("a small forest");
                 assert_eq!(trees(&forest), plain(&|tree| collapsed(tree, count)));
             }
             2 => {
@@ -50,19 +58,24 @@ fuzz_target!(|bytes: &[u8]| {
                     .map(|&label| forest.nodes().labels().name(label).to_owned())
                     .zip(names.clone())
                     .collect();
-                forest = forest.relabel(&names, on).expect("a small forest");
+                forest = forest
+                    .relabel(&names, &Context::default())
+                    .expect("a small forest");
                 assert_eq!(trees(&forest), plain(&|tree| relabelled(tree, &of)));
             }
             3 => {
                 let (out, keeps) = (source.pick(LABELS), source.flag());
                 let nodes = forest.nodes().clone();
                 let goes = |label| nodes.labels().name(label) == out;
-                forest = forest.prune(goes, keeps, on).expect("a small forest");
+                forest = forest
+                    .prune(goes, keeps, &Context::default())
+                    .expect("a small forest");
                 assert_eq!(trees(&forest), plain(&|tree| pruned(tree, out, keeps)));
             }
             _ => {
                 let shared = forest.to_shared().expect("a small forest");
-                let again = Forest::from_shared(&shared, on).expect("its own arrays");
+                let again = Forest::from_shared(&shared, &Context::default())
+                    .expect("its own arrays");
                 assert_eq!(again.to_shared().expect("small"), shared);
                 assert_eq!(trees(&again), was);
                 tampered(&mut source, &forest);
@@ -71,11 +84,6 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
 });
-
-#[allow(clippy::unnecessary_wraps)]
-fn on() -> Result<()> {
-    Ok(())
-}
 
 fn trees(forest: &Forest) -> Vec<Plain> {
     forest.roots().iter().map(|&root| Plain::of(forest.nodes(), root)).collect()
@@ -158,17 +166,18 @@ fn tampered(source: &mut Source<'_>, forest: &Forest) {
             (n, _) => list[at % n] = number,
         }
     }
-    let Ok(loaded) = Forest::from_shared(&shared, on) else { return };
+    let Ok(loaded) = Forest::from_shared(&shared, &Context::default()) else { return };
     assert_eq!(loaded.len(), shared.roots.len());
-    let again = Forest::from_shared(&loaded.to_shared().expect("small"), on);
+    let again =
+        Forest::from_shared(&loaded.to_shared().expect("small"), &Context::default());
     assert!(again.expect("a forest's own arrays") == loaded);
     // Trees that were made to share may have very many nodes.
     if loaded.n_nodes().iter().all(|&n| n < 10_000) {
         let texts = loaded.to_brackets();
         assert_eq!(texts.len(), loaded.len());
         let kernel = SubsetTree::new(1e-3);
-        let options = Options::default().with_n_jobs(Some(1));
-        let matrix = gram::gram(&kernel, &loaded, None, options);
+        let options = Options::default();
+        let matrix = gram::gram_with(&kernel, &loaded, None, options, &jobs(1));
         assert!(matrix.is_ok_and(|matrix| matrix.iter().all(|k| k.is_finite())));
     }
 }

@@ -14,7 +14,7 @@ use treekernel_rs::kernel::{
     Composed, Counts, ElasticTree, LabelPairs, Operation, PartialTree,
     SmoothedPartialTree, Subpath, SubsetTree, Subtree, Weighted, Weights,
 };
-use treekernel_rs::{Error, Forest, Kernel, NodeId, Nodes, Result};
+use treekernel_rs::{Context, Error, Forest, Kernel, NodeId, Nodes};
 
 /// Labels of ordinary trees.
 pub const LABELS: &[&str] = &["a", "b", "c", "d"];
@@ -226,10 +226,10 @@ impl<'a> Source<'a> {
     }
 
     /// How to compute: mostly on one thread, as a team takes longer than small trees.
-    pub fn options(&mut self) -> Options {
+    pub fn options(&mut self) -> (Options, Context<'static>) {
         let byte = self.byte();
-        let n_jobs = if byte >= 252 { 2 } else { 1 };
-        Options::default().with_normalize(byte & 1 == 1).with_n_jobs(Some(n_jobs))
+        let context = if byte >= 252 { jobs(2) } else { jobs(1) };
+        (Options::default().with_normalize(byte & 1 == 1), context)
     }
 }
 
@@ -266,9 +266,9 @@ impl Preorder {
     }
 }
 
-/// What calls report to: goes on.
-pub fn go_on(_done: usize, _all: usize) -> Result<()> {
-    Ok(())
+/// With so many threads.
+pub fn jobs(n: usize) -> Context<'static> {
+    Context::default().with_n_jobs(Some(n))
 }
 
 /// Whether two numbers are equal but for rounding, beside terms of this size.
@@ -298,7 +298,7 @@ pub fn is_small(kernel: &dyn Kernel, nodes: &Nodes, root: NodeId) -> bool {
 pub fn every_way(
     source: &mut Source<'_>,
     kernel: &dyn Kernel,
-    options: Options,
+    (options, context): (Options, Context<'static>),
     max_nodes: usize,
 ) {
     let x = source.forest(LABELS, 4, max_nodes);
@@ -344,18 +344,20 @@ pub fn every_way(
         assert!(close(got, right, 0.0), "K({i},{j}) {got}, by definition {right}");
     }
     let (a, b) = (all.select([i]), all.select([j]));
-    let got = gram::pair(kernel, &a, &b, options.normalize, &mut go_on);
+    let got = gram::pair(kernel, &a, &b, options.normalize, &context);
     let got = got.expect("a small value");
     check("pair", i, j, got);
 
     // 3. Matrices: of one forest, of two with one store and with two, of floats.
-    let square = gram::gram(kernel, &all, None, options).expect("small values");
+    let square =
+        gram::gram_with(kernel, &all, None, options, &context).expect("small values");
     square.indexed_iter().for_each(|((i, j), &got)| check("gram(X)", i, j, got));
-    let wide = gram::gram(kernel, &x, Some(&y), options).expect("small values");
+    let wide =
+        gram::gram_with(kernel, &x, Some(&y), options, &context).expect("small values");
     wide.indexed_iter().for_each(|((i, j), &got)| check("gram(X, Y)", i, n_x + j, got));
     let mut floats = vec![0.0f32; n * n_x];
     let some = all.select(0..n_x);
-    match gram::fill(kernel, &all, Some(&some), options, &mut floats, &mut go_on) {
+    match gram::fill(kernel, &all, Some(&some), options, &mut floats, &context) {
         Ok(_) => {}
         Err(Error::Overflow { row, column }) => {
             assert!(expected(row, column) > f64::from(f32::MAX), "floats");
@@ -369,21 +371,21 @@ pub fn every_way(
     }
 
     // 4. Rows that nobody holds, in any order; self-kernels.
-    let rows = gram::Rows::new(kernel, &all, options).expect("small values");
+    let rows =
+        gram::Rows::new_with(kernel, &all, options, &context).expect("small values");
     let mut row = vec![0.0; n];
     for i in (0..n).rev() {
-        rows.row(i, &mut row, &mut go_on).expect("small values");
+        rows.row(i, &mut row, &context).expect("small values");
         row.iter().enumerate().for_each(|(j, &got)| check("row", i, j, got));
     }
-    let diagonal = gram::diagonal(kernel, &all, options, &mut go_on);
+    let diagonal = gram::diagonal(kernel, &all, options, &context);
     let diagonal = diagonal.expect("small values").0;
     diagonal.iter().enumerate().for_each(|(i, &got)| check("diagonal", i, i, got));
 
     // 5. A model of one tree scores its kernels.
-    let Options { normalize, n_jobs, .. } = options;
-    let model_options = dag::Options::default().with_normalize(normalize);
+    let model_options = dag::Options::default().with_normalize(options.normalize);
     let Ok(mut model) = Model::new(kernel, model_options) else { return };
-    model.add(&a, &[1.0], &mut go_on).expect("a small tree");
-    let scores = model.score(&all, n_jobs, &mut go_on).expect("small scores").0;
+    model.add(&a, &[1.0], &context).expect("a small tree");
+    let scores = model.score(&all, &context).expect("small scores").0;
     scores.iter().enumerate().for_each(|(j, &got)| check("score", i, j, got));
 }

@@ -39,10 +39,10 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use super::{BYTES_PER_NODE, Model, parts};
-use crate::gram::Watch;
 use crate::kernel::{IndexOf, SubsetTree, Subtree};
-use crate::threads::Throttle;
-use crate::{Error, Forest, Label, NodeId, Nodes, ProductionId, Result, memory};
+use crate::{
+    Context, Error, Forest, Label, NodeId, Nodes, ProductionId, Result, memory,
+};
 
 /// Which weights are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,12 +116,8 @@ impl Model {
     /// # Errors
     /// [`Error::Parameter`] for an output that the model does not have; [`Error::Search`] if
     /// the limit was reached; [`Error::Array`] for weights whose sum is beyond floats;
-    /// [`Error::Capacity`], and what `watch` returns.
-    pub fn top_fragments(
-        &self,
-        query: &Query,
-        watch: &mut Watch<'_>,
-    ) -> Result<Fragments> {
+    /// [`Error::Capacity`], and what `context` returns.
+    pub fn top_fragments(&self, query: &Query, context: &Context) -> Result<Fragments> {
         if query.output >= self.options.n_outputs {
             let (name, expected) = ("output", "below n_outputs");
             return Err(Error::Parameter {
@@ -160,7 +156,7 @@ impl Model {
             IndexOf::SubsetTree(SubsetTree { decay, leaf_weight }) => {
                 let mut search = Search::new(&self.nodes, decay, *query);
                 search.begin(self.checked_weights(query.output)?, leaf_weight)?;
-                search.run(watch)?;
+                search.run(context)?;
                 let Search { best, steps, .. } = search;
                 best.fragments(&self.nodes, |last, into| {
                     build(&self.nodes, &steps, last, into)
@@ -174,11 +170,11 @@ impl Model {
             }),
             IndexOf::PartialTree(kernel) => {
                 let weights = self.checked_weights(query.output)?;
-                parts::search(&self.nodes, kernel.into(), *query, weights, watch)
+                parts::search(&self.nodes, kernel.into(), *query, weights, context)
             }
             IndexOf::ElasticTree(kernel) => {
                 let weights = self.checked_weights(query.output)?;
-                parts::search(&self.nodes, kernel.into(), *query, weights, watch)
+                parts::search(&self.nodes, kernel.into(), *query, weights, context)
             }
         }
     }
@@ -340,7 +336,7 @@ impl Best {
         for candidate in &best {
             roots.push(match candidate.found {
                 Found::Subtree(node) => {
-                    nodes.absorb_one(model, node, &mut || Ok(()))?
+                    nodes.absorb_one(model, node, &Context::default())?
                 }
                 Found::Steps(last) => build(last, &mut nodes)?,
             });
@@ -648,10 +644,9 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    fn run(&mut self, watch: &mut Watch<'_>) -> Result<()> {
+    fn run(&mut self, context: &Context) -> Result<()> {
         let Query { k, max_states, .. } = self.best.query;
-        watch(0, 0)?;
-        let mut throttle = Throttle::default();
+        context.check_now()?;
         let mut n_seen = 0;
         while let Some(state) = self.states.pop() {
             if state.bound <= self.best.threshold() {
@@ -661,7 +656,7 @@ impl<'a> Search<'a> {
                 return Err(Error::Search { k, max_states });
             }
             n_seen += 1;
-            throttle.ask(|| watch(0, 0))?;
+            context.check()?;
             self.decide(state)?;
         }
         Ok(())

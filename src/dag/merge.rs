@@ -14,11 +14,9 @@
 //! By the distinct subtrees of the model that is added, whatever the other has.
 
 use super::{BYTES_PER_NODE, Model, Perceptron, Rest, SAFE};
-use crate::gram::Watch;
 use crate::index::reader::NONE;
 use crate::memory;
-use crate::threads::Throttle;
-use crate::{Error, Forest, Label, NodeId, Result};
+use crate::{Context, Error, Forest, Label, NodeId, Result};
 
 /// One pass of a perceptron over some trees, from a model on.
 #[derive(Debug, Clone)]
@@ -39,12 +37,12 @@ impl Model {
     /// # Errors
     /// [`Error::Parameter`] for a model of another kernel or with other options and for a
     /// factor that is not finite, [`Error::Array`] where a weight becomes infinite,
-    /// [`Error::Memory`], [`Error::Capacity`], and what `watch` returns: scores are as before.
+    /// [`Error::Memory`], [`Error::Capacity`], and what `context` returns: scores are as before.
     pub fn merge(
         &mut self,
         other: &Self,
         factor: f64,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<()> {
         self.check_like(other)?;
         if !factor.is_finite() {
@@ -52,7 +50,7 @@ impl Model {
             return Err(Error::Parameter { name, expected, got: factor.to_string() });
         }
         // 1. Subtrees, with weights of 0: whatever stops this changes no score.
-        let nodes = self.absorb(other, watch)?;
+        let nodes = self.absorb(other, context)?;
         // 2. Weights: nothing stops this.
         let magnitude = self.bound() + factor.abs() * other.bound();
         if magnitude <= SAFE && other.large.0.is_empty() {
@@ -109,14 +107,13 @@ impl Model {
     }
 
     /// Enters the subtrees of another model; returns their ids here.
-    fn absorb(&mut self, other: &Self, watch: &mut Watch<'_>) -> Result<Vec<NodeId>> {
+    fn absorb(&mut self, other: &Self, context: &Context) -> Result<Vec<NodeId>> {
         let n = other.nodes.len();
         let width = self.options.n_outputs;
         memory::room(n, width.saturating_mul(16) + BYTES_PER_NODE)?;
         let mut labels = memory::filled(NONE, other.nodes.labels().len())?;
         let mut own = Vec::new();
         memory::reserve(&mut own, n)?;
-        let mut throttle = Throttle::default();
         for there in 0..n {
             let node = NodeId(there as u32);
             let name = other.nodes.label(node);
@@ -132,9 +129,9 @@ impl Model {
                 self.enter_node(id)?;
             }
             own.push(id);
-            throttle.ask(|| watch(there, n))?;
+            context.check()?;
         }
-        watch(n, n)?;
+        context.report(n, n)?;
         Ok(own)
     }
 
@@ -168,11 +165,11 @@ impl Model {
         &self,
         forest: &Forest,
         labels: &[f64],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Pass> {
         memory::room(1, self.nbytes().saturating_mul(3))?;
         let mut learner = Perceptron::from_version(self.clone())?;
-        learner.learn(forest, labels, None, watch)?;
+        learner.learn(forest, labels, None, context)?;
         let n_mistakes = learner.n_mistakes();
         let (sum, last) = (learner.model(), learner.into_last());
         Ok(Pass { last, sum, n_mistakes })

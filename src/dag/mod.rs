@@ -23,12 +23,12 @@
 //!
 //! ```
 //! use treekernel_rs::dag::{Model, Options};
-//! use treekernel_rs::{Forest, kernel::SubsetTree};
+//! use treekernel_rs::{Context, Forest, kernel::SubsetTree};
 //!
 //! let trees = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c)) (A a)")?;
 //! let mut model = Model::new(&SubsetTree::new(0.4), Options::default())?;
-//! model.add(&trees.select([0, 1]), &[1.0, -0.5], &mut |_, _| Ok(()))?;
-//! let scores = model.score(&trees, Some(1), &mut |_, _| Ok(()))?.0;
+//! model.add(&trees.select([0, 1]), &[1.0, -0.5], &Context::default())?;
+//! let scores = model.score(&trees, &Context::default())?.0;
 //! assert!((scores[0] - (1.584 - 0.5 * 0.96)).abs() < 1e-12);
 //! # Ok::<(), treekernel_rs::Error>(())
 //! ```
@@ -51,7 +51,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::gram::{self, Watch};
+use crate::gram;
 use crate::index::at_rest::{AtRest, Rested};
 use crate::index::id_map::{IdMap, Key, Wanted};
 use crate::index::prefixes::Whole;
@@ -66,8 +66,10 @@ use crate::kernel::{
     Counts, ElasticTree, IndexOf, Indexed, PartialTree, Scaled, SubsetTree, Subtree,
 };
 use crate::memory;
-use crate::threads::{Kept, Pause, Threads, Throttle};
-use crate::{Error, Forest, Kernel, Label, NodeId, Nodes, ProductionId, Result};
+use crate::threads::{Kept, Tasks, Threads};
+use crate::{
+    Context, Error, Forest, Kernel, Label, NodeId, Nodes, ProductionId, Result,
+};
 pub use fragments::{Fragments, Query, Rank};
 pub use merge::Pass;
 pub use perceptron::{Perceptron, Stored, Vote};
@@ -348,24 +350,24 @@ impl Model {
     /// # Errors
     /// [`Error::Length`], [`Error::Array`] for a weight that is not finite or makes a sum
     /// of weights infinite, and [`Error::Memory`]: with nothing changed. [`Error::Capacity`]
-    /// and what `watch` returns leave the trees before.
+    /// and what `context` returns leave the trees before.
     pub fn add(
         &mut self,
         forest: &Forest,
         alphas: &[f64],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Vec<usize>> {
-        self.add_from(&mut 0, forest, alphas, watch)
+        self.add_from(&mut 0, forest, alphas, context)
     }
 
     /// As [`add`](Self::add), but without the first `done` trees that are not left out,
-    /// which it counts: what `watch` has stopped can be continued.
+    /// which it counts: what the context has stopped can be continued.
     pub(crate) fn add_from(
         &mut self,
         done: &mut usize,
         forest: &Forest,
         alphas: &[f64],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Vec<usize>> {
         let (n, width) = (forest.len(), self.options.n_outputs);
         check_length("alphas", alphas, n * width, "trees times n_outputs")?;
@@ -375,10 +377,11 @@ impl Model {
         };
         let wanted: Vec<usize> = (0..n).filter(is_wanted).collect();
         let picked = forest.select(wanted.iter().copied());
-        let picked = compact(&picked, &mut || watch(0, n))?;
+        context.advance(*done, n)?;
+        let picked = compact(&picked, context)?;
         let store = &**picked.nodes();
         memory::room(store.len(), width.saturating_mul(16) + BYTES_PER_NODE)?;
-        let scales = self.scales(&picked, watch)?;
+        let scales = self.scales(&picked, context)?;
         let trees: Vec<Added<'_>> = (wanted.iter().zip(picked.roots()).enumerate())
             .map(|(at, (&tree, &root))| {
                 let scale = scales.get(at).copied().unwrap_or(1.0);
@@ -391,16 +394,16 @@ impl Model {
         });
         if magnitude <= SAFE {
             self.magnitude = magnitude;
-            self.add_all(done, store, &trees, watch)?;
+            self.add_all(done, store, &trees, context)?;
         } else {
             // Something may become infinite, and nobody could take it out again.
             memory::room(1, self.nbytes())?;
             let (mut trial, mut at) = (self.clone(), *done);
             trial.magnitude = magnitude;
-            trial.add_all(&mut at, store, &trees, watch)?;
+            trial.add_all(&mut at, store, &trees, context)?;
             (*self, *done) = (trial, at);
         }
-        watch(n, n)?;
+        context.report(n, n)?;
         Ok(trees
             .iter()
             .filter(|tree| tree.scale == 0.0)
@@ -413,11 +416,10 @@ impl Model {
         done: &mut usize,
         store: &Nodes,
         trees: &[Added<'_>],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<()> {
         let mut id_map = self.id_map(store)?;
         let mut reader = Reader::default();
-        let mut throttle = Throttle::default();
         let may_overflow = self.magnitude > SAFE;
         let mut scaled = vec![0.0; self.options.n_outputs];
         for &Added { tree, root, scale, alphas } in &trees[*done..] {
@@ -439,7 +441,7 @@ impl Model {
             }
             self.count_tree(&reader);
             *done += 1;
-            throttle.ask_now(|| watch(*done, trees.len()))?;
+            context.advance(*done, trees.len())?;
         }
         Ok(())
     }
@@ -448,7 +450,7 @@ impl Model {
     fn keep(&mut self, store: &Nodes, root: NodeId, alphas: &[f64]) -> Result<()> {
         let (forest, sums) = &mut self.large;
         forest.extend_with(|nodes, roots| {
-            roots.push(nodes.absorb_one(store, root, &mut || Ok(()))?);
+            roots.push(nodes.absorb_one(store, root, &Context::default())?);
             Ok(())
         })?;
         sums.extend_from_slice(alphas);
@@ -473,7 +475,7 @@ impl Model {
         let own = left.iter().map(|tree| &sums[tree * alphas.len()..][..alphas.len()]);
         let sums = own.flatten().copied().collect();
         self.large =
-            (compact(&forest.select(left), &mut || Ok(()))?.into_owned(), sums);
+            (compact(&forest.select(left), &Context::default())?.into_owned(), sums);
         Ok(())
     }
 
@@ -492,20 +494,19 @@ impl Model {
 
     /// The scores of trees, `n_outputs` for each, and the trees that a normalised kernel
     /// knows nothing of, as their kernel with themselves is 0. The same bits for every
-    /// `n_jobs` (None: one worker for each core).
+    /// number of threads.
     ///
     /// # Errors
-    /// [`Error::ScoreOverflow`], [`Error::Memory`], [`Error::Capacity`], and what `watch`
+    /// [`Error::ScoreOverflow`], [`Error::Memory`], [`Error::Capacity`], and what `context`
     /// returns.
     pub fn score(
         &self,
         forest: &Forest,
-        n_jobs: Option<usize>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<(Vec<f64>, Vec<usize>)> {
         let n = forest.len().saturating_mul(self.options.n_outputs);
         let mut out = memory::filled(0.0, n)?;
-        let zeros = self.score_into(forest, n_jobs, &mut out, watch)?;
+        let zeros = self.score_into(forest, &mut out, context)?;
         Ok((out, zeros))
     }
 
@@ -516,23 +517,23 @@ impl Model {
     pub fn score_into(
         &self,
         forest: &Forest,
-        n_jobs: Option<usize>,
         out: &mut [f64],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Vec<usize>> {
         let width = self.options.n_outputs;
         check_length("out", out, forest.len() * width, "trees times n_outputs")?;
-        let forest = compact(forest, &mut || watch(0, forest.len()))?;
-        self.for_trees(&forest, n_jobs, true, out, watch, |tree, at| {
+        context.advance(0, forest.len())?;
+        let forest = compact(forest, context)?;
+        self.for_trees(&forest, true, out, context, |tree, out, context| {
             let Tree { worker, seen, at_rest, norm, .. } = tree;
-            self.raw_score(seen, worker, at_rest, at.out, at.pause)?;
-            for (score, intercept) in at.out.iter_mut().zip(&self.intercept) {
+            self.raw_score(seen, worker, at_rest, out, context)?;
+            for (score, intercept) in out.iter_mut().zip(&self.intercept) {
                 *score = norm.divide(*score) + intercept;
             }
             for (cosine, alphas) in
                 worker.cosines.iter().zip(self.large.1.chunks(width))
             {
-                add_scaled(*cosine, alphas, at.out);
+                add_scaled(*cosine, alphas, out);
             }
             Ok(())
         })
@@ -545,13 +546,9 @@ impl Model {
     /// # Errors
     /// As [`score`](Self::score), and [`Error::Expansion`] for a tree that would be too
     /// large written out.
-    pub fn contributions(
-        &self,
-        tree: &Forest,
-        watch: &mut Watch<'_>,
-    ) -> Result<Vec<f64>> {
+    pub fn contributions(&self, tree: &Forest, context: &Context) -> Result<Vec<f64>> {
         let width = self.options.n_outputs;
-        let tree = compact(tree, &mut || watch(0, 1))?;
+        let tree = compact(tree, context)?;
         let store = &**tree.nodes();
         let Some(&root) = tree.roots().first() else { return Ok(Vec::new()) };
         let n_nodes = tree.expanded("contributions")?;
@@ -569,9 +566,9 @@ impl Model {
         }
         let mut shares = vec![0.0; worker.reader.items().len() * width];
         let mut sink = Several::by_place(&self.weights, &mut shares);
-        self.pass(&seen, &mut worker, None, &mut sink, &mut || watch(0, 1))?;
+        self.pass(&seen, &mut worker, None, &mut sink, context)?;
         if self.options.normalize {
-            self.normalize_shares(&tree, &worker.reader, &mut shares, watch)?;
+            self.normalize_shares(&tree, &worker.reader, &mut shares, context)?;
         }
         let mut todo = vec![root];
         while let Some(node) = todo.pop() {
@@ -595,7 +592,7 @@ impl Model {
         tree: &Forest,
         reader: &Reader,
         shares: &mut [f64],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<()> {
         let (width, items) = (self.options.n_outputs, reader.items());
         // Before the subtrees, as the tree itself would else be one of them.
@@ -604,23 +601,21 @@ impl Model {
             all.extend(items.iter().map(|item| item.node));
         }
         let n = all.len();
-        let all =
-            self.with_large(&Forest::new(Arc::clone(tree.nodes()), all))?.into_owned();
-        let mut pause = || watch(0, 1);
-        let singles =
-            gram::prepare(self.kernel(), all.nodes(), all.roots(), &mut pause)?;
+        let all = self
+            .with_large(&Forest::new(Arc::clone(tree.nodes()), all), context)?
+            .into_owned();
+        let singles = gram::prepare(self.kernel(), all.nodes(), all.roots(), context)?;
         let mut of = singles.worker();
-        let norm = Norm::of(of(0, 0, &mut pause)?);
+        let norm = Norm::of(of(0, 0, context)?);
         for share in shares.iter_mut() {
             *share = norm.divide(*share);
         }
         let mut parts = vec![0.0; items.len()];
         for (large, alphas) in (n..all.len()).zip(self.large.1.chunks(width)) {
-            let other = of(large, large, &mut pause)?;
+            let other = of(large, large, context)?;
             for (place, item) in items.iter().enumerate() {
-                pause()?;
-                parts[place] =
-                    of(place + 1, large, &mut pause)?.cosine(norm.own, other);
+                context.check_now()?;
+                parts[place] = of(place + 1, large, context)?.cosine(norm.own, other);
                 let below = tree.nodes().children(item.node).iter();
                 let below: f64 = below.map(|&child| parts[reader.place(child)]).sum();
                 // Only rounding makes it negative.
@@ -888,7 +883,7 @@ impl Model {
         worker: &mut Worker,
         at_rest: Option<&AtRest>,
         sink: &mut S,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let Worker { reader, values, subset, partial, elastic, .. } = worker;
         let Seen { store, id_map } = *seen;
@@ -920,17 +915,17 @@ impl Model {
                 let production =
                     |place: usize| store.production(reader.items()[place].node);
                 walk.plan(|place| production(place).map_or(NONE, group), sink)?;
-                walk.walk(sink, pause)
+                walk.walk(sink, context)
             }
             Index::Partial(index) => {
                 let query = partial::Query { store, id_map, tree: reader };
-                index.walk(query, &Whole, partial, sink, pause)
+                index.walk(query, &Whole, partial, sink, context)
             }
             Index::Elastic(index) => {
                 let query =
                     elastic::Query { store, labels: &id_map.labels, tree: reader };
                 index.tell_labels(query, sink);
-                index.walk(&self.nodes, query, 1, elastic, sink, pause)
+                index.walk(&self.nodes, query, 1, elastic, sink, context)
             }
         }
     }
@@ -968,15 +963,15 @@ impl Model {
         worker: &mut Worker,
         at_rest: Option<&AtRest>,
         out: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let weights = &self.weights;
         match at_rest {
             Some(at_rest) => {
                 let numbers = Rested { weights, at_rest };
-                self.score_by(&numbers, seen, worker, Some(at_rest), out, pause)
+                self.score_by(&numbers, seen, worker, Some(at_rest), out, context)
             }
-            None => self.score_by(weights, seen, worker, None, out, pause),
+            None => self.score_by(weights, seen, worker, None, out, context),
         }
     }
 
@@ -987,59 +982,60 @@ impl Model {
         worker: &mut Worker,
         at_rest: Option<&AtRest>,
         out: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         if let [out] = out {
             let mut sink = One::new(numbers);
-            self.pass(seen, worker, at_rest, &mut sink, pause)?;
+            self.pass(seen, worker, at_rest, &mut sink, context)?;
             *out = sink.sum;
             return Ok(());
         }
         out.fill(0.0);
-        self.pass(seen, worker, at_rest, &mut Several::new(numbers, out), pause)
+        self.pass(seen, worker, at_rest, &mut Several::new(numbers, out), context)
     }
 
     /// 1 / sqrt(K(x,x)) of each tree, 0 where that is 0, NaN where floats do not do; nothing
     /// where the kernel is not normalised.
-    fn scales(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<Vec<f64>> {
+    fn scales(&self, forest: &Forest, context: &Context) -> Result<Vec<f64>> {
         if !self.options.normalize {
             return Ok(Vec::new());
         }
         let n = forest.len();
-        let pause = &mut || watch(0, n);
         let singles =
-            gram::prepare(self.kernel(), forest.nodes(), forest.roots(), pause)?;
-        let (mut of, mut throttle) = (singles.worker(), Throttle::default());
-        let mut pause = || throttle.ask_now(|| watch(0, n));
+            gram::prepare(self.kernel(), forest.nodes(), forest.roots(), context)?;
+        let mut of = singles.worker();
         let scale = |tree| {
-            pause()?;
-            Ok(gram::scale(of(tree, tree, &mut pause)?))
+            context.check_now()?;
+            Ok(gram::scale(of(tree, tree, context)?))
         };
         (0..n).map(scale).collect()
     }
 
     /// The trees of a forest, and after them the model's large ones.
-    fn with_large<'f>(&self, forest: &'f Forest) -> Result<Cow<'f, Forest>> {
+    fn with_large<'f>(
+        &self,
+        forest: &'f Forest,
+        context: &Context,
+    ) -> Result<Cow<'f, Forest>> {
         if self.large.0.is_empty() {
             return Ok(Cow::Borrowed(forest));
         }
-        forest.concat(&self.large.0).map(Cow::Owned)
+        Forest::try_concat_all([forest, &self.large.0], context).map(Cow::Owned)
     }
 
     /// Reads one tree after the other and lets `score` fill its part of `out`.
     fn for_trees(
         &self,
         forest: &Forest,
-        n_jobs: Option<usize>,
         wants_tables: bool,
         out: &mut [f64],
-        watch: &mut Watch<'_>,
-        score: impl Fn(Tree<'_>, At<'_, '_>) -> Result<()> + Sync,
+        context: &Context,
+        score: impl Fn(Tree<'_>, &mut [f64], &Context) -> Result<()> + Sync,
     ) -> Result<Vec<usize>> {
         const PER_TASK: usize = 32;
         let width = self.options.n_outputs;
         if forest.is_empty() {
-            watch(0, 0)?;
+            context.check_now()?;
             return Ok(Vec::new());
         }
         let store = &**forest.nodes();
@@ -1053,34 +1049,34 @@ impl Model {
         let at_rest = at_rest.as_deref();
         let n = forest.len();
         // The trees, and after them the large ones of the model.
-        let all = self.with_large(forest)?;
+        let all = self.with_large(forest, context)?;
         let singles = if self.options.normalize {
-            let (kernel, pause) = (self.kernel(), &mut || watch(0, n));
-            Some(gram::prepare(kernel, all.nodes(), all.roots(), pause)?)
+            let kernel = self.kernel();
+            Some(gram::prepare(kernel, all.nodes(), all.roots(), context)?)
         } else {
             None
         };
         let mut larges = Vec::new();
         if let Some(singles) = &singles {
-            larges =
-                with_selfs(&mut singles.worker(), n..all.len(), &mut || watch(0, n))?;
+            larges = with_selfs(&mut singles.worker(), n..all.len(), context)?;
         }
         let zeros = Mutex::new(Vec::new());
         let parts: Vec<_> = out.chunks_mut(PER_TASK * width).map(Mutex::new).collect();
-        let threads = Threads::new(n_jobs, parts.len());
+        let threads = Threads::new(context, parts.len());
         let new = || (Worker::default(), singles.as_ref().map(|of| of.worker()));
         let mut workers: Vec<_> = (0..threads.size()).map(|_| new()).collect();
         threads.run(
-            parts.len(),
+            &Tasks::of_rows(n, PER_TASK),
             &mut workers,
-            |part, (worker, selfs), pause| {
+            |part, (worker, selfs), context| {
                 let Ok(mut out) = parts[part].lock() else { return Ok(()) };
                 for (offset, out) in out.chunks_mut(width).enumerate() {
                     let number = part * PER_TASK + offset;
                     let mut norm = Norm::default();
                     worker.cosines.clear();
                     if let Some(of) = selfs {
-                        norm = stand(of, number, &larges, &mut worker.cosines, pause)?;
+                        norm =
+                            stand(of, number, &larges, &mut worker.cosines, context)?;
                         if norm.own.is_zero()
                             && let Ok(mut zeros) = zeros.lock()
                         {
@@ -1089,17 +1085,16 @@ impl Model {
                     }
                     self.read(&seen, &mut worker.reader, forest.roots()[number])?;
                     let tree = Tree { worker, seen: &seen, at_rest, norm, number };
-                    score(tree, At { out, pause })?;
+                    score(tree, out, context)?;
                     if !out.iter().all(|score| score.is_finite()) {
                         return Err(Error::ScoreOverflow { tree: number });
                     }
                 }
-                pause()
+                context.check_now()
             },
-            &mut |done| watch((done * PER_TASK).min(n), n),
         )?;
         drop(parts);
-        watch(n, n)?;
+        context.report(n, n)?;
         let mut zeros = zeros.into_inner().unwrap_or_default();
         zeros.sort_unstable();
         Ok(zeros)
@@ -1164,32 +1159,26 @@ impl Norm {
     }
 }
 
-/// Where its scores go.
-struct At<'a, 'p> {
-    out: &'a mut [f64],
-    pause: &'a mut Pause<'p>,
-}
-
 /// What one tree of a store that may be large is divided by.
 fn one_norm(
     kernel: &dyn Kernel,
     store: &Nodes,
     root: NodeId,
-    pause: &mut Pause<'_>,
+    context: &Context,
 ) -> Result<Norm> {
     let mut nodes = Nodes::default();
-    let root = nodes.absorb_one(store, root, pause)?;
-    let singles = gram::prepare(kernel, &Arc::new(nodes), &[root], pause)?;
-    Ok(Norm::of(singles.worker()(0, 0, pause)?))
+    let root = nodes.absorb_one(store, root, context)?;
+    let singles = gram::prepare(kernel, &Arc::new(nodes), &[root], context)?;
+    Ok(Norm::of(singles.worker()(0, 0, context)?))
 }
 
 /// Trees of a list, each with its kernel with itself.
 fn with_selfs(
     of: &mut Single<'_>,
     trees: Range<usize>,
-    pause: &mut Pause<'_>,
+    context: &Context,
 ) -> Result<Vec<(usize, Scaled)>> {
-    trees.map(|tree| Ok((tree, of(tree, tree, pause)?))).collect()
+    trees.map(|tree| Ok((tree, of(tree, tree, context)?))).collect()
 }
 
 /// What a tree is divided by, and its normalised kernels with large trees.
@@ -1198,12 +1187,12 @@ fn stand(
     tree: usize,
     larges: &[(usize, Scaled)],
     cosines: &mut Vec<f64>,
-    pause: &mut Pause<'_>,
+    context: &Context,
 ) -> Result<Norm> {
-    let own = of(tree, tree, pause)?;
+    let own = of(tree, tree, context)?;
     cosines.clear();
     for &(large, other) in larges {
-        cosines.push(of(tree, large, pause)?.normalized(own, other));
+        cosines.push(of(tree, large, context)?.normalized(own, other));
     }
     Ok(Norm::of(own))
 }
@@ -1212,7 +1201,7 @@ fn stand(
 /// linear in it.
 pub(crate) fn compact<'f>(
     forest: &'f Forest,
-    pause: &mut Pause<'_>,
+    context: &Context,
 ) -> Result<Cow<'f, Forest>> {
     const SHARE: usize = 64;
     const SMALL: usize = 4096;
@@ -1225,7 +1214,7 @@ pub(crate) fn compact<'f>(
     let n_copied = sizes.fold(0, u64::saturating_add).min(n_nodes as u64);
     memory::room(n_copied as usize, BYTES_PER_NODE)?;
     let mut nodes = Nodes::default();
-    let mut copy = |&root: &NodeId| nodes.absorb_one(forest.nodes(), root, pause);
+    let mut copy = |&root: &NodeId| nodes.absorb_one(forest.nodes(), root, context);
     let roots = forest.roots().iter().map(&mut copy).collect::<Result<_>>()?;
     Ok(Cow::Owned(Forest::new(Arc::new(nodes), roots)))
 }

@@ -40,12 +40,10 @@ use std::collections::{BinaryHeap, HashMap};
 use super::fragments::{
     BYTES_PER_ROW, Best, Found, Fragments, Query, Row, START, State,
 };
-use crate::gram::Watch;
 use crate::intern::new_id;
 use crate::kernel::elastic::Below;
 use crate::kernel::{ElasticTree, PartialTree};
-use crate::threads::Throttle;
-use crate::{Error, Label, NodeId, Nodes, Result, memory};
+use crate::{Context, Error, Label, NodeId, Nodes, Result, memory};
 
 /// What fragments weigh.
 #[derive(Debug, Clone, Copy)]
@@ -97,11 +95,11 @@ pub(super) fn search(
     rules: Rules,
     query: Query,
     weights: impl Iterator<Item = (NodeId, f64)>,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<Fragments> {
-    let mut search = Search::new(nodes, rules, query, watch)?;
+    let mut search = Search::new(nodes, rules, query, context)?;
     search.begin(weights)?;
-    search.run(watch)?;
+    search.run(context)?;
     let Search { steps, best, .. } = search;
     best.fragments(nodes, |last, into| build(nodes, &steps, last, into))
 }
@@ -211,7 +209,7 @@ impl<'a> Search<'a> {
         nodes: &'a Nodes,
         rules: Rules,
         query: Query,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Self> {
         let none = Siblings {
             first: NodeId(u32::MAX),
@@ -245,18 +243,17 @@ impl<'a> Search<'a> {
             used: 0,
             room: 0,
         };
-        search.find_bounds(watch)?;
+        search.find_bounds(context)?;
         Ok(search)
     }
 
     /// Finds what fragments rooted at each node make at most, children first.
-    fn find_bounds(&mut self, watch: &mut Watch<'_>) -> Result<()> {
+    fn find_bounds(&mut self, context: &Context) -> Result<()> {
         let (nodes, rules) = (self.nodes, self.rules);
         memory::reserve(&mut self.bounds, nodes.len())?;
-        let mut throttle = Throttle::default();
         let mut n_choices = 0usize;
         for node in (0..nodes.len()).map(|node| NodeId(node as u32)) {
-            throttle.ask(|| watch(0, 0))?;
+            context.check()?;
             let children = nodes.children(node);
             let all = children.iter().flat_map(|&child| self.choices_of(child));
             let sums = all.fold(Sums::default(), |sums, (_, bound)| sums.with(bound));
@@ -500,10 +497,9 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    fn run(&mut self, watch: &mut Watch<'_>) -> Result<()> {
+    fn run(&mut self, context: &Context) -> Result<()> {
         let Query { k, max_states, .. } = *self.best.query();
-        watch(0, 0)?;
-        let mut throttle = Throttle::default();
+        context.check_now()?;
         let mut n_seen = 0;
         while let Some(state) = self.states.pop() {
             if state.bound <= self.best.threshold() {
@@ -513,17 +509,13 @@ impl<'a> Search<'a> {
                 return Err(Error::Search { k, max_states });
             }
             n_seen += 1;
-            self.decide(state, &mut || throttle.ask(|| watch(0, 0)))?;
+            self.decide(state, context)?;
         }
         Ok(())
     }
 
     /// Goes on at the last open node in all ways, and closes it.
-    fn decide(
-        &mut self,
-        state: State,
-        pause: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
+    fn decide(&mut self, state: State, context: &Context) -> Result<()> {
         let State { mut rows, size, power, last, skipped: closed, .. } = state;
         let mut ways: Vec<(Label, NodeId, f64, u32)> = Vec::new();
         let mut below = std::mem::take(&mut self.below);
@@ -531,7 +523,7 @@ impl<'a> Search<'a> {
             let Open { mut siblings, taken, above, .. } = self.open[row.list as usize];
             let mut f = row.f;
             while siblings != EMPTY {
-                pause()?;
+                context.check()?;
                 let Siblings { first, rest, .. } = self.siblings[siblings as usize];
                 let above = self.push(rest, taken.saturating_add(1), above)?;
                 let label = |node| self.nodes.label(node);

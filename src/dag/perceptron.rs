@@ -40,17 +40,17 @@ use std::sync::Arc;
 use super::naive::sign;
 use super::vectors::{Features, PolynomialKernel, Vectors};
 use super::{
-    Arrays, At, BYTES_PER_NODE, Model, Norm, Options, SAFE, Seen, Tree, Worker,
+    Arrays, BYTES_PER_NODE, Model, Norm, Options, SAFE, Seen, Tree, Worker,
     check_length, compact, growth, one_norm, stand, too_large, with_selfs,
 };
-use crate::gram::{self, Watch};
+use crate::gram;
 use crate::index::at_rest::AtRest;
 use crate::index::id_map::IdMap;
 use crate::index::reader::Reader;
 use crate::index::weights::{Averaged, Occurrences, Row, Sizes, Weights, add_scaled};
 use crate::memory;
-use crate::threads::{Kept, Throttle};
-use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
+use crate::threads::Kept;
+use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 
 /// How the versions of a perceptron make a score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,7 +281,7 @@ impl Perceptron {
     /// # Errors
     /// [`Error::Length`], [`Error::Array`] for a wrong label or vector: with nothing
     /// changed. [`Error::Array`] for a weight that is too large for sums of weights to stay
-    /// finite, [`Error::ScoreOverflow`], [`Error::Capacity`] and what `watch` returns end the
+    /// finite, [`Error::ScoreOverflow`], [`Error::Capacity`] and what `context` returns end the
     /// pass; the perceptron then has learned from the trees before, as
     /// [`n_examples`](Self::n_examples) tells.
     pub fn learn(
@@ -289,22 +289,22 @@ impl Perceptron {
         forest: &Forest,
         labels: &[f64],
         features: Option<Features<'_>>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<usize> {
         let before = self.n_mistakes;
-        self.learn_from(&mut 0, forest, labels, features, watch)?;
+        self.learn_from(&mut 0, forest, labels, features, context)?;
         Ok((self.n_mistakes - before) as usize)
     }
 
     /// As [`learn`](Self::learn), but without the first `done` trees; counts those that were
-    /// learned from, so that a pass can go on where `watch` has stopped it.
+    /// learned from, so that a pass can go on where the context has stopped it.
     pub(crate) fn learn_from(
         &mut self,
         done: &mut usize,
         forest: &Forest,
         labels: &[f64],
         features: Option<Features<'_>>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<()> {
         // 1. Check all there is to check, and ask for the memory, before anything changes.
         let (n, width) = (forest.len(), self.model.options.n_outputs);
@@ -322,7 +322,8 @@ impl Perceptron {
             return Ok(());
         }
         self.averaged = Kept::default();
-        let forest = compact(forest, &mut || watch(*done, n))?;
+        context.advance(*done, n)?;
+        let forest = compact(forest, context)?;
         let store = &**forest.nodes();
         memory::room(store.len(), width.saturating_mul(32) + BYTES_PER_NODE)?;
         if self.occurrences.is_some() {
@@ -332,7 +333,6 @@ impl Perceptron {
         }
         let mut id_map = self.model.id_map(store)?;
         let (mut worker, mut whole) = (Worker::default(), Reader::default());
-        let mut throttle = Throttle::default();
         let (mut scores, mut alphas) = (vec![0.0; width], vec![0.0; width]);
         // The trees, and after them the large ones that are support trees. They are made
         // ready when first needed: without vectors and large trees the sign is all that
@@ -343,21 +343,20 @@ impl Perceptron {
         let mut own = None;
         let mut at_rest = None;
         for (tree, &root) in forest.roots().iter().enumerate().skip(*done) {
-            let mut pause = || throttle.ask_now(|| watch(tree, n));
             let mut norm = Norm::default();
             // 2. Make the tree's norm ready, where scores depend on it.
             let is_needed = self.vectors.is_some() || !self.model.large.0.is_empty();
             if is_normalized && is_needed && own.is_none() {
-                let all = forest.concat(&known)?;
+                let all = Forest::try_concat_all([&*forest, &known], context)?;
                 let kernel = self.model.kernel();
-                let made = gram::prepare(kernel, all.nodes(), all.roots(), &mut pause)?;
+                let made = gram::prepare(kernel, all.nodes(), all.roots(), context)?;
                 let mut of = singles.get_or_init(|| made).worker();
                 // Those that became large meanwhile are trees of this forest.
-                larges.extend(with_selfs(&mut of, n..all.len(), &mut pause)?);
+                larges.extend(with_selfs(&mut of, n..all.len(), context)?);
                 own = Some(of);
             }
             if let Some(of) = &mut own {
-                norm = stand(of, tree, &larges, &mut worker.cosines, &mut pause)?;
+                norm = stand(of, tree, &larges, &mut worker.cosines, context)?;
             }
             // 3. Score it, by tables at rest if the visits since the last mistake have paid
             // for them.
@@ -371,13 +370,18 @@ impl Perceptron {
                 worker.subset.forget_patterns();
             }
             at_rest = now;
-            let at = At { out: &mut scores, pause: &mut pause };
-            self.sums(&seen, &mut worker, at_rest.as_deref(), norm, at)?;
+            self.sums(
+                &seen,
+                &mut worker,
+                at_rest.as_deref(),
+                norm,
+                &mut scores,
+                context,
+            )?;
             if !scores.iter().all(|score| score.is_finite()) {
                 return Err(Error::ScoreOverflow { tree });
             }
-            let at = At { out: &mut scores, pause: &mut pause };
-            self.settle(&seen, &mut worker, norm, at)?;
+            self.settle(&seen, &mut worker, norm, &mut scores, context)?;
             // 4. Where it is on the wrong side it becomes a support tree.
             let mut n_mistakes = 0;
             let all = alphas.iter_mut().zip(&scores).zip(&labels[tree * width..]);
@@ -388,7 +392,7 @@ impl Perceptron {
             }
             if n_mistakes > 0 {
                 if is_normalized && own.is_none() {
-                    norm = one_norm(self.model.kernel(), store, root, &mut pause)?;
+                    norm = one_norm(self.model.kernel(), store, root, context)?;
                 }
                 whole.read(store, root, true)?;
                 let scale = norm.scale;
@@ -407,9 +411,9 @@ impl Perceptron {
             self.n_examples = self.n_examples.saturating_add(1);
             self.n_mistakes = self.n_mistakes.saturating_add(n_mistakes);
             *done = tree + 1;
-            throttle.ask_now(|| watch(tree + 1, n))?;
+            context.advance(tree + 1, n)?;
         }
-        watch(n, n)
+        context.report(n, n)
     }
 
     fn check_features(&self, features: Option<Features<'_>>, n: usize) -> Result<()> {
@@ -430,11 +434,12 @@ impl Perceptron {
         worker: &mut Worker,
         at_rest: Option<&AtRest>,
         norm: Norm,
-        At { out, pause }: At<'_, '_>,
+        out: &mut [f64],
+        context: &Context,
     ) -> Result<()> {
         out.fill(0.0);
         if self.mix > 0.0 {
-            self.model.raw_score(seen, worker, at_rest, out, pause)?;
+            self.model.raw_score(seen, worker, at_rest, out, context)?;
         }
         self.add_supports(worker, norm, Terms::Last, out);
         Ok(())
@@ -447,7 +452,8 @@ impl Perceptron {
         seen: &Seen<'_>,
         worker: &mut Worker,
         norm: Norm,
-        At { out, pause }: At<'_, '_>,
+        out: &mut [f64],
+        context: &Context,
     ) -> Result<()> {
         let size = worker.reader.items().len().ilog2() as usize;
         let width = out.len();
@@ -457,7 +463,7 @@ impl Perceptron {
         let largest = &self.largest[size * width..][..width];
         if out.iter().zip(largest).any(is_doubtful) {
             let mut sizes = vec![0.0; width];
-            self.sizes(seen, worker, norm, At { out: &mut sizes, pause })?;
+            self.sizes(seen, worker, norm, &mut sizes, context)?;
             for (score, size) in out.iter_mut().zip(&sizes) {
                 if score.abs() <= NOISE * size {
                     *score = 0.0;
@@ -476,12 +482,13 @@ impl Perceptron {
         seen: &Seen<'_>,
         worker: &mut Worker,
         norm: Norm,
-        At { out, pause }: At<'_, '_>,
+        out: &mut [f64],
+        context: &Context,
     ) -> Result<()> {
         out.fill(0.0);
         if self.mix > 0.0 {
             let numbers = Sizes(&self.model.weights);
-            self.model.score_by(&numbers, seen, worker, None, out, pause)?;
+            self.model.score_by(&numbers, seen, worker, None, out, context)?;
         }
         self.add_supports(worker, norm, Terms::Sizes, out);
         Ok(())
@@ -493,13 +500,14 @@ impl Perceptron {
         seen: &Seen<'_>,
         worker: &mut Worker,
         norm: Norm,
-        At { out, pause }: At<'_, '_>,
+        out: &mut [f64],
+        context: &Context,
     ) -> Result<()> {
         out.fill(0.0);
         if let (Some(late), true) = (&self.late, self.mix > 0.0) {
             let (last, scale) = (&self.model.weights, self.n_examples as f64);
             let numbers = Averaged { last, late, scale };
-            self.model.score_by(&numbers, seen, worker, None, out, pause)?;
+            self.model.score_by(&numbers, seen, worker, None, out, context)?;
         }
         self.add_supports(worker, norm, Terms::Average, out);
         Ok(())
@@ -616,8 +624,7 @@ impl Perceptron {
         &self,
         forest: &Forest,
         features: Option<Features<'_>>,
-        n_jobs: Option<usize>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<(Vec<f64>, Vec<usize>)> {
         let width = self.model.options.n_outputs;
         self.check_features(features, forest.len())?;
@@ -630,26 +637,26 @@ impl Perceptron {
             return Err(Error::Length { array: "a row of features", expected, got });
         }
         let mut out = memory::filled(0.0, forest.len().saturating_mul(width))?;
-        let forest = compact(forest, &mut || watch(0, forest.len()))?;
+        context.advance(0, forest.len())?;
+        let forest = compact(forest, context)?;
         if let Some(averaged) = self.averaged(&forest)? {
-            let zeros = averaged.score_into(&forest, n_jobs, &mut out, watch)?;
+            let zeros = averaged.score_into(&forest, &mut out, context)?;
             return Ok((out, zeros));
         }
         let zeros = self.model.for_trees(
             &forest,
-            n_jobs,
             self.vote == Vote::Last,
             &mut out,
-            watch,
-            |tree, at| {
+            context,
+            |tree, out, context| {
                 let Tree { worker, seen, at_rest, norm, number } = tree;
                 if let Some(features) = &features {
                     features.row(number, &mut worker.features);
                 }
                 match self.vote {
-                    Vote::Vote => self.voted(seen, worker, norm, at),
-                    Vote::Average => self.average(seen, worker, norm, at),
-                    Vote::Last => self.sums(seen, worker, at_rest, norm, at),
+                    Vote::Vote => self.voted(seen, worker, norm, out, context),
+                    Vote::Average => self.average(seen, worker, norm, out, context),
+                    Vote::Last => self.sums(seen, worker, at_rest, norm, out, context),
                 }
             },
         )?;
@@ -680,7 +687,8 @@ impl Perceptron {
         seen: &Seen<'_>,
         worker: &mut Worker,
         norm: Norm,
-        At { out, pause }: At<'_, '_>,
+        out: &mut [f64],
+        context: &Context,
     ) -> Result<()> {
         let Some(occurrences) = &self.occurrences else { return Ok(()) };
         let mut row = std::mem::take(&mut worker.row);
@@ -692,7 +700,7 @@ impl Perceptron {
                 worker,
                 None,
                 &mut Row::new(occurrences, &mut row),
-                pause,
+                context,
             )?;
         }
         let Worker { features, dots, cosines, .. } = worker;

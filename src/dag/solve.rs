@@ -54,11 +54,11 @@ use super::{
     check_length, compact,
 };
 use crate::dtk::random::Stream;
-use crate::gram::{self, Watch};
+use crate::gram;
 use crate::index::reader::NONE;
 use crate::memory;
-use crate::threads::Threads;
-use crate::{Error, Forest, Kernel, Result};
+use crate::threads::{Tasks, Threads};
+use crate::{Context, Error, Forest, Kernel, Result};
 
 /// What is added to all scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -100,8 +100,6 @@ pub struct Limits {
     pub max_iter: u64,
     /// Bytes of a matrix, about.
     pub cache: usize,
-    /// Threads; None: one for each core.
-    pub n_jobs: Option<usize>,
 }
 
 /// What a solver knows between two passes.
@@ -220,7 +218,7 @@ impl Solver {
                 }
             }
         }
-        let forest = compact(forest, &mut || Ok(()))?.into_owned();
+        let forest = compact(forest, &Context::default())?.into_owned();
         let (beside, reached) = (None, None);
         Ok(Self { kernel, options, forest, beside, problem, seed, state, reached })
     }
@@ -252,8 +250,7 @@ impl Solver {
         &self,
         forest: &Forest,
         features: Option<Features<'_>>,
-        n_jobs: Option<usize>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Vec<f64>> {
         let (expected, got) = match (&self.beside, features) {
             (None, Some(_)) => ("None, as there is no kernel for vectors", "vectors"),
@@ -269,13 +266,13 @@ impl Solver {
             (Some(beside), Some(features)) => beside.others(features, forest.len())?,
             _ => Vec::new(),
         };
-        let mut scores = self.model(betas, watch)?.score(forest, n_jobs, watch)?.0;
+        let mut scores = self.model(betas, context)?.score(forest, context)?.0;
         if let Some(beside) = &self.beside {
             let (alphas, asked) = (
                 self.tree_weights(betas),
                 others.iter().map(|row| &**row).collect::<Vec<_>>(),
             );
-            beside.add_to_scores(&alphas, width, &asked, &mut scores, n_jobs, watch)?;
+            beside.add_to_scores(&alphas, width, &asked, &mut scores, context)?;
         }
         for (tree, scores) in scores.chunks_mut(width).enumerate() {
             add_scaled(1.0, &self.reached().intercept, scores);
@@ -392,22 +389,22 @@ impl Solver {
 
     /// Makes passes until the violation is at most `tol`, and says whether it is. They end
     /// earlier at `max_iter`, and where they no longer make the violation smaller or the
-    /// dual better: the kernels times c are then too large for such a `tol` in floats. What
-    /// `watch` is told is passes.
+    /// dual better: the kernels times c are then too large for such a `tol` in floats. The
+    /// watch of `context` is told the number of passes.
     ///
     /// # Errors
-    /// [`Error::ScoreOverflow`], [`Error::Overflow`], [`Error::Memory`], and what `watch`
+    /// [`Error::ScoreOverflow`], [`Error::Overflow`], [`Error::Memory`], and what `context`
     /// returns: the state is then that after the last pass.
-    pub fn run(&mut self, limits: Limits, watch: &mut Watch<'_>) -> Result<bool> {
+    pub fn run(&mut self, limits: Limits, context: &Context) -> Result<bool> {
         if self.n_examples() == 0 {
             return Ok(true);
         }
         self.reached = None;
         loop {
             let done = self.state.n_iter;
-            let mut told =
-                |_, _| watch(done as usize, limits.max_iter.min(1 << 40) as usize);
-            told(0, 0)?;
+            let total = limits.max_iter.min(1 << 40) as usize;
+            context.report(done as usize, total)?;
+            let context = &context.step();
             if self.state.violation <= limits.tol {
                 return Ok(true);
             }
@@ -416,32 +413,32 @@ impl Solver {
             }
             if done >= limits.max_iter {
                 // Without a trace in the state: more passes go on as if they had not ended.
-                let reached = self.score_all(&limits, &mut told)?;
+                let reached = self.score_all(context)?;
                 let is_solved = reached.violation <= limits.tol;
                 self.reached = Some(reached);
                 return Ok(is_solved);
             }
             self.state = if self.state.is_settled {
-                self.score_all(&limits, &mut told)?
+                self.score_all(context)?
             } else {
-                self.pass(&limits, &mut told)?
+                self.pass(&limits, context)?
             };
         }
     }
 
     /// Goes through the active examples batch by batch, and solves each batch.
-    fn pass(&self, limits: &Limits, watch: &mut Watch<'_>) -> Result<State> {
+    fn pass(&self, limits: &Limits, context: &Context) -> Result<State> {
         let width = self.options.n_outputs;
         let is_free = self.problem.intercept == Intercept::Free;
         let mut next = self.state.clone();
         next.n_iter += 1;
         next.since = next.since.saturating_add(1);
         let order = Stream::numbered(self.seed, self.state.n_iter)
-            .permutation(next.active.len(), &mut || watch(0, 0))?;
+            .permutation(next.active.len(), context)?;
         let order: Vec<u32> =
             order.into_iter().map(|at| self.state.active[at as usize]).collect();
         next.active.clear();
-        let mut model = self.model(&next.betas, watch)?;
+        let mut model = self.model(&next.betas, context)?;
         let most = self.most_examples(limits);
         let is_whole = order.len() <= most;
         // Many are scored in small batches, as most of them will be left out.
@@ -452,7 +449,7 @@ impl Solver {
             let batch = &order[start..order.len().min(start + take)];
             // 1. Score, and leave out what is right.
             let trees = self.trees_of(batch);
-            let scores = self.scores(&model, &next.betas, &trees, limits, watch)?;
+            let scores = self.scores(&model, &next.betas, &trees, context)?;
             let mut left = Vec::new();
             for &example in batch {
                 let place = self.places(&trees, example);
@@ -478,14 +475,14 @@ impl Solver {
             left.sort_unstable();
             let known = self.trees_of(&left);
             let places = left.iter().map(|&e| self.places(&known, e)).collect();
-            let kernel = self.matrix(&known, limits, watch)?;
+            let kernel = self.matrix(&known, context)?;
             let block = Block { examples: left, places, n_trees: known.len(), kernel };
             let solved: Vec<_> = (0..width).map(|_| Mutex::new(None)).collect();
-            let threads = Threads::new(limits.n_jobs, width);
+            let threads = Threads::new(context, width);
             threads.run(
-                width,
+                &Tasks::untold(width),
                 &mut vec![(); threads.size()],
-                |output, (), pause| {
+                |output, (), context| {
                     let own: Vec<f64> = (block.examples.iter())
                         .map(|&e| self.places(&trees, e))
                         .map(|pair| score(&scores[output..], pair, width))
@@ -496,12 +493,11 @@ impl Solver {
                     let betas = examples.map(|e| next.betas[at(e)]).collect();
                     let loss = self.problem.loss;
                     let done = Batch::new(&block, loss, is_free, terms, betas, own)
-                        .solve(0.25 * limits.tol, pause)?;
+                        .solve(0.25 * limits.tol, context)?;
                     *solved[output].lock().unwrap_or_else(PoisonError::into_inner) =
                         Some(done);
                     Ok(())
                 },
-                &mut |_| watch(0, 0),
             )?;
             for (output, solved) in solved.into_iter().enumerate() {
                 let solved =
@@ -522,7 +518,7 @@ impl Solver {
                 weigh(&mut changes, pair, &change);
             }
             if !is_whole {
-                model.add(&self.select(&known), &changes, watch)?;
+                model.add(&self.select(&known), &changes, context)?;
             }
             next.active.extend_from_slice(&block.examples);
         }
@@ -534,14 +530,14 @@ impl Solver {
     }
 
     /// Scores all examples: how far they are from a solution, and which are not solved.
-    fn score_all(&self, limits: &Limits, watch: &mut Watch<'_>) -> Result<State> {
+    fn score_all(&self, context: &Context) -> Result<State> {
         let (loss, width) = (self.problem.loss, self.options.n_outputs);
         let mut next = self.state.clone();
         next.since = 0;
         next.is_settled = false;
-        let model = self.model(&next.betas, watch)?;
+        let model = self.model(&next.betas, context)?;
         let all: Vec<u32> = (0..self.forest.len() as u32).collect();
-        let scores = self.scores(&model, &next.betas, &all, limits, watch)?;
+        let scores = self.scores(&model, &next.betas, &all, context)?;
         let n = self.n_examples();
         let mut is_active = vec![false; n];
         next.violation = 0.0;
@@ -617,10 +613,10 @@ impl Solver {
     }
 
     /// The model of some β.
-    fn model(&self, betas: &[f64], watch: &mut Watch<'_>) -> Result<SumModel> {
+    fn model(&self, betas: &[f64], context: &Context) -> Result<SumModel> {
         let width = self.options.n_outputs;
         let mut model = SumModel::of(self.kernel.clone(), width)?;
-        model.add(&self.forest, &self.tree_weights(betas), watch)?;
+        model.add(&self.forest, &self.tree_weights(betas), context)?;
         Ok(model)
     }
 
@@ -641,15 +637,13 @@ impl Solver {
         model: &SumModel,
         betas: &[f64],
         trees: &[u32],
-        limits: &Limits,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Vec<f64>> {
-        let mut scores = model.score(&self.select(trees), limits.n_jobs, watch)?.0;
+        let mut scores = model.score(&self.select(trees), context)?.0;
         if let Some(beside) = &self.beside {
             let (alphas, width) = (self.tree_weights(betas), self.options.n_outputs);
             let asked: Vec<_> = beside.some(trees).collect();
-            let n_jobs = limits.n_jobs;
-            beside.add_to_scores(&alphas, width, &asked, &mut scores, n_jobs, watch)?;
+            beside.add_to_scores(&alphas, width, &asked, &mut scores, context)?;
         }
         let sums = self.sums(betas);
         for scores in scores.chunks_mut(sums.len()) {
@@ -659,20 +653,14 @@ impl Solver {
     }
 
     /// The matrix of some trees, with the feature.
-    fn matrix(
-        &self,
-        trees: &[u32],
-        limits: &Limits,
-        watch: &mut Watch<'_>,
-    ) -> Result<Vec<f64>> {
+    fn matrix(&self, trees: &[u32], context: &Context) -> Result<Vec<f64>> {
         let mut out = memory::filled(0.0, trees.len() * trees.len())?;
         let forest = self.select(trees);
-        let forest = compact(&forest, &mut || watch(0, 0))?;
-        let options =
-            gram::Options { normalize: self.options.normalize, n_jobs: limits.n_jobs };
-        gram::fill(self.kernel.kernel(), &forest, None, options, &mut out, watch)?;
+        let forest = compact(&forest, context)?;
+        let options = gram::Options { normalize: self.options.normalize };
+        gram::fill(self.kernel.kernel(), &forest, None, options, &mut out, context)?;
         if let Some(beside) = &self.beside {
-            beside.add_to_matrix(trees, &mut out, watch)?;
+            beside.add_to_matrix(trees, &mut out, context)?;
         }
         if let Intercept::Feature(value) = self.problem.intercept {
             for k in &mut out {

@@ -17,10 +17,10 @@ use super::{
     Fragments, Model, Options, Pass, Query, add_scaled, check_finite, check_length,
     compact,
 };
-use crate::gram::{self, Watch};
+use crate::gram;
 use crate::kernel::{Composed, Indexed, Operation};
 use crate::memory;
-use crate::{Error, Forest, Kernel, Result};
+use crate::{Context, Error, Forest, Kernel, Result};
 
 /// A sum of kernels that have an index.
 #[derive(Debug, Clone)]
@@ -108,14 +108,14 @@ fn read(
 /// use std::sync::Arc;
 /// use treekernel_rs::dag::{Options, SumModel};
 /// use treekernel_rs::kernel::{Composed, ElasticTree, Operation, SubsetTree};
-/// use treekernel_rs::Forest;
+/// use treekernel_rs::{Context, Forest};
 ///
 /// let parts = vec![Arc::new(SubsetTree::new(1.0)) as _, Arc::new(ElasticTree::new(1.0)) as _];
 /// let sum = Composed::new(Operation::Sum, parts)?;
 /// let trees = Forest::from_brackets("(A b)")?;
 /// let mut model = SumModel::new(&sum, Options::default())?;
-/// model.add(&trees, &[0.5], &mut |_, _| Ok(()))?;
-/// assert_eq!(model.score(&trees, Some(1), &mut |_, _| Ok(()))?.0, [0.5 * (1.0 + 3.0)]);
+/// model.add(&trees, &[0.5], &Context::default())?;
+/// assert_eq!(model.score(&trees, &Context::default())?.0, [0.5 * (1.0 + 3.0)]);
 /// # Ok::<(), treekernel_rs::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -196,9 +196,9 @@ impl SumModel {
         &mut self,
         forest: &Forest,
         alphas: &[f64],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Vec<usize>> {
-        self.add_from(&mut 0, forest, alphas, watch)
+        self.add_from(&mut 0, forest, alphas, context)
     }
 
     /// As [`Model::add_from`]; what stopped a sum begins anew.
@@ -207,14 +207,14 @@ impl SumModel {
         done: &mut usize,
         forest: &Forest,
         alphas: &[f64],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Vec<usize>> {
         if let [one] = &mut self.parts[..] {
-            return one.add_from(done, forest, alphas, watch);
+            return one.add_from(done, forest, alphas, context);
         }
         let width = self.n_outputs;
         check_length("alphas", alphas, forest.len() * width, "trees times n_outputs")?;
-        let scales = self.scales(forest, watch)?;
+        let scales = self.scales(forest, context)?;
         let mut alphas = Cow::Borrowed(alphas);
         for (own, scale) in alphas.to_mut().chunks_mut(width).zip(&scales) {
             for alpha in own {
@@ -224,7 +224,7 @@ impl SumModel {
         memory::room(1, self.nbytes())?;
         let mut parts = self.parts.clone();
         for part in &mut parts {
-            part.add(forest, &alphas, watch)?;
+            part.add(forest, &alphas, context)?;
         }
         self.parts = parts;
         Ok((0..scales.len()).filter(|&tree| scales[tree] == 0.0).collect())
@@ -237,21 +237,20 @@ impl SumModel {
     pub fn score(
         &self,
         forest: &Forest,
-        n_jobs: Option<usize>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<(Vec<f64>, Vec<usize>)> {
         if let Some(model) = self.plain() {
-            return model.score(forest, n_jobs, watch);
+            return model.score(forest, context);
         }
         let mut out = memory::filled(0.0, forest.len() * self.n_outputs)?;
         let mut zeros = Vec::new();
         for (part, term) in self.parts.iter().zip(&self.terms.all) {
-            let (scores, none) = part.score(forest, n_jobs, watch)?;
+            let (scores, none) = part.score(forest, context)?;
             add_scaled(term.factor, &scores, &mut out);
             zeros = none;
         }
         if self.parts.len() > 1 {
-            let scales = self.scales(forest, watch)?;
+            let scales = self.scales(forest, context)?;
             self.scale(&scales, &mut out);
             zeros = (0..scales.len()).filter(|&tree| scales[tree] == 0.0).collect();
         }
@@ -276,14 +275,10 @@ impl SumModel {
     ///
     /// # Errors
     /// As [`Model::contributions`].
-    pub fn contributions(
-        &self,
-        tree: &Forest,
-        watch: &mut Watch<'_>,
-    ) -> Result<Vec<f64>> {
+    pub fn contributions(&self, tree: &Forest, context: &Context) -> Result<Vec<f64>> {
         let mut out = Vec::new();
         for (part, term) in self.parts.iter().zip(&self.terms.all) {
-            let mut shares = part.contributions(tree, watch)?;
+            let mut shares = part.contributions(tree, context)?;
             for share in &mut shares {
                 *share *= term.factor;
             }
@@ -294,7 +289,7 @@ impl SumModel {
             }
         }
         if self.parts.len() > 1
-            && let Some(scale) = self.scales(tree, watch)?.first()
+            && let Some(scale) = self.scales(tree, context)?.first()
         {
             for share in &mut out {
                 *share *= scale;
@@ -310,18 +305,14 @@ impl SumModel {
     ///
     /// # Errors
     /// As there, and [`Error::Unsupported`] for a sum.
-    pub fn top_fragments(
-        &self,
-        query: &Query,
-        watch: &mut Watch<'_>,
-    ) -> Result<Fragments> {
+    pub fn top_fragments(&self, query: &Query, context: &Context) -> Result<Fragments> {
         let [one] = &self.parts[..] else {
             let (kernel, what) = (self.kernel().name(), "fragments with weights");
             let can =
                 vec!["Subtree", "SubsetTree", "PartialTree", "ElasticTree", "Subpath"];
             return Err(Error::Unsupported { kernel, what, can });
         };
-        let mut found = one.top_fragments(query, watch)?;
+        let mut found = one.top_fragments(query, context)?;
         let factor = self.terms.all[0].factor;
         for weight in &mut found.weights {
             *weight *= factor;
@@ -330,16 +321,15 @@ impl SumModel {
     }
 
     /// Per tree 1 / √K(t,t), 0 where that is 0; nothing where the sum is not normalised.
-    fn scales(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<Vec<f64>> {
+    fn scales(&self, forest: &Forest, context: &Context) -> Result<Vec<f64>> {
         if !self.terms.normalize {
             return Ok(Vec::new());
         }
-        let forest = compact(forest, &mut || watch(0, forest.len()))?;
+        let forest = compact(forest, context)?;
         let trees = gram::Distinct::new(forest.roots());
-        let pause = &mut || watch(0, trees.len());
         let singles =
-            gram::prepare(self.kernel(), forest.nodes(), &trees.roots, pause)?;
-        let selfs = gram::self_kernels(&*singles, trees.len(), None, watch)?;
+            gram::prepare(self.kernel(), forest.nodes(), &trees.roots, context)?;
+        let selfs = gram::self_kernels(&*singles, trees.len(), context)?;
         let scales: Vec<f64> = selfs.into_iter().map(gram::scale).collect();
         let all: Vec<f64> =
             trees.of.iter().map(|&tree| scales[tree as usize]).collect();
@@ -357,13 +347,13 @@ impl SumModel {
         &mut self,
         other: &Self,
         factor: f64,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<()> {
         if let ([one], [another]) = (&mut self.parts[..], &other.parts[..])
             && self.terms.whole.is_none()
             && other.terms.whole.is_none()
         {
-            return one.merge(another, factor, watch);
+            return one.merge(another, factor, context);
         }
         let is_like = self.kernel() == other.kernel()
             && self.terms.normalize == other.terms.normalize
@@ -376,7 +366,7 @@ impl SumModel {
         memory::room(1, self.nbytes())?;
         let mut parts = self.parts.clone();
         for (part, more) in parts.iter_mut().zip(&other.parts) {
-            part.merge(more, factor, watch)?;
+            part.merge(more, factor, context)?;
         }
         let mut intercept = self.intercept.clone();
         add_scaled(factor, &other.intercept, &mut intercept);
@@ -393,13 +383,13 @@ impl SumModel {
         &self,
         forest: &Forest,
         labels: &[f64],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Pass> {
         let Some(model) = self.plain() else {
             let (kernel, what) = (self.kernel().name(), "perceptrons");
             return Err(Error::Unsupported { kernel, what, can: vec!["SubsetTree"] });
         };
-        model.pass_over(forest, labels, watch)
+        model.pass_over(forest, labels, context)
     }
 
     /// A model of models of its terms.

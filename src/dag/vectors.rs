@@ -16,9 +16,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use super::add_scaled;
-use crate::gram::Watch;
-use crate::threads::Threads;
-use crate::{Error, Result};
+use crate::threads::{Tasks, Threads};
+use crate::{Context, Error, Result};
 
 /// The parameters of a polynomial kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -229,15 +228,14 @@ impl Beside {
     /// `alphas` are those of all trees, by output.
     ///
     /// # Errors
-    /// What `watch` returns.
+    /// What `context` returns.
     pub(super) fn add_to_scores(
         &self,
         alphas: &[f64],
         width: usize,
         asked: &[&[(u32, f64)]],
         scores: &mut [f64],
-        n_jobs: Option<usize>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<()> {
         const PER_TASK: usize = 32;
         let supports = alphas.chunks(width).zip(&self.rows);
@@ -246,11 +244,11 @@ impl Beside {
         let vectors = self.vectors(rows.into_iter().map(|row| &**row));
         let parts: Vec<_> =
             scores.chunks_mut(PER_TASK * width).map(Mutex::new).collect();
-        let threads = Threads::new(n_jobs, parts.len());
+        let threads = Threads::new(context, parts.len());
         threads.run(
-            parts.len(),
+            &Tasks::untold(parts.len()),
             &mut vec![Vec::new(); threads.size()],
-            |part, kernels, pause| {
+            |part, kernels, context| {
                 let Ok(mut scores) = parts[part].lock() else { return Ok(()) };
                 let asked = &asked[part * PER_TASK..];
                 for (entries, scores) in asked.iter().zip(scores.chunks_mut(width)) {
@@ -261,23 +259,22 @@ impl Beside {
                     for (kernel, alphas) in kernels.iter().zip(&alphas) {
                         add_scaled((1.0 - self.mix) * kernel, alphas, scores);
                     }
-                    pause()?;
+                    context.check_now()?;
                 }
                 Ok(())
             },
-            &mut |_| watch(0, 0),
         )
     }
 
     /// Makes `mix` · K + (1 - `mix`) K(a,b) of the matrix of some trees.
     ///
     /// # Errors
-    /// [`Error::Overflow`], and what `watch` returns.
+    /// [`Error::Overflow`], and what `context` returns.
     pub(super) fn add_to_matrix(
         &self,
         trees: &[u32],
         matrix: &mut [f64],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<()> {
         let vectors = self.vectors(self.some(trees));
         let mut kernels = Vec::new();
@@ -291,7 +288,7 @@ impl Beside {
                     return Err(Error::Overflow { row, column });
                 }
             }
-            watch(0, 0)?;
+            context.check_now()?;
         }
         Ok(())
     }

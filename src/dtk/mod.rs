@@ -32,13 +32,13 @@
 //! kernel of different trees as it is.
 //!
 //! ```
-//! use treekernel_rs::{Forest, dtk, kernel::SubsetTree};
+//! use treekernel_rs::{Context, Forest, dtk, kernel::SubsetTree};
 //!
 //! let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
 //! let kernel = SubsetTree::new(0.4);
 //! let trees = dtk::DistributedTrees::new(dtk::Settings::new(kernel, 8192))?;
 //! let mut vectors = vec![0.0f32; 2 * 8192];
-//! trees.encode(&forest, dtk::Options::default(), &mut vectors, &mut |_, _| Ok(()))?;
+//! trees.encode(&forest, dtk::Options::default(), &mut vectors, &Context::default())?;
 //! let (a, b) = vectors.split_at(8192);
 //! let dot: f32 = a.iter().zip(b).map(|(x, y)| x * y).sum();
 //! assert!((dot - 0.96).abs() < 0.1); // K = 0.96
@@ -65,10 +65,10 @@ mod worker;
 
 use std::sync::{Arc, Mutex};
 
-use crate::gram::{self, Distinct, Watch};
+use crate::gram::{self, Distinct};
 use crate::kernel::{Parameter, Rule, Scaled, Sketch, Value, parameter};
-use crate::threads::{Pause, Threads, Throttle};
-use crate::{Error, Forest, Kernel, Nodes, Result, memory};
+use crate::threads::{Tasks, Threads};
+use crate::{Context, Error, Forest, Kernel, Nodes, Result, memory};
 use composition::Composer;
 pub use composition::{Composition, Real};
 use finish::{Finish, Found, Row};
@@ -165,8 +165,6 @@ impl Settings {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Options {
-    /// Threads; None: one for each core that the process may use.
-    pub n_jobs: Option<usize>,
     /// What vectors kept for later may take, all threads together.
     pub cache_bytes: usize,
     /// Whether a vector that is too large for its type becomes 0 and is reported, and does
@@ -176,17 +174,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { n_jobs: None, cache_bytes: 256 << 20, zero_too_large: false }
+        Self { cache_bytes: 256 << 20, zero_too_large: false }
     }
 }
 
 impl Options {
-    /// These options with a number of threads.
-    #[must_use]
-    pub fn with_n_jobs(self, n_jobs: Option<usize>) -> Self {
-        Self { n_jobs, ..self }
-    }
-
     /// These options, with vectors that are too large set to 0 or an error.
     #[must_use]
     pub fn with_zero_too_large(self, zero_too_large: bool) -> Self {
@@ -234,14 +226,14 @@ impl DistributedTrees {
     /// # Errors
     /// [`Error::Parameter`] that names parameter, range and value.
     pub fn new(settings: Settings) -> Result<Self> {
-        Self::watched(settings, &mut || Ok(()))
+        Self::new_with(settings, &Context::default())
     }
 
-    /// As [`new`](Self::new); `pause` is called now and then, and its error ends the call.
+    /// As [`new`](Self::new), in a context.
     ///
     /// # Errors
-    /// As [`new`](Self::new), [`Error::Memory`], and what `pause` returns.
-    pub fn watched(settings: Settings, pause: &mut Pause<'_>) -> Result<Self> {
+    /// As [`new`](Self::new), [`Error::Memory`], and what `context` returns.
+    pub fn new_with(settings: Settings, context: &Context) -> Result<Self> {
         let (d, fold) = (settings.n_components, settings.fold);
         if d == 0 || d % 4 != 0 || u32::try_from(d).is_err() {
             let expected = "a multiple of 4, at least 4 and below 2^32";
@@ -273,7 +265,7 @@ impl DistributedTrees {
         }
         let Settings { composition, seed, zero_mean, reproducible, .. } = settings;
         let composer =
-            Composer::new(composition, d, seed, zero_mean, reproducible, pause)?;
+            Composer::new(composition, d, seed, zero_mean, reproducible, context)?;
         Ok(Self { settings, composer: Arc::new(composer), weights })
     }
 
@@ -295,14 +287,12 @@ impl DistributedTrees {
     ///
     /// # Errors
     /// [`Error::Unsupported`] for kernels other than the subset tree kernel, and what
-    /// `watch` returns.
-    pub fn prune(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<Self> {
+    /// `context` returns.
+    pub fn prune(&self, forest: &Forest, context: &Context) -> Result<Self> {
         let longest = self.settings.max_height.unwrap_or(usize::MAX);
         prunable(&self.settings)?;
-        let mut throttle = Throttle::default();
-        let n = forest.len();
-        let paths =
-            Paths::learn(forest, longest, &mut || throttle.ask_now(|| watch(0, n)))?;
+        context.advance(0, forest.len())?;
+        let paths = Paths::learn(forest, longest, context)?;
         let mut settings = self.settings.clone();
         settings.paths = Some(Arc::new(paths));
         self.with(settings)
@@ -322,8 +312,8 @@ impl DistributedTrees {
     /// label-free, and were found on three corpora; see `docs`.
     ///
     /// # Errors
-    /// What `watch` returns.
-    pub fn tune(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<Self> {
+    /// What `context` returns.
+    pub fn tune(&self, forest: &Forest, context: &Context) -> Result<Self> {
         const SAMPLE: usize = 256;
         let n = forest.len();
         let step = n.div_ceil(SAMPLE).max(1);
@@ -344,16 +334,16 @@ impl DistributedTrees {
             0.2
         } else {
             let sound = 0.75 * (self.settings.n_components as f64).sqrt();
-            sound.max(2.0 * encoder(1)?.median_size(&sample, watch)?)
+            sound.max(2.0 * encoder(1)?.median_size(&sample, &context.step())?)
         };
         let (mut fits, mut fails) = (1, top + 1);
         while fails - fits > 1 {
             let middle = fits.midpoint(fails);
             let encoder = encoder(middle)?;
             let value = if by_noise {
-                encoder.share_of_noisy(&sample, watch)?
+                encoder.share_of_noisy(&sample, &context.step())?
             } else {
-                encoder.median_size(&sample, watch)?
+                encoder.median_size(&sample, &context.step())?
             };
             if value <= limit {
                 fits = middle;
@@ -365,16 +355,16 @@ impl DistributedTrees {
     }
 
     /// The median of ‖T‖² in units of the smallest fragments.
-    fn median_size(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<f64> {
+    fn median_size(&self, forest: &Forest, context: &Context) -> Result<f64> {
         let smallest = self.weights.smallest.log2();
-        let sizes = self.sizes(forest, watch)?;
+        let sizes = self.sizes(forest, context)?;
         Ok(median(sizes.into_iter().map(|s| (s - smallest).exp2()).collect()))
     }
 
     /// In how many of these trees, of 1, noise wins.
-    fn share_of_noisy(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<f64> {
+    fn share_of_noisy(&self, forest: &Forest, context: &Context) -> Result<f64> {
         let finish = self.finish(forest.nodes());
-        let sizes = self.sizes(forest, watch)?;
+        let sizes = self.sizes(forest, context)?;
         let trees = forest.roots().iter().zip(sizes);
         let n_noisy =
             trees.filter(|&(&root, size)| finish.is_noisy(root, size)).count();
@@ -386,21 +376,19 @@ impl DistributedTrees {
     }
 
     /// The logarithms of ‖T‖², exact where nothing but the decay differs from the kernel.
-    fn sizes(&self, forest: &Forest, watch: &mut Watch<'_>) -> Result<Vec<f64>> {
+    fn sizes(&self, forest: &Forest, context: &Context) -> Result<Vec<f64>> {
         let Settings { max_height, ref paths, n_components: d, .. } = self.settings;
         let n = forest.len();
         if max_height.is_none() && paths.is_none() {
-            let selfs =
-                own_kernels(&*self.settings.kernel(), forest, None, &mut || {
-                    watch(0, n)
-                })?;
+            let selfs = own_kernels(&*self.settings.kernel(), forest, context)?;
             return Ok(selfs.into_iter().map(Scaled::log2).collect());
         }
         let mut settings = self.settings.clone();
         settings.normalize = Some(Norm::Own);
         let mut vectors = memory::filled(0.0f32, n.saturating_mul(d))?;
         let (encoder, options) = (self.with(settings)?, Options::default());
-        let rows = encoder.encode_batch(forest, 0, n, options, &mut vectors, watch)?.0;
+        let rows =
+            encoder.encode_batch(forest, 0, n, options, &mut vectors, context)?.0;
         Ok(rows.into_iter().map(|row| row.size).collect())
     }
 
@@ -408,13 +396,13 @@ impl DistributedTrees {
     ///
     /// # Errors
     /// [`Error::Length`] for an `out` of the wrong size, [`Error::VectorOverflow`],
-    /// [`Error::Memory`], [`Error::Capacity`], and what `watch` returns.
+    /// [`Error::Memory`], [`Error::Capacity`], and what `context` returns.
     pub fn encode<T: Real>(
         &self,
         forest: &Forest,
         options: Options,
         out: &mut [T],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Report> {
         let (d, n) = (self.settings.n_components, forest.len());
         if n.checked_mul(d) != Some(out.len()) {
@@ -425,8 +413,9 @@ impl DistributedTrees {
         for (batch, out) in out.chunks_mut(BATCH * d).enumerate() {
             let start = batch * BATCH;
             let trees = forest.select(start..start + out.len() / d);
+            context.advance(start, n)?;
             let (rows, n_compositions) =
-                self.encode_batch(&trees, start, n, options, out, watch)?;
+                self.encode_batch(&trees, start, n, options, out, context)?;
             report.n_compositions += n_compositions;
             for (tree, row) in (start..).zip(rows) {
                 let Report { zero_rows, noisy, too_large, .. } = &mut report;
@@ -439,7 +428,7 @@ impl DistributedTrees {
             }
         }
         if n > 0 {
-            watch(n, n)?;
+            context.report(n, n)?;
         }
         Ok(report)
     }
@@ -453,7 +442,7 @@ impl DistributedTrees {
         n: usize,
         options: Options,
         out: &mut [T],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<(Vec<Row>, u64)> {
         let d = self.settings.n_components;
         let (nodes, roots) = (&**trees.nodes(), trees.roots());
@@ -464,13 +453,10 @@ impl DistributedTrees {
             Some(Norm::Own) | None => None,
         };
         let selfs = match divisor {
-            Some(kernel) => {
-                own_kernels(&*kernel, trees, options.n_jobs, &mut || watch(start, n))?
-            }
+            Some(kernel) => own_kernels(&*kernel, trees, &context.step())?,
             None => vec![Scaled::of(1.0); roots.len()],
         };
         // 2. What is to be composed.
-        let mut throttle = Throttle::default();
         let shape = Shape {
             rule: self.weights.rule,
             fold: self.settings.fold,
@@ -478,9 +464,7 @@ impl DistributedTrees {
             paths: self.settings.paths.as_deref(),
             leaves_count: self.weights.leaf_sum > 0.0,
         };
-        let plan = Plan::new(nodes, roots, shape, &mut || {
-            throttle.ask_now(|| watch(start, n))
-        })?;
+        let plan = Plan::new(nodes, roots, shape, context)?;
         let mut weights = self.weights;
         // Longer subsequences than there are children need no room.
         weights.longest = weights.longest.map(|l| l.min(plan.widest).max(1));
@@ -493,16 +477,17 @@ impl DistributedTrees {
             .zip(rows.chunks_mut(per_task))
             .map(Mutex::new)
             .collect();
-        let threads = Threads::new(options.n_jobs, parts.len());
+        let threads = Threads::new(context, parts.len());
         let share = options.cache_bytes / threads.size();
         memory::room(threads.size(), Worker::<T>::most_bytes(&job, share))?;
         let mut workers: Vec<Worker<'_, T>> =
             (0..threads.size()).map(|_| Worker::new(&job, share)).collect();
         let finish = self.finish(nodes);
+        let tasks = Tasks::of_rows(roots.len(), per_task);
         threads.run(
-            parts.len(),
+            &tasks.among(start..start + roots.len(), n),
             &mut workers,
-            |part, worker, pause| {
+            |part, worker, context| {
                 let Ok(mut guard) = parts[part].lock() else { return Ok(()) };
                 let (out, rows) = &mut *guard;
                 let each = out.chunks_mut(d).zip(rows.iter_mut()).enumerate();
@@ -511,7 +496,7 @@ impl DistributedTrees {
                     let written = |found: Found<'_, T>| {
                         finish.row(roots[tree], &found, selfs[tree], out)
                     };
-                    *row = worker.tree(roots[tree], written, pause)?;
+                    *row = worker.tree(roots[tree], written, context)?;
                     if !row.is_finite {
                         if !options.zero_too_large {
                             return Err(too_large::<T>(start + tree));
@@ -519,12 +504,11 @@ impl DistributedTrees {
                         out.fill(T::zero());
                     }
                     if d >= LARGE {
-                        pause()?;
+                        context.check_now()?;
                     }
                 }
                 Ok(())
             },
-            &mut |done| watch(start + (done * per_task).min(roots.len()), n),
         )?;
         let n_compositions = workers.iter().map(|w| w.n_compositions).sum();
         drop(parts);
@@ -535,12 +519,12 @@ impl DistributedTrees {
     ///
     /// # Errors
     /// [`Error::Length`] for an `out` that is not d long, [`Error::Parameter`] for a
-    /// forest that is not one tree, [`Error::VectorOverflow`], and what `pause` returns.
+    /// forest that is not one tree, [`Error::VectorOverflow`], and what `context` returns.
     pub fn fragment<T: Real>(
         &self,
         tree: &Forest,
         out: &mut [T],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         self.check_length("out", out)?;
         let &[root] = tree.roots() else {
@@ -551,13 +535,11 @@ impl DistributedTrees {
             ));
         };
         let mut nodes = Nodes::default();
-        let root = nodes.absorb_one(tree.nodes(), root, pause)?;
+        let root = nodes.absorb_one(tree.nodes(), root, context)?;
         if nodes.is_leaf(root) {
-            return self.label_vector(nodes.name(root), out, pause);
+            return self.label_vector(nodes.name(root), out, context);
         }
-        let mut throttle = Throttle::default();
-        let mut pause = || throttle.ask_now(&mut *pause);
-        let plan = Plan::of_fragment(&nodes, root, self.settings.fold, &mut pause)?;
+        let plan = Plan::of_fragment(&nodes, root, self.settings.fold, context)?;
         let weights = Sketch {
             rule: Rule::Subtree,
             value: 1.0,
@@ -574,7 +556,7 @@ impl DistributedTrees {
         let mut worker = Worker::new(&job, share);
         let pair = plan.pair_of[root.index()];
         let factor = Scaled::of(1.0 / self.composer.unit);
-        worker.fragment(pair, |found| found.write(factor, out), &mut pause)?;
+        worker.fragment(pair, |found| found.write(factor, out), context)?;
         if out.iter().all(|x| x.get().is_finite()) {
             Ok(())
         } else {
@@ -585,33 +567,33 @@ impl DistributedTrees {
     /// A label's vector.
     ///
     /// # Errors
-    /// [`Error::Length`] for an `out` that is not d long, and what `pause` returns.
+    /// [`Error::Length`] for an `out` that is not d long, and what `context` returns.
     pub fn label_vector<T: Real>(
         &self,
         label: &str,
         out: &mut [T],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         self.check_length("out", out)?;
-        self.composer.label(label, out, pause)?;
-        composition::scaled(out, T::of(1.0 / self.composer.unit), pause)
+        self.composer.label(label, out, context)?;
+        composition::scaled(out, T::of(1.0 / self.composer.unit), context)
     }
 
     /// a ◇ b.
     ///
     /// # Errors
-    /// [`Error::Length`] for a vector that is not d long, and what `pause` returns.
+    /// [`Error::Length`] for a vector that is not d long, and what `context` returns.
     pub fn compose<T: Real>(
         &self,
         a: &[T],
         b: &[T],
         out: &mut [T],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         self.check_length("a", a)?;
         self.check_length("b", b)?;
         self.check_length("out", out)?;
-        self.composer.compose(a, b, out, pause)
+        self.composer.compose(a, b, out, context)
     }
 
     fn check_length<T>(&self, array: &'static str, values: &[T]) -> Result<()> {
@@ -656,13 +638,11 @@ fn with_decay(kernel: &Arc<dyn Kernel>, decay: f64) -> Arc<dyn Kernel> {
 fn own_kernels(
     kernel: &dyn Kernel,
     trees: &Forest,
-    n_jobs: Option<usize>,
-    pause: &mut Pause<'_>,
+    context: &Context,
 ) -> Result<Vec<Scaled>> {
     let distinct = Distinct::new(trees.roots());
-    let singles = gram::prepare(kernel, trees.nodes(), &distinct.roots, pause)?;
-    let mut told = |_, _| pause();
-    let selfs = gram::self_kernels(&*singles, distinct.len(), n_jobs, &mut told)?;
+    let singles = gram::prepare(kernel, trees.nodes(), &distinct.roots, context)?;
+    let selfs = gram::self_kernels(&*singles, distinct.len(), context)?;
     Ok(distinct.of.iter().map(|&tree| selfs[tree as usize]).collect())
 }
 

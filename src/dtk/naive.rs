@@ -9,7 +9,7 @@
 use super::composition::{Composition, Real};
 use super::{DistributedTrees, Fold};
 use crate::kernel::{IndexOf, PartialTree, SubsetTree, Subtree};
-use crate::{Kernel, NodeId, Nodes, Result};
+use crate::{Context, Kernel, NodeId, Nodes, Result};
 
 /// A fragment written out.
 #[derive(Debug, Clone)]
@@ -67,7 +67,7 @@ pub fn compose(trees: &DistributedTrees, a: &[f64], b: &[f64]) -> Vec<f64> {
 /// f of a fragment.
 fn value(trees: &DistributedTrees, fragment: &Fragment) -> Vec<f64> {
     let mut label = vec![0.0; trees.settings.n_components];
-    let drawn = trees.composer.label(&fragment.label, &mut label, &mut || Ok(()));
+    let drawn = trees.composer.label(&fragment.label, &mut label, &Context::default());
     debug_assert!(drawn.is_ok(), "nothing stops it");
     for x in &mut label {
         *x /= trees.composer.unit;
@@ -246,10 +246,10 @@ pub fn straightforward<T: Real>(
     ) -> Result<Vec<T>> {
         let d = sum.len();
         let mut operands = vec![vec![T::zero(); d]];
-        trees.label_vector(nodes.name(node), &mut operands[0], &mut || Ok(()))?;
+        trees.label_vector(nodes.name(node), &mut operands[0], &Context::default())?;
         for &child in nodes.children(node) {
             let mut term = vec![T::zero(); d];
-            trees.label_vector(nodes.name(child), &mut term, &mut || Ok(()))?;
+            trees.label_vector(nodes.name(child), &mut term, &Context::default())?;
             if !nodes.is_leaf(child) {
                 let below = recurse(trees, nodes, child, root, sum)?;
                 term.iter_mut().zip(below).for_each(|(t, s)| *t += s);
@@ -265,7 +265,7 @@ pub fn straightforward<T: Real>(
         for next in operands {
             let mut composed = vec![T::zero(); d];
             let (a, b) = if left { (&acc, &next) } else { (&next, &acc) };
-            trees.compose(a, b, &mut composed, &mut || Ok(()))?;
+            trees.compose(a, b, &mut composed, &Context::default())?;
             acc = composed;
         }
         for (s, x) in sum.iter_mut().zip(&mut acc) {

@@ -17,7 +17,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::random::{fnv, mix};
-use crate::{Forest, NodeId, Nodes, Result, memory};
+use crate::{Context, Forest, NodeId, Nodes, Result, memory};
 
 /// Paths found in at least two trees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Paths {
     pub(super) fn learn(
         forest: &Forest,
         longest: usize,
-        watch: &mut dyn FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<Self> {
         let nodes = forest.nodes();
         let (sizes, n_nodes) = (nodes.sizes(), nodes.len() as u64);
@@ -69,7 +69,7 @@ impl Paths {
         for &root in forest.roots() {
             let inner = |&n: &NodeId| Some((productions.start(nodes, n)?, n));
             alive.push(nodes.subtrees(root).iter().filter_map(inner).collect());
-            watch()?;
+            context.check_now()?;
         }
         let mut known = HashSet::new();
         for _ in 0..longest {
@@ -81,7 +81,7 @@ impl Paths {
                     let (first, again) = seen.entry(hash).or_insert((tree, false));
                     *again |= *first != tree;
                 }
-                watch()?;
+                context.check_now()?;
             }
             for paths in &mut alive {
                 let mut longer = Vec::new();
@@ -96,7 +96,7 @@ impl Paths {
                 longer.sort_unstable();
                 longer.dedup();
                 *paths = longer;
-                watch()?;
+                context.check_now()?;
             }
             let before = known.len();
             known.extend(seen.iter().filter(|(_, s)| s.1).map(|(&hash, _)| hash));

@@ -11,7 +11,7 @@
 //! the pair above it, so a cut tree is a tree, interned with all others.
 
 use crate::intern::{IdTable, new_id};
-use crate::{NodeId, Nodes, Result, memory};
+use crate::{Context, NodeId, Nodes, Result, memory};
 
 use super::Fold;
 use super::paths::{Paths, Productions};
@@ -104,7 +104,7 @@ impl Plan {
         nodes: &Nodes,
         roots: &[NodeId],
         shape: Shape<'_>,
-        watch: &mut dyn FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<Self> {
         memory::room(nodes.len(), BYTES_PER_NODE)?;
         let reached = nodes.reachable(roots);
@@ -117,13 +117,13 @@ impl Plan {
         let inner = || all().map(NodeId).filter(|&n| !nodes.is_leaf(n));
         match (shape.paths, shape.max_height, shape.rule) {
             (Some(paths), ..) => {
-                plan.cut_by_paths(nodes, inner(), paths, shape, watch)?;
+                plan.cut_by_paths(nodes, inner(), paths, shape, context)?;
             }
             (None, Some(height), Rule::Subset | Rule::Partial) => {
-                plan.cut_by_height(nodes, inner, height, shape, watch)?;
+                plan.cut_by_height(nodes, inner, height, shape, context)?;
             }
             (None, height, _) => {
-                plan.keep_all(nodes, inner(), shape, watch)?;
+                plan.keep_all(nodes, inner(), shape, context)?;
                 if let Some(height) = height {
                     plan.drop_high(nodes, inner(), height);
                 }
@@ -146,7 +146,7 @@ impl Plan {
         nodes: &Nodes,
         root: NodeId,
         fold: Fold,
-        watch: &mut dyn FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<Self> {
         let shape = Shape {
             rule: Rule::Subtree,
@@ -155,7 +155,7 @@ impl Plan {
             paths: None,
             leaves_count: false,
         };
-        Self::new(nodes, &[root], shape, watch)
+        Self::new(nodes, &[root], shape, context)
     }
 
     /// The pair of a node's whole subtree, for every node.
@@ -164,17 +164,17 @@ impl Plan {
         nodes: &Nodes,
         inner: impl Iterator<Item = NodeId>,
         shape: Shape<'_>,
-        watch: &mut dyn FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<()> {
         let mut operands = Vec::new();
-        for (i, node) in inner.enumerate() {
+        for node in inner {
             operands.clear();
             operands.extend(nodes.children(node).iter().map(|&child| {
                 operand(nodes, child, self.pair_of[child.index()], shape.rule)
             }));
             self.pair_of[node.index()] =
                 self.fold(nodes.label(node).0, &operands, shape.fold)?;
-            every(i, watch)?;
+            context.check()?;
         }
         Ok(())
     }
@@ -203,19 +203,19 @@ impl Plan {
         inner: impl Fn() -> I,
         max_height: usize,
         shape: Shape<'_>,
-        watch: &mut dyn FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<()> {
         let mut operands = Vec::new();
         for _ in 0..max_height {
             let before = self.pair_of.clone();
-            for (i, node) in inner().enumerate() {
+            for node in inner() {
                 operands.clear();
                 operands.extend(nodes.children(node).iter().map(|&child| {
                     operand(nodes, child, before[child.index()], shape.rule)
                 }));
                 self.pair_of[node.index()] =
                     self.fold(nodes.label(node).0, &operands, shape.fold)?;
-                every(i, watch)?;
+                context.check()?;
             }
             if self.pair_of == before {
                 break;
@@ -231,7 +231,7 @@ impl Plan {
         inner: impl Iterator<Item = NodeId>,
         paths: &Paths,
         shape: Shape<'_>,
-        watch: &mut dyn FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<()> {
         struct Item {
             node: NodeId,
@@ -246,7 +246,6 @@ impl Plan {
         let productions = Productions::new(nodes);
         let highest = shape.max_height.unwrap_or(usize::MAX);
         let (mut items, mut operands) = (Vec::new(), Vec::new());
-        let mut done = 0;
         for root in inner {
             let Some(path) = productions.start(nodes, root) else { continue };
             if !paths.contains(path) {
@@ -277,8 +276,7 @@ impl Plan {
                     }
                 }
                 next += 1;
-                every(done, watch)?;
-                done += 1;
+                context.check()?;
             }
             let mut end = items.len();
             for at in (0..items.len()).rev() {
@@ -410,9 +408,4 @@ fn operand(nodes: &Nodes, child: NodeId, pair: u32, rule: Rule) -> Operand {
     } else {
         Operand::Cut(label)
     }
-}
-
-/// Asks whether to go on, now and then.
-fn every(i: usize, watch: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-    if i % 4096 == 4095 { watch() } else { Ok(()) }
 }

@@ -12,9 +12,8 @@
 // What is inlined into functions that are compiled for AVX2.
 #![allow(clippy::inline_always)]
 
-use crate::threads::Pause;
 use crate::vector::Loop;
-use crate::{Result, memory};
+use crate::{Context, Result, memory};
 
 /// Numbers of a long vector that are made between two questions whether to go on. A
 /// multiple of what any loop here takes at a time.
@@ -66,18 +65,14 @@ impl Stream {
 
     /// A permutation of 0..n, by Fisher and Yates. (The product picks each index with a
     /// probability right to one part in 2^32 and more.)
-    pub(crate) fn permutation(
-        self,
-        n: usize,
-        pause: &mut Pause<'_>,
-    ) -> Result<Vec<u32>> {
+    pub(crate) fn permutation(self, n: usize, context: &Context) -> Result<Vec<u32>> {
         let mut items = memory::filled(0, n)?;
         for (i, item) in (0..).zip(&mut items) {
             *item = i;
         }
         for last in (1..n).rev() {
             if last.is_multiple_of(PART) {
-                pause()?;
+                context.check_now()?;
             }
             let pick = (u128::from(self.at(last)) * (last as u128 + 1)) >> 64;
             items.swap(last, pick as usize);
@@ -230,7 +225,7 @@ mod tests {
     #[test]
     fn permutations_are_permutations_and_differ_by_stream() {
         let drawn = |stream: u64, n| {
-            Stream::numbered(7, stream).permutation(n, &mut || Ok(())).unwrap()
+            Stream::numbered(7, stream).permutation(n, &Context::default()).unwrap()
         };
         let [a, b] = [0, 1].map(|stream| drawn(stream, 1000));
         let mut sorted = a.clone();

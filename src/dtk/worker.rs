@@ -26,8 +26,7 @@ use super::finish::Found;
 use super::plan::{NONE, Operand, Plan, label_of};
 use super::scale::{Scale, Sum, Weighted, add, scale};
 use crate::kernel::{Rule, Sketch};
-use crate::threads::Pause;
-use crate::{NodeId, Nodes, Result};
+use crate::{Context, NodeId, Nodes, Result};
 
 impl Sketch {
     /// Vectors that a pair's value consists of: the value, and for partial trees what
@@ -137,7 +136,7 @@ impl<'a, T: Real> Worker<'a, T> {
         &mut self,
         root: NodeId,
         write: impl FnOnce(Found<'_, T>) -> R,
-        pause: &mut dyn FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<R> {
         let weights = self.job.weights;
         if self.job.nodes.is_leaf(root) {
@@ -159,7 +158,7 @@ impl<'a, T: Real> Worker<'a, T> {
                 slot
             } else {
                 self.push_sum(root);
-                self.run(pause)?
+                self.run(context)?
             };
             let numbers = self.singles.get(slot);
             let exponent = self.singles.scale(slot).exponent;
@@ -170,7 +169,7 @@ impl<'a, T: Real> Worker<'a, T> {
         } else if pair == NONE {
             Ok(write(Found::nothing()))
         } else {
-            let slot = self.value(pair, pause)?;
+            let slot = self.value(pair, context)?;
             // Rounded as it would be in a sum, then scaled.
             let (weight, exponent) = Sum::first(weights.value, self.values.scale(slot));
             let numbers = &self.values.get(slot)[..self.job.composer.d];
@@ -185,28 +184,24 @@ impl<'a, T: Real> Worker<'a, T> {
         &mut self,
         pair: u32,
         write: impl FnOnce(Found<'_, T>) -> R,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<R> {
-        let slot = self.value(pair, pause)?;
+        let slot = self.value(pair, context)?;
         let numbers = self.values.get(slot);
         let exponent = self.values.scale(slot).exponent;
         Ok(write(Found { numbers, weight: T::one(), times: 1.0, exponent }))
     }
 
-    fn value(
-        &mut self,
-        pair: u32,
-        pause: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<u32> {
+    fn value(&mut self, pair: u32, context: &Context) -> Result<u32> {
         if let Some(slot) = self.values.find(Key::Value(pair)) {
             return Ok(slot);
         }
         self.push_pair(pair);
-        self.run(pause)
+        self.run(context)
     }
 
     /// Runs the frames on the stack; the slot of what the lowest one computed.
-    fn run(&mut self, pause: &mut dyn FnMut() -> Result<()>) -> Result<u32> {
+    fn run(&mut self, context: &Context) -> Result<u32> {
         let mut steps = 0u32;
         let mut slot = 0;
         while let Some(frame) = self.stack.pop() {
@@ -219,7 +214,7 @@ impl<'a, T: Real> Worker<'a, T> {
             steps += 1;
             if steps.is_multiple_of(64) || self.job.composer.d >= LARGE {
                 // On failure the call ends, and the worker with it.
-                pause()?;
+                context.check_now()?;
             }
         }
         Ok(slot)
@@ -545,7 +540,7 @@ impl<'a, T: Real> Worker<'a, T> {
         }
         let mut out = self.singles.buffer();
         let name = self.job.nodes.labels().name(crate::Label(label));
-        self.job.composer.label(name, &mut out, &mut || Ok(()))?;
+        self.job.composer.label(name, &mut out, &Context::default())?;
         let scale = self.job.composer.label_scale();
         Ok(self.singles.insert(Key::Label(label), out, scale, 4))
     }

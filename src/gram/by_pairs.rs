@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::kernel::{Prepared, TreeCounts};
-use crate::threads::Pause;
-use crate::{Nodes, Result};
+use crate::{Context, Nodes, Result};
 
 /// Trees made ready, the columns before those of the rows.
 pub(crate) struct Engine {
@@ -32,15 +31,15 @@ impl super::Engine for Engine {
         x: usize,
         (): &mut (),
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let mut of = self.pairs.worker();
         for (tree, value) in row.iter_mut().enumerate() {
-            *value = of(self.first_row + x, tree, pause)?.value();
+            *value = of(self.first_row + x, tree, context)?.value();
             if value.is_infinite() {
                 *value = f64::INFINITY; // of either sign an overflow
             }
-            pause()?;
+            context.check_now()?;
         }
         Ok(())
     }
@@ -59,9 +58,9 @@ impl super::Askable for Engine {
         x: usize,
         scratch: &mut (),
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
-        super::Engine::row(self, x, scratch, row, pause)
+        super::Engine::row(self, x, scratch, row, context)
     }
 
     fn nbytes(&self) -> usize {

@@ -15,12 +15,11 @@ use std::sync::Arc;
 
 use super::matrix::scale;
 use super::rows::{Asked, MakeSource};
-use super::{Askable, Index, Options, Watch, prepare, self_kernels};
+use super::{Askable, Index, Options, prepare, self_kernels};
 use crate::index::reader::NONE;
 use crate::kernel::composed::{Plan, Step, float_power};
 use crate::kernel::{Composed, Scaled, TreeCounts};
-use crate::threads::Pause;
-use crate::{NodeId, Nodes, Result, memory};
+use crate::{Context, NodeId, Nodes, Result, memory};
 
 /// Columns at a time: some steps of them stay in the first cache.
 const WIDTH: usize = 256;
@@ -61,34 +60,32 @@ impl Engine {
         nodes: &Arc<Nodes>,
         columns: &[NodeId],
         rows: Option<&[NodeId]>,
-        n_jobs: Option<usize>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Self> {
         let plan = Plan::new(kernel);
-        let options = Options { normalize: false, n_jobs };
+        let options = Options { normalize: false };
         let mut leaves = Vec::new();
         for leaf in &plan.leaves {
             let index = Index { kernel: &**leaf, nodes, columns, rows, options };
-            leaves.push(index.run(MakeSource, watch)?.0);
+            leaves.push(index.run(MakeSource, context)?.0);
         }
         let (columns, rows) = (columns.to_vec(), rows.unwrap_or(columns).to_vec());
         let (kernel, nodes) = (kernel.clone(), Arc::clone(nodes));
         let mut new = Self { kernel, plan, leaves, nodes, columns, rows, norms: None };
         if new.plan.n_norms > 0 {
-            new.norms = Some(new.norms(n_jobs, watch)?);
+            new.norms = Some(new.norms(context)?);
         }
         Ok(new)
     }
 
-    fn norms(&self, n_jobs: Option<usize>, watch: &mut Watch<'_>) -> Result<Norms> {
+    fn norms(&self, context: &Context) -> Result<Norms> {
         let (n, is_same) = (self.columns.len(), self.rows == self.columns);
         let others = if is_same { &[][..] } else { &self.rows };
         let trees = [&self.columns, others].concat();
         let mut leaves = Vec::new();
         for leaf in &self.plan.leaves {
-            let pause = &mut || watch(0, trees.len());
-            let singles = prepare(&**leaf, &self.nodes, &trees, pause)?;
-            leaves.push(self_kernels(&*singles, trees.len(), n_jobs, watch)?);
+            let singles = prepare(&**leaf, &self.nodes, &trees, context)?;
+            leaves.push(self_kernels(&*singles, trees.len(), context)?);
         }
         let (mut stack, mut found, mut values) = (Vec::new(), Vec::new(), Vec::new());
         let mut norms = vec![Vec::with_capacity(trees.len()); self.plan.n_norms];
@@ -175,12 +172,12 @@ impl Engine {
     }
 
     /// One value, in numbers that do not overflow.
-    fn single(&self, x: usize, column: usize, pause: &mut Pause<'_>) -> Result<Scaled> {
+    fn single(&self, x: usize, column: usize, context: &Context) -> Result<Scaled> {
         let mut nodes = Nodes::default();
-        let column = nodes.absorb_one(&self.nodes, self.columns[column], pause)?;
-        let row = nodes.absorb_one(&self.nodes, self.rows[x], pause)?;
-        let singles = prepare(&self.kernel, &Arc::new(nodes), &[row, column], pause)?;
-        singles.worker()(0, 1, pause)
+        let column = nodes.absorb_one(&self.nodes, self.columns[column], context)?;
+        let row = nodes.absorb_one(&self.nodes, self.rows[x], context)?;
+        let singles = prepare(&self.kernel, &Arc::new(nodes), &[row, column], context)?;
+        singles.worker()(0, 1, context)
     }
 }
 
@@ -206,13 +203,13 @@ impl super::Engine for Engine {
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         // 1. The rows of the parts.
         for (leaf, values) in self.leaves.iter().zip(&mut scratch.leaves) {
             values.clear();
             memory::reach(values, row.len(), 0.0)?;
-            leaf.row(x, values, pause)?;
+            leaf.row(x, values, context)?;
         }
         // 2. Compose them.
         for (number, part) in row.chunks_mut(WIDTH).enumerate() {
@@ -221,7 +218,7 @@ impl super::Engine for Engine {
         // 3. What floats do not hold.
         for (column, value) in row.iter_mut().enumerate() {
             if !value.is_finite() {
-                *value = self.single(x, column, pause)?.value();
+                *value = self.single(x, column, context)?.value();
             }
         }
         // 4. A tree with itself is exactly what its self-kernel says.
@@ -247,9 +244,9 @@ impl Askable for Engine {
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
-        super::Engine::row(self, x, scratch, row, pause)
+        super::Engine::row(self, x, scratch, row, context)
     }
 
     fn nbytes(&self) -> usize {

@@ -19,8 +19,8 @@ use crate::index::rows::{self, RowsView, Slots};
 use crate::index::weights::{Sink, View};
 use crate::kernel::TreeCounts;
 use crate::ragged::Ragged;
-use crate::threads::{Pause, WatchedThreads};
-use crate::{NodeId, Nodes, Result, memory};
+use crate::threads::Threads;
+use crate::{Context, NodeId, Nodes, Result, memory};
 
 /// The index, where its subtrees stand, and the trees of the rows.
 #[derive(Debug)]
@@ -86,18 +86,18 @@ impl Engine {
         decay: f64,
         columns: &TreeCounts,
         rows: Option<&TreeCounts>,
-        threads: &mut WatchedThreads<'_>,
+        threads: &Threads<'_>,
     ) -> Result<Self> {
         // 1. The index, tree by tree.
         let mut index = Index::new(decay);
         let mut reader = Reader::default();
         let mut new = Ragged::default();
         for tree in 0..columns.len() {
-            threads.pause()?;
             if let Some(&root) = columns.nodes(tree).last() {
                 reader.read(nodes, root, true)?;
             }
             for item in reader.items() {
+                threads.context.check()?;
                 if !index.has(item.node) {
                     index.enter(nodes, item.node, tree as u32)?;
                     new.push(item.node)?;
@@ -123,7 +123,7 @@ impl Engine {
             }
         }
         // 3. Integers.
-        threads.pause()?;
+        threads.context.check()?;
         let n_labels = nodes.labels().len();
         let own = |trees| {
             let labels = memory::collect(0..n_labels as u32)?;
@@ -201,9 +201,9 @@ impl super::Engine for Engine {
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
-        self.row_of(&self.rows, x, scratch, row, pause)
+        self.row_of(&self.rows, x, scratch, row, context)
     }
 }
 
@@ -233,7 +233,7 @@ impl super::Askable for Engine {
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let Scratch { base, reader, walk, rows } = scratch;
         for ((base, own), scratch) in self.base.iter().zip(&own.base).zip(base) {
@@ -243,7 +243,8 @@ impl super::Askable for Engine {
         let query = Query { store: &own.nodes, labels: &own.labels, tree: reader };
         let n_trees = row.len() as u32;
         let mut sink = BySlot { groups: &self.groups, rows: rows.sink() };
-        let done = self.index.walk(&self.nodes, query, n_trees, walk, &mut sink, pause);
+        let done =
+            self.index.walk(&self.nodes, query, n_trees, walk, &mut sink, context);
         if let Err(error) = done {
             rows.clear();
             return Err(error);
@@ -270,12 +271,17 @@ mod tests {
             Forest::from_bracket_items(["(A (B b) (C c))", &*chain, "(A (B c) (C c))"])
                 .unwrap();
         let counts = TreeCounts::new(forest.nodes(), forest.roots()).unwrap();
-        let mut watch = || Ok(());
-        let threads = &mut WatchedThreads::alone(&mut watch);
-        let engine = Engine::new(forest.nodes(), 0.4, &counts, None, threads).unwrap();
+        let engine = Engine::new(
+            forest.nodes(),
+            0.4,
+            &counts,
+            None,
+            &Threads::alone(&Context::default()),
+        )
+        .unwrap();
         let mut row = [0.0; 3];
         engine
-            .row(2, &mut engine.scratch().unwrap(), &mut row, &mut || Ok(()))
+            .row(2, &mut engine.scratch().unwrap(), &mut row, &Context::default())
             .unwrap();
         // One A against 20,001 of them, the leaf included: λ each.
         assert!((row[1] - 0.4 * 20_001.0).abs() < 1e-6, "{}", row[1]);
@@ -287,16 +293,20 @@ mod tests {
         let forest =
             Forest::from_bracket_items(["(A (A A))", &*wide, "(A (B A) A)"]).unwrap();
         let counts = TreeCounts::new(forest.nodes(), forest.roots()).unwrap();
-        let mut watch = || Ok(());
-        let threads = &mut WatchedThreads::alone(&mut watch);
-        let engine =
-            Engine::new(forest.nodes(), 1.0, &counts, Some(&counts), threads).unwrap();
+        let engine = Engine::new(
+            forest.nodes(),
+            1.0,
+            &counts,
+            Some(&counts),
+            &Threads::alone(&Context::default()),
+        )
+        .unwrap();
         let mut scratch = engine.scratch().unwrap();
         let mut row = [0.0; 3];
-        engine.row(1, &mut scratch, &mut row, &mut || Ok(())).unwrap();
+        engine.row(1, &mut scratch, &mut row, &Context::default()).unwrap();
         assert!(row[0].is_finite() && row[2].is_finite(), "{row:?}");
         assert_eq!(row[1], f64::INFINITY);
-        engine.row(0, &mut scratch, &mut row, &mut || Ok(())).unwrap();
+        engine.row(0, &mut scratch, &mut row, &Context::default()).unwrap();
         assert!(row.iter().all(|value| value.is_finite()), "{row:?}");
     }
 }

@@ -12,13 +12,13 @@
 //! so that dk(a,a) is 0. Where A or B is 0, k is 0 whatever the parameters, and so is dk.
 //!
 //! ```
-//! use treekernel_rs::{Forest, gram, kernel::SubsetTree};
+//! use treekernel_rs::{Context, Forest, gram, kernel::SubsetTree};
 //!
 //! // K(0,1) = 1 λ + λ (1 + λ): by λ, 2 + 2 λ. And both have the leaf a.
 //! let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
 //! let kernel = SubsetTree::new(0.5);
 //! let mut slopes = vec![0.0; 2 * 4];
-//! gram::gradient(&kernel, &forest, None, gram::Options::default(), &mut slopes, &mut |_, _| Ok(()))?;
+//! gram::gradient(&kernel, &forest, None, gram::Options::default(), &mut slopes, &Context::default())?;
 //! assert_eq!(gram::parameter_names(&kernel), ["decay", "leaf_weight"]);
 //! assert_eq!((slopes[1], slopes[4 + 1]), (3.0, 1.0));
 //! # Ok::<(), treekernel_rs::Error>(())
@@ -31,10 +31,10 @@
 use std::sync::{Arc, Mutex};
 
 use super::matrix::Distinct;
-use super::{Options, Report, Watch};
+use super::{Options, Report};
 use crate::kernel::{self, Composed, Scaled, Sloped, SlopesWorker, Value};
-use crate::threads::{Pause, Threads, Throttle};
-use crate::{Error, Forest, Kernel, Result, memory};
+use crate::threads::{Tasks, Threads};
+use crate::{Context, Error, Forest, Kernel, Result, memory};
 
 /// The real parameters of a kernel, which it has derivatives by, in order. Those of parts of
 /// a composition follow its own, as `left__decay` and so on.
@@ -61,7 +61,7 @@ pub fn gradient(
     y: Option<&Forest>,
     options: Options,
     out: &mut [f64],
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<Report> {
     kernel.check()?;
     let n_slopes = parameter_names(kernel).len();
@@ -73,8 +73,8 @@ pub fn gradient(
         return Err(Error::Length { array: "out", expected, got: out.len() });
     }
     // 1. Trees of one store, each once: those of the columns, and those of the rows.
-    let pause = &mut || watch(0, x.len());
-    let both = y.map(|y| y.try_union_store(x, pause)).transpose()?;
+    context.advance(0, x.len())?;
+    let both = y.map(|y| y.try_union_store(x, context)).transpose()?;
     let (columns, rows) = match &both {
         Some((y, x)) => (y, x),
         None => (x, x),
@@ -83,20 +83,18 @@ pub fn gradient(
     let trees = Distinct::new(&trees);
     let (columns, rows) = trees.of.split_at(columns.len());
     let store = both.as_ref().map_or(x, |(y, _)| y).nodes();
-    let mut throttle = Throttle::default();
-    let pause = &mut || throttle.ask(|| watch(0, shape.0));
-    let Some(pairs) = kernel.sloped(store, &trees.roots, pause)? else {
+    let Some(pairs) = kernel.sloped(store, &trees.roots, context)? else {
         return Err(unsupported(kernel));
     };
     let matrix = Gradient { pairs: &*pairs, n_slopes, columns, rows, options };
     // 2. Self-kernels.
     let (selfs, self_slopes) = if options.normalize {
-        matrix.selfs(trees.roots.len(), watch)?
+        matrix.selfs(trees.roots.len(), context)?
     } else {
         Default::default()
     };
     // 3. One row for each tree that is a row's.
-    matrix.fill(y.is_none(), &selfs, &self_slopes, out, watch)?;
+    matrix.fill(y.is_none(), &selfs, &self_slopes, out, context)?;
     let zeros = |of: &[u32]| {
         let is_zero =
             |tree: u32| selfs.get(tree as usize).is_some_and(|own| own.is_zero());
@@ -108,7 +106,7 @@ pub fn gradient(
 /// That a kernel has no derivatives, and which have.
 fn unsupported(kernel: &dyn Kernel) -> Error {
     let has = |kernel: &Arc<dyn Kernel>| {
-        let pairs = kernel.sloped(&Arc::default(), &[], &mut || Ok(()));
+        let pairs = kernel.sloped(&Arc::default(), &[], &Context::default());
         matches!(pairs, Ok(Some(_)))
     };
     let can =
@@ -138,7 +136,7 @@ struct Gradient<'a> {
 }
 
 impl Gradient<'_> {
-    fn selfs(&self, n: usize, watch: &mut Watch<'_>) -> Result<Selfs> {
+    fn selfs(&self, n: usize, context: &Context) -> Result<Selfs> {
         const PER_TASK: usize = 16;
         let zero = Scaled::of(0.0);
         let mut selfs = memory::filled(zero, n)?;
@@ -146,36 +144,32 @@ impl Gradient<'_> {
         let slopes_of = slopes.chunks_mut(PER_TASK * self.n_slopes);
         let parts = selfs.chunks_mut(PER_TASK).zip(slopes_of);
         let parts: Vec<_> = parts.map(Mutex::new).collect();
-        self.run(
-            parts.len(),
-            &mut |_| watch(0, self.rows.len()),
-            |part, of, pause| {
-                let Ok(mut part_of) = parts[part].lock() else { return Ok(()) };
-                let (selfs, slopes) = &mut *part_of;
-                let places = slopes.chunks_mut(self.n_slopes);
-                for ((at, own), slopes) in
-                    (PER_TASK * part..).zip(selfs.iter_mut()).zip(places)
-                {
-                    *own = of(at, at, slopes, pause)?;
-                    pause()?;
-                }
-                Ok(())
-            },
-        )?;
+        self.run(&Tasks::untold(parts.len()), context, |part, of, context| {
+            let Ok(mut part_of) = parts[part].lock() else { return Ok(()) };
+            let (selfs, slopes) = &mut *part_of;
+            let places = slopes.chunks_mut(self.n_slopes);
+            for ((at, own), slopes) in
+                (PER_TASK * part..).zip(selfs.iter_mut()).zip(places)
+            {
+                *own = of(at, at, slopes, context)?;
+                context.check_now()?;
+            }
+            Ok(())
+        })?;
         drop(parts);
         Ok((selfs, slopes))
     }
 
     fn run(
         &self,
-        n_tasks: usize,
-        watch: &mut dyn FnMut(usize) -> Result<()>,
-        task: impl Fn(usize, &mut SlopesWorker<'_>, &mut Pause<'_>) -> Result<()> + Sync,
+        tasks: &Tasks,
+        context: &Context,
+        task: impl Fn(usize, &mut SlopesWorker<'_>, &Context) -> Result<()> + Sync,
     ) -> Result<()> {
-        let threads = Threads::new(self.options.n_jobs, n_tasks);
+        let threads = Threads::new(context, tasks.len());
         let mut workers: Vec<_> =
             (0..threads.size()).map(|_| self.pairs.worker()).collect();
-        threads.run(n_tasks, &mut workers, task, watch)
+        threads.run(tasks, &mut workers, task)
     }
 
     /// Computes the rows of different trees, each with the columns of different trees, and
@@ -186,7 +180,7 @@ impl Gradient<'_> {
         selfs: &[Scaled],
         self_slopes: &[Scaled],
         out: &mut [f64],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<()> {
         let (n_rows, n_columns) = (self.rows.len(), self.columns.len());
         if n_rows * n_columns == 0 || self.n_slopes == 0 {
@@ -201,7 +195,7 @@ impl Gradient<'_> {
         let parts: Vec<_> = parts.into_iter().map(Mutex::new).collect();
         let slopes_of =
             |tree: u32| &self_slopes[tree as usize * self.n_slopes..][..self.n_slopes];
-        self.run(n_rows, &mut |done| watch(done, n_rows), |x, of, pause| {
+        self.run(&Tasks::of_rows(n_rows, 1), context, |x, of, context| {
             let Ok(mut rows) = parts[x].lock() else { return Ok(()) };
             let a = self.rows[x];
             if first_row[a as usize] != x as u32 {
@@ -221,8 +215,8 @@ impl Gradient<'_> {
                     rows.iter_mut().for_each(|row| row[y] = 0.0);
                     continue;
                 }
-                let value = of(a as usize, b as usize, slopes, pause)?;
-                pause()?;
+                let value = of(a as usize, b as usize, slopes, context)?;
+                context.check_now()?;
                 for (p, row) in rows.iter_mut().enumerate() {
                     row[y] = if self.options.normalize {
                         let (own, other) = (selfs[a as usize], selfs[b as usize]);
@@ -243,10 +237,9 @@ impl Gradient<'_> {
         })?;
         drop(parts);
         // What is equal, or on the other side of the diagonal.
-        let mut throttle = Throttle::default();
         for matrix in out.chunks_mut(n_rows * n_columns) {
             for (x, &a) in self.rows.iter().enumerate() {
-                throttle.ask(|| watch(n_rows, n_rows))?;
+                context.check()?;
                 for (y, &b) in self.columns.iter().enumerate() {
                     let (row, column) =
                         (first_row[a as usize], first_column[b as usize]);

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use super::matrix::{Distinct, Element, Finish, Matrix, scale};
 use super::rows::{Asked, MakeSource, Source};
-use super::{Engine, Index, Options, Report, Watch, norms, prepare};
+use super::{Engine, Index, Options, Report, norms, prepare};
 use crate::dag::compact;
 use crate::index::id_map::{IdMap, Wanted};
 use crate::index::reader::NONE;
 use crate::kernel::{Prepared, Scaled, TreeCounts, Worker};
-use crate::threads::{Pause, WatchedThreads};
-use crate::{Forest, Kernel, NodeId, Nodes, Result};
+use crate::threads::Threads;
+use crate::{Context, Forest, Kernel, NodeId, Nodes, Result};
 
 /// An engine of some different trees, and their kernels with themselves.
 pub(crate) struct Kept {
@@ -48,18 +48,18 @@ impl Kept {
         kernel: &Arc<dyn Kernel>,
         forest: &Forest,
         options: Options,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Self> {
         kernel.check()?;
         let (columns, nodes) = (Distinct::new(forest.roots()), forest.nodes());
         // Rows that are the columns would be indexed for the lower triangle only.
         let (roots, rows) = (&*columns.roots, Some(&*columns.roots));
         let index = Index { kernel: &**kernel, nodes, columns: roots, rows, options };
-        let (source, singles) = index.run(MakeSource, watch)?;
+        let (source, singles) = index.run(MakeSource, context)?;
         let selfs = match singles {
             Some(of) => {
                 let place = |t: usize| (columns.first[t] as usize, "Y");
-                norms(&*of, columns.len(), place, options.n_jobs, watch)?
+                norms(&*of, columns.len(), place, context)?
             }
             None => Vec::new(),
         };
@@ -84,26 +84,24 @@ impl Kept {
     pub(crate) fn ask(
         &self,
         x: &Forest,
-        n_jobs: Option<usize>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Option<Question<'_>>> {
-        let x = match compact(x, &mut || watch(0, x.len()))? {
+        let x = match compact(x, context)? {
             Cow::Borrowed(x) => x.clone(),
             Cow::Owned(x) => x,
         };
         let (nodes, rows) = (Arc::clone(x.nodes()), Distinct::new(x.roots()));
         let n = rows.len();
-        let mut going = || watch(0, n);
-        let mut threads = WatchedThreads::new(n_jobs, n, &mut going);
-        let trees = TreeCounts::by(true, &nodes, &rows.roots, &mut threads)?;
+        let threads = Threads::for_trees(context, n);
+        let trees = TreeCounts::by(true, &nodes, &rows.roots, &threads)?;
         let Some(source) = self.source.ask(&self.nodes, &nodes, &trees)? else {
             return Ok(None);
         };
         let mut selfs = Vec::new();
         if self.normalize {
-            let singles = prepare(&*self.kernel, &nodes, &rows.roots, &mut going)?;
+            let singles = prepare(&*self.kernel, &nodes, &rows.roots, context)?;
             let place = |t: usize| (rows.first[t] as usize, "X");
-            selfs = norms(&*singles, n, place, n_jobs, watch)?;
+            selfs = norms(&*singles, n, place, context)?;
         }
         let twins = IdMap::new(&nodes, &self.nodes, Wanted::Nodes, |_| None)?.nodes;
         let number = |root: &NodeId| self.number.get(&NodeId(twins[root.index()]));
@@ -123,10 +121,9 @@ impl Kept {
         &self,
         x: &Forest,
         out: &mut [T],
-        n_jobs: Option<usize>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Option<Report>> {
-        let Some(asked) = self.ask(x, n_jobs, watch)? else { return Ok(None) };
+        let Some(asked) = self.ask(x, context)? else { return Ok(None) };
         let Question { rows, .. } = &asked;
         let apart = Apart { kept: self, asked: &asked };
         let finish = Finish {
@@ -141,9 +138,8 @@ impl Kept {
             gaps: false,
             most: 1.0,
         };
-        let options = Options { normalize: self.normalize, n_jobs };
-        let matrix = Matrix { out, columns: &self.columns, rows: Some(rows), options };
-        matrix.fill_as(&BySource(&*asked.source), &finish, watch).map(Some)
+        let matrix = Matrix { out, columns: &self.columns, rows: Some(rows) };
+        matrix.fill_as(&BySource(&*asked.source), &finish, context).map(Some)
     }
 }
 
@@ -162,9 +158,9 @@ impl Engine for BySource<'_> {
         x: usize,
         (): &mut (),
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
-        self.0.row(x, row, pause)
+        self.0.row(x, row, context)
     }
 }
 
@@ -178,13 +174,14 @@ struct Apart<'a> {
 impl Prepared for Apart<'_> {
     fn worker(&self) -> Worker<'_> {
         let Self { kept, asked } = *self;
-        Box::new(move |x, t, pause| {
+        Box::new(move |x, t, context| {
             let mut nodes = Nodes::default();
-            let column = nodes.absorb_one(&kept.nodes, kept.columns.roots[t], pause)?;
-            let row = nodes.absorb_one(&asked.nodes, asked.rows.roots[x], pause)?;
+            let column =
+                nodes.absorb_one(&kept.nodes, kept.columns.roots[t], context)?;
+            let row = nodes.absorb_one(&asked.nodes, asked.rows.roots[x], context)?;
             let roots = [row, column];
-            let singles = prepare(&*kept.kernel, &Arc::new(nodes), &roots, pause)?;
-            singles.worker()(0, 1, pause)
+            let singles = prepare(&*kept.kernel, &Arc::new(nodes), &roots, context)?;
+            singles.worker()(0, 1, context)
         })
     }
 }

@@ -8,13 +8,13 @@ use std::hash::Hash;
 use std::sync::Mutex;
 
 use super::mirror::{Strip, mirror_within};
-use super::{Engine, Options, Report, Watch, norms};
+use super::{Engine, Report, norms};
 use crate::kernel::{LARGEST, Prepared, SMALLEST, Scaled, Worker};
 use crate::memory::filled;
 use crate::nontemporal::NonTemporal;
-use crate::threads::{Pause, Threads};
+use crate::threads::{Tasks, Threads};
 use crate::vector::{Loop, vectorized};
-use crate::{Error, NodeId, Result};
+use crate::{Context, Error, NodeId, Result};
 
 /// "Not among the columns".
 const NONE: u32 = u32::MAX;
@@ -244,7 +244,7 @@ impl Finish<'_> {
         x: usize,
         row: &mut [f64],
         worker: &mut Option<Worker<'_>>,
-        pause: &mut Pause<'_>,
+        context: &Context,
         overflow: impl Fn(usize) -> Error,
     ) -> Result<()> {
         let Some(of) = worker else {
@@ -268,7 +268,7 @@ impl Finish<'_> {
                 if [*value, a.value(), b.value()].iter().any(|value| value.is_nan()) {
                     *value = f64::NAN;
                 } else if factor.is_nan() || value.is_infinite() {
-                    *value = of(self.first_row + x, t, pause)?.cosine(a, b);
+                    *value = of(self.first_row + x, t, context)?.cosine(a, b);
                 } else {
                     *value *= factor;
                 }
@@ -285,7 +285,7 @@ impl Finish<'_> {
             let all = if n_numbers < row.len() { 0..row.len() } else { 0..0 };
             for t in all.filter(is_strange) {
                 let (a, b) = selfs(t);
-                let value = of(self.first_row + x, t, pause)?.cosine(a, b);
+                let value = of(self.first_row + x, t, context)?.cosine(a, b);
                 row[t] = value.min(self.most);
             }
         }
@@ -343,7 +343,6 @@ pub(crate) struct Matrix<'a, T, I = NodeId> {
     pub(crate) columns: &'a Distinct<I>,
     /// None: the columns, too.
     pub(crate) rows: Option<&'a Distinct<I>>,
-    pub(crate) options: Options,
 }
 
 impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
@@ -353,7 +352,7 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
         self,
         engine: &E,
         singles: Option<&dyn Prepared>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Report> {
         let n_columns = self.columns.len();
         let others = self.rows.filter(|rows| rows.roots != self.columns.roots);
@@ -365,7 +364,7 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
             (tree, if self.rows.is_none() { "X" } else { set })
         };
         let selfs = match singles {
-            Some(of) => norms(of, n_pairs, place, self.options.n_jobs, watch)?,
+            Some(of) => norms(of, n_pairs, place, context)?,
             None => Vec::new(),
         };
         let scales: Vec<f64> = selfs.iter().map(|&value| scale(value)).collect();
@@ -388,7 +387,7 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
             gaps: E::GIVES_UP,
             most: engine.most(),
         };
-        self.fill_as(engine, &finish, watch)
+        self.fill_as(engine, &finish, context)
     }
 
     /// The same with known kernels of trees with themselves.
@@ -396,16 +395,16 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
         mut self,
         engine: &E,
         finish: &Finish<'_>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Report> {
         let report = Report {
             zero_rows: self.rows.unwrap_or(self.columns).zeros(finish.row_scale),
             zero_columns: self.columns.zeros(finish.column_scale),
         };
         if self.rows.is_none() {
-            self.fill_symmetric(engine, finish, watch)?;
+            self.fill_symmetric(engine, finish, context)?;
         } else {
-            self.fill_rectangle(engine, finish, watch)?;
+            self.fill_rectangle(engine, finish, context)?;
         }
         Ok(report)
     }
@@ -420,65 +419,64 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
         &mut self,
         engine: &E,
         finish: &Finish<'_>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<()> {
         let Some(rows) = self.rows else { return Ok(()) };
         let (n, width) = (rows.len(), self.columns.len());
         let out = std::mem::take(&mut self.out);
         let split = rows.split_rows(out, self.columns.of.len());
-        let threads = Threads::new(self.options.n_jobs, n);
+        let threads = Threads::new(context, n);
         let new = || Ok((engine.scratch()?, finish.worker(), filled(0.0, width)?));
         let scratch = (0..threads.size()).map(|_| new());
         let mut scratch = scratch.collect::<Result<Vec<_>>>()?;
         let Rows { first, repeats } = split;
         let cells: Vec<Mutex<&mut [T]>> = first.into_iter().map(Mutex::new).collect();
         threads.run(
-            n,
+            &Tasks::of_rows(n, 1),
             &mut scratch,
-            |x, (engine_scratch, worker, values), pause| {
-                engine.row(x, engine_scratch, values, pause)?;
-                finish.row(x, values, worker, pause, |t| self.overflow(x, t))?;
+            |x, (engine_scratch, worker, values), context| {
+                engine.row(x, engine_scratch, values, context)?;
+                finish.row(x, values, worker, context, |t| self.overflow(x, t))?;
                 if let Ok(mut row) = cells[x].lock() {
                     self.columns.spread(0, values, &mut row);
                 }
                 Ok(())
             },
-            &mut |done| watch(done, n),
         )?;
         let first =
             cells.into_iter().filter_map(|cell| cell.into_inner().ok()).collect();
         Rows { first, repeats }.copy_repeats();
-        watch(n, n)
+        context.report(n, n)
     }
 
     fn fill_symmetric<E: Engine>(
         &mut self,
         engine: &E,
         finish: &Finish<'_>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<()> {
         let n = self.columns.len();
         let out = std::mem::take(&mut self.out);
         let mut rows = self.columns.split_rows(out, self.columns.of.len());
-        let threads = Threads::new(self.options.n_jobs, n);
+        let threads = Threads::new(context, n);
         let new = || Ok((engine.scratch()?, finish.worker(), filled(0.0, n)?));
         let scratch = (0..threads.size()).map(|_| new());
         let mut scratch = scratch.collect::<Result<Vec<_>>>()?;
         let blocks: Vec<_> = rows.first.chunks_mut(E::HEIGHT).map(Mutex::new).collect();
         threads.run(
-            blocks.len(),
+            &Tasks::of_rows(n, E::HEIGHT),
             &mut scratch,
-            |number, (engine_scratch, worker, values), pause| {
+            |number, (engine_scratch, worker, values), context| {
                 let (start, end) =
                     (number * E::HEIGHT, n.min((number + 1) * E::HEIGHT));
                 for x in start..end {
                     let values = &mut values[..=x];
-                    engine.row(x, engine_scratch, values, pause)?;
-                    finish.row(x, values, worker, pause, |t| self.overflow(x, t))?;
+                    engine.row(x, engine_scratch, values, context)?;
+                    finish.row(x, values, worker, context, |t| self.overflow(x, t))?;
                     if let Ok(mut rows) = blocks[number].lock() {
                         self.columns.spread(0, values, rows[x - start]);
                     }
-                    pause()?;
+                    context.check_now()?;
                 }
                 let Ok(mut own) = blocks[number].lock() else { return Ok(()) };
                 mirror_within(self.columns, start, &mut own);
@@ -498,11 +496,10 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
                 }
                 Ok(())
             },
-            &mut |done| watch((done * E::HEIGHT).min(n), n),
         )?;
         drop(blocks);
         rows.copy_repeats();
-        watch(n, n)
+        context.report(n, n)
     }
 }
 

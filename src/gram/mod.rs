@@ -45,8 +45,8 @@ use crate::kernel::{
     TreeCounts, subtree as subtrees,
 };
 use crate::memory::filled;
-use crate::threads::{Pause, Threads, WatchedThreads};
-use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
+use crate::threads::{Tasks, Threads};
+use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 pub use gradient::{gradient, parameter_names};
 pub(crate) use kept::{Kept, Question};
 pub use matrix::Element;
@@ -81,14 +81,14 @@ pub(crate) trait Engine: Sync {
     fn scratch(&self) -> Result<Self::Scratch>;
 
     /// The kernels of row `x` with the first `row.len()` columns. Faster when a worker
-    /// takes its rows in ascending order; right in any. `pause` is called now and then;
+    /// takes its rows in ascending order; right in any. `context` is asked now and then;
     /// its error ends the row, and the scratch stays good for the next.
     fn row(
         &self,
         x: usize,
         scratch: &mut Self::Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()>;
 }
 
@@ -113,7 +113,7 @@ pub(crate) trait Askable: Engine {
         x: usize,
         scratch: &mut Self::Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()>;
 
     /// About how many bytes it holds.
@@ -126,21 +126,13 @@ pub(crate) trait Askable: Engine {
 pub struct Options {
     /// K(a,b) / sqrt(K(a,a) K(b,b)), and 0 where a tree's own kernel is 0.
     pub normalize: bool,
-    /// Threads; None: one for each core that the process may use.
-    pub n_jobs: Option<usize>,
 }
 
 impl Options {
     /// These options with values normalised or not.
     #[must_use]
     pub fn with_normalize(self, normalize: bool) -> Self {
-        Self { normalize, ..self }
-    }
-
-    /// These options with a number of threads.
-    #[must_use]
-    pub fn with_n_jobs(self, n_jobs: Option<usize>) -> Self {
-        Self { n_jobs, ..self }
+        Self { normalize }
     }
 }
 
@@ -154,9 +146,6 @@ pub struct Report {
     pub zero_columns: Vec<usize>,
 }
 
-/// Told from time to time how many rows of how many are done; its error ends the call.
-pub type Watch<'a> = dyn FnMut(usize, usize) -> Result<()> + 'a;
-
 /// The kernels of all trees of `x` with all of `y` (of `x`, where it is None).
 ///
 /// # Errors
@@ -167,9 +156,23 @@ pub fn gram(
     y: Option<&Forest>,
     options: Options,
 ) -> Result<Array2<f64>> {
+    gram_with(kernel, x, y, options, &Context::default())
+}
+
+/// As [`gram`], in a context.
+///
+/// # Errors
+/// As [`fill`].
+pub fn gram_with(
+    kernel: &dyn Kernel,
+    x: &Forest,
+    y: Option<&Forest>,
+    options: Options,
+    context: &Context,
+) -> Result<Array2<f64>> {
     let shape = (x.len(), y.unwrap_or(x).len());
     let mut values = filled(0.0, shape.0.saturating_mul(shape.1))?;
-    fill(kernel, x, y, options, &mut values, &mut |_, _| Ok(()))?;
+    fill(kernel, x, y, options, &mut values, context)?;
     Ok(Array2::from_shape_vec(shape, values).unwrap_or_default())
 }
 
@@ -179,14 +182,14 @@ pub fn gram(
 /// # Errors
 /// [`Error::Parameter`] for a kernel out of range, [`Error::Length`] for an `out` of the
 /// wrong size, [`Error::Overflow`] for a value too large for `out`,
-/// [`Error::Capacity`], and what `watch` returns.
+/// [`Error::Capacity`], and what `context` returns.
 pub fn fill<T: Element>(
     kernel: &dyn Kernel,
     x: &Forest,
     y: Option<&Forest>,
     options: Options,
     out: &mut [T],
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<Report> {
     kernel.check()?;
     let (n_rows, n_columns) = (x.len(), y.unwrap_or(x).len());
@@ -197,8 +200,8 @@ pub fn fill<T: Element>(
     if out.is_empty() {
         return Ok(Report::default());
     }
-    let pause = &mut || watch(0, n_rows);
-    let both = y.map(|y| y.try_union_store(x, pause)).transpose()?;
+    context.advance(0, n_rows)?;
+    let both = y.map(|y| y.try_union_store(x, context)).transpose()?;
     let (columns, rows) = match &both {
         Some((y, x)) => (y, Some(x)),
         None => (x, None),
@@ -206,9 +209,9 @@ pub fn fill<T: Element>(
     let nodes = columns.nodes();
     let columns = Distinct::new(columns.roots());
     let rows = rows.map(|rows| Distinct::new(rows.roots()));
-    let matrix = Matrix { out, columns: &columns, rows: rows.as_ref(), options };
+    let matrix = Matrix { out, columns: &columns, rows: rows.as_ref() };
     let rows = rows.as_ref().map(|rows| &*rows.roots);
-    Index { kernel, nodes, columns: &columns.roots, rows, options }.run(matrix, watch)
+    Index { kernel, nodes, columns: &columns.roots, rows, options }.run(matrix, context)
 }
 
 impl<T: Element> WithEngine for Matrix<'_, T> {
@@ -218,9 +221,9 @@ impl<T: Element> WithEngine for Matrix<'_, T> {
         self,
         engine: E,
         singles: Option<Arc<dyn Prepared>>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Report> {
-        self.fill(&engine, singles.as_deref(), watch)
+        self.fill(&engine, singles.as_deref(), context)
     }
 }
 
@@ -234,7 +237,7 @@ trait WithEngine {
         self,
         engine: E,
         singles: Option<Arc<dyn Prepared>>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Self::Output>;
 }
 
@@ -251,57 +254,44 @@ struct Index<'a> {
 impl Index<'_> {
     /// Makes the index, and hands it over.
     #[allow(clippy::too_many_lines)] // an arm for each index
-    fn run<W: WithEngine>(self, work: W, watch: &mut Watch<'_>) -> Result<W::Output> {
+    fn run<W: WithEngine>(self, work: W, context: &Context) -> Result<W::Output> {
         let Self { kernel, nodes, columns, rows, options } = self;
-        let n = rows.unwrap_or(columns).len();
         if let Some(composed) = kernel.composed() {
-            let n_jobs = options.n_jobs;
             let engine =
-                composed::Engine::new(composed, nodes, columns, rows, n_jobs, watch)?;
+                composed::Engine::new(composed, nodes, columns, rows, context)?;
             let others = rows.filter(|&rows| rows != columns);
             let trees = [columns, others.unwrap_or_default()].concat();
-            let pause = &mut || watch(0, n);
             let singles =
-                options.normalize.then(|| prepare(kernel, nodes, &trees, pause));
-            return work.call(engine, singles.transpose()?.map(Arc::from), watch);
+                options.normalize.then(|| prepare(kernel, nodes, &trees, context));
+            return work.call(engine, singles.transpose()?.map(Arc::from), context);
         }
-        let mut going = || watch(0, n);
         let others = rows.filter(|&rows| rows != columns);
-        let mut prepared = || -> Result<Arc<dyn Prepared>> {
+        let prepared = || -> Result<Arc<dyn Prepared>> {
             let trees = [columns, others.unwrap_or_default()].concat();
-            Ok(Arc::from(prepare(kernel, nodes, &trees, &mut going)?))
+            Ok(Arc::from(prepare(kernel, nodes, &trees, context)?))
         };
         if let Some(kernel) = kernel.smoothed() {
             let singles = options.normalize.then(prepared).transpose()?;
-            let mut threads =
-                WatchedThreads::new(options.n_jobs, columns.len(), &mut going);
-            let columns = &TreeCounts::by(true, nodes, columns, &mut threads)?;
-            let others =
-                others.map(|rows| TreeCounts::by(true, nodes, rows, &mut threads));
+            let threads = Threads::for_trees(context, columns.len());
+            let columns = &TreeCounts::by(true, nodes, columns, &threads)?;
+            let others = others.map(|rows| TreeCounts::by(true, nodes, rows, &threads));
             let others = others.transpose()?;
             let rows = rows.map(|_| others.as_ref().unwrap_or(columns));
-            let engine = partial::smoothed::Engine::new(
-                kernel,
-                nodes,
-                columns,
-                rows,
-                &mut threads,
-            )?;
-            return work.call(engine, singles, watch);
+            let engine =
+                partial::smoothed::Engine::new(kernel, nodes, columns, rows, &threads)?;
+            return work.call(engine, singles, context);
         }
         let Some(indexed) = kernel.indexed() else {
             let pairs = prepared()?;
             let singles = options.normalize.then(|| Arc::clone(&pairs));
             let first_row = others.map_or(0, |_| columns.len());
-            return work.call(by_pairs::Engine { pairs, first_row }, singles, watch);
+            return work.call(by_pairs::Engine { pairs, first_row }, singles, context);
         };
         let singles = options.normalize.then(prepared).transpose()?;
-        let mut threads =
-            WatchedThreads::new(options.n_jobs, columns.len(), &mut going);
+        let threads = Threads::for_trees(context, columns.len());
         let leaves = indexed.index.has_leaves();
-        let columns = &TreeCounts::by(leaves, nodes, columns, &mut threads)?;
-        let others =
-            others.map(|rows| TreeCounts::by(leaves, nodes, rows, &mut threads));
+        let columns = &TreeCounts::by(leaves, nodes, columns, &threads)?;
+        let others = others.map(|rows| TreeCounts::by(leaves, nodes, rows, &threads));
         let others = others.transpose()?;
         let rows = rows.map(|_| others.as_ref().unwrap_or(columns));
         match indexed.index {
@@ -313,9 +303,9 @@ impl Index<'_> {
                     Vec::new(),
                     columns,
                     rows,
-                    &mut threads,
+                    &threads,
                 )?;
-                work.call(engine, singles, watch)
+                work.call(engine, singles, context)
             }
             IndexOf::WeightedSubsetTree(kernel, weighted) => {
                 let table = weighted.table(nodes);
@@ -326,9 +316,9 @@ impl Index<'_> {
                     table.labels_times(kernel.leaf_weight),
                     columns,
                     rows,
-                    &mut threads,
+                    &threads,
                 )?;
-                work.call(engine, singles, watch)
+                work.call(engine, singles, context)
             }
             IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
                 let weights = subtrees::weights(nodes, decay, leaf_weight)?;
@@ -336,7 +326,7 @@ impl Index<'_> {
                 let engine = subtree::Engine::<u32>::new(
                     nodes, weights, levels, of, columns, rows,
                 )?;
-                work.call(engine, singles, watch)
+                work.call(engine, singles, context)
             }
             IndexOf::WeightedSubtree(kernel, weighted) => {
                 let table = weighted.table(nodes);
@@ -349,12 +339,12 @@ impl Index<'_> {
                 };
                 let engine =
                     subtree::Engine::new(nodes, weights, None, of, columns, rows)?;
-                work.call(engine, singles, watch)
+                work.call(engine, singles, context)
             }
             IndexOf::ElasticTree(ElasticTree { decay }) => {
                 let engine =
-                    elastic::Engine::new(nodes, decay, columns, rows, &mut threads)?;
-                work.call(engine, singles, watch)
+                    elastic::Engine::new(nodes, decay, columns, rows, &threads)?;
+                work.call(engine, singles, context)
             }
             IndexOf::PartialTree(kernel) => {
                 let PartialTree { decay, mu, leaf_factor, max_children } = kernel;
@@ -363,9 +353,9 @@ impl Index<'_> {
                     partial::Params { decay, mu, leaf_factor, max_children },
                     columns,
                     rows,
-                    &mut threads,
+                    &threads,
                 )?;
-                work.call(engine, singles, watch)
+                work.call(engine, singles, context)
             }
         }
     }
@@ -379,13 +369,13 @@ pub fn diagonal(
     kernel: &dyn Kernel,
     x: &Forest,
     options: Options,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<(Vec<f64>, Report)> {
     kernel.check()?;
     let trees = Distinct::new(x.roots());
-    let pause = &mut || watch(0, x.len());
-    let singles = prepare(kernel, x.nodes(), &trees.roots, pause)?;
-    diagonal_of(&*singles, &trees, options, watch)
+    context.advance(0, x.len())?;
+    let singles = prepare(kernel, x.nodes(), &trees.roots, context)?;
+    diagonal_of(&*singles, &trees, options, context)
 }
 
 /// The kernel of each tree with itself; NaN where it was given up.
@@ -393,13 +383,13 @@ pub(crate) fn diagonal_of<I: Copy + Eq + Hash>(
     singles: &dyn Prepared,
     trees: &Distinct<I>,
     options: Options,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<(Vec<f64>, Report)> {
-    let (n, n_jobs) = (trees.len(), options.n_jobs);
+    let n = trees.len();
     let values = if options.normalize {
-        norms(singles, n, |t| (trees.first[t] as usize, "X"), n_jobs, watch)?
+        norms(singles, n, |t| (trees.first[t] as usize, "X"), context)?
     } else {
-        self_kernels(singles, n, n_jobs, watch)?
+        self_kernels(singles, n, context)?
     };
     let mut report = Report::default();
     let mut diagonal = Vec::with_capacity(trees.of.len());
@@ -424,10 +414,9 @@ pub(crate) fn norms(
     singles: &dyn Prepared,
     n: usize,
     place: impl Fn(usize) -> (usize, &'static str),
-    n_jobs: Option<usize>,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<Vec<Scaled>> {
-    let values = self_kernels(singles, n, n_jobs, watch)?;
+    let values = self_kernels(singles, n, context)?;
     for (t, &own) in values.iter().enumerate() {
         if singles.is_indefinite(own) {
             let (tree, set) = place(t);
@@ -441,28 +430,22 @@ pub(crate) fn norms(
 pub(crate) fn self_kernels(
     singles: &dyn Prepared,
     n: usize,
-    n_jobs: Option<usize>,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<Vec<Scaled>> {
     const PER_TASK: usize = 64;
     let mut values = filled(Scaled::of(0.0), n)?;
     let parts: Vec<_> = values.chunks_mut(PER_TASK).map(Mutex::new).collect();
-    let threads = Threads::new(n_jobs, parts.len());
+    let threads = Threads::new(context, parts.len());
     let mut workers: Vec<_> = (0..threads.size()).map(|_| singles.worker()).collect();
-    threads.run(
-        parts.len(),
-        &mut workers,
-        |part, of, pause| {
-            let Ok(mut values) = parts[part].lock() else { return Ok(()) };
-            for (offset, value) in values.iter_mut().enumerate() {
-                let tree = part * PER_TASK + offset;
-                *value = of(tree, tree, pause)?;
-                pause()?;
-            }
-            Ok(())
-        },
-        &mut |_| watch(0, n),
-    )?;
+    threads.run(&Tasks::untold(parts.len()), &mut workers, |part, of, context| {
+        let Ok(mut values) = parts[part].lock() else { return Ok(()) };
+        for (offset, value) in values.iter_mut().enumerate() {
+            let tree = part * PER_TASK + offset;
+            *value = of(tree, tree, context)?;
+            context.check_now()?;
+        }
+        Ok(())
+    })?;
     drop(parts);
     Ok(values)
 }

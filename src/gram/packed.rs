@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::matrix::{Distinct, Finish, scale};
-use super::{Engine, Index, Options, Report, Watch, WithEngine, norms};
+use super::{Engine, Index, Options, Report, WithEngine, norms};
 use crate::kernel::Prepared;
 use crate::memory::{filled, reach};
-use crate::threads::Threads;
-use crate::{Error, Forest, Kernel, Result};
+use crate::threads::{Tasks, Threads};
+use crate::{Context, Error, Forest, Kernel, Result};
 
 /// Calls `sink` with each tree's number i and its kernels with trees 0 to i: for who
 /// stores half a matrix, or none. Rows come in ascending order where one thread computes
@@ -15,13 +15,13 @@ use crate::{Error, Forest, Kernel, Result};
 ///
 /// ```
 /// use std::sync::Mutex;
-/// use treekernel_rs::{Forest, gram, kernel::SubsetTree};
+/// use treekernel_rs::{Context, Forest, gram, kernel::SubsetTree};
 ///
 /// let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
 /// let kernel = SubsetTree::new(1.0);
 /// let rows = Mutex::new(vec![Vec::new(); 2]);
 /// let sink = |i: usize, row: &[f64]| rows.lock().unwrap()[i] = row.to_vec();
-/// gram::for_each_row(&kernel, &forest, gram::Options::default(), sink, &mut |_, _| Ok(()))?;
+/// gram::for_each_row(&kernel, &forest, gram::Options::default(), sink, &Context::default())?;
 /// assert_eq!(*rows.lock().unwrap(), [vec![6.0], vec![3.0, 6.0]]);
 /// # Ok::<(), treekernel_rs::Error>(())
 /// ```
@@ -33,18 +33,17 @@ pub fn for_each_row(
     x: &Forest,
     options: Options,
     sink: impl Fn(usize, &[f64]) + Sync,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<Report> {
     kernel.check()?;
     let trees = Distinct::new(x.roots());
     let roots = trees.roots.clone();
     Index { kernel, nodes: x.nodes(), columns: &roots, rows: None, options }
-        .run(Lower { trees, options, sink }, watch)
+        .run(Lower { trees, sink }, context)
 }
 
 struct Lower<S> {
     trees: Distinct,
-    options: Options,
     sink: S,
 }
 
@@ -55,15 +54,15 @@ impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<S> {
         self,
         engine: E,
         singles: Option<Arc<dyn Prepared>>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Report> {
-        let Self { trees, options, sink } = self;
+        let Self { trees, sink } = self;
         let singles = singles.as_deref();
         let n = trees.of.len();
         let selfs = match singles {
             Some(of) => {
                 let place = |t: usize| (trees.first[t] as usize, "X");
-                norms(of, trees.len(), place, options.n_jobs, watch)?
+                norms(of, trees.len(), place, context)?
             }
             None => Vec::new(),
         };
@@ -88,7 +87,7 @@ impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<S> {
             known
         };
         let widths: Vec<usize> = trees.of.iter().map(width).collect();
-        let threads = Threads::new(options.n_jobs, n);
+        let threads = Threads::new(context, n);
         let new = || {
             Ok((
                 engine.scratch()?,
@@ -100,13 +99,13 @@ impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<S> {
         let scratch = (0..threads.size()).map(|_| new());
         let mut scratch = scratch.collect::<Result<Vec<_>>>()?;
         threads.run(
-            n,
+            &Tasks::of_rows(n, 1),
             &mut scratch,
-            |i, (engine_scratch, worker, values, row), pause| {
+            |i, (engine_scratch, worker, values, row), context| {
                 let x = trees.of[i] as usize;
                 let values = &mut values[..widths[i]];
-                engine.row(x, engine_scratch, values, pause)?;
-                finish.row(x, values, worker, pause, |t| Error::Overflow {
+                engine.row(x, engine_scratch, values, context)?;
+                finish.row(x, values, worker, context, |t| Error::Overflow {
                     row: i,
                     column: trees.first[t] as usize,
                 })?;
@@ -119,10 +118,9 @@ impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<S> {
                 }
                 Ok(())
             },
-            &mut |done| watch(done, n),
         )?;
         let zeros = trees.zeros(&scales);
-        watch(n, n)?;
+        context.report(n, n)?;
         Ok(Report { zero_rows: zeros.clone(), zero_columns: zeros })
     }
 }

@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::matrix::Distinct;
-use super::{Watch, subset};
+use super::subset;
 use crate::kernel::composed::{Plan, Singles};
 use crate::kernel::{
     IndexOf, Prepared, SubsetTree, TreeCounts, Worker, subset as subset_trees,
 };
 use crate::memory;
-use crate::threads::{Pause, Throttle, WatchedThreads};
-use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
+use crate::threads::Threads;
+use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 
 /// Trees made ready for the kernels of single pairs.
 ///
@@ -47,8 +47,8 @@ impl Pairs {
     pub fn new(kernel: &dyn Kernel, forest: &Forest) -> Result<Self> {
         let trees = Distinct::new(forest.roots());
         kernel.check()?;
-        let pause = &mut || Ok(());
-        let singles = prepare(kernel, forest.nodes(), &trees.roots, pause)?;
+        let context = &Context::default();
+        let singles = prepare(kernel, forest.nodes(), &trees.roots, context)?;
         Ok(Self { singles, tree: trees.of })
     }
 
@@ -72,7 +72,7 @@ impl Pairs {
         let mut of = self.singles.worker();
         move |a, b| {
             let [x, y] = [a, b].map(|tree| self.tree[tree] as usize);
-            let value = of(x, y, &mut || Ok(()))?.value();
+            let value = of(x, y, &Context::default())?.value();
             if value.is_finite() {
                 Ok(value)
             } else {
@@ -87,17 +87,16 @@ impl Pairs {
 ///
 /// # Errors
 /// [`Error::Parameter`], [`Error::Length`] for a forest without trees, [`Error::Overflow`]
-/// (which calls the trees 0 and 1), and what `watch` returns.
+/// (which calls the trees 0 and 1), and what `context` returns.
 pub fn pair(
     kernel: &dyn Kernel,
     a: &Forest,
     b: &Forest,
     normalize: bool,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<f64> {
     kernel.check()?;
-    let mut throttle = Throttle::default();
-    let pause = &mut || throttle.ask_now(|| watch(0, 1));
+    context.advance(0, 1)?;
     // A store of their own: theirs may be large, and what follows is linear in it.
     let mut nodes = Nodes::default();
     let mut roots = Vec::new();
@@ -106,35 +105,35 @@ pub fn pair(
             let expected = "1 or more: the first tree is compared".to_owned();
             return Err(Error::Length { array, expected, got: 0 });
         };
-        roots.push(nodes.absorb_one(forest.nodes(), root, pause)?);
+        roots.push(nodes.absorb_one(forest.nodes(), root, context)?);
     }
     // Different trees come in one order, whichever is called a.
     let is_reversed =
-        content_order(&nodes, &TreeCounts::read(&nodes, &roots, pause)?).is_gt();
+        content_order(&nodes, &TreeCounts::read(&nodes, &roots, context)?).is_gt();
     if is_reversed {
         roots.reverse();
     }
     roots.dedup();
     let last = roots.len() - 1;
-    let singles = prepare(kernel, &Arc::new(nodes), &roots, pause)?;
+    let singles = prepare(kernel, &Arc::new(nodes), &roots, context)?;
     let mut of = singles.worker();
     if !normalize {
-        let value = of(0, last, pause)?.value();
+        let value = of(0, last, context)?.value();
         let overflow = Error::Overflow { row: 0, column: 1 };
         return if value.is_finite() { Ok(value) } else { Err(overflow) };
     }
-    let mut norm = |t: usize, pause: &mut Pause<'_>| {
-        let own = of(t, t, pause)?;
+    let mut norm = |t: usize| {
+        let own = of(t, t, context)?;
         let set = if (t == 0) == is_reversed { "b" } else { "a" };
         let error = Error::Indefinite { tree: 0, set, value: own.value() };
         if singles.is_indefinite(own) { Err(error) } else { Ok(own) }
     };
-    let own = norm(0, pause)?;
+    let own = norm(0)?;
     if last == 0 {
         return Ok(if own.is_zero() { 0.0 } else { 1.0 });
     }
-    let other = norm(last, pause)?;
-    Ok(of(0, last, pause)?.cosine(own, other).min(singles.most()))
+    let other = norm(last)?;
+    Ok(of(0, last, context)?.cosine(own, other).min(singles.most()))
 }
 
 /// The order of two trees by their labels and shapes.
@@ -154,29 +153,26 @@ fn content_order(nodes: &Nodes, trees: &TreeCounts) -> Ordering {
     content(0).cmp(content(1))
 }
 
-/// Makes trees ready for single pairs. Parameters are in their ranges. `pause` is not
-/// called more often than it likes.
+/// Makes trees ready for single pairs. Parameters are in their ranges.
 pub(crate) fn prepare(
     kernel: &dyn Kernel,
     nodes: &Arc<Nodes>,
     roots: &[NodeId],
-    pause: &mut Pause<'_>,
+    context: &Context,
 ) -> Result<Box<dyn Prepared>> {
     if let Some(composed) = kernel.composed() {
         let plan = Plan::new(composed);
         let prepared =
-            plan.leaves.iter().map(|leaf| prepare(&**leaf, nodes, roots, pause));
+            plan.leaves.iter().map(|leaf| prepare(&**leaf, nodes, roots, context));
         let leaves = prepared.collect::<Result<_>>()?;
         return Ok(Box::new(Singles { plan, leaves, roots: roots.to_vec() }));
     }
-    let threads = &mut WatchedThreads::alone(pause);
-    let pause = &mut || threads.pause();
     let Some(IndexOf::SubsetTree(kernel)) = kernel.indexed().map(|of| of.index) else {
-        return kernel.pairs(nodes, roots, pause);
+        return kernel.pairs(nodes, roots, context);
     };
     let SubsetTree { decay, leaf_weight } = kernel;
     let trees =
-        subset_trees::Trees::new(nodes, decay, leaf_weight, false, roots, pause)?;
+        subset_trees::Trees::new(nodes, decay, leaf_weight, false, roots, context)?;
     let (nodes, roots) = (Arc::clone(nodes), roots.to_vec());
     Ok(Box::new(SubsetTrees { trees, kernel, nodes, roots }))
 }
@@ -197,20 +193,20 @@ struct SubsetTrees {
 impl Prepared for SubsetTrees {
     fn worker(&self) -> Worker<'_> {
         let mut small = self.trees.worker();
-        Box::new(move |a, b, pause| {
+        Box::new(move |a, b, context| {
             if !self.trees.exceeds(a, b, TOO_MANY) {
-                return small(a, b, pause);
+                return small(a, b, context);
             }
             let SubsetTree { decay, leaf_weight } = self.kernel;
             // A store of their own: what is made here is linear in it.
             let mut nodes = Nodes::default();
             let mut own = |tree: usize| {
-                let root = nodes.absorb_one(&self.nodes, self.roots[tree], pause)?;
-                TreeCounts::read(&nodes, &[root], pause)
+                let root = nodes.absorb_one(&self.nodes, self.roots[tree], context)?;
+                TreeCounts::read(&nodes, &[root], context)
             };
             let (rows, columns) = (own(a)?, own(b)?);
             memory::room(1, rows.made(&nodes) + columns.made(&nodes))?;
-            let threads = &mut WatchedThreads::alone(pause);
+            let threads = &Threads::alone(context);
             let (nodes, rows) = (&nodes, Some(&rows));
             let engine = subset::Engine::new(
                 nodes,
@@ -221,7 +217,7 @@ impl Prepared for SubsetTrees {
                 rows,
                 threads,
             )?;
-            engine.single(pause)
+            engine.single(context)
         })
     }
 }

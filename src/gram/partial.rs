@@ -29,8 +29,8 @@ use crate::intern::Keys;
 use crate::kernel::TreeCounts;
 use crate::kernel::partial::Weights;
 use crate::ragged::Ragged;
-use crate::threads::{Pause, WatchedThreads};
-use crate::{NodeId, Nodes, Result, memory};
+use crate::threads::Threads;
+use crate::{Context, NodeId, Nodes, Result, memory};
 
 /// What the kernel is made with.
 #[derive(Debug, Clone, Copy)]
@@ -125,12 +125,12 @@ fn simple_labels<'a>(
 fn new_subtrees(
     nodes: &Nodes,
     columns: &TreeCounts,
-    threads: &mut WatchedThreads<'_>,
+    threads: &Threads<'_>,
 ) -> Result<(Ragged<NodeId>, Vec<u32>)> {
     let mut number = memory::filled(NONE, nodes.len())?;
     let mut new = Ragged::default();
     for tree in 0..columns.len() {
-        threads.pause()?;
+        threads.context.check()?;
         for &node in columns.nodes(tree) {
             let number = &mut number[node.index()];
             if *number == NONE && !nodes.is_leaf(node) {
@@ -163,7 +163,7 @@ impl Engine {
         params: Params,
         columns: &TreeCounts,
         rows: Option<&TreeCounts>,
-        threads: &mut WatchedThreads<'_>,
+        threads: &Threads<'_>,
     ) -> Result<Self> {
         Self::build(nodes, params, columns, rows, None, threads)
     }
@@ -175,7 +175,7 @@ impl Engine {
         columns: &TreeCounts,
         rows: Option<&TreeCounts>,
         mut similar: Option<&mut smoothed::Similar>,
-        threads: &mut WatchedThreads<'_>,
+        threads: &Threads<'_>,
     ) -> Result<Self> {
         let Params { decay, mu, leaf_factor, max_children } = params;
         let others = rows.filter(|&rows| !std::ptr::eq(rows, columns));
@@ -194,7 +194,7 @@ impl Engine {
         let mut prefixes = Prefixes::default();
         for new in new.iter() {
             for &node in new {
-                threads.pause()?;
+                threads.context.check()?;
                 let group = |node| match &similar {
                     None => nodes.label(node).0,
                     Some(similar) => similar.group(nodes.label(node)),
@@ -225,7 +225,7 @@ impl Engine {
             None => IdMap::of_same(nodes, Wanted::LabelPairs, rows, |k| index.find(k)),
             Some(_) => IdMap::new(nodes, nodes, Wanted::Labels, |_| None),
         }?;
-        threads.pause()?;
+        threads.context.check()?;
         let mut symbols = SimpleSymbols { keys: Keys::default(), labels: simple };
         for tree in 0..columns.len() {
             for &node in columns.nodes(tree) {
@@ -334,9 +334,9 @@ impl super::Engine for Engine {
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
-        self.row_of(&self.rows, x, scratch, row, pause)
+        self.row_of(&self.rows, x, scratch, row, context)
     }
 }
 
@@ -385,7 +385,7 @@ impl super::Askable for Engine {
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let Scratch { prefix, reader, walk, slots, bases } = scratch;
         prefix.reveal(row.len(), &self.prefixes);
@@ -397,7 +397,7 @@ impl super::Askable for Engine {
         reader.read(&rows.nodes, rows.roots[x], false)?;
         let query = Query { store: &rows.nodes, id_map: &rows.id_map, tree: reader };
         if let Err(error) =
-            self.index.walk(query, prefix, walk, &mut slots.sink(), pause)
+            self.index.walk(query, prefix, walk, &mut slots.sink(), context)
         {
             slots.clear();
             return Err(error);
@@ -413,6 +413,7 @@ mod tests {
     use super::*;
     use crate::corpus::random_trees;
     use crate::{Error, Forest};
+    use std::time::Duration;
 
     fn engine(texts: &[String]) -> Engine {
         let forest =
@@ -421,9 +422,14 @@ mod tests {
         let trees = TreeCounts::new(nodes, forest.roots()).unwrap();
         let params =
             Params { decay: 0.4, mu: 0.4, leaf_factor: 2.0, max_children: None };
-        let mut watch = || Ok(());
-        let threads = &mut WatchedThreads::alone(&mut watch);
-        Engine::new(nodes, params, &trees, Some(&trees), threads).unwrap()
+        Engine::new(
+            nodes,
+            params,
+            &trees,
+            Some(&trees),
+            &Threads::alone(&Context::default()),
+        )
+        .unwrap()
     }
 
     /// All rows, by one worker.
@@ -431,7 +437,7 @@ mod tests {
         let n = engine.rows.roots.len();
         let mut row = |x| {
             let mut row = vec![f64::NAN; n];
-            engine.row(x, scratch, &mut row, &mut || Ok(())).unwrap();
+            engine.row(x, scratch, &mut row, &Context::default()).unwrap();
             row
         };
         (0..n).map(&mut row).collect()
@@ -463,10 +469,11 @@ mod tests {
         let mut scratch = engine.scratch().unwrap();
         let mut n_calls = 0;
         let mut row = vec![0.0; 3];
-        let stop = &mut || {
+        let stop = &Context::watched(|_, _| {
             n_calls += 1;
             if n_calls < 2 { Ok(()) } else { Err(Error::Interrupted) }
-        };
+        })
+        .with_interval(Duration::ZERO);
         assert_eq!(
             engine.row(0, &mut scratch, &mut row, stop),
             Err(Error::Interrupted)

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use super::matrix::{Distinct, Finish, scale};
-use super::{Askable, Index, Options, Report, Watch, WithEngine, norms};
+use super::{Askable, Index, Options, Report, WithEngine, norms};
 use crate::kernel::{Prepared, Scaled, TreeCounts};
 use crate::memory::filled;
-use crate::threads::{Pause, Threads, Throttle};
-use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
+use crate::threads::{Tasks, Threads};
+use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 
 /// The rows of K(X, X), computed when asked for: what a solver or a nearest-neighbour
 /// search needs that does not hold the matrix.
@@ -22,13 +22,13 @@ use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
 /// may differ from it in the last bits.
 ///
 /// ```
-/// use treekernel_rs::{Forest, gram, kernel::SubsetTree};
+/// use treekernel_rs::{Context, Forest, gram, kernel::SubsetTree};
 ///
 /// let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c)) (A a)")?;
 /// let kernel = SubsetTree::new(0.4);
 /// let rows = gram::Rows::new(&kernel, &forest, gram::Options::default())?;
 /// let mut row = [0.0; 3];
-/// rows.row(2, &mut row, &mut |_, _| Ok(()))?;
+/// rows.row(2, &mut row, &Context::default())?;
 /// assert_eq!(row, [0.4, 0.4, 0.4]);
 /// # Ok::<(), treekernel_rs::Error>(())
 /// ```
@@ -46,31 +46,29 @@ pub struct Rows {
     selfs: Vec<Scaled>,
     singles: Option<Arc<dyn Prepared>>,
     report: Report,
-    n_jobs: Option<usize>,
     /// Where an engine gives values up: how much it takes before it does.
     limit: Option<u64>,
     most: f64,
 }
 
 impl Rows {
-    /// Indexes the trees of a forest. `options.n_jobs` is for the self-kernels, where
-    /// rows are normalised, and for [`fill`](Self::fill).
+    /// Indexes the trees of a forest.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a kernel out of range, [`Error::Capacity`].
     pub fn new(kernel: &dyn Kernel, x: &Forest, options: Options) -> Result<Self> {
-        Self::watched(kernel, x, options, &mut |_, _| Ok(()))
+        Self::new_with(kernel, x, options, &Context::default())
     }
 
-    /// As [`new`](Self::new), but may be ended by `watch`.
+    /// As [`new`](Self::new), in a context.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and what `watch` returns.
-    pub fn watched(
+    /// As [`new`](Self::new), and what `context` returns.
+    pub fn new_with(
         kernel: &dyn Kernel,
         x: &Forest,
         options: Options,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Self> {
         kernel.check()?;
         let trees = Distinct::new(x.roots());
@@ -78,17 +76,16 @@ impl Rows {
         // Rows that are the columns would be indexed for the lower triangle only.
         let (columns, rows) = (&*trees.roots, Some(&*trees.roots));
         let index = Index { kernel, nodes: x.nodes(), columns, rows, options };
-        let (source, singles) = index.run(MakeSource, watch)?;
-        watch(0, n)?;
-        Self::of(source, singles, trees, options.n_jobs, watch)
+        let (source, singles) = index.run(MakeSource, context)?;
+        context.advance(0, n)?;
+        Self::of(source, singles, trees, context)
     }
 
     fn of(
         source: Box<dyn Source>,
         singles: Option<Arc<dyn Prepared>>,
         trees: Distinct,
-        n_jobs: Option<usize>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Self> {
         let n = trees.len();
         let mut rows = Self {
@@ -99,14 +96,13 @@ impl Rows {
             singles,
             report: Report::default(),
             trees,
-            n_jobs,
             limit: None,
             most: 1.0,
         };
         if let Some(singles) = &rows.singles {
             rows.most = singles.most();
             let place = |t: usize| (rows.trees.first[t] as usize, "X");
-            rows.selfs = norms(&**singles, n, place, n_jobs, watch)?;
+            rows.selfs = norms(&**singles, n, place, context)?;
             rows.scales = rows.selfs.iter().map(|&value| scale(value)).collect();
             let zeros = rows.trees.zeros(&rows.scales);
             rows.report = Report { zero_rows: zeros.clone(), zero_columns: zeros };
@@ -121,12 +117,11 @@ impl Rows {
         singles: Option<Arc<dyn Prepared>>,
         trees: Distinct,
         limit: u64,
-        options: Options,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Self> {
         let most = engine.most();
         let source = Box::new(Pool { engine, free: Mutex::new(Vec::new()) });
-        let rows = Self::of(source, singles, trees, options.n_jobs, watch)?;
+        let rows = Self::of(source, singles, trees, context)?;
         Ok(Self { limit: Some(limit), most, ..rows })
     }
 
@@ -151,33 +146,23 @@ impl Rows {
     /// # Errors
     /// [`Error::Length`] for an `out` of the wrong length, and where rows are not
     /// normalised [`Error::Overflow`], [`Error::ConstraintLimit`] for pairs of trees, and
-    /// what `watch` returns; after these `out` may hold anything.
+    /// what `context` returns; after these `out` may hold anything.
     ///
     /// # Panics
     /// If `i` is not below [`len`](Self::len).
-    pub fn row(&self, i: usize, out: &mut [f64], watch: &mut Watch<'_>) -> Result<()> {
-        let mut throttle = Throttle::default();
-        self.paused_row(i, out, &mut || throttle.ask_now(|| watch(0, 1)))
-    }
-
-    fn paused_row(
-        &self,
-        i: usize,
-        out: &mut [f64],
-        pause: &mut Pause<'_>,
-    ) -> Result<()> {
+    pub fn row(&self, i: usize, out: &mut [f64], context: &Context) -> Result<()> {
         if out.len() != self.len() {
             let expected = format!("{}, one per tree", self.len());
             return Err(Error::Length { array: "out", expected, got: out.len() });
         }
         let tree = self.trees.of[i] as usize;
         if self.trees.len() == out.len() {
-            self.source.row(tree, out, pause)?;
-            self.finish(i, out, pause)?;
+            self.source.row(tree, out, context)?;
+            self.finish(i, out, context)?;
         } else {
             let mut values = filled(0.0, self.trees.len())?;
-            self.source.row(tree, &mut values, pause)?;
-            self.finish(i, &mut values, pause)?;
+            self.source.row(tree, &mut values, context)?;
+            self.finish(i, &mut values, context)?;
             self.trees.spread(0, &values, out);
         }
         let Some(limit) = self.limit else { return Ok(()) };
@@ -189,11 +174,10 @@ impl Rows {
         Err(Error::ConstraintLimit { pairs, limit })
     }
 
-    /// Computes some rows into `out`, one after another, by as many threads as the
-    /// options said.
+    /// Computes some rows into `out`, one after another.
     ///
     /// # Errors
-    /// As [`row`](Self::row), and what `watch` returns.
+    /// As [`row`](Self::row), and what `context` returns.
     ///
     /// # Panics
     /// If a row is not below [`len`](Self::len).
@@ -201,31 +185,25 @@ impl Rows {
         &self,
         which: &[usize],
         out: &mut [f64],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<()> {
         if out.len() != which.len() * self.len() {
             let expected = format!("{}, rows times trees", which.len() * self.len());
             return Err(Error::Length { array: "out", expected, got: out.len() });
         }
         let cells: Vec<_> = out.chunks_mut(self.len().max(1)).map(Mutex::new).collect();
-        let threads = Threads::new(self.n_jobs, cells.len());
+        let threads = Threads::new(context, cells.len());
         threads.run(
-            cells.len(),
+            &Tasks::of_rows(cells.len(), 1),
             &mut vec![(); threads.size()],
-            |number, (), pause| match cells[number].lock() {
-                Ok(mut row) => self.paused_row(which[number], &mut row, pause),
+            |number, (), context| match cells[number].lock() {
+                Ok(mut row) => self.row(which[number], &mut row, context),
                 Err(_) => Ok(()),
             },
-            &mut |done| watch(done, which.len()),
         )
     }
 
-    fn finish(
-        &self,
-        i: usize,
-        values: &mut [f64],
-        pause: &mut Pause<'_>,
-    ) -> Result<()> {
+    fn finish(&self, i: usize, values: &mut [f64], context: &Context) -> Result<()> {
         let finish = Finish {
             row_scale: &self.scales,
             column_scale: &self.scales,
@@ -241,7 +219,7 @@ impl Rows {
         let overflow =
             |t: usize| Error::Overflow { row: i, column: self.trees.first[t] as usize };
         let tree = self.trees.of[i] as usize;
-        finish.row(tree, values, &mut finish.worker(), pause, overflow)
+        finish.row(tree, values, &mut finish.worker(), context, overflow)
     }
 }
 
@@ -251,17 +229,16 @@ pub(crate) fn source(
     nodes: &Arc<Nodes>,
     columns: &[NodeId],
     rows: Option<&[NodeId]>,
-    n_jobs: Option<usize>,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<Box<dyn Source>> {
-    let options = Options { normalize: false, n_jobs };
-    Ok(Index { kernel, nodes, columns, rows, options }.run(MakeSource, watch)?.0)
+    let options = Options { normalize: false };
+    Ok(Index { kernel, nodes, columns, rows, options }.run(MakeSource, context)?.0)
 }
 
 /// An [`Engine`] without its scratch's type.
 pub(crate) trait Source: Send + Sync {
     /// See [`Engine::row`].
-    fn row(&self, x: usize, row: &mut [f64], pause: &mut Pause<'_>) -> Result<()>;
+    fn row(&self, x: usize, row: &mut [f64], context: &Context) -> Result<()>;
 }
 
 /// The same of an engine that other trees may ask: see [`Askable`].
@@ -277,8 +254,8 @@ pub(crate) trait Asked: Source {
 }
 
 impl<S: Source + ?Sized> Source for &S {
-    fn row(&self, x: usize, row: &mut [f64], pause: &mut Pause<'_>) -> Result<()> {
-        (**self).row(x, row, pause)
+    fn row(&self, x: usize, row: &mut [f64], context: &Context) -> Result<()> {
+        (**self).row(x, row, context)
     }
 }
 
@@ -307,8 +284,8 @@ impl<E: Askable + Send> Pool<E> {
 }
 
 impl<E: Askable + Send> Source for Pool<E> {
-    fn row(&self, x: usize, row: &mut [f64], pause: &mut Pause<'_>) -> Result<()> {
-        self.with(|scratch| self.engine.row(x, scratch, row, pause))
+    fn row(&self, x: usize, row: &mut [f64], context: &Context) -> Result<()> {
+        self.with(|scratch| self.engine.row(x, scratch, row, context))
     }
 }
 
@@ -335,9 +312,9 @@ struct Others<'a, E: Askable> {
 }
 
 impl<E: Askable + Send> Source for Others<'_, E> {
-    fn row(&self, x: usize, row: &mut [f64], pause: &mut Pause<'_>) -> Result<()> {
+    fn row(&self, x: usize, row: &mut [f64], context: &Context) -> Result<()> {
         let engine = &self.pool.engine;
-        self.pool.with(|scratch| engine.row_of(&self.rows, x, scratch, row, pause))
+        self.pool.with(|scratch| engine.row_of(&self.rows, x, scratch, row, context))
     }
 }
 
@@ -350,7 +327,7 @@ impl WithEngine for MakeSource {
         self,
         engine: E,
         singles: Option<Arc<dyn Prepared>>,
-        _watch: &mut Watch<'_>,
+        _: &Context,
     ) -> Result<Self::Output> {
         Ok((Box::new(Pool { engine, free: Mutex::new(Vec::new()) }), singles))
     }

@@ -32,8 +32,8 @@ use crate::kernel::weights::Factors;
 use crate::kernel::{Number, Scaled, TreeCounts};
 use crate::memory;
 use crate::ragged::{Filler, Ragged};
-use crate::threads::{Pause, WatchedThreads};
-use crate::{Label, NodeId, Nodes, ProductionId, Result};
+use crate::threads::Threads;
+use crate::{Context, Label, NodeId, Nodes, ProductionId, Result};
 
 const PATTERNS: &str = "pairs of tree and pattern";
 
@@ -105,14 +105,14 @@ impl<F: Factors> Engine<F> {
         leaf_weights: Vec<f64>,
         columns: &TreeCounts,
         rows: Option<&TreeCounts>,
-        threads: &mut WatchedThreads<'_>,
+        threads: &Threads<'_>,
     ) -> Result<Self> {
         let others = rows.filter(|&rows| !std::ptr::eq(rows, columns));
         // 1. Number the columns' subtrees by first tree, children first.
         let mut builder = Builder::new(nodes, columns)?;
         let ((), times) = threads.both(
             |threads| builder.number_subtrees(threads),
-            || Slots::times(columns, nodes.len()),
+            |_| Slots::times(columns, nodes.len()),
         )?;
         // 2. Where their values go, and their children.
         let n_groups = builder.sizes.len();
@@ -121,7 +121,7 @@ impl<F: Factors> Engine<F> {
                 let (below, edges) = builder.below(threads)?;
                 Ok((below, edges, builder.inner()?))
             },
-            || {
+            |_| {
                 let is_elsewhere = |node: NodeId| {
                     let number = builder.number[node.index()];
                     builder.column[number as usize].is_preterminal
@@ -164,7 +164,7 @@ impl<F: Factors> Engine<F> {
                 let counts = builder.count_patterns(&edges, &patterns, threads)?;
                 Ok((patterns, counts))
             },
-            || {
+            |_| {
                 let leaves = count_leaves(nodes, leaf_weight, columns)?;
                 let own_groups = tally_groups(&own, n_groups)?;
                 let of = |tree| own_groups.get(tree).iter().copied();
@@ -281,11 +281,11 @@ impl<F: Factors> Engine<F> {
         patterns: Option<&Patterns<N>>,
         scratch: &mut Scratch<N>,
         row: &mut [N],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         self.walk(rows, patterns, scratch, |walk, _, scratch| {
             let mut sink = Row::new(&self.slots, scratch, row)?;
-            let done = walk.walk(&mut sink, pause);
+            let done = walk.walk(&mut sink, context);
             if done.is_ok() {
                 sink.finish();
             } else {
@@ -321,12 +321,12 @@ impl<F: Factors> Engine<F> {
 
     /// The kernel of row 0 and column 0, of an index of one tree each: for trees so
     /// large that pairs of nodes are too many, or values too large for floats.
-    pub(crate) fn single(&self, pause: &mut Pause<'_>) -> Result<Scaled> {
+    pub(crate) fn single(&self, context: &Context) -> Result<Scaled> {
         let mut scratch = self.new_scratch()?;
         let mut base = [0.0];
         self.base_row((&self.rows, 0), None, &mut scratch, &mut base)?;
         let mut row = [Scaled::of(base[0])];
-        self.add_corrections(&self.rows, None, &mut scratch, &mut row, pause)?;
+        self.add_corrections(&self.rows, None, &mut scratch, &mut row, context)?;
         Ok(row[0])
     }
 }
@@ -343,9 +343,9 @@ impl<F: Factors> super::Engine for Engine<F> {
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
-        self.row_of(&self.rows, x, scratch, row, pause)
+        self.row_of(&self.rows, x, scratch, row, context)
     }
 }
 
@@ -386,10 +386,10 @@ impl<F: Factors> super::Askable for Engine<F> {
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         self.base_row((rows, x), Some(&self.patterns), scratch, row)?;
-        self.add_corrections(rows, Some(&self.patterns), scratch, row, pause)
+        self.add_corrections(rows, Some(&self.patterns), scratch, row, context)
     }
 
     fn nbytes(&self) -> usize {
@@ -462,9 +462,9 @@ impl<'a> Builder<'a> {
     }
 
     /// Numbers the columns' subtrees by first tree, children first.
-    fn number_subtrees(&mut self, threads: &mut WatchedThreads<'_>) -> Result<()> {
+    fn number_subtrees(&mut self, threads: &Threads<'_>) -> Result<()> {
         for tree in 0..self.columns.len() {
-            threads.pause()?;
+            threads.context.check()?;
             for (node, count) in self.columns.iter(tree) {
                 let Some(production) = self.nodes.production(node) else { continue };
                 let mut number = self.number[node.index()];
@@ -523,15 +523,12 @@ impl<'a> Builder<'a> {
     }
 
     /// Inner children by place; and by column subtree where they are there.
-    fn below(
-        &self,
-        threads: &mut WatchedThreads<'_>,
-    ) -> Result<(Ragged<Below>, Ragged<u32>)> {
+    fn below(&self, threads: &Threads<'_>) -> Result<(Ragged<Below>, Ragged<u32>)> {
         let mut below =
             Filler::new(memory::collect(self.place_lens.iter().copied())?, (0, 0))?;
         let mut edges = Ragged::default();
         for (number, column) in (0..).zip(&self.column) {
-            threads.pause()?;
+            threads.context.check()?;
             let first = self.places[column.group as usize];
             for (place, child) in (first..).zip(self.nodes.children(column.node)) {
                 let child = self.number[child.index()];
@@ -553,10 +550,10 @@ impl<'a> Builder<'a> {
         below: Ragged<Below>,
         edges: &Ragged<u32>,
         slot_of: &[u32],
-        threads: &mut WatchedThreads<'_>,
+        threads: &Threads<'_>,
     ) -> Result<BuiltLists> {
-        let some = |range: Range<usize>, pause: &mut Pause<'_>| {
-            self.some_lists(&below, slot_of, range, pause)
+        let some = |range: Range<usize>, context: &Context| {
+            self.some_lists(&below, slot_of, range, context)
         };
         let mut parts =
             threads.parts(work_before(&below, below.len()), some)?.into_iter();
@@ -579,7 +576,7 @@ impl<'a> Builder<'a> {
         below: &Ragged<Below>,
         slot_of: &[u32],
         range: Range<usize>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<SomeLists> {
         let (mut keys, mut all, mut list_of) = SomeLists::default();
         let mut lens: Vec<u32> = Vec::new();
@@ -590,7 +587,7 @@ impl<'a> Builder<'a> {
             self.places.partition_point(is_before)
         });
         for group in start..end {
-            pause()?;
+            context.check()?;
             let last = self.places.get(group + 1).map_or(below.len(), |&p| p as usize);
             for (position, place) in (self.places[group] as usize..last).enumerate() {
                 let first = keys.len();
@@ -641,12 +638,12 @@ impl<'a> Builder<'a> {
         &self,
         edges: &Ragged<u32>,
         patterns: &Patterns,
-        threads: &mut WatchedThreads<'_>,
+        threads: &Threads<'_>,
     ) -> Result<Counts> {
         let mut tally = Tally::new(patterns.lists.len())?;
         let mut all = Ragged::default();
         for items in self.trees.iter() {
-            threads.pause()?;
+            threads.context.check()?;
             for &(number, count) in items {
                 for &list in edges.get(number as usize) {
                     let pattern = patterns.of_list(list);

@@ -39,8 +39,7 @@ use crate::kernel::TreeCounts;
 use crate::kernel::subtree::Count;
 use crate::memory::{collect, filled, push};
 use crate::ragged::{Filler, Ragged};
-use crate::threads::Pause;
-use crate::{NodeId, Nodes, Result};
+use crate::{Context, NodeId, Nodes, Result};
 
 /// "No number".
 const NONE: u32 = u32::MAX;
@@ -243,9 +242,9 @@ impl<C: Count> super::Engine for Engine<C> {
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
-        self.row_of(&self.rows, x, scratch, row, pause)?;
+        self.row_of(&self.rows, x, scratch, row, context)?;
         if let (Some(value), Some(alone)) = (row.get_mut(x), self.alone.get(x)) {
             *value += alone;
         }
@@ -272,7 +271,7 @@ impl<C: Count> super::Askable for Engine<C> {
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
-        _: &mut Pause<'_>,
+        _: &Context,
     ) -> Result<()> {
         row.fill(0.0);
         let levels = self.levels.iter().zip(&rows.levels).zip(&mut scratch.levels);

@@ -58,8 +58,7 @@ use super::reader::{NONE, Reader};
 use super::weights::{Sink, Slot, View};
 use crate::intern::{IdTable, Keys, new_id};
 use crate::kernel::elastic::{Below, Dense};
-use crate::threads::Pause;
-use crate::{NodeId, Nodes, Result, memory};
+use crate::{Context, NodeId, Nodes, Result, memory};
 
 /// Subtrees whose own subtrees are larger than this on average do without lists. (A chain
 /// has half its length, sentences 4 to 8.)
@@ -75,7 +74,7 @@ const ENTRIES_AT_ONCE: usize = 1 << 12;
 /// What the dense recursion takes for a node, beside the values of open ones.
 const BYTES_PER_NODE: usize = 64;
 /// Steps between two questions whether to go on.
-const BETWEEN_PAUSES: usize = 1 << 20;
+const BETWEEN_CHECKS: usize = 1 << 20;
 
 const EDGES: &str = "edges below nodes of one label";
 
@@ -599,9 +598,9 @@ impl Index {
         n_trees: u32,
         scratch: &mut Scratch,
         sink: &mut S,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
-        let by_lists = self.plan(query, n_trees, scratch, pause)?;
+        let by_lists = self.plan(query, n_trees, scratch, context)?;
         if by_lists {
             for (place, item) in query.tree.items().iter().enumerate() {
                 let simple = scratch.plan.simple(place);
@@ -611,10 +610,10 @@ impl Index {
                     self.tell_simple(query.label(item.node), pairs, n_trees, sink);
                 }
             }
-            self.walk_lists(query, scratch, sink, pause)?;
+            self.walk_lists(query, scratch, sink, context)?;
         }
         if self.has_deep || !by_lists {
-            self.walk_dense(nodes, query, n_trees, !by_lists, scratch, sink, pause)?;
+            self.walk_dense(nodes, query, n_trees, !by_lists, scratch, sink, context)?;
         }
         Ok(())
     }
@@ -626,13 +625,13 @@ impl Index {
         query: Query<'_>,
         n_trees: u32,
         scratch: &mut Scratch,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<bool> {
         let items = query.tree.items();
         let most = items.len() as u64 * self.n_nodes as u64;
         let most_steps = (items.len() * DEEP as usize).max(1 << 16);
         scratch.plan.clear();
-        let mut paused = 0;
+        let mut checked = 0;
         for item in items {
             let label = query.label(item.node);
             let children = query.store.children(item.node);
@@ -662,9 +661,9 @@ impl Index {
             if plan.cost > most {
                 return Ok(false);
             }
-            if plan.cost - paused > BETWEEN_PAUSES as u64 {
-                paused = plan.cost;
-                pause()?;
+            if plan.cost - checked > BETWEEN_CHECKS as u64 {
+                checked = plan.cost;
+                context.check_now()?;
             }
         }
         Ok(true)
@@ -768,7 +767,7 @@ impl Index {
         query: Query<'_>,
         scratch: &mut Scratch,
         sink: &mut S,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let Scratch { plan, v, sums, excess, totals, .. } = scratch;
         excess.clear();
@@ -838,9 +837,9 @@ impl Index {
                 self.decay * all
             }));
             view.close();
-            if walked > BETWEEN_PAUSES {
+            if walked > BETWEEN_CHECKS {
                 walked = 0;
-                pause()?;
+                context.check_now()?;
             }
         }
         Ok(())
@@ -895,7 +894,7 @@ impl Index {
         all: bool,
         scratch: &mut Scratch,
         sink: &mut S,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let Scratch { batch, dense, numbers, told, .. } = scratch;
         let items = query.tree.items();
@@ -969,7 +968,7 @@ impl Index {
                     view.close();
                 }
             };
-            dense.run(|_| self.decay, n_labels as usize, tell, pause)?;
+            dense.run(|_| self.decay, n_labels as usize, tell, context)?;
             for &node in &batch.order {
                 let (word, mask) = bit(node);
                 told[word] |= mask;
@@ -1010,7 +1009,7 @@ fn match_children(ends: &[u32], v: &[f64], sums: &mut [f64]) {
 mod tests {
     use crate::dag::{Model, Options};
     use crate::kernel::{ElasticTree, sample};
-    use crate::{Forest, gram};
+    use crate::{Context, Forest, gram};
 
     #[test]
     fn scores_are_sums_over_pairs_whichever_way_they_take() {
@@ -1028,13 +1027,13 @@ mod tests {
             let weight = |tree: usize| tree as f64 - 5.5;
             for tree in 0..12 {
                 let trees = forest.select([tree]);
-                model.add(&trees, &[weight(tree), 1.0], &mut |_, _| Ok(())).unwrap();
+                model.add(&trees, &[weight(tree), 1.0], &Context::default()).unwrap();
             }
             // Of a store of its own, with some labels that the model does not know.
             let others = forest.select(12..24).to_brackets();
             let others =
                 Forest::from_bracket_items(others.iter().map(|t| &**t)).unwrap();
-            let scores = model.score(&others, Some(1), &mut |_, _| Ok(())).unwrap().0;
+            let scores = model.score(&others, &Context::default()).unwrap().0;
             for (other, scores) in scores.chunks(2).enumerate() {
                 let values: Vec<f64> =
                     (0..12).map(|tree| of(tree, 12 + other).unwrap()).collect();
@@ -1044,7 +1043,7 @@ mod tests {
                 assert!(gap <= 1e-9 * all, "{round} {other}: {gap}");
                 assert!((scores[1] - all).abs() <= 1e-10 * all, "{round} {other}");
                 let shares = model
-                    .contributions(&others.select([other]), &mut |_, _| Ok(()))
+                    .contributions(&others.select([other]), &Context::default())
                     .unwrap();
                 let sum: f64 = shares.iter().skip(1).step_by(2).sum();
                 assert!((sum - all).abs() <= 1e-10 * all, "{round} {other}");

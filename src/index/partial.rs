@@ -47,8 +47,7 @@ use super::weights::{LEAF, Sink, Slot, View};
 use crate::intern::{Keys, new_id};
 use crate::kernel::partial::{Chains, Table, Weights, grow_powers};
 use crate::ragged::Growing;
-use crate::threads::Pause;
-use crate::{NodeId, Nodes, Result, memory};
+use crate::{Context, NodeId, Nodes, Result, memory};
 
 /// Subtrees with more children are in no list: so there are at most 15.5 pairs per edge.
 /// (No phrase of the Penn treebank has more than 32.)
@@ -433,7 +432,7 @@ impl<T: Target> Index<T> {
         extent: &impl Extent,
         scratch: &mut Scratch,
         sink: &mut S,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let items = query.tree.items();
         let n_known = scratch.kept.len();
@@ -457,7 +456,7 @@ impl<T: Target> Index<T> {
                 }
                 sink.leaf(label, self.weights.of(is_leaf, true));
                 if has_inner && !is_leaf {
-                    done = walk.node(place, label, sink, pause);
+                    done = walk.node(place, label, sink, context);
                 }
             }
             for &child in query.store.children(item.node) {
@@ -534,7 +533,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         place: usize,
         group: u32,
         sink: &mut S,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let Query { store, id_map, tree } = self.query;
         let index = self.index;
@@ -592,7 +591,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 0..len as u32,
                 &mut own[..n_values],
                 &mut view,
-                pause,
+                context,
             )
         } else {
             let n = unlisted.partition_point(|&u| (u as usize) < len);
@@ -603,7 +602,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 some,
                 &mut own[..n_values],
                 &mut view,
-                pause,
+                context,
             )
         };
         view.close();
@@ -615,7 +614,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         } else {
             self.keep(place, own, n_values, touched);
         }
-        self.scratch.chains.step(touched, pause)
+        self.scratch.chains.step(touched, context)
     }
 
     /// Finds the lists that a node's children match and which of them have pairs; returns
@@ -749,7 +748,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         some: impl Iterator<Item = u32>,
         own: &mut [f64],
         view: &mut V,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let mut some = some.peekable();
         if some.peek().is_none() {
@@ -797,9 +796,9 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 }
             };
             let rows = other.iter().map(|child| child.label);
-            let sum = chains.sum(rows, table, powers, index.longest, d, pause);
+            let sum = chains.sum(rows, table, powers, index.longest, d, context);
             let steps = below.len() + other.len();
-            match sum.and_then(|sum| chains.step(steps, pause).map(|()| sum)) {
+            match sum.and_then(|sum| chains.step(steps, context).map(|()| sum)) {
                 Ok(0.0) => {}
                 Ok(sum) => {
                     if let Some(value) = own.get_mut(u as usize) {

@@ -42,15 +42,14 @@ use crate::kernel::Number;
 use crate::kernel::weights::Factors;
 use crate::memory;
 use crate::ragged::Growing;
-use crate::threads::Pause;
-use crate::{NodeId, Nodes, Result};
+use crate::{Context, NodeId, Nodes, Result};
 
 /// Values of a tree's nodes that are kept whole (16 MB). A node of 100,000 different
 /// children would otherwise keep as many arrays, each as long as there are such children;
 /// beyond this, nodes that touched few keep only these.
 const MAX_LIVE: usize = 1 << 21;
 /// Entries walked between two questions whether to go on.
-const BETWEEN_PAUSES: usize = 1 << 20;
+const BETWEEN_CHECKS: usize = 1 << 20;
 /// What there may be too many of.
 pub(crate) const EDGES: &str = "edges of an index";
 
@@ -429,7 +428,7 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
     pub(crate) fn walk<S: Sink<N>>(
         &mut self,
         sink: &mut S,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let (n, fold) = (self.tree.items().len(), self.fold());
         let n_known = self.scratch.values.len();
@@ -461,9 +460,9 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
             if self.scratch.n_kept > 0 {
                 self.release_children(place);
             }
-            if self.scratch.walked > BETWEEN_PAUSES {
+            if self.scratch.walked > BETWEEN_CHECKS {
                 self.scratch.walked = 0;
-                if let Err(error) = pause() {
+                if let Err(error) = context.check_now() {
                     (0..n).for_each(|place| self.release(place));
                     return Err(error);
                 }

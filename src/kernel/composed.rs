@@ -33,10 +33,10 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::{
-    Kernel, Number, Parameter, Pause, Prepared, Range, Scaled, Sloped, SlopesWorker,
-    Value, Worker, parameter,
+    Kernel, Number, Parameter, Prepared, Range, Scaled, Sloped, SlopesWorker, Value,
+    Worker, parameter,
 };
-use crate::{NodeId, Nodes, Result};
+use crate::{Context, NodeId, Nodes, Result};
 
 /// What a composition does with its parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -255,10 +255,10 @@ impl Kernel for Composed {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         let plan = Plan::new(self);
-        let prepared = plan.leaves.iter().map(|leaf| leaf.pairs(nodes, roots, pause));
+        let prepared = plan.leaves.iter().map(|leaf| leaf.pairs(nodes, roots, context));
         let leaves = prepared.collect::<Result<_>>()?;
         Ok(Box::new(Singles { plan, leaves, roots: roots.to_vec() }))
     }
@@ -267,12 +267,14 @@ impl Kernel for Composed {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
         let mut all = Slopes::default();
         let formula = all.read(self);
         for leaf in Plan::new(self).leaves {
-            let Some(leaf) = leaf.sloped(nodes, roots, pause)? else { return Ok(None) };
+            let Some(leaf) = leaf.sloped(nodes, roots, context)? else {
+                return Ok(None);
+            };
             all.leaves.push(leaf);
         }
         let roots = roots.to_vec();
@@ -459,11 +461,11 @@ impl Prepared for Singles {
         let (mut values, mut stack) = (Vec::new(), Vec::new());
         // By tree: what its kernel with itself says of parts, in a row for many pairs.
         let mut known: HashMap<usize, Vec<Scaled>> = HashMap::new();
-        Box::new(move |a, b, pause| {
+        Box::new(move |a, b, context| {
             let mut fill = |values: &mut Vec<Scaled>, a, b| {
                 values.clear();
                 leaves.iter_mut().try_for_each(|of| {
-                    values.push(of(a, b, pause)?);
+                    values.push(of(a, b, context)?);
                     Ok::<_, crate::Error>(())
                 })
             };
@@ -670,11 +672,11 @@ impl Sloped for Slopes {
             self.leaves.iter().map(|leaf| leaf.worker()).collect();
         // By tree: the leaves' kernels with itself, in a row for many pairs.
         let mut known: HashMap<usize, Vec<(Scaled, Vec<Scaled>)>> = HashMap::new();
-        Box::new(move |a, b, slopes, pause| {
+        Box::new(move |a, b, slopes, context| {
             let mut of = |a, b| {
                 let values = workers.iter_mut().zip(&self.known).map(|(of, kernel)| {
                     let mut own = vec![Scaled::of(0.0); kernel.parameters().len()];
-                    Ok::<_, crate::Error>((of(a, b, &mut own, pause)?, own))
+                    Ok::<_, crate::Error>((of(a, b, &mut own, context)?, own))
                 });
                 values.collect::<Result<Vec<_>>>()
             };

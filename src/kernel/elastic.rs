@@ -47,8 +47,7 @@ use super::{
     kernel_struct, naive,
 };
 use crate::intern::new_id;
-use crate::threads::Pause;
-use crate::{Error, Label, NodeId, Nodes, Result, memory};
+use crate::{Context, Error, Label, NodeId, Nodes, Result, memory};
 
 kernel_struct! {
     /// Fragments keep order and ancestry but may skip nodes (Kashima & Koyanagi 2002).
@@ -70,18 +69,18 @@ impl Kernel for ElasticTree {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        _: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(Trees::new(nodes, self.decay, roots)?))
+        Ok(Box::new(Trees::new(nodes, self.decay, roots, context)?))
     }
 
     fn sloped(
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        _: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
-        Ok(Some(Box::new(Trees::new(nodes, self.decay, roots)?)))
+        Ok(Some(Box::new(Trees::new(nodes, self.decay, roots, context)?)))
     }
 
     fn indexed(&self) -> Option<Indexed> {
@@ -115,9 +114,9 @@ impl Weigh for ElasticTree {
         table: &Resolved,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        _: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(Trees::new(nodes, table.labels_times(self.decay), roots)?))
+        Ok(Box::new(Trees::new(nodes, table.labels_times(self.decay), roots, context)?))
     }
 }
 
@@ -125,7 +124,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Numbers held at once, 8 or 16 bytes each: 2 GB of floats.
 const MOST_CELLS: usize = if cfg!(test) { 1 << 20 } else { 1 << 28 };
 /// Steps between two questions whether to go on.
-const BETWEEN_PAUSES: usize = 1 << 20;
+const BETWEEN_CHECKS: usize = 1 << 20;
 
 /// A node of a tree.
 #[derive(Debug, Clone, Copy)]
@@ -156,8 +155,14 @@ impl<F: Factors> Trees<F> {
     /// Reads trees in time by their distinct subtrees.
     ///
     /// # Errors
-    /// [`crate::Error::Capacity`] beyond 2^32 distinct subtrees or edges, tree by tree.
-    pub(crate) fn new(nodes: &Nodes, decay: F, roots: &[NodeId]) -> Result<Self> {
+    /// [`crate::Error::Capacity`] beyond 2^32 distinct subtrees or edges, tree by tree, and
+    /// what `context` returns.
+    pub(crate) fn new(
+        nodes: &Nodes,
+        decay: F,
+        roots: &[NodeId],
+        context: &Context,
+    ) -> Result<Self> {
         let n_labels = nodes.labels().len();
         let mut trees = Self {
             decay,
@@ -177,6 +182,7 @@ impl<F: Factors> Trees<F> {
             below.clear();
             below.extend(nodes, root, None, &sizes)?;
             for &node in &below.order {
+                context.check()?;
                 let label = &mut label_number[nodes.label(node).index()];
                 if *label == NONE {
                     *label = (trees.labels.len() - first_label) as u32;
@@ -292,7 +298,7 @@ impl<F: Factors> Pairs for Trees<F> {
         a: usize,
         b: usize,
         scratch: &mut Scratch<N>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<N> {
         let (a, b) = if self.rank(a) < self.rank(b) { (b, a) } else { (a, b) };
         let n_common = self.common_labels(a, b, scratch)?;
@@ -317,7 +323,7 @@ impl<F: Factors> Pairs for Trees<F> {
             // Foreign labels have no lanes.
             None => common.get(label as usize).map_or(0.0, |&l| self.decay.of(l)),
         };
-        dense.run(decay, n_common, |_, _, _| {}, pause)
+        dense.run(decay, n_common, |_, _, _| {}, context)
     }
 }
 
@@ -599,7 +605,7 @@ impl<N: Number> Dense<N> {
         decay: impl Fn(u32) -> f64,
         n_labels: usize,
         mut tell: impl FnMut(usize, usize, N),
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<N> {
         // Slots of larger trees before would hold on to their memory.
         let room = self.lanes.len() * 2 + self.lanes.children.len();
@@ -608,7 +614,7 @@ impl<N: Number> Dense<N> {
         self.link()?;
         let mut last = N::of(0.0);
         for node in 0..self.tree.len() {
-            self.absorb(node, node, pause)?;
+            self.absorb(node, node, context)?;
             let decay = N::parameter(decay(self.tree.labels[node]), 0);
             last = self.finish(node, decay, &mut tell)?;
             // The parent takes in what is done, and what nobody else asks for goes: wide
@@ -616,7 +622,7 @@ impl<N: Number> Dense<N> {
             if self.parent[node] == NONE {
                 self.free.push(self.slot[node]);
             } else {
-                self.absorb(self.parent[node] as usize, node, pause)?;
+                self.absorb(self.parent[node] as usize, node, context)?;
             }
         }
         Ok(last)
@@ -650,12 +656,7 @@ impl<N: Number> Dense<N> {
     }
 
     /// Takes the next children of `node` in, as far as they are done (up to `done`).
-    fn absorb(
-        &mut self,
-        node: usize,
-        done: usize,
-        pause: &mut Pause<'_>,
-    ) -> Result<()> {
+    fn absorb(&mut self, node: usize, done: usize, context: &Context) -> Result<()> {
         let (end, mut steps) = (self.tree.ends[node], 0);
         while self.next[node] < end {
             let child = self.tree.children[self.next[node] as usize] as usize;
@@ -689,15 +690,15 @@ impl<N: Number> Dense<N> {
             if self.asked[child] == 0 {
                 self.free.push(from as u32);
             }
-            if steps > BETWEEN_PAUSES {
+            if steps > BETWEEN_CHECKS {
                 steps = 0;
-                pause()?;
+                context.check_now()?;
             }
         }
         self.steps += steps;
-        if self.steps > BETWEEN_PAUSES {
+        if self.steps > BETWEEN_CHECKS {
             self.steps = 0;
-            pause()?;
+            context.check_now()?;
         }
         Ok(())
     }
@@ -771,21 +772,26 @@ mod tests {
             let decay = [0.05, 0.4, 1.0][round % 3];
             let kernel = ElasticTree { decay };
             let forest = sample::forest(&mut random, 22, 11);
-            let trees = Trees::new(forest.nodes(), decay, forest.roots()).unwrap();
+            let trees =
+                Trees::new(forest.nodes(), decay, forest.roots(), &Context::default())
+                    .unwrap();
             let (mut floats, mut scaled) = (Scratch::default(), Scratch::default());
             for (i, &a) in forest.roots().iter().enumerate() {
                 for (j, &b) in forest.roots().iter().enumerate().take(i + 1) {
                     let expected = naive::kernel(&kernel, forest.nodes(), a, b);
-                    let value =
-                        trees.pair::<f64>(i, j, &mut floats, &mut || Ok(())).unwrap();
+                    let value = trees
+                        .pair::<f64>(i, j, &mut floats, &Context::default())
+                        .unwrap();
                     assert!(close(value, expected), "{value} {expected} {i} {j}");
                     let large = trees
-                        .pair::<Scaled>(i, j, &mut scaled, &mut || Ok(()))
+                        .pair::<Scaled>(i, j, &mut scaled, &Context::default())
                         .unwrap()
                         .value();
                     assert!(close(large, value), "{large} {value}");
                     assert_eq!(
-                        trees.pair::<f64>(j, i, &mut floats, &mut || Ok(())).unwrap(),
+                        trees
+                            .pair::<f64>(j, i, &mut floats, &Context::default())
+                            .unwrap(),
                         value
                     );
                     n_pairs += 1;
@@ -799,11 +805,13 @@ mod tests {
     fn hand_values_hold() {
         let forest =
             Forest::from_bracket_items(["(A b)", "(A (X b))", "(A)", "(Q)"]).unwrap();
-        let trees = Trees::new(forest.nodes(), 1.0, forest.roots()).unwrap();
+        let trees =
+            Trees::new(forest.nodes(), 1.0, forest.roots(), &Context::default())
+                .unwrap();
         let mut scratch = Scratch::default();
         for (a, b, expected) in [(0, 1, 3.0), (0, 2, 1.0), (2, 2, 1.0), (0, 3, 0.0)] {
             assert_eq!(
-                trees.pair::<f64>(a, b, &mut scratch, &mut || Ok(())).unwrap(),
+                trees.pair::<f64>(a, b, &mut scratch, &Context::default()).unwrap(),
                 expected,
                 "{a} {b}"
             );
@@ -814,10 +822,12 @@ mod tests {
         let chains = [chain(2), chain(3)];
         let forest = Forest::from_bracket_items(chains.iter().map(String::as_str));
         let forest = forest.unwrap();
-        let trees = Trees::new(forest.nodes(), 1.0, forest.roots()).unwrap();
+        let trees =
+            Trees::new(forest.nodes(), 1.0, forest.roots(), &Context::default())
+                .unwrap();
         // Σ_k (3 choose k)(4 choose k), k >= 1: 12 + 18 + 4.
         assert_eq!(
-            trees.pair::<f64>(0, 1, &mut scratch, &mut || Ok(())).unwrap(),
+            trees.pair::<f64>(0, 1, &mut scratch, &Context::default()).unwrap(),
             34.0
         );
     }
@@ -840,13 +850,13 @@ mod tests {
     #[test]
     fn deep_trees_take_little_memory_and_no_stack() {
         let (nodes, roots) = chain_and_small(100_000);
-        let trees = Trees::new(&nodes, 0.4, &roots).unwrap();
+        let trees = Trees::new(&nodes, 0.4, &roots, &Context::default()).unwrap();
         let mut scratch = Scratch::default();
         // C(a,a) = λ(1 + the b below, three times) but for the leaf, C(b,b) = λ.
         let h = 50_000.0;
         let below = h * (h + 1.0) / 2.0;
         let expected = 0.4 * (h + 3.0 * h + 3.0 * 0.4 * (below - h));
-        let value = trees.pair::<f64>(0, 1, &mut scratch, &mut || Ok(())).unwrap();
+        let value = trees.pair::<f64>(0, 1, &mut scratch, &Context::default()).unwrap();
         assert!(close(value, expected), "{value} {expected}");
         assert!(scratch.dense.slots.len() <= 3, "{}", scratch.dense.slots.len());
     }
@@ -859,9 +869,13 @@ mod tests {
         }
         text += ")";
         let forest = Forest::from_bracket_items([&*text, "(r (a (b x1)) b)"]).unwrap();
-        let trees = Trees::new(forest.nodes(), 1.0, forest.roots()).unwrap();
+        let trees =
+            Trees::new(forest.nodes(), 1.0, forest.roots(), &Context::default())
+                .unwrap();
         let mut scratch = Scratch::default();
-        assert!(trees.pair::<f64>(0, 1, &mut scratch, &mut || Ok(())).unwrap() > 0.0);
+        assert!(
+            trees.pair::<f64>(0, 1, &mut scratch, &Context::default()).unwrap() > 0.0
+        );
         assert!(scratch.dense.slots.len() < 110, "{}", scratch.dense.slots.len());
     }
 
@@ -875,9 +889,11 @@ mod tests {
         };
         let [small, large, larger] = [10, 400, 401].map(tree);
         let forest = Forest::from_bracket_items([&*small, &large, &larger]).unwrap();
-        let trees = Trees::new(forest.nodes(), 0.4, forest.roots()).unwrap();
+        let trees =
+            Trees::new(forest.nodes(), 0.4, forest.roots(), &Context::default())
+                .unwrap();
         let mut scratch = Scratch::default();
-        let mut of = |a, b| trees.pair::<f64>(a, b, &mut scratch, &mut || Ok(()));
+        let mut of = |a, b| trees.pair::<f64>(a, b, &mut scratch, &Context::default());
         let before = of(0, 0).unwrap();
         let refused = of(1, 2).unwrap_err();
         assert!(matches!(refused, Error::Capacity { .. }), "{refused}");
@@ -888,13 +904,17 @@ mod tests {
     fn large_counts_overflow_floats_but_not_scaled_numbers() {
         let chain = "(A ".repeat(1_000) + "A" + &")".repeat(1_000);
         let forest = Forest::from_bracket_items([&*chain]).unwrap();
-        let trees = Trees::new(forest.nodes(), 1.0, forest.roots()).unwrap();
+        let trees =
+            Trees::new(forest.nodes(), 1.0, forest.roots(), &Context::default())
+                .unwrap();
         assert_eq!(
-            trees.pair::<f64>(0, 0, &mut Scratch::default(), &mut || Ok(())).unwrap(),
+            trees
+                .pair::<f64>(0, 0, &mut Scratch::default(), &Context::default())
+                .unwrap(),
             f64::INFINITY
         );
         let k = trees
-            .pair::<Scaled>(0, 0, &mut Scratch::default(), &mut || Ok(()))
+            .pair::<Scaled>(0, 0, &mut Scratch::default(), &Context::default())
             .unwrap();
         assert_eq!(k.normalized(k, k), 1.0);
     }

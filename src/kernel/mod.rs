@@ -23,8 +23,8 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use treekernel_rs::kernel::{self, Kernel, Number, Parameter, Pause, Prepared, Range};
-//! use treekernel_rs::{Forest, NodeId, Nodes, Result, gram};
+//! use treekernel_rs::kernel::{self, Kernel, Number, Parameter, Prepared, Range};
+//! use treekernel_rs::{Context, Forest, NodeId, Nodes, Result, gram};
 //!
 //! /// `weight` for two trees whose roots have equal labels.
 //! #[derive(Debug)]
@@ -49,7 +49,7 @@
 //!         &self,
 //!         nodes: &Arc<Nodes>,
 //!         roots: &[NodeId],
-//!         _: &mut Pause<'_>,
+//!         _: &Context,
 //!     ) -> Result<Box<dyn Prepared>> {
 //!         let labels = roots.iter().map(|&root| nodes.label(root)).collect();
 //!         Ok(Box::new(Labels { labels, weight: self.weight }))
@@ -69,7 +69,7 @@
 //!         a: usize,
 //!         b: usize,
 //!         (): &mut (),
-//!         _: &mut Pause<'_>,
+//!         _: &Context,
 //!     ) -> Result<N> {
 //!         let equal = self.labels[a] == self.labels[b];
 //!         Ok(N::of(if equal { self.weight } else { 0.0 }))
@@ -103,8 +103,7 @@ use std::sync::Arc;
 
 #[cfg(test)]
 pub(crate) use crate::corpus as sample;
-pub use crate::threads::Pause;
-use crate::{Error, NodeId, Nodes, Result};
+pub use crate::{Context, Error, NodeId, Nodes, Result};
 pub use composed::{Composed, Operation};
 pub use elastic::ElasticTree;
 pub use number::{Dual, MOST_SLOPES, Number, Scaled, Slopes};
@@ -164,15 +163,15 @@ pub trait Kernel: Any + Debug + Send + Sync {
     fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64;
 
     /// Makes trees ready for the kernels of single pairs. Parameters are in their ranges.
-    /// `pause` is called now and then where that takes long.
+    /// `context` is asked now and then where that takes long.
     ///
     /// # Errors
-    /// [`Error::Capacity`], and what `pause` returns.
+    /// [`Error::Capacity`], and what `context` returns.
     fn pairs(
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>>;
 
     /// As [`pairs`](Self::pairs), for kernels with their derivatives by the real parameters;
@@ -186,7 +185,7 @@ pub trait Kernel: Any + Debug + Send + Sync {
         &self,
         _nodes: &Arc<Nodes>,
         _roots: &[NodeId],
-        _pause: &mut Pause<'_>,
+        _context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
         Ok(None)
     }
@@ -372,12 +371,12 @@ pub struct Sketch {
 /// Evaluates single pairs for one worker: takes the numbers of two trees, and asks now and
 /// then whether to go on.
 pub type Worker<'a> =
-    Box<dyn FnMut(usize, usize, &mut Pause<'_>) -> Result<Scaled> + Send + 'a>;
+    Box<dyn FnMut(usize, usize, &Context) -> Result<Scaled> + Send + 'a>;
 
 /// Trees made ready for the kernels of single pairs.
 ///
 /// Whatever implements [`Pairs`] is one. Without it, `worker` returns a closure that gives
-/// `Scaled::of(value)`, or an error of the pause, which it calls now and then where a pair
+/// `Scaled::of(value)`, or an error of the context, which it calls now and then where a pair
 /// takes long.
 pub trait Prepared: Send + Sync {
     /// What one worker calls for many pairs; it may keep what it needs from call to call.
@@ -406,14 +405,14 @@ impl<P: Pairs + Send> Prepared for P {
         let mut floats = P::Scratch::<f64>::default();
         let mut scaled = P::Scratch::<Scaled>::default();
         let is_tiny = self.is_tiny();
-        Box::new(move |a, b, pause| {
+        Box::new(move |a, b, context| {
             if !is_tiny {
-                let float = self.pair(a, b, &mut floats, pause)?;
+                let float = self.pair(a, b, &mut floats, context)?;
                 if float.abs() < LARGEST {
                     return Ok(Scaled::of(float));
                 }
             }
-            self.pair(a, b, &mut scaled, pause)
+            self.pair(a, b, &mut scaled, context)
         })
     }
 
@@ -428,11 +427,8 @@ impl<P: Pairs + Send> Prepared for P {
 
 /// Evaluates single pairs with their derivatives for one worker: takes the numbers of two
 /// trees, and writes as many derivatives as it is given places for.
-pub type SlopesWorker<'a> = Box<
-    dyn FnMut(usize, usize, &mut [Scaled], &mut Pause<'_>) -> Result<Scaled>
-        + Send
-        + 'a,
->;
+pub type SlopesWorker<'a> =
+    Box<dyn FnMut(usize, usize, &mut [Scaled], &Context) -> Result<Scaled> + Send + 'a>;
 
 /// Trees made ready for the kernels of single pairs and their derivatives by the kernel's
 /// real parameters. Whatever implements [`Pairs`] is one.
@@ -447,10 +443,10 @@ impl<P: Pairs + Send> Sloped for P {
         let mut scaled = P::Scratch::<Dual<Scaled>>::default();
         let is_tiny = self.is_tiny();
         let fits = |number: f64| number.abs() < LARGEST;
-        Box::new(move |a, b, slopes, pause| {
+        Box::new(move |a, b, slopes, context| {
             let mut known = None;
             if !is_tiny {
-                let float = self.pair(a, b, &mut floats, pause)?;
+                let float = self.pair(a, b, &mut floats, context)?;
                 known = Some(float).filter(|Dual { value, slopes }| {
                     fits(*value) && slopes.iter().copied().all(fits)
                 });
@@ -459,7 +455,7 @@ impl<P: Pairs + Send> Sloped for P {
                 Some(Dual { value, slopes }) => {
                     Dual { value: Scaled::of(value), slopes: slopes.map(Scaled::of) }
                 }
-                None => self.pair(a, b, &mut scaled, pause)?,
+                None => self.pair(a, b, &mut scaled, context)?,
             };
             slopes.iter_mut().zip(dual.slopes).for_each(|(to, slope)| *to = slope);
             Ok(dual.value)
@@ -474,17 +470,17 @@ pub trait Pairs: Sync {
     /// What is kept from call to call, of one and the same value of this type.
     type Scratch<N: Number>: Default + Send;
 
-    /// K of the trees with these numbers. `pause` is called now and then; its error ends
+    /// K of the trees with these numbers. `context` is asked now and then; its error ends
     /// the call, and the scratch stays good for the next.
     ///
     /// # Errors
-    /// What `pause` returns.
+    /// What `context` returns.
     fn pair<N: Number>(
         &self,
         a: usize,
         b: usize,
         scratch: &mut Self::Scratch<N>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<N>;
 
     /// Whether what the smallest fragments weigh is too small for floats (below 1e-280):

@@ -42,8 +42,7 @@ use super::{
     TreeCounts, described, kernel_struct, naive, parameter,
 };
 use crate::intern::{Seed, new_id};
-use crate::threads::Pause;
-use crate::{Error, NodeId, Nodes, Result, memory};
+use crate::{Context, Error, NodeId, Nodes, Result, memory};
 
 kernel_struct! {
     /// Fragments are any connected parts (Moschitti, ECML 2006).
@@ -73,11 +72,11 @@ impl Kernel for PartialTree {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         let Self { decay, mu, leaf_factor, max_children } = *self;
         let trees =
-            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, pause)?;
+            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, context)?;
         Ok(Box::new(trees))
     }
 
@@ -85,12 +84,12 @@ impl Kernel for PartialTree {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
         let Self { decay, mu, leaf_factor, max_children } = *self;
         self.check_slopes()?;
         let trees =
-            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, pause)?;
+            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, context)?;
         Ok(Some(Box::new(trees)))
     }
 
@@ -155,12 +154,12 @@ impl Weigh for PartialTree {
         table: &Resolved,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         let Self { decay, leaf_factor, max_children, .. } = *self;
         let mu = table.labels_times(self.mu);
         let trees =
-            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, pause)?;
+            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, context)?;
         Ok(Box::new(trees))
     }
 }
@@ -327,7 +326,7 @@ pub(crate) struct Chains<N> {
 }
 
 /// Steps between two questions whether to go on: some milliseconds.
-const BETWEEN_PAUSES: usize = 1 << 20;
+const BETWEEN_CHECKS: usize = 1 << 20;
 
 // By hand, as a derived Default asks for one of N.
 impl<N> Default for Chains<N> {
@@ -348,20 +347,20 @@ impl<N> Default for Chains<N> {
 impl<N> Chains<N> {
     /// Takes note of so much work, and asks now and then whether to go on.
     #[inline]
-    pub(crate) fn step(&mut self, steps: usize, pause: &mut Pause<'_>) -> Result<()> {
+    pub(crate) fn step(&mut self, steps: usize, context: &Context) -> Result<()> {
         self.steps = self.steps.saturating_add(steps);
-        if self.steps < BETWEEN_PAUSES {
+        if self.steps < BETWEEN_CHECKS {
             return Ok(());
         }
         self.steps = 0;
-        pause()
+        context.check_now()
     }
 }
 
 impl<N: Number> Chains<N> {
     /// Σ over all chains of at most `longest` matches between children with equal labels:
     /// `rows` are the labels of one node's (NONE: matches nothing), `table` holds the
-    /// other's, and `d(row, column)` is D of two of them. `pause` is asked on the way.
+    /// other's, and `d(row, column)` is D of two of them. `context` is asked on the way.
     pub(crate) fn sum(
         &mut self,
         rows: impl Iterator<Item = u32> + Clone,
@@ -369,7 +368,7 @@ impl<N: Number> Chains<N> {
         powers: &[f64],
         longest: usize,
         mut d: impl FnMut(u32, u32) -> N,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<N> {
         let zero = N::of(0.0);
         let (mut n_rows, mut n_matches) = (0, 0);
@@ -392,7 +391,7 @@ impl<N: Number> Chains<N> {
             if !matches.is_empty() {
                 total = total + self.row(row, &matches, powers);
                 let per_row = self.per_row(matches.len());
-                self.step(per_row, pause)?;
+                self.step(per_row, context)?;
             }
         }
         self.matches = matches;
@@ -756,9 +755,9 @@ impl<F: Factors> Trees<F> {
         leaf_factor: f64,
         max_children: Option<usize>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
-        let counts = TreeCounts::read(nodes, roots, pause)?;
+        let counts = TreeCounts::read(nodes, roots, context)?;
         let mut trees = Self {
             weights: Weights::new(decay, mu.same().unwrap_or(1.0), leaf_factor),
             mu,
@@ -781,7 +780,7 @@ impl<F: Factors> Trees<F> {
         let known = roots.iter().map(|r| r.index() + 1).max().unwrap_or(0);
         let (mut number, mut order) = (memory::filled(NONE, known)?, Vec::new());
         for tree in 0..counts.len() {
-            pause()?;
+            context.check()?;
             let (first, mut content) = (trees.nodes.len(), 0);
             order.clear();
             // 1. Nodes in the order in which a walk leaves them.
@@ -846,7 +845,7 @@ impl<F: Factors> Pairs for Trees<F> {
         a: usize,
         b: usize,
         scratch: &mut Scratch<N>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<N> {
         let is_ordered = self.content[a] <= self.content[b];
         let (a, b) = if is_ordered { (a, b) } else { (b, a) };
@@ -882,7 +881,7 @@ impl<F: Factors> Pairs for Trees<F> {
                 let mut value: N = self.single(weights, label_mu, leaves);
                 if !below.is_empty() && !other.is_empty() {
                     let sum =
-                        self.children_sum((a, below), (b, other), scratch, pause)?;
+                        self.children_sum((a, below), (b, other), scratch, context)?;
                     value = value + mu * sum;
                 }
                 memory::push(&mut scratch.values, value)?;
@@ -890,7 +889,7 @@ impl<F: Factors> Pairs for Trees<F> {
             }
             total = total + own * N::of(f64::from(node.count));
             if scratch.values.len() > scratch.few_values {
-                scratch.chains.step(group.len(), pause)?;
+                scratch.chains.step(group.len(), context)?;
                 scratch.recycle(a, v, (label, start))?;
                 scratch.check_values()?;
             }
@@ -948,7 +947,7 @@ impl<F: Factors> Trees<F> {
         (a, below): (Tree<'_, F>, &[u32]),
         (b, other): (Tree<'_, F>, &[u32]),
         scratch: &mut Scratch<N>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<N> {
         let Scratch { labels, starts, values, matches, table, chains, .. } = scratch;
         // The label of a child of a by its number in b.
@@ -992,10 +991,10 @@ impl<F: Factors> Trees<F> {
             &self.powers,
             self.longest,
             |i, j| d(below[i as usize], other[j as usize]),
-            pause,
+            context,
         );
         table.clear(labels);
-        chains.step(below.len() + other.len(), pause)?;
+        chains.step(below.len() + other.len(), context)?;
         sum
     }
 }
@@ -1089,6 +1088,7 @@ mod tests {
     use super::*;
     use crate::Forest;
     use crate::corpus::{self, Random};
+    use std::time::Duration;
 
     /// Parameters that the tests run through.
     #[derive(Debug, Clone, Copy)]
@@ -1131,7 +1131,7 @@ mod tests {
                 leaf_factor,
                 max_children,
                 roots,
-                &mut || Ok(()),
+                &Context::default(),
             )
             .unwrap()
         }
@@ -1161,12 +1161,12 @@ mod tests {
                     let expected = parameters.naive(&forest, a, b);
                     let what = || format!("{parameters:?}\n{}\n{}", texts[a], texts[b]);
                     assert_close(
-                        trees.pair(a, b, &mut floats, &mut || Ok(())).unwrap(),
+                        trees.pair(a, b, &mut floats, &Context::default()).unwrap(),
                         expected,
                         &what,
                     );
                     let value: Scaled =
-                        trees.pair(a, b, &mut scaled, &mut || Ok(())).unwrap();
+                        trees.pair(a, b, &mut scaled, &Context::default()).unwrap();
                     assert_close(value.value(), expected, &what);
                     n_pairs += 1;
                 }
@@ -1224,11 +1224,13 @@ mod tests {
             Parameters { decay: 1.0, mu: 1.0, leaf_factor: 1.0, max_children: None };
         let trees = all.trees(&forest);
         assert_eq!(
-            trees.pair(0, 0, &mut Scratch::<f64>::default(), &mut || Ok(())).unwrap(),
+            trees
+                .pair(0, 0, &mut Scratch::<f64>::default(), &Context::default())
+                .unwrap(),
             f64::INFINITY
         );
         let value: Scaled =
-            trees.pair(0, 0, &mut Scratch::default(), &mut || Ok(())).unwrap();
+            trees.pair(0, 0, &mut Scratch::default(), &Context::default()).unwrap();
         assert!((value.normalized(value, value) - 1.0).abs() < 1e-12);
     }
 
@@ -1248,10 +1250,10 @@ mod tests {
             Parameters { decay: 0.4, mu: 0.4, leaf_factor: 1.0, max_children: None };
         let trees = parameters.trees(&forest);
         let mut scratch = Scratch::<f64>::default();
-        assert!(trees.pair(0, 1, &mut scratch, &mut || Ok(())).unwrap() > 0.0);
+        assert!(trees.pair(0, 1, &mut scratch, &Context::default()).unwrap() > 0.0);
         // 40,000 words in the same order: chains of single steps, T -> d (1 + T).
         let d = 0.4 * 0.16;
-        let value = trees.pair(2, 3, &mut scratch, &mut || Ok(())).unwrap();
+        let value = trees.pair(2, 3, &mut scratch, &Context::default()).unwrap();
         let chain = d / (1.0 - d);
         let expected = 40_000.0 * d + d + 0.4 * 40_000.0 * chain;
         // Longer gaps add to it (λ^2 per word left out), the ends take a little away.
@@ -1277,7 +1279,8 @@ mod tests {
         let Some((kelp, forest, scores)) = kelp() else { return };
         let trees = kelp.trees(&forest);
         let mut scratch = Scratch::<f64>::default();
-        let mut kernel = |a, b| trees.pair(a, b, &mut scratch, &mut || Ok(())).unwrap();
+        let mut kernel =
+            |a, b| trees.pair(a, b, &mut scratch, &Context::default()).unwrap();
         for (i, score) in scores.into_iter().enumerate() {
             let norm: f64 = kernel(i, i) * kernel(i + 1, i + 1);
             let value = kernel(i, i + 1) / norm.sqrt();
@@ -1296,7 +1299,7 @@ mod tests {
         let trees = parameters.trees(&forest);
         let mut usual = Scratch::<f64>::default();
         let mut thrifty = Scratch::<f64> { few_values: 0, ..Scratch::default() };
-        let go_on = &mut || Ok(());
+        let go_on = &Context::default();
         for a in 0..texts.len() {
             for b in 0..texts.len() {
                 let value = trees.pair(a, b, &mut usual, go_on).unwrap();
@@ -1329,7 +1332,9 @@ mod tests {
             let mut scratch = Scratch::<f64>::default();
             let pairs = (0..1600).map(|at| (at / 40, at % 40));
             pairs
-                .map(|(a, b)| trees.pair(a, b, &mut scratch, &mut || Ok(())).unwrap())
+                .map(|(a, b)| {
+                    trees.pair(a, b, &mut scratch, &Context::default()).unwrap()
+                })
                 .map(f64::to_bits)
                 .collect::<Vec<_>>()
         });
@@ -1351,21 +1356,26 @@ mod tests {
             let mut scratch = Scratch::<f64>::default();
             for (a, b) in [(0, 1), (2, 3)] {
                 let mut n_calls = 0;
-                let count = &mut || {
+                let count = Context::watched(|_, _| {
                     n_calls += 1;
                     Ok(())
-                };
-                trees.pair(a, b, &mut scratch, count).unwrap();
+                })
+                .with_interval(Duration::ZERO);
+                trees.pair(a, b, &mut scratch, &count).unwrap();
+                drop(count);
                 assert!(n_calls >= 3, "{max_children:?} {a} {b}: {n_calls}");
                 let mut left = n_calls / 2;
-                let stop = &mut || {
+                let stop = &Context::watched(|_, _| {
                     left -= 1;
                     if left > 0 { Ok(()) } else { Err(Error::Interrupted) }
-                };
+                })
+                .with_interval(Duration::ZERO);
                 let stopped = trees.pair(a, b, &mut scratch, stop);
                 assert_eq!(stopped, Err(Error::Interrupted));
-                let after = trees.pair(0, 4, &mut scratch, &mut || Ok(())).unwrap();
-                let fresh = trees.pair(0, 4, &mut Scratch::default(), &mut || Ok(()));
+                let after =
+                    trees.pair(0, 4, &mut scratch, &Context::default()).unwrap();
+                let fresh =
+                    trees.pair(0, 4, &mut Scratch::default(), &Context::default());
                 assert_eq!(Ok(after), fresh);
             }
         }

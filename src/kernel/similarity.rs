@@ -20,22 +20,22 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::{Pause, parameter};
-use crate::Result;
+use super::parameter;
 use crate::memory::{filled, reserve};
 use crate::vector::{Loop, vectorized};
+use crate::{Context, Result};
 
 /// "In no block", and "of no class".
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// How similar labels are.
 pub trait Similarity: Debug + Send + Sync + 'static {
-    /// σ of every pair of some different labels. `pause` is called now and then where that
+    /// σ of every pair of some different labels. `context` is asked now and then where that
     /// takes long.
     ///
     /// # Errors
-    /// Those of [`Table`], and what `pause` returns.
-    fn table(&self, labels: &[&str], pause: &mut Pause<'_>) -> Result<Arc<Table>>;
+    /// Those of [`Table`], and what `context` returns.
+    fn table(&self, labels: &[&str], context: &Context) -> Result<Arc<Table>>;
 }
 
 /// Labels that are equal or not.
@@ -43,7 +43,7 @@ pub trait Similarity: Debug + Send + Sync + 'static {
 pub struct Equality;
 
 impl Similarity for Equality {
-    fn table(&self, labels: &[&str], _: &mut Pause<'_>) -> Result<Arc<Table>> {
+    fn table(&self, labels: &[&str], _: &Context) -> Result<Arc<Table>> {
         Ok(Arc::new(Table::of_pairs(labels.len(), Vec::new())?))
     }
 }
@@ -75,7 +75,7 @@ impl LabelPairs {
 }
 
 impl Similarity for LabelPairs {
-    fn table(&self, labels: &[&str], _: &mut Pause<'_>) -> Result<Arc<Table>> {
+    fn table(&self, labels: &[&str], _: &Context) -> Result<Arc<Table>> {
         let ids: HashMap<&str, u32> = labels.iter().copied().zip(0..).collect();
         let mut pairs = Vec::new();
         for (x, y, value) in &self.pairs {
@@ -224,12 +224,12 @@ impl Table {
     /// where it is not [`NONE`] and neither vector 0.
     ///
     /// # Errors
-    /// [`Error::Memory`](crate::Error::Memory), and what `pause` returns.
+    /// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
     pub fn of_vectors(
         vectors: &[f64],
         classes: &[u32],
         how: Cosines,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
         let n = classes.len();
         let len = vectors.len().checked_div(n).unwrap_or(0);
@@ -255,7 +255,7 @@ impl Table {
             }
             if how.threshold.is_none() {
                 let mut values = filled(0.0, n * n)?;
-                cosines(&unit, len, n, pause, |i, j, cosine| {
+                cosines(&unit, len, n, context, |i, j, cosine| {
                     let value = how.of(cosine);
                     values[i * n + j] = value;
                     values[j * n + i] = value;
@@ -275,7 +275,7 @@ impl Table {
                 continue;
             }
             let mut pairs = Vec::new();
-            cosines(&unit, len, n, pause, |i, j, cosine| {
+            cosines(&unit, len, n, context, |i, j, cosine| {
                 let value = how.of(cosine);
                 if value != 0.0 {
                     reserve(&mut pairs, 1)?;
@@ -510,7 +510,7 @@ fn cosines(
     vectors: &[f64],
     len: usize,
     n: usize,
-    pause: &mut Pause<'_>,
+    context: &Context,
     mut tell: impl FnMut(usize, usize, f64) -> Result<()>,
 ) -> Result<()> {
     let mut out = [0.0; BLOCK];
@@ -525,7 +525,7 @@ fn cosines(
                 tell(i, j, cosine)?;
             }
         }
-        pause()?;
+        context.check_now()?;
     }
     Ok(())
 }
@@ -565,7 +565,6 @@ mod tests {
     #[test]
     fn cosines_are_those_of_the_definition_whatever_else_there_is() {
         let mut random = Random(6);
-        let on = &mut || Ok(());
         let (n, len) = (70, 37);
         let mut vectors: Vec<f64> = (0..n * len).map(|_| random.unit() - 0.4).collect();
         vectors[5 * len..6 * len].fill(0.0);
@@ -578,8 +577,14 @@ mod tests {
             Cosines::new(2, Some(0.2), false),
         ];
         for how in hows {
-            let all = Table::of_vectors(&vectors, &classes, how, on).unwrap();
-            let some = Table::of_vectors(&vectors[..20 * len], &classes[..20], how, on);
+            let all = Table::of_vectors(&vectors, &classes, how, &Context::default())
+                .unwrap();
+            let some = Table::of_vectors(
+                &vectors[..20 * len],
+                &classes[..20],
+                how,
+                &Context::default(),
+            );
             let some = some.unwrap();
             for x in 0..n {
                 for y in 0..n {

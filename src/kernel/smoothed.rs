@@ -29,10 +29,10 @@ use std::sync::{Arc, Mutex, Weak};
 use super::partial::{NONE, Scratch as Usual, Tree, Trees};
 use super::similarity::{Similarity, Table};
 use super::{
-    Equality, Kernel, Number, Pairs, Parameter, PartialTree, Pause, Prepared, Scaled,
-    Sloped, Value, naive,
+    Equality, Kernel, Number, Pairs, Parameter, PartialTree, Prepared, Scaled, Sloped,
+    Value, naive,
 };
-use crate::{Error, Label, NodeId, Nodes, Result, memory};
+use crate::{Context, Error, Label, NodeId, Nodes, Result, memory};
 
 /// [`PartialTree`] whose labels match by similarity (Croce et al. 2011).
 ///
@@ -99,7 +99,7 @@ impl Kernel for SmoothedPartialTree {
             nodes,
             both.iter().map(|&node| nodes.label(node)),
             self,
-            &mut || Ok(()),
+            &Context::default(),
         ) else {
             return f64::NAN;
         };
@@ -116,19 +116,19 @@ impl Kernel for SmoothedPartialTree {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(Smoothed::new(self, nodes, roots, pause)?))
+        Ok(Box::new(Smoothed::new(self, nodes, roots, context)?))
     }
 
     fn sloped(
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
         self.tree.check_slopes()?;
-        Ok(Some(Box::new(Smoothed::new(self, nodes, roots, pause)?)))
+        Ok(Some(Box::new(Smoothed::new(self, nodes, roots, context)?)))
     }
 
     fn smoothed(&self) -> Option<&SmoothedPartialTree> {
@@ -151,7 +151,7 @@ impl Labels {
         nodes: &Nodes,
         labels: impl Iterator<Item = Label>,
         kernel: &SmoothedPartialTree,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
         let mut numbers = vec![NONE; nodes.labels().len()];
         let mut names = Vec::new();
@@ -169,7 +169,7 @@ impl Labels {
             let table = Arc::clone(&known.table);
             return Ok(Self { numbers, table, _known: known });
         }
-        let table = kernel.similarity.table(&names, pause)?;
+        let table = kernel.similarity.table(&names, context)?;
         if table.len() != names.len() {
             let (array, expected) =
                 ("similarity", format!("{}, one per label", names.len()));
@@ -253,11 +253,11 @@ impl Smoothed {
         kernel: &SmoothedPartialTree,
         nodes: &Nodes,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
         let PartialTree { decay, mu, leaf_factor, max_children } = kernel.tree;
         let trees =
-            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, pause)?;
+            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, context)?;
         // In the order of a walk, as rows ask.
         let walk =
             (0..trees.ends.len()).map(|tree| trees.tree(tree)).flat_map(|tree| {
@@ -265,10 +265,10 @@ impl Smoothed {
                     .iter()
                     .map(move |node| Label(tree.labels[node.label as usize].0))
             });
-        let labels = Labels::new(nodes, walk, kernel, pause)?;
+        let labels = Labels::new(nodes, walk, kernel, context)?;
         let (mut by_block, mut ends) = (Vec::new(), Vec::new());
         for tree in 0..trees.ends.len() {
-            pause()?;
+            context.check()?;
             let tree = trees.tree(tree);
             let start = by_block.len();
             for (number, &(label, _)) in (0..).zip(tree.labels) {
@@ -292,7 +292,7 @@ impl Smoothed {
         (a, b): (Tree<'_>, Tree<'_>),
         blocks: &[(u32, u32)],
         scratch: &mut Scratch<N>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let Scratch { usual, similar, ends, offsets, most_offsets, .. } = scratch;
         let width = b.labels.len();
@@ -335,7 +335,7 @@ impl Smoothed {
             memory::push(ends, similar.len() as u32)?;
             usual
                 .chains
-                .step(similar.len() - range(ends, row as u32).start + 1, pause)?;
+                .step(similar.len() - range(ends, row as u32).start + 1, context)?;
         }
         Ok(())
     }
@@ -347,7 +347,7 @@ impl Smoothed {
         (a, below): (Tree<'_>, &[u32]),
         (b, other): (Tree<'_>, &[u32]),
         scratch: &mut Scratch<N>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<N> {
         /// As for PT: about where a table of labels begins to pay.
         const FEW: usize = 64;
@@ -406,7 +406,7 @@ impl Smoothed {
                 if !row.is_empty() {
                     total = total + chains.row(i as u32, row, powers);
                 }
-                done = chains.step(chains.per_row(row.len()) + similar.len(), pause);
+                done = chains.step(chains.per_row(row.len()) + similar.len(), context);
                 if done.is_err() {
                     break;
                 }
@@ -414,7 +414,7 @@ impl Smoothed {
         }
         table.clear(labels);
         done?;
-        chains.step(below.len() + other.len(), pause)?;
+        chains.step(below.len() + other.len(), context)?;
         Ok(total)
     }
 }
@@ -427,14 +427,14 @@ impl Pairs for Smoothed {
         a: usize,
         b: usize,
         scratch: &mut Scratch<N>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<N> {
         let trees = &self.trees;
         let is_ordered = trees.content[a] <= trees.content[b];
         let (a, b) = if is_ordered { (a, b) } else { (b, a) };
         let blocks = &self.by_block[range(&self.ends, b as u32)];
         let (a, b) = (trees.tree(a), trees.tree(b));
-        self.match_labels((a, b), blocks, scratch, pause)?;
+        self.match_labels((a, b), blocks, scratch, context)?;
         scratch.usual.values.clear();
         scratch.usual.free.clear();
         memory::reach(&mut scratch.usual.starts, a.nodes.len(), NONE)?;
@@ -457,8 +457,12 @@ impl Pairs for Smoothed {
                     let leaves = (below.is_empty(), other.is_empty());
                     let mut value: N = trees.single(&trees.weights, trees.mu, leaves);
                     if !below.is_empty() && !other.is_empty() {
-                        let sum =
-                            self.children_sum((a, below), (b, other), scratch, pause)?;
+                        let sum = self.children_sum(
+                            (a, below),
+                            (b, other),
+                            scratch,
+                            context,
+                        )?;
                         value = value + mu * sum;
                     }
                     value = sigma * value;
@@ -468,7 +472,7 @@ impl Pairs for Smoothed {
             }
             total = total + own * N::of(f64::from(node.count));
             let len = scratch.usual.values.len() - start;
-            scratch.usual.chains.step(len, pause)?;
+            scratch.usual.chains.step(len, context)?;
             if scratch.usual.values.len() > scratch.usual.few_values {
                 scratch.recycle(a, v, start)?;
                 scratch.usual.check_values()?;

@@ -34,12 +34,12 @@ use std::sync::Arc;
 
 use super::weights::{self, Resolved, Weigh};
 use super::{
-    Counts, IndexOf, Indexed, Kernel, Number, Pairs, PartialTree, Pause, Prepared,
-    Sloped, described, kernel_struct, naive,
+    Counts, IndexOf, Indexed, Kernel, Number, Pairs, PartialTree, Prepared, Sloped,
+    described, kernel_struct, naive,
 };
 use crate::intern::new_id;
 use crate::ragged::Ragged;
-use crate::{Error, Label, NodeId, Nodes, Result, memory};
+use crate::{Context, Error, Label, NodeId, Nodes, Result, memory};
 
 kernel_struct! {
     /// Fragments are label paths down the tree (Kimura et al. 2011).
@@ -62,10 +62,10 @@ impl Kernel for Subpath {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(Trees::new(nodes, roots, pause, |of, pause| {
-            OneDecay::new(self.decay, of, pause)
+        Ok(Box::new(Trees::new(nodes, roots, context, |of, context| {
+            OneDecay::new(self.decay, of, context)
         })?))
     }
 
@@ -79,10 +79,10 @@ impl Kernel for Subpath {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
-        Ok(Some(Box::new(Trees::new(nodes, roots, pause, |of, pause| {
-            OneDecay::new(self.decay, of, pause)
+        Ok(Some(Box::new(Trees::new(nodes, roots, context, |of, context| {
+            OneDecay::new(self.decay, of, context)
         })?)))
     }
 
@@ -125,11 +125,11 @@ impl Weigh for Subpath {
         table: &Resolved,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         let factors = table.labels_times(self.decay);
-        Ok(Box::new(Trees::new(nodes, roots, pause, |of, pause| {
-            Stretches::new(&factors, table.counts, of, pause)
+        Ok(Box::new(Trees::new(nodes, roots, context, |of, context| {
+            Stretches::new(&factors, table.counts, of, context)
         })?))
     }
 }
@@ -170,7 +170,7 @@ struct OneDecay {
 
 impl OneDecay {
     #[allow(clippy::unnecessary_wraps)] // as other measures are made
-    fn new(decay: f64, places: &Sorted<'_>, _: &mut Pause<'_>) -> Result<Self> {
+    fn new(decay: f64, places: &Sorted<'_>, _: &Context) -> Result<Self> {
         let deepest = places.depths.iter().max().copied().unwrap_or(0);
         let (mut powers, mut sums) = (vec![1.0], vec![0.0]);
         let mut slopes = vec![[0.0; 2]];
@@ -221,7 +221,7 @@ impl Stretches {
         factors: &[f64],
         counts: Counts,
         places: &Sorted<'_>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
         let Sorted { all, order, number, .. } = places;
         let deepest = places.depths.iter().max().copied().unwrap_or(1);
@@ -237,7 +237,7 @@ impl Stretches {
         });
         let mut levels: Vec<Vec<_>> = vec![first.collect()];
         for last in 1..n_levels {
-            pause()?;
+            context.check_now()?;
             let last = &levels[last - 1];
             let twice = last.iter().map(|&(product, sum, above)| {
                 let (product2, sum2, above) = match above {
@@ -308,16 +308,16 @@ impl<M: Measure> Trees<M> {
     fn new(
         nodes: &Nodes,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
-        measure: impl FnOnce(&Sorted<'_>, &mut Pause<'_>) -> Result<M>,
+        context: &Context,
+        measure: impl FnOnce(&Sorted<'_>, &Context) -> Result<M>,
     ) -> Result<Self> {
         let mut all = Places::default();
         let mut places: Ragged<(u32, f64)> = Ragged::default();
         for &root in roots {
-            all.read(nodes, root, &mut places, pause)?;
+            all.read(nodes, root, &mut places, context)?;
             places.close("places, tree by tree")?;
         }
-        let (order, common) = all.sort(nodes, pause)?;
+        let (order, common) = all.sort(nodes, context)?;
         memory::room(1, places.nbytes() + 16 * order.len())?;
         let mut number = vec![0; order.len()];
         for (at, &place) in order.iter().enumerate() {
@@ -325,7 +325,7 @@ impl<M: Measure> Trees<M> {
         }
         let mut sorted = Ragged::default();
         for tree in places.iter() {
-            pause()?;
+            context.check()?;
             let start = sorted.items.len();
             sorted
                 .extend(tree.iter().map(|&(place, n)| (number[place as usize], n)))?;
@@ -334,7 +334,7 @@ impl<M: Measure> Trees<M> {
         }
         let depths: Vec<u32> = order.iter().map(|&p| all.depth[p as usize]).collect();
         let all = Sorted { all: &all, order: &order, number: &number, depths: &depths };
-        let measure = measure(&all, pause)?;
+        let measure = measure(&all, context)?;
         let common = Common::new(common);
         Ok(Self { places: sorted, depths, common, measure })
     }
@@ -356,9 +356,9 @@ impl<M: Measure> Pairs for Trees<M> {
         a: usize,
         b: usize,
         stack: &mut Vec<Beginning<N>>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<N> {
-        const PER_PAUSE: u32 = 1 << 16;
+        const PER_CHECK: u32 = 1 << 16;
         let (mut left, mut right) = (self.places.get(a), self.places.get(b));
         let mut total = N::of(0.0);
         stack.clear();
@@ -410,8 +410,8 @@ impl<M: Measure> Pairs for Trees<M> {
             stack.push(Beginning { len: self.depths[place as usize], in_a, in_b });
             last = place;
             steps += 1;
-            if steps.is_multiple_of(PER_PAUSE) {
-                pause()?;
+            if steps.is_multiple_of(PER_CHECK) {
+                context.check_now()?;
             }
         }
     }
@@ -455,7 +455,7 @@ impl Places {
         nodes: &Nodes,
         root: NodeId,
         out: &mut Ragged<(u32, f64)>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         self.next.clear();
         self.next.push((NONE, nodes.label(root), root, 1));
@@ -465,7 +465,7 @@ impl Places {
             sum.ok_or(Error::Capacity { what, limit })
         };
         while !self.next.is_empty() {
-            pause()?;
+            context.check()?;
             self.next.sort_unstable_by_key(|&(above, label, node, _)| {
                 (above, label.0, node.0)
             });
@@ -482,7 +482,7 @@ impl Places {
             }
             next.clear();
             for &(place, node, count) in &self.level {
-                pause()?;
+                context.check()?;
                 let below = nodes.children(node).iter();
                 memory::reserve(&mut next, below.len())?;
                 next.extend(below.map(|&c| (place, nodes.label(c), c, count)));
@@ -494,11 +494,7 @@ impl Places {
 
     /// The places in the order of their labels upwards, and how many labels each has in
     /// common with the one before.
-    fn sort(
-        &self,
-        nodes: &Nodes,
-        pause: &mut Pause<'_>,
-    ) -> Result<(Vec<u32>, Vec<u32>)> {
+    fn sort(&self, nodes: &Nodes, context: &Context) -> Result<(Vec<u32>, Vec<u32>)> {
         let n = self.above.len();
         // Of each round what it leaves, 8 bytes a place, and what it works on.
         let deepest = self.depth.iter().max().copied().unwrap_or(1);
@@ -515,7 +511,7 @@ impl Places {
         let mut above = self.above.clone();
         let mut rounds: Vec<(Vec<u32>, Vec<u32>)> = Vec::new();
         loop {
-            pause()?;
+            context.check_now()?;
             let key = |place: u32| {
                 let further = match above[place as usize] {
                     NONE => 0,

@@ -27,8 +27,7 @@ use super::{
 };
 use crate::intern::new_id;
 use crate::ragged::Ragged;
-use crate::threads::Pause;
-use crate::{Error, NodeId, Nodes, Result, memory};
+use crate::{Context, Error, NodeId, Nodes, Result, memory};
 
 kernel_struct! {
     /// Fragments expand a node completely or not at all (Collins & Duffy 2002).
@@ -54,20 +53,20 @@ impl Kernel for SubsetTree {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         let Self { decay, leaf_weight } = *self;
-        Ok(Box::new(Trees::new(nodes, decay, leaf_weight, false, roots, pause)?))
+        Ok(Box::new(Trees::new(nodes, decay, leaf_weight, false, roots, context)?))
     }
 
     fn sloped(
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
         let Self { decay, leaf_weight } = *self;
-        Ok(Some(Box::new(Trees::new(nodes, decay, leaf_weight, true, roots, pause)?)))
+        Ok(Some(Box::new(Trees::new(nodes, decay, leaf_weight, true, roots, context)?)))
     }
 
     fn indexed(&self) -> Option<Indexed> {
@@ -116,12 +115,12 @@ impl Weigh for SubsetTree {
         table: &Resolved,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         let decay = table.productions_times(self.decay);
         let leaf_weight = table.labels_times(self.leaf_weight);
         let has_leaves = self.leaf_weight > 0.0;
-        let trees = Trees::read(nodes, decay, leaf_weight, has_leaves, roots, pause)?;
+        let trees = Trees::read(nodes, decay, leaf_weight, has_leaves, roots, context)?;
         Ok(Box::new(trees))
     }
 
@@ -135,7 +134,7 @@ const SUBTREES: &str = "subtrees, tree by tree";
 /// Pairs of branching nodes with equal productions that a pair of trees may have (256 MB).
 const MAX_VALUES: usize = 1 << 25;
 /// Steps between two questions whether to go on: some milliseconds.
-const BETWEEN_PAUSES: usize = 1 << 20;
+const BETWEEN_CHECKS: usize = 1 << 20;
 
 /// A child as its parent sees it.
 #[derive(Debug, Clone, Copy)]
@@ -227,10 +226,10 @@ impl Trees {
         leaf_weight: f64,
         sloped: bool,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
         let has_leaves = leaf_weight > 0.0 || sloped;
-        Self::read(nodes, decay, leaf_weight, has_leaves, roots, pause)
+        Self::read(nodes, decay, leaf_weight, has_leaves, roots, context)
     }
 }
 
@@ -241,9 +240,9 @@ impl<F: Factors> Trees<F> {
         leaf_weight: F,
         has_leaves: bool,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
-        let counts = TreeCounts::read_with(has_leaves, nodes, roots, pause)?;
+        let counts = TreeCounts::read_with(has_leaves, nodes, roots, context)?;
         let edges: usize = (0..counts.len())
             .flat_map(|tree| counts.nodes(tree))
             .map(|&node| nodes.children(node).len())
@@ -272,7 +271,7 @@ impl<F: Factors> Trees<F> {
         let mut branching_group = vec![NONE; nodes.n_productions()];
         let mut branching_productions = Vec::new();
         for tree in 0..counts.len() {
-            pause()?;
+            context.check()?;
             let start = trees.branching.items.len();
             let mut size = 0.0;
             for (node, count) in counts.iter(tree) {
@@ -380,7 +379,7 @@ impl<F: Factors> Trees<F> {
         a: usize,
         b: usize,
         s: &mut Scratch<N>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<N> {
         let (all_a, all_b) = (self.branching.get(a), self.branching.get(b));
         let (before, last, c) = (&s.before[..all_a.len()], &s.last, &mut s.c);
@@ -402,9 +401,9 @@ impl<F: Factors> Trees<F> {
             starts[v] = start as u32;
             let n_pairs = before[u as usize].1 as usize + 1;
             steps += n_pairs * below_v.len();
-            if steps > BETWEEN_PAUSES {
+            if steps > BETWEEN_CHECKS {
                 steps = 0;
-                pause()?;
+                context.check_now()?;
                 // Asked here only: so many more are no matter.
                 if start + n_pairs > MAX_VALUES {
                     let what = "pairs of nodes with equal productions of two trees";
@@ -508,13 +507,13 @@ impl<F: Factors> Pairs for Trees<F> {
         a: usize,
         b: usize,
         s: &mut Scratch<N>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<N> {
         if s.tree != Some(a) {
             self.hang(a, s)?;
         }
         let equal: N = dot((&self.decay, 0), &s.counts, s.stamp, self.groups.get(b));
-        let more = self.branching_pairs(a, b, s, pause)?;
+        let more = self.branching_pairs(a, b, s, context)?;
         let mut value = equal + more;
         if self.has_leaves {
             let leaves = self.leaves.get(b);

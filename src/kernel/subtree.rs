@@ -23,8 +23,7 @@ use super::{
     TreeCounts, Weighted, described, kernel_struct, naive,
 };
 use crate::ragged::Ragged;
-use crate::threads::Pause;
-use crate::{NodeId, Nodes, Result, memory};
+use crate::{Context, NodeId, Nodes, Result, memory};
 
 kernel_struct! {
     /// Fragments are complete subtrees (Vishwanathan & Smola 2002).
@@ -50,12 +49,12 @@ impl Kernel for Subtree {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         let weights = weights(nodes, self.decay, self.leaf_weight)?;
         let leaves = self.leaf_weight > 0.0;
         let all =
-            Trees::new(nodes, &weights, |count| count, leaves, None, roots, pause)?;
+            Trees::new(nodes, &weights, |count| count, leaves, None, roots, context)?;
         Ok(Box::new(all))
     }
 
@@ -63,12 +62,12 @@ impl Kernel for Subtree {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
         let weights = weights(nodes, self.decay, self.leaf_weight)?;
         let sloped = Some(self.decay);
         let all =
-            Trees::new(nodes, &weights, |count| count, true, sloped, roots, pause)?;
+            Trees::new(nodes, &weights, |count| count, true, sloped, roots, context)?;
         Ok(Some(Box::new(all)))
     }
 
@@ -130,11 +129,11 @@ impl Weigh for Subtree {
         table: &Resolved,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         let weights = weighted(nodes, self, table)?;
         let counts = |count| table.counts.of(f64::from(count));
-        let trees = Trees::new(nodes, &weights, counts, true, None, roots, pause)?;
+        let trees = Trees::new(nodes, &weights, counts, true, None, roots, context)?;
         weights::finite(
             &trees.items.items.iter().map(|i| i.weight).collect::<Vec<_>>(),
         )?;
@@ -217,7 +216,7 @@ impl<C: Count> Trees<C> {
     ///
     /// # Errors
     /// [`crate::Error::Capacity`] if a subtree stands 2^32 times in one tree,
-    /// [`crate::Error::Memory`], and what `pause` returns.
+    /// [`crate::Error::Memory`], and what `context` returns.
     pub(crate) fn new(
         nodes: &Nodes,
         weights: &[f64],
@@ -225,13 +224,13 @@ impl<C: Count> Trees<C> {
         leaves: bool,
         sloped: Option<f64>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
-        let tree_counts = TreeCounts::read_with(leaves, nodes, roots, pause)?;
+        let tree_counts = TreeCounts::read_with(leaves, nodes, roots, context)?;
         memory::room(tree_counts.n_entries(), 2 * size_of::<Item<C>>())?;
         let mut items = Ragged::default();
         for tree in 0..tree_counts.len() {
-            pause()?;
+            context.check()?;
             let all = tree_counts.iter(tree).map(|(node, count)| Item {
                 node,
                 count: counts(count),
@@ -300,7 +299,7 @@ impl<C: Count> Pairs for Trees<C> {
         a: usize,
         b: usize,
         scratch: &mut Scratch<C>,
-        _: &mut Pause<'_>,
+        _: &Context,
     ) -> Result<N> {
         if scratch.tree != Some(a) {
             scratch.hang(a, self)?;

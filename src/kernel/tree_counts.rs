@@ -6,8 +6,8 @@
 //! have the same bits whichever forest the tree is in.
 
 use crate::intern::new_id;
-use crate::threads::{Pause, WatchedThreads};
-use crate::{Error, NodeId, Nodes, Result, memory};
+use crate::threads::Threads;
+use crate::{Context, Error, NodeId, Nodes, Result, memory};
 
 const WHAT: &str = "distinct subtrees, tree by tree";
 
@@ -28,7 +28,7 @@ impl TreeCounts {
     /// By one thread, with [`Self::with_room`].
     #[cfg(test)]
     pub(crate) fn new(store: &Nodes, roots: &[NodeId]) -> Result<Self> {
-        Self::read(store, roots, &mut || Ok(()))?.with_room(store)
+        Self::read(store, roots, &Context::default())?.with_room(store)
     }
 
     /// Reads trees in time by their distinct subtrees, by several threads; without leaves
@@ -36,13 +36,13 @@ impl TreeCounts {
     ///
     /// # Errors
     /// [`Error::Capacity`] if a subtree stands 2^32 times in one tree, [`Error::Memory`]
-    /// also where there is no room for what is made of them, and what the threads' watch
-    /// returns.
+    /// also where there is no room for what is made of them, and what the threads'
+    /// context returns.
     pub(crate) fn by(
         leaves: bool,
         store: &Nodes,
         roots: &[NodeId],
-        threads: &mut WatchedThreads<'_>,
+        threads: &Threads<'_>,
     ) -> Result<Self> {
         Self::alone(leaves, store, roots, threads)?.with_room(store)
     }
@@ -55,14 +55,14 @@ impl TreeCounts {
         leaves: bool,
         store: &Nodes,
         roots: &[NodeId],
-        threads: &mut WatchedThreads<'_>,
+        threads: &Threads<'_>,
     ) -> Result<Self> {
-        let read = |part, pause: &mut Pause<'_>| {
-            Self::read_with(leaves, store, &roots[part], pause)
+        let read = |part, context: &Context| {
+            Self::read_with(leaves, store, &roots[part], context)
         };
         let mut parts = threads.parts(roots.len(), read)?.into_iter();
         let Some(mut all) = parts.next() else {
-            return Self::read(store, &[], &mut || Ok(()));
+            return Self::read(store, &[], &Context::default());
         };
         for part in parts {
             let start = all.nodes.len();
@@ -91,13 +91,13 @@ impl TreeCounts {
     /// The same by one thread, asking now and then whether to go on.
     ///
     /// # Errors
-    /// As [`alone`](Self::alone), and what `pause` returns.
+    /// As [`alone`](Self::alone), and what `context` returns.
     pub(crate) fn read(
         store: &Nodes,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
-        Self::read_as::<true>(store, roots, pause)
+        Self::read_as::<true>(store, roots, context)
     }
 
     /// The same without leaves (but for a tree that is one), if they are not wanted: half of
@@ -109,28 +109,28 @@ impl TreeCounts {
         leaves: bool,
         store: &Nodes,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
         if leaves {
-            Self::read_as::<true>(store, roots, pause)
+            Self::read_as::<true>(store, roots, context)
         } else {
-            Self::read_as::<false>(store, roots, pause)
+            Self::read_as::<false>(store, roots, context)
         }
     }
 
     fn read_as<const LEAVES: bool>(
         store: &Nodes,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
-        const PER_PAUSE: usize = 1 << 12;
+        const PER_CHECK: usize = 1 << 12;
         let mut all = Self { starts: vec![0], nodes: Vec::new(), counts: Vec::new() };
         // Counts of the tree at hand, 1 for what the walk has left; zero again after it.
         let n = roots.iter().map(|r| r.index() + 1).max().unwrap_or(0);
         let mut count = memory::filled(0u32, n)?;
         let mut open = Vec::new();
         for &root in roots {
-            pause()?;
+            context.check()?;
             let start = all.nodes.len();
             // 1. The subtrees, in the order in which a walk leaves them.
             open.push((root, store.children(root).iter()));
@@ -154,8 +154,8 @@ impl TreeCounts {
                 count[left.index()] = 1;
                 memory::reserve(&mut all.nodes, 1)?;
                 all.nodes.push(left);
-                if all.nodes.len().is_multiple_of(PER_PAUSE) {
-                    pause()?;
+                if all.nodes.len().is_multiple_of(PER_CHECK) {
+                    context.check_now()?;
                 }
             }
             // 2. Their counts. Parents stand behind their children: from the end, every

@@ -32,8 +32,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::{Indexed, Kernel, Number, Parameter, Prepared, Value, all, parameter};
-use crate::threads::Pause;
-use crate::{Error, Label, NodeId, Nodes, ProductionId, Result};
+use crate::{Context, Error, Label, NodeId, Nodes, ProductionId, Result};
 
 /// Weights by name: of labels, and of productions.
 #[derive(Debug, Clone, PartialEq)]
@@ -293,7 +292,7 @@ pub trait Weigh {
         table: &Resolved,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>>;
 
     /// As [`Kernel::indexed`], for itself with weights.
@@ -396,11 +395,11 @@ impl Kernel for Weighted {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         match self.of() {
-            Some(of) => of.weighted_pairs(&self.table(nodes), nodes, roots, pause),
-            None => self.kernel.pairs(nodes, roots, pause),
+            Some(of) => of.weighted_pairs(&self.table(nodes), nodes, roots, context),
+            None => self.kernel.pairs(nodes, roots, context),
         }
     }
 

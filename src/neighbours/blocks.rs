@@ -35,8 +35,8 @@ use crate::kernel::{
 };
 use crate::memory::{filled, reserve, room};
 use crate::ragged::Ragged;
-use crate::threads::{Pause, WatchedThreads};
-use crate::{Error, Forest, NodeId, Nodes, Result};
+use crate::threads::Threads;
+use crate::{Context, Error, Forest, NodeId, Nodes, Result};
 
 const NONE: u32 = u32::MAX;
 const WHAT: &str = "blocks, tree by tree";
@@ -72,7 +72,7 @@ pub(crate) fn vectors(
     kernel: &Indexed,
     nodes: &Arc<Nodes>,
     roots: &[NodeId],
-    threads: &mut WatchedThreads<'_>,
+    threads: &Threads<'_>,
 ) -> Result<(Vectors, usize)> {
     let (mut counts, leaves) = (Counts::Linear, kernel.index.has_leaves());
     let rule = match &kernel.index {
@@ -101,7 +101,7 @@ pub(crate) fn vectors(
     };
     new_id(n_blocks, "blocks")?;
     room(n_blocks + nodes.len(), 64)?;
-    let parts = threads.parts(roots.len(), |range, pause| {
+    let parts = threads.parts(roots.len(), |range, context| {
         let mut vectors = Vectors::default();
         let is_listed = matches!(rule, Rule::Subtree(_));
         let n_sums = if is_listed { 0 } else { n_blocks };
@@ -112,9 +112,9 @@ pub(crate) fn vectors(
         let has_bags = !matches!(rule, Rule::Roots);
         for some in roots[range].chunks(AT_A_TIME) {
             let read = if has_bags { some } else { &[] };
-            let tree_counts = TreeCounts::read_with(leaves, nodes, read, pause)?;
+            let tree_counts = TreeCounts::read_with(leaves, nodes, read, context)?;
             for (tree, &root) in some.iter().enumerate() {
-                pause()?;
+                context.check_now()?;
                 let is_known = match &rule {
                     Rule::Subtree(weights) => {
                         // A subtree comes once: no table of sums is needed.
@@ -134,9 +134,9 @@ pub(crate) fn vectors(
                         &tree_counts,
                         tree,
                         edges,
-                        pause,
+                        context,
                     )?,
-                    Rule::Roots => scratch.roots(kernel, nodes, root, pause)?,
+                    Rule::Roots => scratch.roots(kernel, nodes, root, context)?,
                 };
                 let total = scratch.total();
                 let fits = (SMALLEST..LARGEST).contains(&total) || total == 0.0;
@@ -154,7 +154,7 @@ pub(crate) fn vectors(
                         &tree_counts,
                         tree,
                         edges,
-                        pause,
+                        context,
                     )?;
                     let share = |own: Scaled, total| own.cosine(total, total);
                     scaled.close(is_known, share, &mut vectors)?;
@@ -197,11 +197,7 @@ struct Edges {
 }
 
 impl Edges {
-    fn new(
-        nodes: &Nodes,
-        roots: &[NodeId],
-        threads: &mut WatchedThreads<'_>,
-    ) -> Result<Self> {
+    fn new(nodes: &Nodes, roots: &[NodeId], threads: &Threads<'_>) -> Result<Self> {
         let first = nodes.n_productions() + nodes.labels().len();
         let mut edges =
             Self { by_node: Ragged::default(), keys: Keys::default(), first };
@@ -211,7 +207,7 @@ impl Edges {
         }
         // Parents stand behind their children.
         for number in (0..nodes.len()).rev() {
-            threads.pause()?;
+            threads.context.check()?;
             if is_wanted[number] {
                 for child in nodes.children(NodeId(number as u32)) {
                     is_wanted[child.index()] = true;
@@ -219,7 +215,7 @@ impl Edges {
             }
         }
         for (number, is_wanted) in is_wanted.into_iter().enumerate() {
-            threads.pause()?;
+            threads.context.check()?;
             let node = NodeId(number as u32);
             let children = if is_wanted { nodes.children(node) } else { &[] };
             edges.by_node.reserve(children.len())?;
@@ -337,7 +333,7 @@ impl<N: Number> Scratch<N> {
         tree_counts: &TreeCounts,
         tree: usize,
         edges: &Edges,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<bool> {
         let SubsetTree { decay, leaf_weight } = *kernel;
         for (list, len) in
@@ -389,7 +385,7 @@ impl<N: Number> Scratch<N> {
         // 2. Pairs of nodes that go on, each v with the u before it.
         let decay = N::of(decay);
         for v in 0..if is_known { self.branching.len() } else { 0 } {
-            pause()?;
+            context.check_now()?;
             let (node, count) = self.branching[v];
             let edges_v = edges.by_node.get(node.index());
             let start = self.before[v].2;
@@ -445,16 +441,15 @@ impl Scratch<f64> {
         kernel: &Indexed,
         nodes: &Nodes,
         root: NodeId,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<bool> {
         let mut store = Nodes::default();
-        let own = store.absorb_one(nodes, root, pause)?;
+        let own = store.absorb_one(nodes, root, context)?;
         let tree = Forest::new(Arc::new(store), vec![own]);
-        let watch = &mut |_, _| pause();
         let shares = Model::new(kernel.kernel(), dag::Options::default()).and_then(
             |mut model| {
-                model.add(&tree, &[1.0], watch)?;
-                model.contributions(&tree, watch)
+                model.add(&tree, &[1.0], context)?;
+                model.contributions(&tree, context)
             },
         );
         let shares = match shares {

@@ -7,10 +7,10 @@ use super::{
     Corpus, Finder, Nearest, Pruned, Rows, Sink, check_least, join, join_by, places,
     top_k, top_k_by,
 };
-use crate::gram::{self, Element, Options, Question, Report, Watch};
+use crate::gram::{self, Element, Options, Question, Report};
 use crate::ragged::Ragged;
 use crate::threads::Kept;
-use crate::{Forest, Kernel, Result};
+use crate::{Context, Forest, Kernel, Result};
 
 /// What matrices, joins and nearest trees need of some trees, built once.
 ///
@@ -61,9 +61,9 @@ impl Index {
     /// Adds trees behind the others.
     ///
     /// # Errors
-    /// As [`Forest::concat`], with nothing changed.
-    pub fn add(&mut self, forest: &Forest) -> Result<()> {
-        self.forest = self.forest.concat(forest)?;
+    /// As [`Forest::concat`], and what `context` returns: with nothing changed.
+    pub fn add(&mut self, forest: &Forest, context: &Context) -> Result<()> {
+        self.forest = Forest::try_concat_all([&self.forest, forest], context)?;
         self.built = Kept::default();
         Ok(())
     }
@@ -82,25 +82,21 @@ impl Index {
     ///
     /// # Errors
     /// [`Error::Capacity`](crate::Error::Capacity),
-    /// [`Error::Memory`](crate::Error::Memory), and what `watch` returns.
-    pub fn build(&self, n_jobs: Option<usize>, watch: &mut Watch<'_>) -> Result<()> {
-        self.built(n_jobs, watch).map(drop)
+    /// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
+    pub fn build(&self, context: &Context) -> Result<()> {
+        self.built(context).map(drop)
     }
 
-    fn options(&self, n_jobs: Option<usize>) -> Options {
-        Options { normalize: self.normalize, n_jobs }
+    fn options(&self) -> Options {
+        Options { normalize: self.normalize }
     }
 
-    fn built(
-        &self,
-        n_jobs: Option<usize>,
-        watch: &mut Watch<'_>,
-    ) -> Result<Arc<Built>> {
+    fn built(&self, context: &Context) -> Result<Arc<Built>> {
         if let Some(built) = self.built.get() {
             return Ok(built);
         }
-        let options = self.options(n_jobs);
-        let gram = gram::Kept::new(&self.kernel, &self.forest, options, watch)?;
+        let options = self.options();
+        let gram = gram::Kept::new(&self.kernel, &self.forest, options, context)?;
         let places = Arc::new(places(&gram.columns)?);
         Ok(self.built.put(Built { gram, places, pruned: Kept::default() }))
     }
@@ -112,19 +108,19 @@ impl Index {
     pub fn fill<T: Element>(
         &self,
         x: &Forest,
-        n_jobs: Option<usize>,
         out: &mut [T],
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Report> {
         let len = x.len() * self.forest.len();
         if len > 0 && out.len() == len {
-            let built = self.built(n_jobs, watch)?;
-            if let Some(report) = built.gram.fill(x, out, n_jobs, watch)? {
+            context.advance(0, x.len())?;
+            let built = self.built(context)?;
+            if let Some(report) = built.gram.fill(x, out, context)? {
                 return Ok(report);
             }
         }
-        let (y, options) = (Some(&self.forest), self.options(n_jobs));
-        gram::fill(&*self.kernel, x, y, options, out, watch)
+        let (y, options) = (Some(&self.forest), self.options());
+        gram::fill(&*self.kernel, x, y, options, out, context)
     }
 
     /// The nearest of the indexed trees: as [`top_k`](super::top_k()).
@@ -135,20 +131,20 @@ impl Index {
         &self,
         x: Option<&Forest>,
         k: usize,
-        n_jobs: Option<usize>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<(Nearest, Report)> {
-        let built = self.built(n_jobs, watch)?;
+        context.advance(0, x.unwrap_or(&self.forest).len())?;
+        let built = self.built(context)?;
         let Some(x) = x else {
-            let corpus = self.corpus(&built, n_jobs);
-            return top_k_by(&corpus, &built.rows(f64::NEG_INFINITY), k, watch);
+            let corpus = self.corpus(&built);
+            return top_k_by(&corpus, &built.rows(f64::NEG_INFINITY), k, context);
         };
-        let Some(asked) = built.gram.ask(x, n_jobs, watch)? else {
-            let (kernel, options) = (&*self.kernel, self.options(n_jobs));
-            return top_k(kernel, x, Some(&self.forest), k, options, watch);
+        let Some(asked) = built.gram.ask(x, context)? else {
+            let (kernel, options) = (&*self.kernel, self.options());
+            return top_k(kernel, x, Some(&self.forest), k, options, context);
         };
-        let (corpus, finder) = self.asked(&built, asked, f64::NEG_INFINITY, n_jobs)?;
-        top_k_by(&corpus, &finder, k, watch)
+        let (corpus, finder) = self.asked(&built, asked, f64::NEG_INFINITY)?;
+        top_k_by(&corpus, &finder, k, context)
     }
 
     /// All pairs with indexed trees of at least so much: as [`join`](super::join()).
@@ -159,37 +155,37 @@ impl Index {
         &self,
         x: Option<&Forest>,
         least: f64,
-        n_jobs: Option<usize>,
         sink: &mut Sink<'_>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Report> {
         check_least(least)?;
-        let built = self.built(n_jobs, watch)?;
+        context.advance(0, x.unwrap_or(&self.forest).len())?;
+        let built = self.built(context)?;
         let Some(x) = x else {
-            let corpus = self.corpus(&built, n_jobs);
+            let corpus = self.corpus(&built);
             let kept = match built.pruned.get().filter(|kept| kept.0 == least) {
                 Some(kept) => kept,
-                None => built.pruned.put((least, corpus.pruned(least, watch)?)),
+                None => built.pruned.put((least, corpus.pruned(least, context)?)),
             };
             let finder = match &kept.1 {
                 Some(pruned) => Finder::Pruned(Arc::clone(pruned)),
                 None => built.rows(least),
             };
-            return join_by(&corpus, &finder, least, sink, watch);
+            return join_by(&corpus, &finder, least, sink, context);
         };
-        let Some(asked) = built.gram.ask(x, n_jobs, watch)? else {
-            let (kernel, options) = (&*self.kernel, self.options(n_jobs));
-            return join(kernel, x, Some(&self.forest), least, options, sink, watch);
+        let Some(asked) = built.gram.ask(x, context)? else {
+            let (kernel, options) = (&*self.kernel, self.options());
+            return join(kernel, x, Some(&self.forest), least, options, sink, context);
         };
-        let (corpus, finder) = self.asked(&built, asked, least, n_jobs)?;
-        join_by(&corpus, &finder, least, sink, watch)
+        let (corpus, finder) = self.asked(&built, asked, least)?;
+        join_by(&corpus, &finder, least, sink, context)
     }
 
     /// The trees among each other.
-    fn corpus(&self, built: &Built, n_jobs: Option<usize>) -> Corpus<'_> {
+    fn corpus(&self, built: &Built) -> Corpus<'_> {
         Corpus {
             kernel: &*self.kernel,
-            options: self.options(n_jobs),
+            options: self.options(),
             nodes: Arc::clone(self.forest.nodes()),
             row_nodes: None,
             columns: Arc::clone(&built.gram.columns),
@@ -207,7 +203,6 @@ impl Index {
         built: &'a Built,
         asked: Question<'a>,
         least: f64,
-        n_jobs: Option<usize>,
     ) -> Result<(Corpus<'a>, Finder<'a>)> {
         let Question { nodes, rows, source, scales, same, .. } = asked;
         let corpus = Corpus {
@@ -216,7 +211,7 @@ impl Index {
             same,
             row_places: places(&rows)?,
             rows: Some(rows),
-            ..self.corpus(built, n_jobs)
+            ..self.corpus(built)
         };
         let scales = [Cow::Borrowed(&*built.gram.scales), Cow::Owned(scales)];
         Ok((corpus, Finder::Rows(Rows { source, scales, values: None, least })))

@@ -23,14 +23,12 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use crate::gram::{
-    Distinct, Options, Report, Source, Watch, norms, prepare, scale, source,
-};
+use crate::gram::{Distinct, Options, Report, Source, norms, prepare, scale, source};
 use crate::kernel::{Prepared, Scaled, Worker};
 use crate::memory::{filled, push, reserve, room};
 use crate::ragged::{Filler, Ragged};
-use crate::threads::{Pause, Threads, WatchedThreads};
-use crate::{Error, Forest, Kernel, NodeId, Nodes, Result};
+use crate::threads::{Tasks, Threads};
+use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 use best::Best;
 pub use index::Index;
 
@@ -111,7 +109,7 @@ pub type Sink<'a> = dyn FnMut(Pairs) -> Result<()> + 'a;
 ///
 /// # Errors
 /// [`Error::Parameter`] for a kernel or a threshold out of range, [`Error::Overflow`] for
-/// a value too large for a float, [`Error::Capacity`], and what `sink` and `watch` return.
+/// a value too large for a float, [`Error::Capacity`], and what `sink` and `context` return.
 pub fn join(
     kernel: &dyn Kernel,
     x: &Forest,
@@ -119,12 +117,12 @@ pub fn join(
     least: f64,
     options: Options,
     sink: &mut Sink<'_>,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<Report> {
     check_least(least)?;
-    let corpus = Corpus::new(kernel, x, y, options)?;
-    let finder = corpus.finder(least, watch)?;
-    join_by(&corpus, &finder, least, sink, watch)
+    let corpus = Corpus::new(kernel, x, y, options, context)?;
+    let finder = corpus.finder(least, context)?;
+    join_by(&corpus, &finder, least, sink, context)
 }
 
 fn check_least(least: f64) -> Result<()> {
@@ -140,23 +138,23 @@ fn join_by(
     finder: &Finder<'_>,
     least: f64,
     sink: &mut Sink<'_>,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<Report> {
     let rows: Vec<u32> = (0..corpus.rows().len() as u32).collect();
-    let find = |x: usize, scratch: &mut Scratch, pause: &mut Pause<'_>| {
-        finder.find(corpus, x, scratch, pause)
+    let find = |x: usize, scratch: &mut Scratch, context: &Context| {
+        finder.find(corpus, x, scratch, context)
     };
     let keep = |_: usize, answers: &mut Vec<Answer>| {
         answers.retain(|answer| answer.value >= least);
     };
-    let each = &mut |rows: &[u32], answers: Vec<Vec<Answer>>, pause: &mut Pause<'_>| {
-        let mut chunk = Chunk { pairs: Vec::new(), sink, pause };
+    let each = &mut |rows: &[u32], answers: Vec<Vec<Answer>>| {
+        let mut chunk = Chunk { pairs: Vec::new(), sink, context };
         for (&tree, answers) in rows.iter().zip(&answers) {
             corpus.spread(tree as usize, answers, &mut |pair| chunk.push(pair))?;
         }
         chunk.hand_on()
     };
-    corpus.answer(finder, &rows, find, keep, each, watch)?;
+    corpus.answer(finder, &rows, 0, (find, keep), each, context)?;
     Ok(finder.report(corpus))
 }
 
@@ -164,7 +162,7 @@ fn join_by(
 struct Chunk<'a, 'b> {
     pairs: Vec<(u32, u32, f64)>,
     sink: &'a mut Sink<'b>,
-    pause: &'a mut Pause<'b>,
+    context: &'a Context<'a>,
 }
 
 impl Chunk<'_, '_> {
@@ -176,7 +174,7 @@ impl Chunk<'_, '_> {
     }
 
     fn hand_on(&mut self) -> Result<()> {
-        (self.pause)()?;
+        self.context.check_now()?;
         if self.pairs.is_empty() {
             return Ok(());
         }
@@ -216,18 +214,18 @@ pub fn top_k(
     y: Option<&Forest>,
     k: usize,
     options: Options,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<(Nearest, Report)> {
-    let corpus = Corpus::new(kernel, x, y, options)?;
-    let finder = corpus.by_rows(f64::NEG_INFINITY, true, watch)?;
-    top_k_by(&corpus, &finder, k, watch)
+    let corpus = Corpus::new(kernel, x, y, options, context)?;
+    let finder = corpus.by_rows(f64::NEG_INFINITY, true, context)?;
+    top_k_by(&corpus, &finder, k, context)
 }
 
 fn top_k_by(
     corpus: &Corpus<'_>,
     finder: &Finder<'_>,
     k: usize,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<(Nearest, Report)> {
     let (n_rows, n) = (corpus.rows().of.len(), corpus.columns.of.len());
     let k = k.min(if corpus.is_self() { n.saturating_sub(1) } else { n });
@@ -236,29 +234,25 @@ fn top_k_by(
     let mut nearest = Nearest { k, indices, values };
     let rows: Vec<u32> = (0..corpus.rows().len() as u32).collect();
     let best = match finder {
-        Finder::Rows(rows) if corpus.is_self() => Some(corpus.best(rows, k, watch)?),
+        Finder::Rows(rows) if corpus.is_self() => Some(corpus.best(rows, k, context)?),
         _ => None,
     };
-    let find = |x: usize, scratch: &mut Scratch, pause: &mut Pause<'_>| {
+    let find = |x: usize, scratch: &mut Scratch, context: &Context| {
         if let Some(found) = best.as_ref().and_then(|best| corpus.take(best, x)) {
             return Ok(found);
         }
         // A tree that is left out of its own neighbours is found as well.
         let wanted = if corpus.is_self() { k + 1 } else { k };
-        finder.find_nearest(corpus, x, wanted, scratch, pause)
+        finder.find_nearest(corpus, x, wanted, scratch, context)
     };
-    let each = &mut |rows: &[u32], answers: Vec<Vec<Answer>>, _: &mut Pause<'_>| {
+    let each = &mut |rows: &[u32], answers: Vec<Vec<Answer>>| {
         for (&row, answers) in rows.iter().zip(answers) {
             corpus.write(row as usize, answers, &mut nearest);
         }
         Ok(())
     };
     let done_before = best.as_ref().map_or(0, |_| Corpus::by_halves(rows.len()));
-    let watch = &mut |done: usize, n: usize| {
-        let share = (n - done_before) as f64 / n.max(1) as f64;
-        watch(done_before + (done as f64 * share) as usize, n)
-    };
-    corpus.answer(finder, &rows, find, |_, _| (), each, watch)?;
+    corpus.answer(finder, &rows, done_before, (find, |_, _| ()), each, context)?;
     Ok((nearest, finder.report(corpus)))
 }
 
@@ -276,14 +270,14 @@ struct Answer {
 /// # Errors
 /// [`Error::Parameter`] for a kernel out of range, [`Error::Length`] for lists of different
 /// lengths, [`Error::Array`] for a tree that is not there, [`Error::Overflow`],
-/// [`Error::Capacity`], and what `watch` returns.
+/// [`Error::Capacity`], and what `context` returns.
 pub fn pairs(
     kernel: &dyn Kernel,
     x: &Forest,
     y: Option<&Forest>,
     (i, j): (&[usize], &[usize]),
     options: Options,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<(Vec<f64>, Report)> {
     const PER_TASK: usize = 256;
     if i.len() != j.len() {
@@ -303,31 +297,35 @@ pub fn pairs(
     };
     let chosen = |of: &Forest, which: &[usize]| of.select(which.iter().copied());
     let corpus = match y {
-        Some(y) => {
-            Corpus::new(kernel, &chosen(x, &rows), Some(&chosen(y, &columns)), options)?
-        }
-        None => Corpus::new(kernel, &chosen(x, &columns), None, options)?,
+        Some(y) => Corpus::new(
+            kernel,
+            &chosen(x, &rows),
+            Some(&chosen(y, &columns)),
+            options,
+            context,
+        )?,
+        None => Corpus::new(kernel, &chosen(x, &columns), None, options, context)?,
     };
     let rows = if y.is_some() { &rows } else { &columns };
     let number = |of: &Distinct, chosen: &[usize], tree: usize| {
         chosen.binary_search(&tree).map_or(0, |at| of.of[at] as usize)
     };
-    let values = Values::new(&corpus, None, &mut || watch(0, i.len()))?;
+    let values = Values::new(&corpus, None, context)?;
     let mut out = vec![0.0; i.len()];
     let parts: Vec<_> = out.chunks_mut(PER_TASK).map(Mutex::new).collect();
-    let threads = Threads::new(options.n_jobs, parts.len());
+    let threads = Threads::new(context, parts.len());
     let mut workers: Vec<_> =
         (0..threads.size()).map(|_| values.singles.worker()).collect();
     threads.run(
-        parts.len(),
+        &Tasks::of_rows(i.len(), PER_TASK),
         &mut workers,
-        |part, of, pause| {
+        |part, of, context| {
             let Ok(mut out) = parts[part].lock() else { return Ok(()) };
             for (at, value) in (part * PER_TASK..).zip(out.iter_mut()) {
                 let a = number(corpus.rows(), rows, i[at]);
                 let b = number(&corpus.columns, &columns, j[at]);
                 *value =
-                    values.get(&corpus, a, b, of, pause).map_err(
+                    values.get(&corpus, a, b, of, context).map_err(
                         |error| match error {
                             Error::Overflow { .. } => {
                                 Error::Overflow { row: i[at], column: j[at] }
@@ -335,11 +333,10 @@ pub fn pairs(
                             other => other,
                         },
                     )?;
-                pause()?;
+                context.check_now()?;
             }
             Ok(())
         },
-        &mut |done| watch((done * PER_TASK).min(i.len()), i.len()),
     )?;
     drop(parts);
     let mut report = Report::default();
@@ -356,12 +353,12 @@ pub fn pairs(
     }
     report.zero_rows = ascending(&report.zero_rows);
     report.zero_columns = ascending(&report.zero_columns);
-    watch(i.len(), i.len())?;
+    context.report(i.len(), i.len())?;
     Ok((out, report))
 }
 
 /// Takes the answers of some rows, and asks on the way whether to go on.
-type Each<'a> = dyn FnMut(&[u32], Vec<Vec<Answer>>, &mut Pause<'_>) -> Result<()> + 'a;
+type Each<'a> = dyn FnMut(&[u32], Vec<Vec<Answer>>) -> Result<()> + 'a;
 
 /// How candidates are found.
 enum Finder<'a> {
@@ -386,8 +383,8 @@ struct Rows<'a> {
 
 impl Rows<'_> {
     /// A row of the first columns; NaN where floats do not do.
-    fn row(&self, x: usize, row: &mut [f64], pause: &mut Pause<'_>) -> Result<()> {
-        self.source.row(x, row, pause)?;
+    fn row(&self, x: usize, row: &mut [f64], context: &Context) -> Result<()> {
+        self.source.row(x, row, context)?;
         let [columns, rows] = &self.scales;
         let Some(own) = rows.get(x) else { return Ok(()) };
         for (value, other) in row.iter_mut().zip(&**columns) {
@@ -414,21 +411,21 @@ impl Finder<'_> {
         corpus: &Corpus<'_>,
         x: usize,
         scratch: &mut Scratch,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Vec<u32>> {
         let n = corpus.columns.len();
         let end = if corpus.is_self() { x } else { n };
         let mut found = match self {
             Self::Pruned(pruned) => {
                 let Pruned(index, _) = &**pruned;
-                index.find(corpus.first_row + x, end, &mut scratch.pruned, pause)?
+                index.find(corpus.first_row + x, end, &mut scratch.pruned, context)?
             }
             Self::Rows(rows) => {
                 // The lower triangle has the tree itself.
                 let row = &mut scratch.row;
                 room(n, 16)?;
                 row.resize(n.min(end + 1), 0.0);
-                rows.row(x, row, pause)?;
+                rows.row(x, row, context)?;
                 let low = margin(rows.least);
                 // What is no number is for the single pair to say.
                 let may_do = |&tree: &u32| {
@@ -452,14 +449,14 @@ impl Finder<'_> {
         x: usize,
         wanted: usize,
         scratch: &mut Scratch,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Vec<u32>> {
         let n = corpus.columns.len();
         let Self::Rows(rows) = self else { return Ok(Vec::new()) };
         let Scratch { row, order, .. } = scratch;
         room(n, 24)?;
         row.resize(n, 0.0);
-        rows.row(x, row, pause)?;
+        rows.row(x, row, context)?;
         let of = |tree: &u32| row[*tree as usize];
         let is_known = |tree: &u32| of(tree).is_finite();
         order.clear();
@@ -519,7 +516,7 @@ impl Values {
     fn new(
         corpus: &Corpus<'_>,
         wanted: Option<&[u32]>,
-        watch: &mut dyn FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<Self> {
         let root = |&tree: &u32| corpus.root(tree as usize);
         let (mut roots, number) = match wanted {
@@ -534,17 +531,16 @@ impl Values {
             // Stores are apart: these trees go to one of their own.
             let mut own = Nodes::default();
             for (root, &tree) in roots.iter_mut().zip(wanted) {
-                watch()?;
+                context.check_now()?;
                 let is_row = tree as usize >= corpus.first_row;
                 let store = if is_row { others } else { &corpus.nodes };
-                *root = own.absorb_one(store, *root, watch)?;
+                *root = own.absorb_one(store, *root, context)?;
             }
             nodes = Cow::Owned(Arc::new(own));
         }
-        let singles = prepare(corpus.kernel, &nodes, &roots, watch)?;
+        let singles = prepare(corpus.kernel, &nodes, &roots, context)?;
         let mut selfs = Vec::new();
         if corpus.options.normalize {
-            let n_jobs = corpus.options.n_jobs;
             let place = |t: usize| {
                 let tree = number.as_ref().map_or(t, |n: &Vec<u32>| n[t] as usize);
                 match (tree.checked_sub(corpus.columns.len()), &corpus.rows) {
@@ -553,8 +549,7 @@ impl Values {
                     (_, None) => (corpus.columns.first[tree] as usize, "X"),
                 }
             };
-            let watch = &mut |_, _| watch();
-            selfs = norms(&*singles, roots.len(), place, n_jobs, watch)?;
+            selfs = norms(&*singles, roots.len(), place, context)?;
         }
         Ok(Self { singles, number, selfs })
     }
@@ -567,7 +562,7 @@ impl Values {
         x: usize,
         y: usize,
         of: &mut Worker<'_>,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<f64> {
         let (a, b) = match corpus.rows {
             None if corpus.root(x) < corpus.root(y) => (y, x),
@@ -578,7 +573,7 @@ impl Values {
             |tree: usize| self.number.as_ref().map_or(tree, |n| place(n, tree));
         let (a, b) = (number(a), number(b));
         let Some((&own, &other)) = self.selfs.get(a).zip(self.selfs.get(b)) else {
-            let value = of(a, b, pause)?.value();
+            let value = of(a, b, context)?.value();
             return if value.is_finite() {
                 Ok(value)
             } else {
@@ -591,7 +586,7 @@ impl Values {
         if corpus.same[x] as usize == y {
             return Ok(1.0);
         }
-        Ok(of(a, b, pause)?.cosine(own, other).min(self.singles.most()))
+        Ok(of(a, b, context)?.cosine(own, other).min(self.singles.most()))
     }
 }
 
@@ -620,9 +615,11 @@ impl<'a> Corpus<'a> {
         x: &Forest,
         y: Option<&Forest>,
         options: Options,
+        context: &Context,
     ) -> Result<Self> {
         kernel.check()?;
-        let both = y.map(|y| y.union_store(x)).transpose()?;
+        context.advance(0, x.len())?;
+        let both = y.map(|y| y.try_union_store(x, context)).transpose()?;
         let (columns, rows) = match &both {
             Some((y, x)) => (y, Some(x)),
             None => (x, None),
@@ -674,36 +671,34 @@ impl<'a> Corpus<'a> {
     }
 
     /// What finds pairs of at least so much.
-    fn finder(&self, least: f64, watch: &mut Watch<'_>) -> Result<Finder<'static>> {
-        match self.pruned(least, watch)? {
+    fn finder(&self, least: f64, context: &Context) -> Result<Finder<'static>> {
+        match self.pruned(least, context)? {
             Some(pruned) => Ok(Finder::Pruned(pruned)),
-            None => self.by_rows(least, !self.is_self(), watch),
+            None => self.by_rows(least, !self.is_self(), context),
         }
     }
 
     /// The bound, where it helps.
-    fn pruned(&self, least: f64, watch: &mut Watch<'_>) -> Result<Option<Arc<Pruned>>> {
+    fn pruned(&self, least: f64, context: &Context) -> Result<Option<Arc<Pruned>>> {
         let is_wanted = self.options.normalize && least > 0.0;
         let kernel = self.kernel.indexed().filter(|_| is_wanted);
         let Some(kernel) = kernel.filter(blocks::has_blocks) else { return Ok(None) };
         let rows = self.rows.as_ref().map(|rows| &*rows.roots);
         let all = [&*self.columns.roots, rows.unwrap_or_default()].concat();
         let n = self.columns.len();
-        let mut going = || watch(0, self.rows().len());
-        let mut threads =
-            WatchedThreads::new(self.options.n_jobs, all.len(), &mut going);
+        let threads = Threads::for_trees(context, all.len());
         let (vectors, n_blocks) =
-            blocks::vectors(&kernel, &self.nodes, &all, &mut threads)?;
+            blocks::vectors(&kernel, &self.nodes, &all, &threads)?;
         let zeros = vectors.iter().map(<[_]>::is_empty).collect();
-        let index = prune::Index::new(vectors, n_blocks, n, least, &mut threads)?;
+        let index = prune::Index::new(vectors, n_blocks, n, least, &threads)?;
         let pruned = Arc::new(Pruned(index, zeros));
         let finder = Finder::Pruned(Arc::clone(&pruned));
         // A bound that lets many pairs through is no help: rows take less for each.
         let (mut scratch, mut n_found, mut n_pairs) = (Scratch::default(), 0, 0);
         let n_rows = self.rows().len();
         for x in (0..n_rows).step_by(n_rows.div_ceil(SAMPLE).max(1)) {
-            let pause = &mut || watch(0, n_rows);
-            n_found += finder.find(self, x, &mut scratch, pause)?.len();
+            context.check_now()?;
+            n_found += finder.find(self, x, &mut scratch, context)?.len();
             n_pairs += if self.is_self() { x } else { n };
         }
         if n_found * MANY > n_pairs && n_pairs > MANY * SAMPLE {
@@ -717,15 +712,13 @@ impl<'a> Corpus<'a> {
         &self,
         least: f64,
         whole: bool,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<Finder<'static>> {
         let n_rows = self.rows().len();
         let columns = &*self.columns.roots;
-        let values = Values::new(self, None, &mut || watch(0, n_rows))?;
-        let watch = &mut |_, _| watch(0, n_rows);
+        let values = Values::new(self, None, context)?;
         let rows = whole.then_some(&*self.rows().roots);
-        let n_jobs = self.options.n_jobs;
-        let source = source(self.kernel, &self.nodes, columns, rows, n_jobs, watch)?;
+        let source = source(self.kernel, &self.nodes, columns, rows, context)?;
         let scales: Vec<f64> = values.selfs.iter().map(|&value| scale(value)).collect();
         let cut = |range: std::ops::Range<usize>| {
             Cow::Owned(scales.get(range).unwrap_or_default().to_vec())
@@ -736,18 +729,22 @@ impl<'a> Corpus<'a> {
     }
 
     /// Computes the values of what `find` finds for some rows, has `keep` take its choice,
-    /// and hands the answers to `each`, in order and some rows at a time.
+    /// and hands the answers to `each`, in order and some rows at a time. As much as
+    /// `done_before` rows take has been done.
     fn answer(
         &self,
         finder: &Finder<'_>,
         rows: &[u32],
-        find: impl Fn(usize, &mut Scratch, &mut Pause<'_>) -> Result<Vec<u32>> + Sync,
-        keep: impl Fn(usize, &mut Vec<Answer>) + Sync,
+        done_before: usize,
+        (find, keep): (
+            impl Fn(usize, &mut Scratch, &Context) -> Result<Vec<u32>> + Sync,
+            impl Fn(usize, &mut Vec<Answer>) + Sync,
+        ),
         each: &mut Each<'_>,
-        watch: &mut Watch<'_>,
+        context: &Context,
     ) -> Result<()> {
         let n = rows.len();
-        let threads = Threads::new(self.options.n_jobs, n);
+        let threads = Threads::new(context, n);
         let mut scratch: Vec<_> =
             (0..threads.size()).map(|_| Scratch::default()).collect();
         let batch = (BATCH / self.columns.len().max(1)).clamp(64, 1 << 13);
@@ -756,18 +753,19 @@ impl<'a> Corpus<'a> {
             // 1. What may be an answer, until there is enough of it.
             let start = number * batch;
             let slots: Vec<_> = part.iter().map(|_| Mutex::default()).collect();
+            let so_far = |rows: usize| done_before + rows * (n - done_before) / n;
+            let tasks = Tasks::of_rows(part.len(), 1);
             threads.run(
-                part.len(),
+                &tasks.among(so_far(start)..so_far(start + part.len()), n),
                 &mut scratch,
-                |at, scratch, pause| {
-                    let mut found = find(part[at] as usize, scratch, pause)?;
+                |at, scratch, context| {
+                    let mut found = find(part[at] as usize, scratch, context)?;
                     found.sort_unstable();
                     if let Ok(mut slot) = slots[at].lock() {
                         *slot = found;
                     }
                     Ok(())
                 },
-                &mut |done| watch(start + done, n),
             )?;
             let end = start + part.len();
             found.extend(slots.into_iter().map(out_of::<Vec<u32>>));
@@ -784,21 +782,21 @@ impl<'a> Corpus<'a> {
                 values
             } else {
                 let wanted = self.involved(part, &found);
-                some = Values::new(self, Some(&wanted), &mut || watch(end, n))?;
+                some = Values::new(self, Some(&wanted), context)?;
                 &some
             };
             let slots: Vec<_> = part.iter().map(|_| Mutex::default()).collect();
             let mut workers: Vec<_> =
                 (0..threads.size()).map(|_| values.singles.worker()).collect();
             threads.run(
-                part.len(),
+                &Tasks::untold(part.len()),
                 &mut workers,
-                |at, of, pause| {
+                |at, of, context| {
                     let x = part[at] as usize;
                     let mut answers = Vec::with_capacity(found[at].len());
                     for &tree in &found[at] {
-                        pause()?;
-                        let value = values.get(self, x, tree as usize, of, pause)?;
+                        context.check_now()?;
+                        let value = values.get(self, x, tree as usize, of, context)?;
                         answers.push(Answer { tree, value });
                     }
                     keep(x, &mut answers);
@@ -807,33 +805,31 @@ impl<'a> Corpus<'a> {
                     }
                     Ok(())
                 },
-                &mut |_| watch(end, n),
             )?;
             let answers = slots.into_iter().map(out_of).collect();
-            each(part, answers, &mut || watch(end, n))?;
+            each(part, answers)?;
             (first, n_found) = (end, 0);
             found.clear();
         }
-        watch(n, n)
+        context.report(n, n)
     }
 
     /// What each tree is offered by the lower half of the rows, each pair computed once.
-    fn best(&self, rows: &Rows<'_>, k: usize, watch: &mut Watch<'_>) -> Result<Best> {
+    fn best(&self, rows: &Rows<'_>, k: usize, context: &Context) -> Result<Best> {
         let n = self.columns.len();
         let best = Best::new(n, k.min(n.saturating_sub(1)).max(1))?;
-        let team = Threads::new(self.options.n_jobs, n);
+        let team = Threads::new(context, n);
         let mut scratch: Vec<Vec<f64>> = vec![Vec::new(); team.size()];
         team.run(
-            n,
+            &Tasks::of_rows(n, 1).among(0..Self::by_halves(n), n),
             &mut scratch,
-            |x, row, pause| {
+            |x, row, context| {
                 reserve(row, n.saturating_sub(row.len()))?;
                 row.resize(n, 0.0);
                 // The lower triangle has the tree itself.
-                rows.row(x, &mut row[..=x], pause)?;
+                rows.row(x, &mut row[..=x], context)?;
                 best.row(x, &row[..x])
             },
-            &mut |done| watch(Self::by_halves(done), n),
         )?;
         Ok(best)
     }

@@ -16,11 +16,11 @@
 //! that remain. Memory by the lengths of all vectors.
 
 use super::blocks::{Vectors, is_open};
-use crate::Result;
 use crate::intern::new_id;
 use crate::memory::{collect, reserve, room};
 use crate::ragged::{Filler, Ragged};
-use crate::threads::{Pause, WatchedThreads};
+use crate::threads::Threads;
+use crate::{Context, Result};
 
 /// Dot products are sums of floats of 32 bits, rounded up, in 64 bits, and norms are 1 but
 /// for this.
@@ -89,7 +89,7 @@ impl Index {
         n_blocks: usize,
         n_columns: usize,
         least: f64,
-        threads: &mut WatchedThreads<'_>,
+        threads: &Threads<'_>,
     ) -> Result<Self> {
         let least = least - 4.0 * SLACK;
         // Tables of blocks, and lists of all there may be.
@@ -126,7 +126,7 @@ impl Index {
         let mut tails = Vec::with_capacity(vectors.len());
         let mut lens = vec![0u32; order.len()];
         for tree in 0..vectors.len() {
-            threads.pause()?;
+            threads.context.check()?;
             let (start, len) = (vectors.start(tree), vectors.get(tree).len());
             let vector = &mut vectors.items[start..start + len];
             vector.sort_unstable_by_key(|item| item.0);
@@ -179,7 +179,7 @@ impl Index {
         x: usize,
         end: usize,
         scratch: &mut Scratch,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Vec<u32>> {
         if self.open.binary_search(&(x as u32)).is_ok() {
             return collect(0..end as u32);
@@ -200,7 +200,7 @@ impl Index {
         // 1. Read the lists.
         let mut read = || {
             for &(block, norm) in &vector[..self.tails[x] as usize] {
-                pause()?;
+                context.check_now()?;
                 reserve(touched, self.lists.get(block as usize).len())?;
                 self.read(block, norm, norms[block as usize][1], end, met, touched);
             }

@@ -22,8 +22,7 @@ use crate::intern::new_id;
 use crate::kernel::Number;
 use crate::memory;
 use crate::ragged::Ragged;
-use crate::threads::WatchedThreads;
-use crate::{Error, NodeId, ProductionId, Result};
+use crate::{Context, Error, NodeId, ProductionId, Result};
 
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -65,7 +64,7 @@ impl Trees {
     pub(crate) fn new(
         pairs: impl IntoIterator<Item = (usize, usize)>,
         lists: [&PairForest; 2],
-        watch: &mut WatchedThreads<'_>,
+        context: &Context,
     ) -> Result<Self> {
         let mut trees = Self {
             n_productions: lists[0].trees().nodes().n_productions(),
@@ -87,7 +86,7 @@ impl Trees {
                     list.root(pair, side),
                     &mut ids,
                     &mut reader,
-                    watch,
+                    context,
                 )?;
             }
             trees.names.extend(names)?;
@@ -102,7 +101,7 @@ impl Trees {
         root: NodeId,
         ids: &mut impl Iterator<Item = u32>,
         reader: &mut Reader,
-        watch: &mut WatchedThreads<'_>,
+        context: &Context,
     ) -> Result<()> {
         let store = list.trees().nodes();
         let n_nodes = usize::try_from(store.size(root)).unwrap_or(usize::MAX);
@@ -115,7 +114,7 @@ impl Trees {
         order.clear();
         reader.todo.push((root, NONE));
         while let Some((node, parent)) = reader.todo.pop() {
-            watch.pause()?;
+            context.check()?;
             let carries = super::forest::unmarked(store.name(node)).1;
             let mark = if carries { ids.next().unwrap_or(NONE) } else { NONE };
             let place = new_id(order.len(), "nodes in one tree")?;
@@ -129,7 +128,7 @@ impl Trees {
         reader.below.clear();
         reader.below.resize(order.len(), Vec::new());
         for place in (0..order.len()).rev() {
-            watch.pause()?;
+            context.check()?;
             let Visit { node, parent, mark, .. } = order[place];
             if let Some(ProductionId(production)) = store.production(node) {
                 order[place].inner = (self.nodes.items.len() - start) as u32;

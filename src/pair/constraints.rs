@@ -14,9 +14,8 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-use crate::Error;
 use crate::kernel::Number;
-use crate::threads::Pause;
+use crate::{Context, Error};
 
 /// A set of small numbers. Sets that meet have room for equally many.
 pub(crate) trait Bits: Clone + Ord + Hash + Send {
@@ -275,14 +274,14 @@ pub(crate) struct Budget<'p, 'q> {
     /// Words of a set, and those that were gone through since the last question.
     pub(crate) width: usize,
     worked: usize,
-    pause: &'p mut Pause<'q>,
+    context: &'p Context<'q>,
 }
 
 impl<'p, 'q> Budget<'p, 'q> {
-    pub(crate) fn new(max_constraints: u64, pause: &'p mut Pause<'q>) -> Self {
+    pub(crate) fn new(max_constraints: u64, context: &'p Context<'q>) -> Self {
         let next_check = STEPS_BETWEEN_CHECKS;
         let sets = max_constraints;
-        Self { sets, held: 0, steps: 0, next_check, width: 1, worked: 0, pause }
+        Self { sets, held: 0, steps: 0, next_check, width: 1, worked: 0, context }
     }
 
     /// What sets may take in memory before any of them was counted.
@@ -326,7 +325,7 @@ impl<'p, 'q> Budget<'p, 'q> {
         self.worked += words;
         if self.worked >= WORDS_BETWEEN_CHECKS {
             self.worked = 0;
-            (self.pause)()?;
+            self.context.check_now()?;
         }
         Ok(())
     }
@@ -439,15 +438,15 @@ mod tests {
         assert_eq!(conflicting, codes[..4]);
         let universe = Universe::<u64>::new(codes);
         assert_eq!(universe.conflicts, [0b00110, 0b01001, 0b01001, 0b00110, 0]);
-        let mut pause = || Ok(());
-        let mut budget = Budget::new(1, &mut pause);
+        let context = Context::default();
+        let mut budget = Budget::new(1, &context);
         assert_eq!(universe.conflicts_of(&0b00001, &mut budget).unwrap(), 0b00110);
     }
 
     #[test]
     fn all_intersections_are_found_and_only_maximal_sets_kept() {
-        let mut pause = || Ok(());
-        let mut budget = Budget::new(1000, &mut pause);
+        let context = Context::default();
+        let mut budget = Budget::new(1000, &context);
         let sets = vec![0b0011u64, 0b0111, 0b1011, 0b1101, 0b0011];
         let kept = maximal(sets, &mut budget).unwrap();
         assert_eq!(kept, [0b0111, 0b1011, 0b1101]);
@@ -460,13 +459,13 @@ mod tests {
         const SETS: u64 = 1000;
         const MOST: usize = (SETS * STEPS_PER_SET) as usize;
         let between = STEPS_BETWEEN_CHECKS as usize;
-        let mut pause = || Ok(());
-        let mut budget = Budget::new(SETS, &mut pause);
+        let context = Context::default();
+        let mut budget = Budget::new(SETS, &context);
         // As many as there may be, and then, looked at now and then, no more.
         assert!(budget.step(MOST).is_ok());
         assert!(budget.step(between - 1).is_ok());
         assert!(matches!(budget.step(1), Err(Stop::Limit)));
-        let mut budget = Budget::new(SETS, &mut pause);
+        let mut budget = Budget::new(SETS, &context);
         let mut taken = 0;
         while budget.step(100).is_ok() {
             taken += 100;
@@ -476,8 +475,8 @@ mod tests {
 
     #[test]
     fn so_many_sets_are_held_and_no_more() {
-        let mut pause = || Ok(());
-        let mut budget = Budget::new(3, &mut pause);
+        let context = Context::default();
+        let mut budget = Budget::new(3, &context);
         assert!(budget.hold(2).is_ok() && budget.left() == 1);
         budget.release(1);
         assert!(budget.hold(2).is_ok() && budget.left() == 0);

@@ -17,8 +17,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use crate::ragged::Ragged;
-use crate::threads::WatchedThreads;
-use crate::{Error, Forest, Label, NodeId, Nodes, ParseError, Result, memory};
+use crate::{Context, Error, Forest, Label, NodeId, Nodes, ParseError, Result, memory};
 
 /// Bytes that a byte of text takes while pairs are made of it: five make a node at least.
 const BYTES_PER_BYTE: usize = 32;
@@ -116,25 +115,24 @@ impl PairForest {
     ) -> Result<Self> {
         let items: [Vec<&str>; 2] =
             [left.into_iter().collect(), right.into_iter().collect()];
-        Self::from_items(&items, separator, || Ok(()))
+        Self::from_items(&items, separator, &Context::default())
     }
 
-    /// As [`from_brackets`](Self::from_brackets), of left and right items; `check` is
-    /// called now and then, and its error ends the call.
+    /// As [`from_brackets`](Self::from_brackets), of left and right items, in a context.
     ///
     /// # Errors
-    /// As [`from_brackets`](Self::from_brackets), and what `check` returns.
+    /// As [`from_brackets`](Self::from_brackets), and what `context` returns.
     pub fn from_items(
         items: &[Vec<&str>; 2],
         separator: &str,
-        mut check: impl FnMut() -> Result<()>,
+        context: &Context,
     ) -> Result<Self> {
         check_separator(separator)?;
         let n_bytes = items.iter().flatten().map(|item| item.len()).sum();
         memory::room(n_bytes, BYTES_PER_BYTE)?;
         let mut raw = Forest::default();
         for (side, items) in Side::BOTH.into_iter().zip(items) {
-            let read = raw.push_bracket_items(items.iter().copied(), &mut check);
+            let read = raw.push_bracket_items(items.iter().copied(), context);
             read.map_err(|error| match error {
                 Error::Parse(error) => Error::PairParse { side: side.name(), error },
                 other => other,
@@ -150,7 +148,7 @@ impl PairForest {
             });
         }
         let mut reader = Reader { separator, known: HashMap::new() };
-        Self::build(n, check, |pair, side, builder| {
+        Self::build(n, context, |pair, side, builder| {
             let tree = pair + if side == Side::Right { n } else { 0 };
             let nodes = raw.nodes();
             builder.tree(nodes, raw.roots()[tree], |node| {
@@ -165,20 +163,18 @@ impl PairForest {
     /// Makes `n` pairs, of the trees that `tree` hands to the builder.
     pub(crate) fn build(
         n: usize,
-        mut check: impl FnMut() -> Result<()>,
+        context: &Context,
         mut tree: impl FnMut(usize, Side, &mut Builder<'_, '_>) -> Result<NodeId>,
     ) -> Result<Self> {
         let mut pairs = Self::default();
         let placeholders = &mut pairs.placeholders;
-        let mut watch = WatchedThreads::alone(&mut check);
-        let watch = &mut watch;
         pairs.trees.extend_with(|nodes, roots| {
             let mut builder = Builder {
                 nodes,
                 placeholders,
                 known: HashMap::new(),
                 below: vec![],
-                watch,
+                context,
             };
             for pair in 0..n {
                 for side in Side::BOTH {
@@ -247,8 +243,12 @@ impl PairForest {
     }
 
     /// Both lists of pairs over one store of trees.
-    pub(crate) fn union_store(&self, other: &Self) -> Result<(Self, Self)> {
-        let (trees, others) = self.trees.union_store(&other.trees)?;
+    pub(crate) fn union_store(
+        &self,
+        other: &Self,
+        context: &Context,
+    ) -> Result<(Self, Self)> {
+        let (trees, others) = self.trees.try_union_store(&other.trees, context)?;
         let with = |trees, pairs: &Self| {
             let placeholders = pairs.placeholders.clone();
             Self { trees, placeholders }
@@ -275,16 +275,11 @@ impl PairForest {
     /// # Errors
     /// [`Error::Capacity`], though there are no more trees than here.
     pub fn plain(&self, side: Side) -> Result<Forest> {
-        self.watched_plain(side, || Ok(()))
+        self.plain_with(side, &Context::default())
     }
 
-    /// As [`plain`](Self::plain), but ends with the error of `check`.
-    pub(crate) fn watched_plain(
-        &self,
-        side: Side,
-        mut check: impl FnMut() -> Result<()>,
-    ) -> Result<Forest> {
-        let mut watch = WatchedThreads::alone(&mut check);
+    /// As [`plain`](Self::plain), in a context.
+    pub(crate) fn plain_with(&self, side: Side, context: &Context) -> Result<Forest> {
         let nodes = self.trees.nodes();
         let mut forest = Forest::default();
         forest.extend_with(|into, roots| {
@@ -297,7 +292,7 @@ impl PairForest {
                     root,
                     into,
                     &mut below,
-                    &mut watch,
+                    context,
                     |node, into| {
                         let label = nodes.label(node);
                         if let Some(&known) = known.get(&label) {
@@ -318,16 +313,14 @@ impl PairForest {
     /// The two trees of a pair as text that [`from_brackets`](Self::from_brackets) reads
     /// back with the same separator, whatever the labels contain.
     pub fn to_brackets(&self, pair: usize, separator: &str) -> [String; 2] {
-        let mut on = || Ok(());
-        let watch = &mut WatchedThreads::alone(&mut on);
         let nodes = self.trees.nodes();
         let mut ids = self.placeholders(pair).iter();
-        let mut below = Vec::new();
+        let (mut below, context) = (Vec::new(), &Context::default());
         Side::BOTH.map(|side| {
             let mut scratch = Nodes::default();
             let root = self.root(pair, side);
             let root =
-                copy(nodes, root, &mut scratch, &mut below, watch, |node, into| {
+                copy(nodes, root, &mut scratch, &mut below, context, |node, into| {
                     let (name, carries) = unmarked(nodes.name(node));
                     let mut text = name.to_owned();
                     if carries {
@@ -356,7 +349,7 @@ impl PairForest {
     pub(crate) fn instances(
         &self,
         other: Option<&Self>,
-        watch: &mut WatchedThreads<'_>,
+        context: &Context,
     ) -> Result<(Vec<u32>, Vec<usize>)> {
         let mut known: HashMap<(NodeId, NodeId, Vec<u32>), u32> = HashMap::new();
         let mut numbers = Vec::new();
@@ -367,7 +360,7 @@ impl PairForest {
             .flatten()
             .flat_map(|pairs| (0..pairs.len()).map(move |pair| (pairs, pair)));
         for (place, (pairs, pair)) in all.enumerate() {
-            watch.pause()?;
+            context.check()?;
             let roots = Side::BOTH.map(|side| pairs.root(pair, side));
             let ids = renumbered(pairs.placeholders(pair)).0;
             let next = examples.len() as u32;
@@ -409,13 +402,13 @@ fn copy(
     root: NodeId,
     into: &mut Nodes,
     below: &mut Vec<NodeId>,
-    watch: &mut WatchedThreads<'_>,
+    context: &Context,
     mut label: impl FnMut(NodeId, &mut Nodes) -> Result<Label>,
 ) -> Result<NodeId> {
     let mut order = Vec::new();
     let mut todo = vec![root];
     while let Some(node) = todo.pop() {
-        watch.pause()?;
+        context.check()?;
         order.push((node, label(node, into)?));
         todo.extend(from.children(node).iter().rev());
     }
@@ -423,7 +416,7 @@ fn copy(
     // first one uppermost.
     below.clear();
     for (node, label) in order.into_iter().rev() {
-        watch.pause()?;
+        context.check()?;
         let first = below.len() - from.children(node).len();
         below[first..].reverse();
         let here = into.intern(label, &below[first..])?;
@@ -440,7 +433,7 @@ pub(crate) struct Builder<'a, 'w> {
     /// Interned forms, by label and whether it carries a placeholder.
     known: HashMap<(String, bool), Label>,
     below: Vec<NodeId>,
-    pub(crate) watch: &'a mut WatchedThreads<'w>,
+    pub(crate) context: &'a Context<'w>,
 }
 
 impl Builder<'_, '_> {
@@ -451,8 +444,8 @@ impl Builder<'_, '_> {
         root: NodeId,
         mut read: impl FnMut(NodeId) -> Result<(&'n str, Option<u32>)>,
     ) -> Result<NodeId> {
-        let Self { nodes, placeholders, known, below, watch } = self;
-        copy(from, root, nodes, below, watch, |node, into| {
+        let Self { nodes, placeholders, known, below, context } = self;
+        copy(from, root, nodes, below, context, |node, into| {
             let (name, placeholder) = read(node)?;
             placeholders.extend(placeholder)?;
             let carries = placeholder.is_some();

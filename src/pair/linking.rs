@@ -12,7 +12,7 @@
 //! 4. A phrase has the placeholder of its head child ([`HeadRules`]); words have none.
 //!
 //! ```
-//! use treekernel_rs::Forest;
+//! use treekernel_rs::{Context, Forest};
 //! use treekernel_rs::pair::linking::{self, HeadRules};
 //!
 //! let left = Forest::from_brackets("(S (NP (NNS Farmers)) (VP (VB feed) (NP (NNS cows))))")?;
@@ -22,7 +22,7 @@
 //!     [&left, &right],
 //!     &mut |label, children| Ok(rules.head(label, children)),
 //!     &mut |word, tag| Ok(linking::key(word, tag)),
-//!     || Ok(()),
+//!     &Context::default(),
 //! )?;
 //! assert_eq!(pairs.to_brackets(0, ":")[1], "(S (NP:1 (NNS:1 Cows)) (VP (VB eat)))");
 //! # Ok::<(), treekernel_rs::Error>(())
@@ -35,8 +35,7 @@ use std::collections::HashMap;
 
 use super::forest::{PairForest, Side};
 use super::stemmer::stem;
-use crate::threads::WatchedThreads;
-use crate::{Error, Forest, NodeId, Nodes, Result, memory};
+use crate::{Context, Error, Forest, NodeId, Nodes, Result, memory};
 
 /// A child as its parent's head rule sees it: label, and the word that is its own head.
 pub type Child<'a> = (&'a str, &'a str);
@@ -51,13 +50,13 @@ pub type Key<'k> = dyn FnMut(&str, &str) -> Result<Option<String>> + 'k;
 ///
 /// # Errors
 /// [`Error::Length`] if there are more trees on one side, [`Error::Parameter`] if `head`
-/// answers with no child's index, [`Error::Capacity`], and what `head`, `key` and `check`
+/// answers with no child's index, [`Error::Capacity`], and what `head`, `key` and `context`
 /// return.
 pub fn anchored(
     forests: [&Forest; 2],
     head: &mut Head<'_>,
     key: &mut Key<'_>,
-    check: impl FnMut() -> Result<()>,
+    context: &Context,
 ) -> Result<PairForest> {
     let n = forests[0].len();
     if forests[1].len() != n {
@@ -74,20 +73,19 @@ pub fn anchored(
     }
     let mut linker = Linker { head, key, keys: HashMap::new(), heads: HashMap::new() };
     let mut right = None;
-    PairForest::build(n, check, |pair, side, builder| {
+    PairForest::build(n, context, |pair, side, builder| {
         // Both at once, when it is the left one's turn.
         let tree = if let (Side::Right, Some(tree)) = (side, right.take()) {
             tree
         } else {
-            let watch = &mut *builder.watch;
             let tree = |of: usize| (forests[of].nodes(), forests[of].roots()[pair]);
             let [(left, a), (other, b)] = [tree(0), tree(1)];
-            let trees = [clean(left, a, watch)?, clean(other, b, watch)?];
-            let [left, other] = linker.link(trees, watch)?;
+            let trees = [clean(left, a, context)?, clean(other, b, context)?];
+            let [left, other] = linker.link(trees, context)?;
             right = Some(other);
             left
         };
-        let (nodes, root) = stored(&tree, builder.watch)?;
+        let (nodes, root) = stored(&tree, context)?;
         let mut items = tree.iter();
         builder.tree(&nodes, root, |_| {
             let item = items.next();
@@ -119,7 +117,7 @@ const EMPTY: &str = "-NONE-";
 fn clean<'n>(
     nodes: &'n Nodes,
     root: NodeId,
-    watch: &mut WatchedThreads<'_>,
+    context: &Context,
 ) -> Result<Vec<Item<'n>>> {
     let (needed, limit) = (nodes.size(root), MOST_NODES);
     if needed > limit {
@@ -130,7 +128,7 @@ fn clean<'n>(
     let mut order: Vec<(NodeId, usize)> = Vec::new();
     let mut todo = vec![(root, 0)];
     while let Some((node, parent)) = todo.pop() {
-        watch.pause()?;
+        context.check()?;
         order.push((node, parent));
         let place = order.len() - 1;
         todo.extend(nodes.children(node).iter().rev().map(|&child| (child, place)));
@@ -148,7 +146,7 @@ fn clean<'n>(
     let mut items: Vec<Item<'_>> = Vec::new();
     let mut number: Vec<Option<u32>> = vec![None; order.len()];
     for (place, &(node, parent)) in order.iter().enumerate() {
-        watch.pause()?;
+        context.check()?;
         if place > 0 && number[parent].is_none() || !keeps_all && !has_words[place] {
             continue;
         }
@@ -186,14 +184,11 @@ fn bare(label: &str) -> &str {
 }
 
 /// A clean tree in a store of its own.
-fn stored(
-    tree: &[Item<'_>],
-    watch: &mut WatchedThreads<'_>,
-) -> Result<(Nodes, NodeId)> {
+fn stored(tree: &[Item<'_>], context: &Context) -> Result<(Nodes, NodeId)> {
     let mut nodes = Nodes::default();
     let mut here = vec![NodeId(0); tree.len()];
     for (place, item) in tree.iter().enumerate().rev() {
-        watch.pause()?;
+        context.check()?;
         let label = nodes.labels_mut().intern(item.label)?;
         let below: Vec<NodeId> =
             item.children.iter().map(|&child| here[child as usize]).collect();
@@ -215,9 +210,9 @@ impl Linker<'_, '_, '_> {
     fn link<'n>(
         &mut self,
         mut trees: [Vec<Item<'n>>; 2],
-        watch: &mut WatchedThreads<'_>,
+        context: &Context,
     ) -> Result<[Vec<Item<'n>>; 2]> {
-        let keys = [self.keys(&trees[0], watch)?, self.keys(&trees[1], watch)?];
+        let keys = [self.keys(&trees[0], context)?, self.keys(&trees[1], context)?];
         // Numbered by the right tree; what the left one does not have, is not there.
         let left: std::collections::HashSet<&String> =
             keys[0].iter().flatten().collect();
@@ -231,7 +226,7 @@ impl Linker<'_, '_, '_> {
                 key.as_ref().and_then(|key| number.get(key).copied())
             };
             let own: Vec<Option<u32>> = keys.iter().map(of).collect();
-            self.pass_up(tree, &own, watch)?;
+            self.pass_up(tree, &own, context)?;
         }
         Ok(trees)
     }
@@ -240,11 +235,11 @@ impl Linker<'_, '_, '_> {
     fn keys(
         &mut self,
         tree: &[Item<'_>],
-        watch: &mut WatchedThreads<'_>,
+        context: &Context,
     ) -> Result<Vec<Option<String>>> {
         let mut keys = vec![None; tree.len()];
         for (item, own) in tree.iter().zip(&mut keys) {
-            watch.pause()?;
+            context.check()?;
             let Some(word) = word_of(tree, item) else { continue };
             // A node without a name could not be written with a placeholder.
             if item.label.is_empty() {
@@ -267,11 +262,11 @@ impl Linker<'_, '_, '_> {
         &mut self,
         tree: &mut [Item<'_>],
         own: &[Option<u32>],
-        watch: &mut WatchedThreads<'_>,
+        context: &Context,
     ) -> Result<()> {
         let mut words: Vec<&str> = tree.iter().map(|item| item.label).collect();
         for place in (0..tree.len()).rev() {
-            watch.pause()?;
+            context.check()?;
             let item = &tree[place];
             if let Some(word) = word_of(tree, item) {
                 words[place] = word;
@@ -494,10 +489,9 @@ mod tests {
         ];
         for (text, expected) in cases {
             let forest = Forest::from_brackets(text).unwrap();
-            let mut on = || Ok(());
-            let watch = &mut WatchedThreads::alone(&mut on);
-            let tree = clean(forest.nodes(), forest.roots()[0], watch).unwrap();
-            let (nodes, root) = stored(&tree, watch).unwrap();
+            let context = &Context::default();
+            let tree = clean(forest.nodes(), forest.roots()[0], context).unwrap();
+            let (nodes, root) = stored(&tree, context).unwrap();
             let mut got = String::new();
             nodes.print(root, usize::MAX, &mut got);
             assert_eq!(got, expected);

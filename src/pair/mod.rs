@@ -50,12 +50,12 @@ use std::sync::{Arc, Mutex};
 
 use ndarray::Array2;
 
-use crate::gram::{self, Askable, Distinct, Element, Engine, Matrix, Options, Watch};
+use crate::gram::{self, Askable, Distinct, Element, Engine, Matrix, Options};
 use crate::kernel::{
     LARGEST, Number, Prepared, Range, SMALLEST, Scaled, TreeCounts, Worker,
 };
-use crate::threads::{Pause, Threads, WatchedThreads};
-use crate::{Error, NodeId, Nodes, Result, memory};
+use crate::threads::{Tasks, Threads};
+use crate::{Context, Error, NodeId, Nodes, Result, memory};
 use alignment::{Found, Trees};
 use constraints::{Bits, Bounded, Budget, Stop, Universe, retain_conflicting};
 pub use forest::{PairForest, Side, check_separator};
@@ -139,9 +139,23 @@ pub fn gram(
     y: Option<&PairForest>,
     options: Options,
 ) -> Result<Array2<f64>> {
+    gram_with(kernel, x, y, options, &Context::default())
+}
+
+/// As [`gram()`], in a context.
+///
+/// # Errors
+/// As [`gram()`].
+pub fn gram_with(
+    kernel: &PairKernel,
+    x: &PairForest,
+    y: Option<&PairForest>,
+    options: Options,
+    context: &Context,
+) -> Result<Array2<f64>> {
     let shape = (x.len(), y.unwrap_or(x).len());
     let mut values = memory::filled(0.0, shape.0.saturating_mul(shape.1))?;
-    let report = fill(kernel, x, y, options, &mut values, &mut |_, _| Ok(()))?;
+    let report = fill(kernel, x, y, options, &mut values, context)?;
     complete(kernel, report.given_up)?;
     Ok(Array2::from_shape_vec(shape, values).unwrap_or_default())
 }
@@ -159,14 +173,14 @@ fn complete(kernel: &PairKernel, given_up: Vec<(usize, usize)>) -> Result<()> {
 /// # Errors
 /// [`Error::Parameter`] for a kernel out of range, [`Error::Length`] for an `out` of the
 /// wrong size, [`Error::Overflow`] for a value too large for `out`,
-/// [`Error::Capacity`], and what `watch` returns.
+/// [`Error::Capacity`], and what `context` returns.
 pub fn fill<T: Element>(
     kernel: &PairKernel,
     x: &PairForest,
     y: Option<&PairForest>,
     options: Options,
     out: &mut [T],
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<Report> {
     let kernel = kernel.validated()?;
     let width = y.unwrap_or(x).len();
@@ -178,14 +192,13 @@ pub fn fill<T: Element>(
         return Ok(Report::default());
     }
     // Columns first, as the matrix counts them.
-    let both = y.map(|y| y.union_store(x)).transpose()?;
+    let both = y.map(|y| y.union_store(x, context)).transpose()?;
     let (first, second) = match &both {
         Some((y, x)) => (y, Some(x)),
         None => (x, None),
     };
-    let mut going = || watch(0, x.len());
-    let mut going = WatchedThreads::alone(&mut going);
-    let (numbers, examples) = first.instances(second, &mut going)?;
+    context.advance(0, x.len())?;
+    let (numbers, examples) = first.instances(second, context)?;
     let columns = Distinct::new(&numbers[..first.len()]);
     let rows = second.map(|_| Distinct::new(&numbers[first.len()..]));
     let instance: Vec<u32> = columns
@@ -196,17 +209,16 @@ pub fn fill<T: Element>(
         .collect();
     let work = Work {
         kernel,
-        trees: prepared(first, second, &examples, &mut going)?,
+        trees: prepared(first, second, &examples, context)?,
         first_row: if rows.is_some() { columns.len() } else { 0 },
         instance,
         gave_up: AtomicBool::new(false),
     };
     let symmetric = rows.is_none();
-    let matrix =
-        Matrix { out: &mut *out, columns: &columns, rows: rows.as_ref(), options };
+    let matrix = Matrix { out: &mut *out, columns: &columns, rows: rows.as_ref() };
     let singles: Option<&dyn Prepared> =
         if options.normalize { Some(&work) } else { None };
-    let zeros = matrix.fill(&work, singles, watch)?;
+    let zeros = matrix.fill(&work, singles, context)?;
     let mut given_up = Vec::new();
     if work.gave_up.load(Ordering::Relaxed) {
         for (row, values) in out.chunks(width).enumerate() {
@@ -222,14 +234,14 @@ fn prepared(
     first: &PairForest,
     second: Option<&PairForest>,
     examples: &[usize],
-    watch: &mut WatchedThreads<'_>,
+    context: &Context,
 ) -> Result<Trees> {
     let place = |&at: &usize| match at.checked_sub(first.len()) {
         None => (0, at),
         Some(at) => (1, at),
     };
     let lists = [first, second.unwrap_or(first)];
-    Trees::new(examples.iter().map(place), lists, watch)
+    Trees::new(examples.iter().map(place), lists, context)
 }
 
 /// The kernel of each pair with itself, NaN where it is given up.
@@ -240,20 +252,19 @@ pub fn diagonal(
     kernel: &PairKernel,
     x: &PairForest,
     options: Options,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<(Vec<f64>, Report)> {
-    let mut going = || watch(0, x.len());
-    let mut going = WatchedThreads::alone(&mut going);
-    let (numbers, examples) = x.instances(None, &mut going)?;
+    context.advance(0, x.len())?;
+    let (numbers, examples) = x.instances(None, context)?;
     let distinct = Distinct::new(&numbers);
     let work = Work {
         kernel: kernel.validated()?,
-        trees: prepared(x, None, &examples, &mut going)?,
+        trees: prepared(x, None, &examples, context)?,
         first_row: 0,
         instance: distinct.roots.clone(),
         gave_up: AtomicBool::new(false),
     };
-    let (values, zeros) = gram::diagonal_of(&work, &distinct, options, watch)?;
+    let (values, zeros) = gram::diagonal_of(&work, &distinct, options, context)?;
     let gaps = values.iter().enumerate().filter(|(_, value)| value.is_nan());
     let given_up = gaps.map(|(pair, _)| (pair, pair)).collect();
     Ok((values, Report { zeros, given_up }))
@@ -269,25 +280,24 @@ pub fn rows(
     kernel: &PairKernel,
     x: &PairForest,
     options: Options,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<gram::Rows> {
     let kernel = kernel.validated()?;
-    let mut going = || watch(0, x.len());
-    let mut going = WatchedThreads::alone(&mut going);
-    let (numbers, examples) = x.instances(None, &mut going)?;
+    context.advance(0, x.len())?;
+    let (numbers, examples) = x.instances(None, context)?;
     // Distinct things are told apart by an id, whatever they are.
     let ids: Vec<NodeId> = numbers.iter().copied().map(NodeId).collect();
     let distinct = Distinct::new(&ids);
     let work = Arc::new(Work {
         kernel,
-        trees: prepared(x, None, &examples, &mut going)?,
+        trees: prepared(x, None, &examples, context)?,
         first_row: 0,
         instance: distinct.roots.iter().map(|id| id.0).collect(),
         gave_up: AtomicBool::new(false),
     });
     let singles = options.normalize.then(|| Arc::clone(&work) as Arc<dyn Prepared>);
     let limit = kernel.max_constraints;
-    gram::Rows::with_engine(Kept(work), singles, distinct, limit, options, watch)
+    gram::Rows::with_engine(Kept(work), singles, distinct, limit, context)
 }
 
 /// The kernels of some pairs: of `i[n]` of X and `j[n]` of Y (of X, where there is no Y);
@@ -302,7 +312,7 @@ pub fn values(
     y: Option<&PairForest>,
     (i, j): (&[usize], &[usize]),
     options: Options,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<(Vec<f64>, Report)> {
     const PER_TASK: usize = 64;
     let kernel = kernel.validated()?;
@@ -317,17 +327,16 @@ pub fn values(
         }
     }
     // 1. Make all pairs ready, X before Y.
-    let both = y.map(|y| x.union_store(y)).transpose()?;
+    let both = y.map(|y| x.union_store(y, context)).transpose()?;
     let (first, second) = match &both {
         Some((x, y)) => (x, Some(y)),
         None => (x, None),
     };
-    let mut going = || watch(0, i.len());
-    let mut going = WatchedThreads::alone(&mut going);
-    let (numbers, examples) = first.instances(second, &mut going)?;
+    context.advance(0, i.len())?;
+    let (numbers, examples) = first.instances(second, context)?;
     let work = Work {
         kernel,
-        trees: prepared(first, second, &examples, &mut going)?,
+        trees: prepared(first, second, &examples, context)?,
         first_row: 0,
         instance: (0..examples.len() as u32).collect(),
         gave_up: AtomicBool::new(false),
@@ -338,38 +347,37 @@ pub fn values(
     // 2. Their kernels with themselves, of those that are asked for.
     let mut selfs = Vec::new();
     if options.normalize {
-        selfs = gram::self_kernels(&work, examples.len(), options.n_jobs, watch)?;
+        selfs = gram::self_kernels(&work, examples.len(), context)?;
     }
     // 3. The values.
     let most = most(kernel.method);
     let mut out = memory::filled(0.0, i.len())?;
     let parts: Vec<_> = out.chunks_mut(PER_TASK).map(Mutex::new).collect();
-    let threads = Threads::new(options.n_jobs, parts.len());
+    let threads = Threads::new(context, parts.len());
     let mut workers: Vec<_> = (0..threads.size()).map(|_| work.worker()).collect();
     threads.run(
-        parts.len(),
+        &Tasks::of_rows(i.len(), PER_TASK),
         &mut workers,
-        |part, of, pause| {
+        |part, of, context| {
             let Ok(mut out) = parts[part].lock() else { return Ok(()) };
             for (at, value) in (part * PER_TASK..).zip(out.iter_mut()) {
                 let [a, b] = number(at);
                 *value = match selfs.get(a) {
                     Some(own) if a == b => f64::from(!own.is_zero()),
                     Some(own) => {
-                        let cosine = of(a, b, pause)?.cosine(*own, selfs[b]);
+                        let cosine = of(a, b, context)?.cosine(*own, selfs[b]);
                         // Not by `min`, which NaN is no number to.
                         if cosine > most { most } else { cosine }
                     }
-                    None => of(a, b, pause)?.value(),
+                    None => of(a, b, context)?.value(),
                 };
                 if value.is_infinite() {
                     return Err(Error::Overflow { row: i[at], column: j[at] });
                 }
-                pause()?;
+                context.check_now()?;
             }
             Ok(())
         },
-        &mut |done| watch((done * PER_TASK).min(i.len()), i.len()),
     )?;
     drop(parts);
     let gaps = (0..i.len()).filter(|&at| out[at].is_nan());
@@ -391,7 +399,7 @@ pub fn values(
 /// The kernel of one pair with one other: pair `i` of `x` and pair `j` of `y`.
 ///
 /// # Errors
-/// [`Error::Parameter`], [`Error::ConstraintLimit`], [`Error::Overflow`], and what `watch`
+/// [`Error::Parameter`], [`Error::ConstraintLimit`], [`Error::Overflow`], and what `context`
 /// returns. The errors call the pairs `i` and `j`.
 ///
 /// # Panics
@@ -401,18 +409,17 @@ pub fn pair(
     (x, i): (&PairForest, usize),
     (y, j): (&PairForest, usize),
     normalize: bool,
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<f64> {
     let kernel = kernel.validated()?;
-    let (x, y) = x.select(&[i])?.union_store(&y.select(&[j])?)?;
-    let mut going = || watch(0, 1);
-    let mut going = WatchedThreads::alone(&mut going);
-    let (numbers, examples) = x.instances(Some(&y), &mut going)?;
-    let trees = prepared(&x, Some(&y), &examples, &mut going)?;
+    let (x, y) = x.select(&[i])?.union_store(&y.select(&[j])?, context)?;
+    context.advance(0, 1)?;
+    let (numbers, examples) = x.instances(Some(&y), context)?;
+    let trees = prepared(&x, Some(&y), &examples, context)?;
     let mut scratch = Both::default();
     let mut of = |a: u32, b: u32| {
         let pair = [a as usize, b as usize];
-        let value = scaled(&kernel, &trees, pair, &mut scratch, &mut || watch(0, 1));
+        let value = scaled(&kernel, &trees, pair, &mut scratch, context);
         value.map_err(|stop| refused(&kernel, (i, j), stop))
     };
     let [a, b] = [numbers[0], numbers[1]];
@@ -467,10 +474,9 @@ impl Pairs {
     /// [`Error::Parameter`] for a kernel out of range, [`Error::Capacity`].
     pub fn new(kernel: &PairKernel, pairs: &PairForest) -> Result<Self> {
         let kernel = kernel.validated()?;
-        let mut on = || Ok(());
-        let mut on = WatchedThreads::alone(&mut on);
-        let (instance, examples) = pairs.instances(None, &mut on)?;
-        Ok(Self { kernel, trees: prepared(pairs, None, &examples, &mut on)?, instance })
+        let context = &Context::default();
+        let (instance, examples) = pairs.instances(None, context)?;
+        Ok(Self { kernel, trees: prepared(pairs, None, &examples, context)?, instance })
     }
 
     /// A function from the numbers of two pairs to their kernel, not normalised. It
@@ -483,8 +489,8 @@ impl Pairs {
         let mut scratch = Scratch::<f64>::default();
         move |i, j| {
             let pair = [i, j].map(|pair| self.instance[pair] as usize);
-            let mut pause = || Ok(());
-            let mut budget = Budget::new(self.kernel.max_constraints, &mut pause);
+            let context = Context::default();
+            let mut budget = Budget::new(self.kernel.max_constraints, &context);
             let value = scratch.value(&self.kernel, &self.trees, pair, &mut budget);
             let value = value.map_err(|stop| refused(&self.kernel, (i, j), stop))?;
             if value.is_finite() {
@@ -509,15 +515,14 @@ pub fn constraints(
     kernel: &PairKernel,
     (x, i): (&PairForest, usize),
     (y, j): (&PairForest, usize),
-    watch: &mut Watch<'_>,
+    context: &Context,
 ) -> Result<Vec<Vec<(u32, u32)>>> {
     let kernel = kernel.validated()?;
-    let (x, y) = x.select(&[i])?.union_store(&y.select(&[j])?)?;
+    let (x, y) = x.select(&[i])?.union_store(&y.select(&[j])?, context)?;
     // Not by instances: these pairs' own placeholders are shown.
-    let mut pause = || watch(0, 1);
-    let mut going = WatchedThreads::alone(&mut pause);
-    let trees = Trees::new([(0, 0), (1, 0)], [&x, &y], &mut going)?;
-    let mut budget = Budget::new(kernel.max_constraints, &mut pause);
+    context.advance(0, 1)?;
+    let trees = Trees::new([(0, 0), (1, 0)], [&x, &y], context)?;
+    let mut budget = Budget::new(kernel.max_constraints, context);
     let mut scratch = Scratch::<f64>::default();
     let found = scratch.align(&kernel, &trees, [0, 1], true, &mut budget);
     let found = found.and_then(|shared| {
@@ -702,17 +707,17 @@ fn scaled(
     trees: &Trees,
     pair: [usize; 2],
     scratch: &mut Both,
-    pause: &mut Pause<'_>,
+    context: &Context,
 ) -> Bounded<Scaled> {
     // The smallest fragments have a production on either side.
     if kernel.decay * kernel.decay >= SMALLEST {
-        let mut budget = Budget::new(kernel.max_constraints, pause);
+        let mut budget = Budget::new(kernel.max_constraints, context);
         let float = scratch.floats.value(kernel, trees, pair, &mut budget)?;
         if float < LARGEST {
             return Ok(Scaled::of(float));
         }
     }
-    let mut budget = Budget::new(kernel.max_constraints, pause);
+    let mut budget = Budget::new(kernel.max_constraints, context);
     scratch.scaled.value(kernel, trees, pair, &mut budget)
 }
 
@@ -749,15 +754,15 @@ impl Engine for Work {
         x: usize,
         scratch: &mut Self::Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let a = self.instance[self.first_row + x] as usize;
         for (t, value) in row.iter_mut().enumerate() {
             if t % 64 == 63 {
-                pause()?;
+                context.check_now()?;
             }
             let pair = [a, self.instance[t] as usize];
-            let mut budget = Budget::new(self.kernel.max_constraints, pause);
+            let mut budget = Budget::new(self.kernel.max_constraints, context);
             *value = match scratch.value(&self.kernel, &self.trees, pair, &mut budget) {
                 Ok(value) => value,
                 Err(Stop::Limit) => {
@@ -791,9 +796,9 @@ impl Engine for Kept {
         x: usize,
         scratch: &mut Self::Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
-        self.0.row(x, scratch, row, pause)
+        self.0.row(x, scratch, row, context)
     }
 }
 
@@ -810,9 +815,9 @@ impl Askable for Kept {
         x: usize,
         scratch: &mut Self::Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
-        self.row(x, scratch, row, pause)
+        self.row(x, scratch, row, context)
     }
 
     fn nbytes(&self) -> usize {
@@ -823,9 +828,9 @@ impl Askable for Kept {
 impl Prepared for Work {
     fn worker(&self) -> Worker<'_> {
         let mut scratch = Both::default();
-        Box::new(move |a, b, pause| {
+        Box::new(move |a, b, context| {
             let pair = [a, b].map(|tree| self.instance[tree] as usize);
-            match scaled(&self.kernel, &self.trees, pair, &mut scratch, pause) {
+            match scaled(&self.kernel, &self.trees, pair, &mut scratch, context) {
                 Ok(value) => Ok(value),
                 Err(Stop::Limit) => {
                     self.gave_up.store(true, Ordering::Relaxed);
@@ -861,15 +866,13 @@ mod tests {
         for method in [Method::Exact, Method::Paper, Method::Max] {
             let kernel = PairKernel { method, ..PairKernel::new(0.5) };
             let pairs = stars(5);
-            let mut on = || Ok(());
-            let mut on = WatchedThreads::alone(&mut on);
-            let (_, examples) = pairs.instances(None, &mut on).unwrap();
-            let trees = prepared(&pairs, None, &examples, &mut on).unwrap();
+            let context = &Context::default();
+            let (_, examples) = pairs.instances(None, context).unwrap();
+            let trees = prepared(&pairs, None, &examples, context).unwrap();
             let mut constrained = 0;
             for a in 0..examples.len() {
                 for b in 0..examples.len() {
-                    let mut pause = || Ok(());
-                    let mut budget = Budget::new(1_000_000, &mut pause);
+                    let mut budget = Budget::new(1_000_000, context);
                     let mut scratch = Scratch::<f64>::default();
                     let pair = [a, b];
                     let value =

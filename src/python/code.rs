@@ -9,12 +9,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyType};
 
+use super::Signals;
 use super::forest::Forest;
 use super::objects::{extended, intern as interned};
 use super::text::Text;
 use crate::forest::{MOST_NODES, check_size};
 use crate::memory::reserve;
-use crate::threads::Throttle;
 use crate::{Label, NodeId};
 
 /// A forest that grows by the trees of source code.
@@ -85,14 +85,14 @@ impl CodeBuilder {
             classes.insert(class.as_ptr() as usize, entry);
             Ok(new)
         };
-        let mut throttle = Throttle::default();
+        let signals = Signals::new(py);
         extended(forest, |nodes, roots| {
             let mut todo = vec![Todo::Object(node)];
             let (mut children, mut n_steps): (Vec<NodeId>, u64) = (Vec::new(), 0);
             while let Some(next) = todo.pop() {
                 n_steps += 1;
                 check_size("the tree", "nodes", n_steps, 2 * MOST_NODES)?;
-                throttle.ask(|| py.check_signals())?;
+                signals.check()?;
                 reserve(&mut children, 1)?;
                 let object = match next {
                     Todo::Close(label, first) => {
@@ -199,14 +199,14 @@ impl CodeBuilder {
             intern!(py, "goto_next_sibling"),
             intern!(py, "goto_parent"),
         );
-        let mut throttle = Throttle::default();
+        let signals = Signals::new(py);
         extended(forest, |nodes, roots| {
             let mut found = Vec::new();
             // Nodes that are open; None for those around the trees.
             let mut open: Vec<Option<(Label, usize)>> = Vec::new();
             let mut children: Vec<NodeId> = Vec::new();
             loop {
-                throttle.ask(|| py.check_signals())?;
+                signals.check()?;
                 reserve(&mut children, 1)?;
                 reserve(&mut open, 1)?;
                 let node = cursor.getattr(intern!(py, "node"))?;

@@ -10,7 +10,7 @@ use super::kernel::Kernel;
 use super::objects::{forest_of, integers, split_names, tree_of, unsigned};
 use super::shared::{self, Shared};
 use super::text::{Text, shown};
-use super::{Progress, detached};
+use super::{Request, detached};
 use crate::dag::{
     Arrays, Features, Model, Options, Pass, Perceptron, PolynomialKernel, Query, Rank,
     Stored, SumModel, Vote,
@@ -58,8 +58,8 @@ impl Dag {
     ) -> PyResult<Vec<usize>> {
         let (py, x, alphas) = (x.py(), forest_of(x)?, alphas.as_slice()?);
         let mut done = 0;
-        self.0.change(py, &Progress::new(progress), |model, watch| {
-            model.add_from(&mut done, &x, alphas, watch)
+        self.0.change(py, &Request::new(None, progress), |model, context| {
+            model.add_from(&mut done, &x, alphas, context)
         })
     }
 
@@ -73,8 +73,8 @@ impl Dag {
     ) -> PyResult<Scores<'py>> {
         let (py, x) = (x.py(), forest_of(x)?);
         let (scores, zeros) =
-            self.0.read(py, &Progress::new(progress), |model, watch| {
-                model.score(&x, n_jobs, watch)
+            self.0.read(py, &Request::new(n_jobs, progress), |model, context| {
+                model.score(&x, context)
             })?;
         Ok((scores.into_pyarray(py), zeros))
     }
@@ -88,8 +88,8 @@ impl Dag {
         let (py, into) = (slf.py(), &slf.get().0);
         let held = other.get().0.held(py)?;
         let merge = |other: &SumModel| {
-            into.change(py, &Progress::none(), |model, watch| {
-                model.merge(other, factor, watch)
+            into.change(py, &Request::default(), |model, context| {
+                model.merge(other, factor, context)
             })
         };
         if !slf.is(other) {
@@ -113,8 +113,8 @@ impl Dag {
     ) -> PyResult<(Self, Self, u64)> {
         let (py, x, y) = (x.py(), forest_of(x)?, y.as_slice()?);
         let Pass { last, sum, n_mistakes, .. } =
-            self.0.read(py, &Progress::none(), |model, watch| {
-                model.pass_over(&x, y, watch)
+            self.0.read(py, &Request::default(), |model, context| {
+                model.pass_over(&x, y, context)
             })?;
         Ok((Self(Shared::new(last.into())), Self(Shared::new(sum.into())), n_mistakes))
     }
@@ -125,9 +125,9 @@ impl Dag {
         tree: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let (py, tree) = (tree.py(), tree_of(tree)?);
-        let shares = self
-            .0
-            .read(py, &Progress::none(), |m, watch| m.contributions(&tree, watch))?;
+        let shares = self.0.read(py, &Request::default(), |m, context| {
+            m.contributions(&tree, context)
+        })?;
         Ok(shares.into_pyarray(py))
     }
 
@@ -146,8 +146,8 @@ impl Dag {
     ) -> PyResult<(Forest, Bound<'py, PyArray1<f64>>, Vec<u64>)> {
         let (rank, max_size) = (rank_of(&by)?, max_size.unwrap_or(u64::MAX));
         let query = Query { k, rank, output, min_size, max_size, max_states };
-        let found = self.0.read(py, &Progress::none(), |model, watch| {
-            model.top_fragments(&query, watch)
+        let found = self.0.read(py, &Request::default(), |model, context| {
+            model.top_fragments(&query, context)
         })?;
         Ok((Forest(found.forest), found.weights.into_pyarray(py), found.sizes))
     }
@@ -155,18 +155,18 @@ impl Dag {
     #[getter]
     fn intercept<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let of = |model: &SumModel| model.intercept().to_vec();
-        Ok(self.0.read(py, &Progress::none(), |m, _| Ok(of(m)))?.into_pyarray(py))
+        Ok(self.0.read(py, &Request::default(), |m, _| Ok(of(m)))?.into_pyarray(py))
     }
 
     fn set_intercept(&self, py: Python<'_>, intercept: Floats<'_>) -> PyResult<()> {
         let intercept = intercept.as_slice()?;
         let set = |model: &mut SumModel| model.set_intercept(intercept);
-        self.0.change(py, &Progress::none(), |model, _| set(model))
+        self.0.change(py, &Request::default(), |model, _| set(model))
     }
 
     /// Trees, distinct subtrees, nodes of the trees, bytes.
     fn figures(&self, py: Python<'_>) -> PyResult<(u64, usize, u64, usize)> {
-        self.0.read(py, &Progress::none(), |m, _| {
+        self.0.read(py, &Request::default(), |m, _| {
             let (first, nodes) = (&m.parts()[0], m.parts().iter().map(Model::n_nodes));
             Ok((first.n_trees(), nodes.sum(), first.n_tree_nodes(), m.nbytes()))
         })
@@ -174,11 +174,12 @@ impl Dag {
 
     /// A dict for each term of a sum, and what is added to its scores.
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let (arrays, intercept) = self.0.read(py, &Progress::none(), |model, _| {
-            memory::room(1, model.parts().iter().map(Model::arrays_nbytes).sum())?;
-            let arrays = model.parts().iter().map(Model::to_arrays);
-            Ok((arrays.collect::<Vec<_>>(), model.intercept().to_vec()))
-        })?;
+        let (arrays, intercept) =
+            self.0.read(py, &Request::default(), |model, _| {
+                memory::room(1, model.parts().iter().map(Model::arrays_nbytes).sum())?;
+                let arrays = model.parts().iter().map(Model::to_arrays);
+                Ok((arrays.collect::<Vec<_>>(), model.intercept().to_vec()))
+            })?;
         let dict = |mut arrays: Arrays| {
             let dict = PyDict::new(py);
             arrays.intercept.clone_from(&intercept);
@@ -249,9 +250,9 @@ impl Learner {
         let (py, x, y) = (x.py(), forest_of(x)?, y.as_slice()?);
         let features = features.as_ref().map(Given::features).transpose()?;
         let (mut done, mut before) = (0, None);
-        self.0.change(py, &Progress::new(progress), |learner, watch| {
+        self.0.change(py, &Request::new(None, progress), |learner, context| {
             let before = *before.get_or_insert(learner.n_mistakes());
-            learner.learn_from(&mut done, &x, y, features, watch)?;
+            learner.learn_from(&mut done, &x, y, features, context)?;
             Ok((learner.n_mistakes() - before) as usize)
         })
     }
@@ -268,22 +269,22 @@ impl Learner {
         let (py, x) = (x.py(), forest_of(x)?);
         let features = features.as_ref().map(Given::features).transpose()?;
         let (scores, zeros) =
-            self.0.read(py, &Progress::new(progress), |learner, watch| {
-                learner.score(&x, features, n_jobs, watch)
+            self.0.read(py, &Request::new(n_jobs, progress), |learner, context| {
+                learner.score(&x, features, context)
             })?;
         Ok((scores.into_pyarray(py), zeros))
     }
 
     /// Examples seen, mistakes, bytes.
     fn figures(&self, py: Python<'_>) -> PyResult<(u64, u64, usize)> {
-        self.0.read(py, &Progress::none(), |p, _| {
+        self.0.read(py, &Request::default(), |p, _| {
             Ok((p.n_examples(), p.n_mistakes(), p.nbytes()))
         })
     }
 
     /// The model that scores like it.
     fn model(&self, py: Python<'_>) -> PyResult<Dag> {
-        let model = self.0.read(py, &Progress::none(), |p, _| {
+        let model = self.0.read(py, &Request::default(), |p, _| {
             memory::room(1, 2 * p.last().nbytes())?;
             Ok(p.model())
         })?;
@@ -291,7 +292,7 @@ impl Learner {
     }
 
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stored = self.0.read(py, &Progress::none(), |learner, _| {
+        let stored = self.0.read(py, &Request::default(), |learner, _| {
             memory::room(1, learner.arrays_nbytes())?;
             Ok(learner.to_arrays())
         })?;

@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 use super::kernel::Kernel;
 use super::objects::{forest_of, tree_of};
 use super::text::Text;
-use super::{Matrix, Progress, interruptible, throttled, written};
+use super::{Matrix, Request, interruptible, written};
+use crate::Context;
 use crate::dtk::{Composition, DistributedTrees, Fold, Norm, Options, Paths, Settings};
-use crate::gram::Watch;
 
 type Values<'py, T> = PyReadonlyArray1<'py, T>;
 
@@ -94,8 +94,10 @@ impl Encoder {
             normalize,
             paths,
         };
-        throttled(kernel.py(), |check| DistributedTrees::watched(settings, check))
-            .map(Self)
+        interruptible(kernel.py(), |context| {
+            DistributedTrees::new_with(settings, context)
+        })
+        .map(Self)
     }
 
     /// Fills `out`. Returns the trees whose norm is zero, those in whose vectors noise has
@@ -109,15 +111,15 @@ impl Encoder {
         progress: Option<&Bound<'_, PyAny>>,
         zero_too_large: bool,
     ) -> PyResult<(Vec<usize>, Vec<usize>, Vec<usize>)> {
-        let (x, told) = (forest_of(x)?, Progress::new(progress));
-        let (encoder, options) = (&self.0, Options::default().with_n_jobs(n_jobs));
-        let options = options.with_zero_too_large(zero_too_large);
+        let (x, told) = (forest_of(x)?, Request::new(n_jobs, progress));
+        let options = Options::default().with_zero_too_large(zero_too_large);
+        let encoder = &self.0;
         let report = match Matrix::of(out)? {
-            Matrix::Single(out) => written(out, &told, |out, watch| {
-                encoder.encode(&x, options, out, watch)
+            Matrix::Single(out) => written(out, &told, |out, context| {
+                encoder.encode(&x, options, out, context)
             }),
-            Matrix::Double(out) => written(out, &told, |out, watch| {
-                encoder.encode(&x, options, out, watch)
+            Matrix::Double(out) => written(out, &told, |out, context| {
+                encoder.encode(&x, options, out, context)
             }),
         }?;
         Ok((report.zero_rows, report.noisy, report.too_large))
@@ -133,8 +135,8 @@ impl Encoder {
         let encoder = &self.0;
         into(
             out,
-            |out, watch| encoder.fragment(&tree, out, &mut || watch(0, 0)),
-            |out, watch| encoder.fragment(&tree, out, &mut || watch(0, 0)),
+            |out, context| encoder.fragment(&tree, out, context),
+            |out, context| encoder.fragment(&tree, out, context),
         )
     }
 
@@ -143,8 +145,8 @@ impl Encoder {
         let encoder = &self.0;
         into(
             out,
-            |out, watch| encoder.label_vector(&label, out, &mut || watch(0, 0)),
-            |out, watch| encoder.label_vector(&label, out, &mut || watch(0, 0)),
+            |out, context| encoder.label_vector(&label, out, context),
+            |out, context| encoder.label_vector(&label, out, context),
         )
     }
 
@@ -159,16 +161,15 @@ impl Encoder {
         if let (Ok(a), Ok(b)) = (a.extract::<Values<'_, f32>>(), b.extract()) {
             let b: Values<'_, f32> = b;
             let (a, b) = (a.as_slice()?, b.as_slice()?);
-            let composed = |out: &mut [f32], watch: &mut Watch<'_>| {
-                encoder.compose(a, b, out, &mut || watch(0, 0))
+            let composed = |out: &mut [f32], context: &Context| {
+                encoder.compose(a, b, out, context)
             };
             return into(out, composed, |_, _| Ok(()));
         }
         let (a, b): (Values<'_, f64>, Values<'_, f64>) = (a.extract()?, b.extract()?);
         let (a, b) = (a.as_slice()?, b.as_slice()?);
-        let composed = |out: &mut [f64], watch: &mut Watch<'_>| {
-            encoder.compose(a, b, out, &mut || watch(0, 0))
-        };
+        let composed =
+            |out: &mut [f64], context: &Context| encoder.compose(a, b, out, context);
         into(out, |_, _| Ok(()), composed)
     }
 
@@ -178,8 +179,7 @@ impl Encoder {
         x: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray1<u64>>> {
         let (py, x) = (x.py(), forest_of(x)?);
-        let pruned =
-            interruptible(py, &Progress::none(), |watch| self.0.prune(&x, watch))?;
+        let pruned = interruptible(py, |context| self.0.prune(&x, context))?;
         let hashes = pruned.settings().paths.as_ref().map(|p| p.hashes());
         Ok(hashes.unwrap_or_default().into_pyarray(py))
     }
@@ -187,8 +187,7 @@ impl Encoder {
     /// The decay that the rule for ranking finds; None: the kernel's.
     fn tuned_decay(&self, x: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
         let (py, x) = (x.py(), forest_of(x)?);
-        let tuned =
-            interruptible(py, &Progress::none(), |watch| self.0.tune(&x, watch))?;
+        let tuned = interruptible(py, |context| self.0.tune(&x, context))?;
         Ok(tuned.settings().sketch_decay)
     }
 }
@@ -200,15 +199,15 @@ fn wrong(name: &str, expected: &str, got: &str) -> PyErr {
 /// Runs what fits the type of a vector to be filled.
 fn into(
     out: &Bound<'_, PyAny>,
-    single: impl FnOnce(&mut [f32], &mut Watch<'_>) -> crate::Result<()> + Send,
-    double: impl FnOnce(&mut [f64], &mut Watch<'_>) -> crate::Result<()> + Send,
+    single: impl FnOnce(&mut [f32], &Context) -> crate::Result<()> + Send,
+    double: impl FnOnce(&mut [f64], &Context) -> crate::Result<()> + Send,
 ) -> PyResult<()> {
-    let progress = Progress::none();
+    let request = Request::default();
     if let Ok(out) = out.cast::<PyArray1<f32>>() {
-        return written(out, &progress, single);
+        return written(out, &request, single);
     }
     let Ok(out) = out.cast::<PyArray1<f64>>() else {
         return Err(PyTypeError::new_err("out must be a vector of float32 or float64"));
     };
-    written(out, &progress, double)
+    written(out, &request, double)
 }

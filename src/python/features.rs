@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use super::kernel::{Kernel, counts_of};
 use super::objects::{forest_of, integers, split_names, unsigned};
 use super::text::Text;
-use super::{Progress, interruptible};
+use super::{Request, run};
 use crate::features::{self, Arrays, Kind, Rows};
 use crate::kernel::{IndexOf, Value};
 use crate::memory;
@@ -86,9 +86,8 @@ impl Vocabulary {
     ) -> PyResult<(Self, Csr<'py>)> {
         let (py, kind, x) = (x.py(), kind_of(kind, size)?, forest_of(x)?);
         let counts = counts_of(&counts)?;
-        let (vocabulary, rows) = interruptible(py, &Progress::none(), |watch| {
-            let pause = &mut || watch(0, x.len());
-            features::Vocabulary::fit(&kind, &x, min_df, counts, n_jobs, pause)
+        let (vocabulary, rows) = run(py, &Request::new(n_jobs, None), |context| {
+            features::Vocabulary::fit(&kind, &x, min_df, counts, context)
         })?;
         Ok((Self(vocabulary), csr(py, rows)?))
     }
@@ -100,8 +99,8 @@ impl Vocabulary {
         n_jobs: Option<usize>,
     ) -> PyResult<Csr<'py>> {
         let (py, x, counts) = (x.py(), forest_of(x)?, counts_of(&counts)?);
-        let rows = interruptible(py, &Progress::none(), |watch| {
-            self.0.rows(&x, counts, n_jobs, &mut || watch(0, x.len()))
+        let rows = run(py, &Request::new(n_jobs, None), |context| {
+            self.0.rows(&x, counts, context)
         })?;
         csr(py, rows)
     }
@@ -197,9 +196,8 @@ pub(super) fn hashed_features<'py>(
 ) -> PyResult<Csr<'py>> {
     let (py, kind, x) = (x.py(), kind_of(kind, size)?, forest_of(x)?);
     let counts = counts_of(&counts)?;
-    let rows = interruptible(py, &Progress::none(), |watch| {
-        let pause = &mut || watch(0, x.len());
-        features::hashed(&kind, &x, n_features, signed, counts, n_jobs, pause)
+    let rows = run(py, &Request::new(n_jobs, None), |context| {
+        features::hashed(&kind, &x, n_features, signed, counts, context)
     })?;
     csr(py, rows)
 }

@@ -1,6 +1,5 @@
 //! `Forest` and `Tree`.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -13,11 +12,10 @@ use pyo3::types::{PyBool, PyDict, PyList, PySlice, PyString, PyTuple};
 
 use super::objects::{Access, integers, split_names, unsigned};
 use super::text::{Lines, Text, repr, type_name};
-use super::{Progress, detached, interruptible, throttled};
-use crate::NodeId;
+use super::{Signals, detached, interruptible};
 use crate::forest as core;
 use crate::memory::reserve;
-use crate::threads::Throttle;
+use crate::{Context, NodeId};
 
 /// A list of trees over a shared store of distinct subtrees.
 ///
@@ -288,7 +286,7 @@ impl Forest {
     /// >>> arrays["parents"].tolist()
     /// [-1, 0, 1, 0, 3]
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let mut arrays = throttled(py, |check| self.0.try_to_arrays(check))?;
+        let mut arrays = interruptible(py, |context| self.0.try_to_arrays(context))?;
         arrays.offsets.push(arrays.labels.len() as i64);
         let dict = PyDict::new(py);
         dict.set_item("labels", arrays.labels.into_pyarray(py))?;
@@ -319,11 +317,11 @@ impl Forest {
     /// >>> tk.Forest.from_trees([("NN", ["a b"]), ("NN", ["(c)"])]).to_brackets()
     /// ['(NN a\\ b)', '(NN \\(c\\))']
     fn to_brackets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let texts = throttled(py, |check| self.0.try_to_brackets(check))?;
-        let (list, mut throttle) = (PyList::empty(py), Throttle::default());
+        let texts = interruptible(py, |context| self.0.try_to_brackets(context))?;
+        let (list, signals) = (PyList::empty(py), Signals::new(py));
         for text in texts {
             list.append(text)?;
-            throttle.ask(|| py.check_signals())?;
+            signals.check()?;
         }
         Ok(list)
     }
@@ -411,7 +409,8 @@ impl Forest {
             .map(|forest| Ok(forest?.cast_into::<Self>()?.unbind()))
             .collect::<PyResult<_>>()?;
         let all = forests.iter().map(|forest| &forest.get().0);
-        throttled(py, |pause| crate::Forest::try_concat_all(all, pause)).map(Self)
+        interruptible(py, |context| crate::Forest::try_concat_all(all, context))
+            .map(Self)
     }
 
     /// Write the trees to a file that `load` reads.
@@ -485,7 +484,7 @@ impl Forest {
     /// >>> forest[0] == forest[1], str(forest[0])
     /// (True, '(S (A a) (B b))')
     fn sorted(&self, py: Python<'_>) -> PyResult<Self> {
-        throttled(py, |check| self.0.sorted(check)).map(Self)
+        interruptible(py, |context| self.0.sorted(context)).map(Self)
     }
 
     /// The trees with one of each run of equal siblings.
@@ -509,7 +508,7 @@ impl Forest {
     /// '(ul (*2 (li a)) (li b) (li a))'
     #[pyo3(signature = (*, count=false))]
     fn collapse_repeats(&self, py: Python<'_>, count: bool) -> PyResult<Self> {
-        throttled(py, |check| self.0.collapse_repeats(count, check)).map(Self)
+        interruptible(py, |context| self.0.collapse_repeats(count, context)).map(Self)
     }
 
     /// The trees with other labels.
@@ -548,7 +547,7 @@ impl Forest {
             })?;
             names.push(Text::of(text, || format!("label {old:?}: "))?.to_owned());
         }
-        throttled(labels.py(), |check| self.0.relabel(&names, check)).map(Self)
+        interruptible(labels.py(), |context| self.0.relabel(&names, context)).map(Self)
     }
 
     /// The trees without some nodes.
@@ -587,8 +586,8 @@ impl Forest {
                 labels.contains(name)?
             };
         }
-        throttled(labels.py(), |check| {
-            self.0.prune(|label| goes[label.index()], keep_children, check)
+        interruptible(labels.py(), |context| {
+            self.0.prune(|label| goes[label.index()], keep_children, context)
         })
         .map(Self)
     }
@@ -620,7 +619,8 @@ impl Forest {
         &self,
         py: Python<'py>,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u32>>)> {
-        let (starts, order) = throttled(py, |check| self.0.try_preorder(check))?;
+        let (starts, order) =
+            interruptible(py, |context| self.0.try_preorder(context))?;
         let starts: Vec<i64> = starts.into_iter().map(|s| s as i64).collect();
         let ids: Vec<u32> = order.into_iter().map(|node| node.0).collect();
         Ok((starts.into_pyarray(py), ids.into_pyarray(py)))
@@ -667,8 +667,8 @@ impl Forest {
     fn __add__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let Ok(other) = other.cast::<Self>() else { return Ok(py.NotImplemented()) };
         let other = other.get();
-        let all = throttled(py, |pause| {
-            crate::Forest::try_concat_all([&self.0, &other.0], pause)
+        let all = interruptible(py, |context| {
+            crate::Forest::try_concat_all([&self.0, &other.0], context)
         })?;
         Ok(Bound::new(py, Self(all))?.into_any().unbind())
     }
@@ -759,7 +759,7 @@ impl Tree {
 
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {
         let forest = self.forest();
-        let texts = throttled(py, |check| forest.try_to_brackets(check))?;
+        let texts = interruptible(py, |context| forest.try_to_brackets(context))?;
         Ok(texts.into_iter().next().unwrap_or_default())
     }
 
@@ -851,9 +851,9 @@ pub(super) fn read_brackets(
                  goes on after an error is not known",
             ));
         }
-        interruptible(lines.py(), &Progress::none(), |watch| {
-            let text = text.as_str(None, || watch(0, 0))?;
-            forest.push_brackets(text, || watch(0, 0))
+        interruptible(lines.py(), |context| {
+            let text = text.as_str(None, context)?;
+            forest.push_brackets(text, context)
         })?;
     } else if is_column(lines)? {
         let adapters = lines.py().import("treekernel_rs._adapters")?;
@@ -878,10 +878,10 @@ fn push_items(
     skipped: Option<&mut Vec<PyErr>>,
 ) -> PyResult<()> {
     // What the iterable says of its length is not believed.
-    let (mut texts, mut throttle) = (Vec::new(), Throttle::default());
+    let (mut texts, signals) = (Vec::new(), Signals::new(items.py()));
     for (tree, item) in items.try_iter()?.enumerate() {
         let item = item?;
-        throttle.ask(|| items.py().check_signals())?;
+        signals.check()?;
         reserve(&mut texts, 1)?;
         texts.push(match Lines::of(&item)? {
             Some(text) => Ok(text),
@@ -898,14 +898,12 @@ fn push_items(
         });
     }
     let mut errors = Vec::new();
-    interruptible(items.py(), &Progress::none(), |watch| {
-        let watch = RefCell::new(watch);
-        let check = || watch.borrow_mut()(0, 0);
+    interruptible(items.py(), |context| {
         let items = texts.iter().enumerate().map(|(tree, text)| match text {
-            Ok(text) => text.as_str(Some(tree), check),
+            Ok(text) => text.as_str(Some(tree), context),
             Err(error) => Err(error.clone()),
         });
-        forest.push_some_items(items, check, |error| {
+        forest.push_some_items(items, context, |error| {
             if skipped.is_none() {
                 return Err(error);
             }
@@ -985,10 +983,8 @@ pub(super) fn from_shared(
         children: unsigned("children", children)?,
         roots: unsigned("roots", roots)?,
     };
-    let build = |check: &mut dyn FnMut() -> crate::Result<()>| {
-        crate::Forest::from_shared(&arrays, check)
-    };
-    throttled(labels.py(), build)
+    let build = |context: &Context| crate::Forest::from_shared(&arrays, context);
+    interruptible(labels.py(), build)
 }
 
 /// An alphabet as arrays: the text of all names, and where each starts, and the end.

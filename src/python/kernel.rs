@@ -12,7 +12,9 @@ use super::objects::{forest_of, integers, tree_of};
 use super::shared::{self, Shared};
 use super::similarity::PySimilarity;
 use super::text::{Text, repr};
-use super::{Matrix, Progress, detached, interruptible, with_slice, written, zeros};
+use super::{
+    Matrix, Request, detached, interruptible, run, with_slice, written, zeros,
+};
 use crate::gram::{self, Options};
 use crate::kernel::{
     self, Counts, PartialTree, Range, SmoothedPartialTree, Value, Weighted, Weights,
@@ -95,14 +97,14 @@ impl Kernel {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<(Vec<usize>, Vec<usize>)> {
         let (x, y) = (forest_of(x)?, y.map(forest_of).transpose()?);
-        let (y, options) = (y.as_ref(), Options { normalize, n_jobs });
-        let (kernel, told) = (&*self.0, Progress::new(progress));
+        let (y, options) = (y.as_ref(), Options::default().with_normalize(normalize));
+        let (kernel, told) = (&*self.0, Request::new(n_jobs, progress));
         let report = match Matrix::of(out)? {
-            Matrix::Single(out) => written(out, &told, |out, watch| {
-                gram::fill(kernel, &x, y, options, out, watch)
+            Matrix::Single(out) => written(out, &told, |out, context| {
+                gram::fill(kernel, &x, y, options, out, context)
             }),
-            Matrix::Double(out) => written(out, &told, |out, watch| {
-                gram::fill(kernel, &x, y, options, out, watch)
+            Matrix::Double(out) => written(out, &told, |out, context| {
+                gram::fill(kernel, &x, y, options, out, context)
             }),
         }?;
         Ok(zero_trees(report))
@@ -127,9 +129,9 @@ impl Kernel {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Zeros> {
         let (x, y) = (forest_of(x)?, y.map(forest_of).transpose()?);
-        let (y, options) = (y.as_ref(), Options { normalize, n_jobs });
-        let report = written(out, &Progress::new(progress), |out, watch| {
-            gram::gradient(&*self.0, &x, y, options, out, watch)
+        let (y, options) = (y.as_ref(), Options::default().with_normalize(normalize));
+        let report = written(out, &Request::new(n_jobs, progress), |out, context| {
+            gram::gradient(&*self.0, &x, y, options, out, context)
         })?;
         Ok(zero_trees(report))
     }
@@ -143,10 +145,10 @@ impl Kernel {
         n_jobs: Option<usize>,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, Vec<usize>)> {
         let py = x.py();
-        let options = Options { normalize, n_jobs };
+        let options = Options::default().with_normalize(normalize);
         let x = forest_of(x)?;
-        let (values, report) = interruptible(py, &Progress::none(), |watch| {
-            gram::diagonal(&*self.0, &x, options, watch)
+        let (values, report) = run(py, &Request::new(n_jobs, None), |context| {
+            gram::diagonal(&*self.0, &x, options, context)
         })?;
         Ok((values.into_pyarray(py), report.zero_rows))
     }
@@ -158,14 +160,14 @@ impl Kernel {
         normalize: bool,
         n_jobs: Option<usize>,
     ) -> PyResult<(KernelRows, Vec<usize>)> {
-        let options = Options { normalize, n_jobs };
+        let options = Options::default().with_normalize(normalize);
         let py = x.py();
         let x = forest_of(x)?;
-        let rows = interruptible(py, &Progress::none(), |watch| {
-            gram::Rows::watched(&*self.0, &x, options, watch)
+        let rows = run(py, &Request::new(n_jobs, None), |context| {
+            gram::Rows::new_with(&*self.0, &x, options, context)
         })?;
         let zeros = rows.report().zero_rows.clone();
-        Ok((KernelRows(rows), zeros))
+        Ok((KernelRows { rows, n_jobs }, zeros))
     }
 
     /// All pairs of at least so much, in order: rows, columns and values, and the trees whose
@@ -182,12 +184,12 @@ impl Kernel {
         progress: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Triples<'py>, Zeros)> {
-        let options = Options { normalize, n_jobs };
+        let options = Options::default().with_normalize(normalize);
         let (py, x, y) = (x.py(), forest_of(x)?, y.map(forest_of).transpose()?);
         joined(py, out, |sink| {
-            interruptible(py, &Progress::new(progress), |watch| {
+            run(py, &Request::new(n_jobs, progress), |context| {
                 let (x, y) = (&x, y.as_ref());
-                neighbours::join(&*self.0, x, y, min_similarity, options, sink, watch)
+                neighbours::join(&*self.0, x, y, min_similarity, options, sink, context)
             })
         })
     }
@@ -202,10 +204,10 @@ impl Kernel {
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Nearest<'py>, Zeros)> {
-        let options = Options { normalize, n_jobs };
+        let options = Options::default().with_normalize(normalize);
         let (py, x, y) = (x.py(), forest_of(x)?, y.map(forest_of).transpose()?);
-        let (found, report) = interruptible(py, &Progress::new(progress), |watch| {
-            neighbours::top_k(&*self.0, &x, y.as_ref(), k, options, watch)
+        let (found, report) = run(py, &Request::new(n_jobs, progress), |context| {
+            neighbours::top_k(&*self.0, &x, y.as_ref(), k, options, context)
         })?;
         Ok((nearest(py, x.len(), found)?, zero_trees(report)))
     }
@@ -223,12 +225,12 @@ impl Kernel {
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, Zeros)> {
-        let options = Options { normalize, n_jobs };
+        let options = Options::default().with_normalize(normalize);
         let (py, x, y) = (x.py(), forest_of(x)?, y.map(forest_of).transpose()?);
         let i = trees("i", i, x.len())?;
         let j = trees("j", j, y.as_ref().unwrap_or(&x).len())?;
-        let (values, report) = interruptible(py, &Progress::new(progress), |watch| {
-            neighbours::pairs(&*self.0, &x, y.as_ref(), (&i, &j), options, watch)
+        let (values, report) = run(py, &Request::new(n_jobs, progress), |context| {
+            neighbours::pairs(&*self.0, &x, y.as_ref(), (&i, &j), options, context)
         })?;
         Ok((values.into_pyarray(py), zero_trees(report)))
     }
@@ -242,9 +244,7 @@ impl Kernel {
     ) -> PyResult<f64> {
         let py = a.py();
         let (a, b) = (tree_of(a)?, tree_of(b)?);
-        interruptible(py, &Progress::none(), |watch| {
-            gram::pair(&*self.0, &a, &b, normalize, watch)
-        })
+        interruptible(py, |context| gram::pair(&*self.0, &a, &b, normalize, context))
     }
 }
 
@@ -269,36 +269,39 @@ impl Kernel {
 /// >>> rows[1:].shape, rows[[0, 2, 2]].shape
 /// ((2, 3), (3, 3))
 #[pyclass(frozen, module = "treekernel_rs", name = "KernelRows", sequence)]
-pub(super) struct KernelRows(pub(super) gram::Rows);
+pub(super) struct KernelRows {
+    pub(super) rows: gram::Rows,
+    pub(super) n_jobs: Option<usize>,
+}
 
 #[pymethods]
 impl KernelRows {
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.rows.len()
     }
 
     fn __getitem__<'py>(
         &self,
         index: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (py, n) = (index.py(), self.0.len());
+        let (py, n) = (index.py(), self.rows.len());
         let which = match Index::of(index, n)? {
             Index::One(i) => {
                 let mut row = memory::filled(0.0, n)?;
-                interruptible(py, &Progress::none(), |watch| {
-                    self.0.row(i, &mut row, watch)
-                })?;
+                interruptible(py, |context| self.rows.row(i, &mut row, context))?;
                 return Ok(row.into_pyarray(py).into_any());
             }
             Index::Several(which) => which,
         };
         let out = zeros(py, (which.len(), n))?;
-        written(&out, &Progress::none(), |out, watch| self.0.fill(&which, out, watch))?;
+        written(&out, &Request::new(self.n_jobs, None), |out, context| {
+            self.rows.fill(&which, out, context)
+        })?;
         Ok(out.into_any())
     }
 
     fn __repr__(&self) -> String {
-        let n = self.0.len();
+        let n = self.rows.len();
         format!("<KernelRows: {n} tree{}>", if n == 1 { "" } else { "s" })
     }
 }
@@ -336,8 +339,8 @@ impl TreeIndex {
     /// Adds trees.
     fn add(&self, forest: &Bound<'_, PyAny>) -> PyResult<()> {
         let (py, forest) = (forest.py(), forest_of(forest)?);
-        let all = self.0.change(py, &Progress::none(), |index, _| {
-            index.add(&forest)?;
+        let all = self.0.change(py, &Request::default(), |index, context| {
+            index.add(&forest, context)?;
             Ok(index.forest().clone())
         })?;
         let mut newer = Py::new(py, forest::Forest(all))?;
@@ -351,11 +354,12 @@ impl TreeIndex {
 
     /// Builds what is not there yet.
     fn build(&self, py: Python<'_>, n_jobs: Option<usize>) -> PyResult<()> {
-        self.0.read(py, &Progress::none(), |index, watch| index.build(n_jobs, watch))
+        let request = Request::new(n_jobs, None);
+        self.0.read(py, &request, neighbours::Index::build)
     }
 
     fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
-        self.0.read(py, &Progress::none(), |index, _| Ok(index.nbytes()))
+        self.0.read(py, &Request::default(), |index, _| Ok(index.nbytes()))
     }
 
     /// Fills `out` and returns the trees of X and of Y whose self-kernel is zero.
@@ -367,16 +371,14 @@ impl TreeIndex {
         n_jobs: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Zeros> {
-        let (py, x, told) = (x.py(), forest_of(x)?, Progress::new(progress));
+        let (py, x, told) = (x.py(), forest_of(x)?, Request::new(n_jobs, progress));
         // Held until all is written, whatever becomes of the array meanwhile.
         let report = match Matrix::of(out)? {
             Matrix::Single(out) => with_slice(out, |out| {
-                self.0
-                    .read(py, &told, |index, watch| index.fill(&x, n_jobs, out, watch))
+                self.0.read(py, &told, |index, context| index.fill(&x, out, context))
             }),
             Matrix::Double(out) => with_slice(out, |out| {
-                self.0
-                    .read(py, &told, |index, watch| index.fill(&x, n_jobs, out, watch))
+                self.0.read(py, &told, |index, context| index.fill(&x, out, context))
             }),
         }?;
         Ok(zero_trees(report))
@@ -394,8 +396,8 @@ impl TreeIndex {
     ) -> PyResult<(Nearest<'py>, Zeros)> {
         let x = x.map(forest_of).transpose()?;
         let (n, found, report) =
-            self.0.read(py, &Progress::new(progress), |index, watch| {
-                let (found, report) = index.top_k(x.as_ref(), k, n_jobs, watch)?;
+            self.0.read(py, &Request::new(n_jobs, progress), |index, context| {
+                let (found, report) = index.top_k(x.as_ref(), k, context)?;
                 Ok((x.as_ref().unwrap_or(index.forest()).len(), found, report))
             })?;
         Ok((nearest(py, n, found)?, zero_trees(report)))
@@ -414,8 +416,8 @@ impl TreeIndex {
     ) -> PyResult<(Triples<'py>, Zeros)> {
         let x = x.map(forest_of).transpose()?;
         joined(py, out, |sink| {
-            self.0.read(py, &Progress::new(progress), |index, watch| {
-                index.join(x.as_ref(), min_similarity, n_jobs, sink, watch)
+            self.0.read(py, &Request::new(n_jobs, progress), |index, context| {
+                index.join(x.as_ref(), min_similarity, sink, context)
             })
         })
     }

@@ -20,13 +20,15 @@ mod similarity;
 mod solve;
 mod text;
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use numpy::ndarray::Dimension;
 use numpy::{Element, PyArray, PyArray2, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::gram::Watch;
-use crate::threads::Throttle;
+use crate::Context;
 
 /// The compiled part of `treekernel_rs`; import from there, not from here.
 ///
@@ -71,53 +73,85 @@ mod _core {
     const __version__: &str = env!("CARGO_PKG_VERSION");
 }
 
-/// A Python callable that is told how far a computation is, if there is one.
-struct Progress(Option<Py<PyAny>>);
+/// What a Python call asks for.
+#[derive(Default)]
+struct Request {
+    n_jobs: Option<usize>,
+    /// A callable that is told how far the computation is.
+    progress: Option<Py<PyAny>>,
+}
 
-impl Progress {
-    fn new(callable: Option<&Bound<'_, PyAny>>) -> Self {
-        Self(callable.map(|callable| callable.clone().unbind()))
-    }
-
-    fn none() -> Self {
-        Self(None)
+impl Request {
+    fn new(n_jobs: Option<usize>, progress: Option<&Bound<'_, PyAny>>) -> Self {
+        let progress = progress.map(|callable| callable.clone().unbind());
+        Self { n_jobs, progress }
     }
 }
 
-/// As [`interruptible`], for a computation that calls its function all the time.
-fn throttled<T: Send>(
-    py: Python<'_>,
-    work: impl Send + FnOnce(&mut dyn FnMut() -> crate::Result<()>) -> crate::Result<T>,
-) -> PyResult<T> {
-    interruptible(py, &Progress::none(), |watch| {
-        let mut throttle = Throttle::default();
-        work(&mut || throttle.ask(|| watch(0, 0)))
-    })
+/// Signals, for loops that hold the interpreter.
+struct Signals<'py> {
+    context: Context<'py>,
+    raised: Rc<Cell<Option<PyErr>>>,
 }
 
-/// Runs a long computation without the interpreter. The computation calls the function
-/// it is given now and then, with what is done of how much; a pending Ctrl-C, or an
+impl<'py> Signals<'py> {
+    fn new(py: Python<'py>) -> Self {
+        let raised = Rc::new(Cell::new(None));
+        let slot = Rc::clone(&raised);
+        let context = Context::watched(move |_, _| {
+            py.check_signals().map_err(|error| {
+                slot.set(Some(error));
+                crate::Error::Interrupted
+            })
+        });
+        Self { context, raised }
+    }
+
+    /// Raises what a signal's handler has raised. To be called now and then: it is cheap.
+    fn check(&self) -> PyResult<()> {
+        self.of(self.context.check())
+    }
+
+    /// The exception that ended something of this context.
+    fn of<T>(&self, done: crate::Result<T>) -> PyResult<T> {
+        done.map_err(|error| match error {
+            crate::Error::Interrupted => self.raised.take().unwrap_or(error.into()),
+            other => other.into(),
+        })
+    }
+}
+
+/// Runs a long computation without the interpreter, in a context by which it asks now and
+/// then whether to go on, and tells what is done of how much; a pending Ctrl-C, or an
 /// exception of the callable, becomes its error, and the caller's.
+fn run<T: Send>(
+    py: Python<'_>,
+    request: &Request,
+    work: impl Send + FnOnce(&Context) -> crate::Result<T>,
+) -> PyResult<T> {
+    caught(py, request, work)?
+}
+
+/// As [`run`], of a call that asks for nothing.
 fn interruptible<T: Send>(
     py: Python<'_>,
-    progress: &Progress,
-    work: impl Send + FnOnce(&mut Watch<'_>) -> crate::Result<T>,
+    work: impl Send + FnOnce(&Context) -> crate::Result<T>,
 ) -> PyResult<T> {
-    caught(py, progress, work)?
+    run(py, &Request::default(), work)
 }
 
-/// As [`interruptible`]; the outer error is a defect in the computation.
+/// As [`run`]; the outer error is a defect in the computation.
 fn caught<T: Send>(
     py: Python<'_>,
-    progress: &Progress,
-    work: impl Send + FnOnce(&mut Watch<'_>) -> crate::Result<T>,
+    request: &Request,
+    work: impl Send + FnOnce(&Context) -> crate::Result<T>,
 ) -> PyResult<PyResult<T>> {
     let mut raised = None;
-    let mut watch = |done, total| {
+    let watch = |done, total| {
         let ask = || {
             Python::attach(|py| {
                 py.check_signals()?;
-                match &progress.0 {
+                match &request.progress {
                     Some(callable) => callable.call1(py, (done, total)).map(drop),
                     None => Ok(()),
                 }
@@ -128,7 +162,9 @@ fn caught<T: Send>(
             crate::Error::Interrupted
         })
     };
-    let done = py.detach(|| without_panic(|| work(&mut watch)))?;
+    let done = py.detach(|| {
+        without_panic(|| work(&Context::watched(watch).with_n_jobs(request.n_jobs)))
+    })?;
     let raised = raised.or_else(|| similarity::raised(&done));
     Ok(raised.map_or_else(|| done.map_err(PyErr::from), Err))
 }
@@ -138,7 +174,7 @@ fn detached<T: Send>(
     py: Python<'_>,
     work: impl Send + FnOnce() -> crate::Result<T>,
 ) -> PyResult<T> {
-    interruptible(py, &Progress::none(), |_| work())
+    interruptible(py, |_| work())
 }
 
 /// Runs what may panic, which only a defect does. PyO3 makes of a panic a `BaseException`,
@@ -175,14 +211,14 @@ impl<'a, 'py> Matrix<'a, 'py> {
     }
 }
 
-/// As [`interruptible`], for what writes into an array.
+/// As [`run`], for what writes into an array.
 fn written<T: Send, N: Element, D: Dimension>(
     out: &Bound<'_, PyArray<N, D>>,
-    progress: &Progress,
-    work: impl Send + FnOnce(&mut [N], &mut Watch<'_>) -> crate::Result<T>,
+    request: &Request,
+    work: impl Send + FnOnce(&mut [N], &Context) -> crate::Result<T>,
 ) -> PyResult<T> {
     let py = out.py();
-    with_slice(out, |values| interruptible(py, progress, |watch| work(values, watch)))
+    with_slice(out, |values| run(py, request, |context| work(values, context)))
 }
 
 /// Calls what writes into an array.

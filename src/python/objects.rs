@@ -10,12 +10,11 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple, PyType};
 
 use super::forest::{self, Tree, in_range};
 use super::text::{Text, shown, type_name};
-use super::{detached, throttled};
+use super::{Signals, detached, interruptible};
 use crate::forest::MOST_NODES;
 use crate::intern::IdTable;
 use crate::memory::reserve;
-use crate::threads::Throttle;
-use crate::{Error, Forest, Label, NodeId, Nodes};
+use crate::{Context, Error, Forest, Label, NodeId, Nodes};
 
 /// What is taken for a forest wherever one is expected: a `Forest`, bracketed text, a
 /// list or column of either bracketed strings or objects, or forests one after another.
@@ -33,13 +32,13 @@ pub(super) fn forest_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
             type_name(object)
         )));
     };
-    let (mut items, mut throttle) = (Vec::new(), Throttle::default());
+    let (mut items, signals) = (Vec::new(), Signals::new(object.py()));
     while let Some(item) = given.next() {
         let item = item?;
         if items.is_empty() && item.is_instance_of::<forest::Forest>() {
             return joined(item, given);
         }
-        throttle.ask(|| object.py().check_signals())?;
+        signals.check()?;
         reserve(&mut items, 1)?;
         items.push(item);
     }
@@ -218,7 +217,7 @@ pub(super) fn from_trees<'py>(
     let mut forest = Forest::default();
     extended(&mut forest, |nodes, roots| {
         let every = access.map(|access| Rc::new(Kind::Given(access)));
-        let mut reader = Reader { every, ..Reader::default() };
+        let mut reader = Reader::new(objects.py(), every);
         for (tree, object) in objects.try_iter()?.enumerate() {
             let root = reader.tree(&object?, nodes, tree)?;
             reserve(roots, 1)?;
@@ -248,7 +247,6 @@ pub(super) fn extended<T>(
     }
 }
 
-#[derive(Default)]
 struct Reader<'py> {
     /// How all objects are read, or else those of each class by its address; the class
     /// is kept alive.
@@ -262,10 +260,23 @@ struct Reader<'py> {
     /// Their numbers by their addresses.
     places: IdTable,
     n_nodes: u64,
-    throttle: Throttle,
+    signals: Signals<'py>,
 }
 
 impl<'py> Reader<'py> {
+    fn new(py: Python<'py>, every: Option<Rc<Kind<'py>>>) -> Self {
+        Self {
+            every,
+            kinds: HashMap::new(),
+            open: Vec::new(),
+            children: Vec::new(),
+            met: Vec::new(),
+            places: IdTable::default(),
+            n_nodes: 0,
+            signals: Signals::new(py),
+        }
+    }
+
     fn tree(
         &mut self,
         object: &Bound<'py, PyAny>,
@@ -303,7 +314,7 @@ impl<'py> Reader<'py> {
         nodes: &mut Nodes,
         tree: usize,
     ) -> PyResult<()> {
-        self.throttle.ask(|| object.py().check_signals())?;
+        self.signals.check()?;
         self.n_nodes += 1;
         if self.n_nodes > MOST_NODES {
             return Err(PyValueError::new_err(format!(
@@ -328,7 +339,8 @@ impl<'py> Reader<'py> {
         }
         if let Ok(known) = object.cast::<Tree>() {
             let (there, root) = known.get().parts();
-            self.children.push(nodes.absorb_one(there, root, &mut || Ok(()))?);
+            let copied = nodes.absorb_one(there, root, &self.signals.context);
+            self.children.push(self.signals.of(copied)?);
             return Ok(());
         }
         let kind = self.kind(object)?;
@@ -527,7 +539,7 @@ pub(super) fn from_arrays(
             return Err(PyValueError::new_err("name_offsets needs names, got None"));
         }
         (None, None) => match (integers("labels", labels), labels.get_item(0)) {
-            (Ok(labels), _) => throttled(py, |check| numbered(labels, check))?,
+            (Ok(labels), _) => interruptible(py, |context| numbered(labels, context))?,
             (Err(error), Ok(first)) if first.extract::<u64>().is_ok() => {
                 return Err(error);
             }
@@ -539,8 +551,8 @@ pub(super) fn from_arrays(
         },
     };
     let mut forest = Forest::default();
-    throttled(py, |check| {
-        forest.push_arrays(&names, &labels, &parents, &offsets, check)?;
+    interruptible(py, |context| {
+        forest.push_arrays(&names, &labels, &parents, &offsets, context)?;
         forest.shrink_to_fit();
         Ok(())
     })?;
@@ -551,11 +563,11 @@ pub(super) fn from_arrays(
 /// 10^15 is no reason to fail.
 fn numbered(
     mut labels: Vec<i64>,
-    check: &mut dyn FnMut() -> crate::Result<()>,
+    context: &Context,
 ) -> crate::Result<(Vec<String>, Vec<i64>)> {
     let (mut names, mut known) = (Vec::new(), HashMap::new());
     for label in &mut labels {
-        check()?;
+        context.check()?;
         let number = *known.entry(*label).or_insert_with(|| {
             names.push(label.to_string());
             names.len() as i64 - 1
@@ -636,10 +648,10 @@ fn strings(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
         return Err(wrong("one str".to_owned()));
     }
     let items = object.try_iter().map_err(|_| wrong(type_name(object)))?;
-    let (mut names, mut throttle) = (Vec::new(), Throttle::default());
+    let (mut names, signals) = (Vec::new(), Signals::new(object.py()));
     for (index, item) in items.enumerate() {
         let item = item?;
-        throttle.ask(|| object.py().check_signals())?;
+        signals.check()?;
         reserve(&mut names, 1)?;
         let Ok(item) = item.cast::<PyString>() else {
             return Err(wrong(format!("{} at {index}", type_name(&item))));

@@ -12,7 +12,7 @@ use super::forest::{Forest, Index, equal, first_of};
 use super::kernel::{KernelRows, trees};
 use super::objects::forest_of;
 use super::text::{Lines, Text, repr, type_name};
-use super::{Matrix, Progress, detached, interruptible, written};
+use super::{Matrix, Request, Signals, detached, interruptible, run, written};
 use crate::Error;
 use crate::gram::Options;
 use crate::intern::Seed;
@@ -101,23 +101,23 @@ impl PairForest {
         separator: Text,
     ) -> PyResult<Self> {
         let texts = [texts("left", left)?, texts("right", right)?];
-        interruptible(left.py(), &Progress::none(), |watch| {
+        interruptible(left.py(), |context| {
             let mut items = [Vec::new(), Vec::new()];
             for (side, (texts, items)) in
                 Side::BOTH.into_iter().zip(texts.iter().zip(&mut items))
             {
                 for (tree, text) in texts.iter().enumerate() {
-                    items.push(text.as_str(Some(tree), || watch(0, 0)).map_err(
-                        |error| match error {
+                    items.push(text.as_str(Some(tree), context).map_err(|error| {
+                        match error {
                             Error::Parse(error) => {
                                 Error::PairParse { side: side.name(), error }
                             }
                             other => other,
-                        },
-                    )?);
+                        }
+                    })?);
                 }
             }
-            core::PairForest::from_items(&items, &separator, || watch(0, 0))
+            core::PairForest::from_items(&items, &separator, context)
         })
         .map(Self)
     }
@@ -192,16 +192,17 @@ impl PairForest {
             )));
         }
         if head_of.is_none() && r#match.is_none() {
-            return interruptible(py, &Progress::none(), |watch| {
+            return interruptible(py, |context| {
                 linking::anchored(
                     forests,
                     &mut |label, children| Ok(rules.head(label, children)),
                     &mut |word, tag| Ok(linking::key(word, tag)),
-                    || watch(0, 0),
+                    context,
                 )
             })
             .map(Self);
         }
+        let signals = Signals::new(py);
         // The core's error is a stand-in for the callable's, which is raised.
         let raised = RefCell::new(None);
         let stop = |error| {
@@ -218,11 +219,11 @@ impl PairForest {
                 None => Ok(linking::key(word, tag)),
                 Some(of) => ask_key(of, word, tag).map_err(stop),
             },
-            || py.check_signals().map_err(stop),
+            &signals.context,
         );
         match raised.into_inner() {
             Some(error) => Err(error),
-            None => Ok(Self(pairs?)),
+            None => signals.of(pairs).map(Self),
         }
     }
 
@@ -252,12 +253,12 @@ impl PairForest {
         py: Python<'_>,
         separator: Text,
     ) -> PyResult<(Vec<String>, Vec<String>)> {
-        interruptible(py, &Progress::none(), |watch| {
+        interruptible(py, |context| {
             core::check_separator(&separator)?;
             let (mut left, mut right) = (Vec::new(), Vec::new());
             for pair in 0..self.0.len() {
                 if pair % PAIRS_BETWEEN_CHECKS == 0 {
-                    watch(pair, self.0.len())?;
+                    context.check_now()?;
                 }
                 let [a, b] = self.0.to_brackets(pair, &separator);
                 left.push(a);
@@ -370,10 +371,7 @@ impl PairForest {
 
 impl PairForest {
     fn side(&self, py: Python<'_>, side: Side) -> PyResult<Forest> {
-        interruptible(py, &Progress::none(), |watch| {
-            self.0.watched_plain(side, || watch(0, 0))
-        })
-        .map(Forest)
+        interruptible(py, |context| self.0.plain_with(side, context)).map(Forest)
     }
 }
 
@@ -502,8 +500,8 @@ fn pairs_of(object: &Bound<'_, PyAny>) -> PyResult<core::PairForest> {
         right.push(b);
     }
     let texts = [&left, &right].map(|side| side.iter().map(String::as_str).collect());
-    interruptible(object.py(), &Progress::none(), |watch| {
-        core::PairForest::from_items(&texts, SEPARATOR, || watch(0, 0))
+    interruptible(object.py(), |context| {
+        core::PairForest::from_items(&texts, SEPARATOR, context)
     })
 }
 
@@ -637,14 +635,14 @@ impl PairCore {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<(Vec<usize>, Vec<usize>)> {
         let (x, y) = (pairs_of(x)?, y.map(pairs_of).transpose()?);
-        let (y, options) = (y.as_ref(), Options { normalize, n_jobs });
-        let (core, told) = (&self.0, Progress::new(progress));
+        let (y, options) = (y.as_ref(), Options::default().with_normalize(normalize));
+        let (core, told) = (&self.0, Request::new(n_jobs, progress));
         let report = match Matrix::of(out)? {
-            Matrix::Single(array) => written(array, &told, |out, watch| {
-                core::fill(core, &x, y, options, out, watch)
+            Matrix::Single(array) => written(array, &told, |out, context| {
+                core::fill(core, &x, y, options, out, context)
             }),
-            Matrix::Double(array) => written(array, &told, |out, watch| {
-                core::fill(core, &x, y, options, out, watch)
+            Matrix::Double(array) => written(array, &told, |out, context| {
+                core::fill(core, &x, y, options, out, context)
             }),
         }?;
         self.complete(report.given_up, out)?;
@@ -660,10 +658,10 @@ impl PairCore {
         n_jobs: Option<usize>,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, Vec<usize>)> {
         let py = x.py();
-        let options = Options { normalize, n_jobs };
+        let options = Options::default().with_normalize(normalize);
         let x = pairs_of(x)?;
-        let (values, report) = interruptible(py, &Progress::none(), |watch| {
-            core::diagonal(&self.0, &x, options, watch)
+        let (values, report) = run(py, &Request::new(n_jobs, None), |context| {
+            core::diagonal(&self.0, &x, options, context)
         })?;
         let values = values.into_pyarray(py);
         self.complete(report.given_up, values.as_any())?;
@@ -677,13 +675,13 @@ impl PairCore {
         normalize: bool,
         n_jobs: Option<usize>,
     ) -> PyResult<(KernelRows, Vec<usize>)> {
-        let options = Options { normalize, n_jobs };
+        let options = Options::default().with_normalize(normalize);
         let (py, x) = (x.py(), pairs_of(x)?);
-        let rows = interruptible(py, &Progress::none(), |watch| {
-            core::rows(&self.0, &x, options, watch)
+        let rows = run(py, &Request::new(n_jobs, None), |context| {
+            core::rows(&self.0, &x, options, context)
         })?;
         let zeros = rows.report().zero_rows.clone();
-        Ok((KernelRows(rows), zeros))
+        Ok((KernelRows { rows, n_jobs }, zeros))
     }
 
     /// The kernels of some pairs, and the pairs whose self-kernel is zero.
@@ -699,12 +697,12 @@ impl PairCore {
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, (Vec<usize>, Vec<usize>))> {
-        let options = Options { normalize, n_jobs };
+        let options = Options::default().with_normalize(normalize);
         let (py, x, y) = (x.py(), pairs_of(x)?, y.map(pairs_of).transpose()?);
         let i = trees("i", i, x.len())?;
         let j = trees("j", j, y.as_ref().unwrap_or(&x).len())?;
-        let (values, report) = interruptible(py, &Progress::new(progress), |watch| {
-            core::values(&self.0, &x, y.as_ref(), (&i, &j), options, watch)
+        let (values, report) = run(py, &Request::new(n_jobs, progress), |context| {
+            core::values(&self.0, &x, y.as_ref(), (&i, &j), options, context)
         })?;
         let values = values.into_pyarray(py);
         self.complete(report.given_up, values.as_any())?;
@@ -720,8 +718,8 @@ impl PairCore {
     ) -> PyResult<f64> {
         let py = a.py();
         let (a, b) = (pair_of(a)?, pair_of(b)?);
-        interruptible(py, &Progress::none(), |watch| {
-            core::pair(&self.0, (&a, 0), (&b, 0), normalize, watch)
+        interruptible(py, |context| {
+            core::pair(&self.0, (&a, 0), (&b, 0), normalize, context)
         })
     }
 
@@ -733,8 +731,8 @@ impl PairCore {
     ) -> PyResult<Vec<Vec<(u32, u32)>>> {
         let py = a.py();
         let (a, b) = (pair_of(a)?, pair_of(b)?);
-        interruptible(py, &Progress::none(), |watch| {
-            core::constraints(&self.0, (&a, 0), (&b, 0), watch)
+        interruptible(py, |context| {
+            core::constraints(&self.0, (&a, 0), (&b, 0), context)
         })
     }
 }

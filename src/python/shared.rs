@@ -39,10 +39,9 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::{Progress, caught, detached, interruptible};
-use crate::gram::Watch;
+use super::{Request, caught, detached, run};
 use crate::threads::FORK_GATE;
-use crate::{Error, memory};
+use crate::{Context, Error, memory};
 
 /// After so long a change no longer waits for calls that read, nor they for it, if a copy
 /// helps; nor does a fork wait for changes.
@@ -180,12 +179,12 @@ impl<M: Object> Shared<M> {
     pub(super) fn read<T: Send>(
         &self,
         py: Python<'_>,
-        progress: &Progress,
-        work: impl Send + FnOnce(&M, &mut Watch<'_>) -> crate::Result<T>,
+        request: &Request,
+        work: impl Send + FnOnce(&M, &Context) -> crate::Result<T>,
     ) -> PyResult<T> {
         let held = self.held(py)?;
         let object: &M = &held;
-        interruptible(py, progress, |watch| work(object, watch))
+        run(py, request, |context| work(object, context))
     }
 
     /// The object, for a call that changes another by it.
@@ -224,8 +223,8 @@ impl<M: Object> Shared<M> {
     pub(super) fn change<T: Send>(
         &self,
         py: Python<'_>,
-        progress: &Progress,
-        mut work: impl Send + FnMut(&mut M, &mut Watch<'_>) -> crate::Result<T>,
+        request: &Request,
+        mut work: impl Send + FnMut(&mut M, &Context) -> crate::Result<T>,
     ) -> PyResult<T> {
         if !self.own_calls().is_empty() {
             return Err(nested("cannot change it"));
@@ -239,14 +238,16 @@ impl<M: Object> Shared<M> {
             stops &= is_copy || !wants_copy;
             let mut stopped = false;
             let object = &mut taken.object;
-            let done = caught(py, progress, |watch| {
-                work(object, &mut |done, total| {
-                    watch(done, total)?;
+            let done = caught(py, request, |context| {
+                let watch = |done, total| {
+                    context.report(done, total)?;
                     let is_wanted = stops && self.is_wanted.load(SeqCst);
                     stopped = !is_copy && (is_wanted || FORKS.load(SeqCst) > 0);
                     wants_copy |= stopped && is_wanted;
                     if stopped { Err(Error::Interrupted) } else { Ok(()) }
-                })
+                };
+                let n_jobs = context.n_jobs();
+                work(object, &Context::watched(watch).with_n_jobs(n_jobs))
             });
             let is_broken = done.is_err();
             self.put(py, taken, is_broken);

@@ -10,11 +10,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use super::{Progress, interruptible};
+use super::interruptible;
+use crate::Context;
 use crate::Error;
-use crate::kernel::{Block, Cosines, Pause, Similarity, Table};
+use crate::kernel::{Block, Cosines, Similarity, Table};
 use crate::memory;
-use crate::threads::Throttle;
 
 /// The similarities of some labels, by their numbers.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "LabelTable")]
@@ -61,10 +61,8 @@ impl LabelTable {
             return Err(PyValueError::new_err("vectors and classes differ in length"));
         }
         let how = Cosines::new(power, threshold, clip);
-        let table = interruptible(py, &Progress::none(), |watch| {
-            let mut throttle = Throttle::default();
-            let pause = &mut || throttle.ask_now(|| watch(0, 0));
-            Table::of_vectors(vectors, &classes, how, pause)
+        let table = interruptible(py, |context| {
+            Table::of_vectors(vectors, &classes, how, context)
         })?;
         Ok(Self(Arc::new(table)))
     }
@@ -121,7 +119,7 @@ impl LabelTable {
 pub(super) struct PySimilarity(pub(super) Py<PyAny>);
 
 impl Similarity for PySimilarity {
-    fn table(&self, labels: &[&str], _: &mut Pause<'_>) -> crate::Result<Arc<Table>> {
+    fn table(&self, labels: &[&str], _: &Context) -> crate::Result<Arc<Table>> {
         let ask = |py: Python<'_>| -> PyResult<Arc<Table>> {
             let labels = PyList::new(py, labels)?;
             let table = self.0.bind(py).call_method1("_table", (labels,))?;

@@ -10,7 +10,7 @@ use super::kernel::Kernel;
 use super::objects::{forest_of, unsigned};
 use super::shared::{self, Shared};
 use super::text::Text;
-use super::{Progress, detached};
+use super::{Request, detached};
 use crate::dag::solve::{Intercept, Limits, Loss, Problem, Solver as Core, State};
 
 /// A machine in training.
@@ -90,9 +90,10 @@ impl Solver {
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let (py, x) = (x.py(), forest_of(x)?);
         let features = features.as_ref().map(Given::features).transpose()?;
-        let scores = self.0.read(py, &Progress::new(progress), |core, watch| {
-            core.score(&x, features, n_jobs, watch)
-        })?;
+        let scores =
+            self.0.read(py, &Request::new(n_jobs, progress), |core, context| {
+                core.score(&x, features, context)
+            })?;
         Ok(scores.into_pyarray(py))
     }
 
@@ -107,15 +108,16 @@ impl Solver {
         n_jobs: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
-        let limits = Limits { tol, max_iter, cache, n_jobs };
-        self.0
-            .change(py, &Progress::new(progress), |core, watch| core.run(limits, watch))
+        let limits = Limits { tol, max_iter, cache };
+        self.0.change(py, &Request::new(n_jobs, progress), |core, context| {
+            core.run(limits, context)
+        })
     }
 
     /// The weights of all trees, by output.
     fn dual_coef<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let read = |core: &Core| Ok(core.dual_coef());
-        Ok(self.0.read(py, &Progress::none(), |core, _| read(core))?.into_pyarray(py))
+        Ok(self.0.read(py, &Request::default(), |core, _| read(core))?.into_pyarray(py))
     }
 
     /// What passes go on from; or what they have reached by now.
@@ -128,7 +130,7 @@ impl Solver {
             let state = if reached { core.reached() } else { core.state() };
             Ok(state.clone())
         };
-        let state = self.0.read(py, &Progress::none(), |core, _| read(core))?;
+        let state = self.0.read(py, &Request::default(), |core, _| read(core))?;
         let dict = PyDict::new(py);
         let active: Vec<i64> = state.active.into_iter().map(i64::from).collect();
         dict.set_item("betas", state.betas.into_pyarray(py))?;
@@ -160,7 +162,7 @@ impl Solver {
             best: item(state, "best")?.extract()?,
             idle: item(state, "idle")?.extract()?,
         };
-        self.0.change(py, &Progress::none(), |core, _| core.set_state(new.clone()))
+        self.0.change(py, &Request::default(), |core, _| core.set_state(new.clone()))
     }
 }
 

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyString};
 
-use crate::parse;
+use crate::{Context, parse};
 
 /// A `str` that was checked, kept alive and not copied; or a parameter's default.
 pub(super) enum Text {
@@ -91,13 +91,13 @@ impl Lines {
     pub(super) fn as_str(
         &self,
         item: Option<usize>,
-        check: impl FnMut() -> crate::Result<()>,
+        context: &Context,
     ) -> crate::Result<&str> {
         let bytes = match self {
             Self::Str(text) => text.as_bytes(),
             Self::Bytes(bytes) => bytes,
         };
-        parse::watched_utf8(bytes, item, check)
+        parse::utf8_with(bytes, item, context)
     }
 }
 

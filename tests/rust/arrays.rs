@@ -2,13 +2,13 @@
 
 use treekernel_rs::dag::{Arrays, Model, Options};
 use treekernel_rs::kernel::SubsetTree;
-use treekernel_rs::{Error, Forest};
+use treekernel_rs::{Context, Error, Forest};
 
 fn refused(options: Options, array: &str, change: impl Fn(&mut Arrays)) {
     let kernel = SubsetTree::new(0.4);
     let mut model = Model::new(&kernel, options).unwrap();
     let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (A a))").unwrap();
-    model.add(&forest, &[1.0, -1.0], &mut |_, _| Ok(())).unwrap();
+    model.add(&forest, &[1.0, -1.0], &Context::default()).unwrap();
     let mut arrays = model.to_arrays();
     let again = Model::from_arrays(&kernel, options, &arrays).unwrap();
     assert_eq!(again.to_arrays(), arrays);

@@ -1,5 +1,6 @@
 //! The encoder against explicit sums over fragments, and its statistics against kernels.
 
+use crate::registry::jobs;
 use std::sync::Arc;
 
 use crate::registry;
@@ -8,7 +9,7 @@ use treekernel_rs::dtk::{
     Composition, DistributedTrees, Fold, Norm, Options, Paths, Real, Settings, naive,
 };
 use treekernel_rs::kernel::{ElasticTree, PartialTree, SubsetTree, Subtree};
-use treekernel_rs::{Error, Forest, Kernel, gram};
+use treekernel_rs::{Context, Error, Forest, Kernel, gram};
 
 const COMPOSITIONS: [Composition; 5] = [
     Composition::Quaternion,
@@ -45,15 +46,16 @@ fn encode_with<T: Real>(
     trees: &DistributedTrees,
     forest: &Forest,
     options: Options,
+    context: &Context,
 ) -> Vec<Vec<T>> {
     let d = trees.settings().n_components;
     let mut out = vec![T::default(); d * forest.len()];
-    trees.encode(forest, options, &mut out, &mut |_, _| Ok(())).unwrap();
+    trees.encode(forest, options, &mut out, context).unwrap();
     out.chunks(d).map(<[T]>::to_vec).collect()
 }
 
 fn encode<T: Real>(trees: &DistributedTrees, forest: &Forest) -> Vec<Vec<T>> {
-    encode_with(trees, forest, Options::default().with_n_jobs(Some(1)))
+    encode_with(trees, forest, Options::default(), &jobs(1))
 }
 
 fn dot<T: Real>(a: &[T], b: &[T]) -> f64 {
@@ -120,12 +122,14 @@ fn compositions_are_their_formulas() {
             let trees = trees(settings);
             let [a, b] = ["a", "b"].map(|label| {
                 let mut out = vec![0.0; d];
-                trees.label_vector::<f64>(label, &mut out, &mut || Ok(())).unwrap();
+                trees
+                    .label_vector::<f64>(label, &mut out, &Context::default())
+                    .unwrap();
                 out
             });
             let expected = naive::compose(&trees, &a, &b);
             let mut out = vec![f64::NAN; d];
-            trees.compose(&a, &b, &mut out, &mut || Ok(())).unwrap();
+            trees.compose(&a, &b, &mut out, &Context::default()).unwrap();
             assert!(
                 gap(&out, &expected) <= 1e-14 * norm(&expected),
                 "{d} {composition:?}"
@@ -133,7 +137,7 @@ fn compositions_are_their_formulas() {
             let [a, b] =
                 [&a, &b].map(|x| x.iter().map(|&x| x as f32).collect::<Vec<_>>());
             let mut out = vec![f32::NAN; d];
-            trees.compose(&a, &b, &mut out, &mut || Ok(())).unwrap();
+            trees.compose(&a, &b, &mut out, &Context::default()).unwrap();
             assert!(
                 gap(&out, &expected) <= 1e-6 * norm(&expected),
                 "{d} {composition:?}"
@@ -170,12 +174,12 @@ fn compositions_are_bilinear_but_neither_commute_nor_associate() {
         let trees = trees(settings);
         let [a, b, c] = ["a", "b", "c"].map(|label| {
             let mut out = vec![0.0; d];
-            trees.label_vector::<f64>(label, &mut out, &mut || Ok(())).unwrap();
+            trees.label_vector::<f64>(label, &mut out, &Context::default()).unwrap();
             out
         });
         let of = |x: &[f64], y: &[f64]| {
             let mut out = vec![0.0; d];
-            trees.compose(x, y, &mut out, &mut || Ok(())).unwrap();
+            trees.compose(x, y, &mut out, &Context::default()).unwrap();
             out
         };
         let sum = |x: &[f64], y: &[f64]| -> Vec<f64> {
@@ -206,9 +210,9 @@ fn fragments_have_unit_norm_where_it_is_promised() {
             (settings.composition, settings.fold) = (composition, fold);
             let trees = trees(settings);
             let mut double = vec![0.0f64; 4096];
-            trees.fragment(&forest, &mut double, &mut || Ok(())).unwrap();
+            trees.fragment(&forest, &mut double, &Context::default()).unwrap();
             let mut single = vec![0.0f32; 4096];
-            trees.fragment(&forest, &mut single, &mut || Ok(())).unwrap();
+            trees.fragment(&forest, &mut single, &Context::default()).unwrap();
             let norms = [norm(&double), norm(&single)];
             if exact {
                 assert!((norms[0] - 1.0).abs() < 1e-13, "{composition:?} {norms:?}");
@@ -262,7 +266,7 @@ fn different_small_trees_have_different_vectors_with_the_left_fold() {
                 for (tree, mut vector) in vectors.outer_iter_mut().enumerate() {
                     let out = vector.as_slice_mut().unwrap();
                     trees
-                        .fragment(&forest.select([tree]), out, &mut || Ok(()))
+                        .fragment(&forest.select([tree]), out, &Context::default())
                         .unwrap();
                     let size = norm(out) as f32;
                     vector /= size;
@@ -366,7 +370,7 @@ fn structures_of_one_label_stay_at_chance() {
             .map(|tree| {
                 let mut out = vec![0.0f32; d];
                 trees
-                    .fragment(&forest.select([tree]), &mut out, &mut || Ok(()))
+                    .fragment(&forest.select([tree]), &mut out, &Context::default())
                     .unwrap();
                 out
             })
@@ -407,9 +411,9 @@ fn bits_do_not_depend_on_threads_batches_order_or_the_cache() {
             let trees = trees(settings.clone());
             let all = encode::<f32>(&trees, &forest);
             for (n_jobs, cache_bytes) in [(2, 256 << 20), (3, 0), (1, 0), (1, 20_000)] {
-                let options = Options::default().with_n_jobs(Some(n_jobs));
-                let options = options.with_cache_bytes(cache_bytes);
-                assert_eq!(encode_with::<f32>(&trees, &forest, options), all);
+                let options = Options::default().with_cache_bytes(cache_bytes);
+                let found = encode_with::<f32>(&trees, &forest, options, &jobs(n_jobs));
+                assert_eq!(found, all);
             }
             let again = DistributedTrees::new(settings).unwrap();
             for (i, text) in texts.iter().enumerate().rev().step_by(11) {
@@ -436,10 +440,9 @@ fn deep_and_wide_trees_are_finite_and_take_little_memory() {
     {
         let mut settings = Settings::new(SUBSET, 64);
         settings.composition = composition;
-        let small_cache =
-            Options::default().with_n_jobs(Some(1)).with_cache_bytes(4096);
+        let small_cache = Options::default().with_cache_bytes(4096);
         let trees = trees(settings);
-        let vectors = encode_with::<f32>(&trees, &forest, small_cache);
+        let vectors = encode_with::<f32>(&trees, &forest, small_cache, &jobs(1));
         for vector in vectors {
             let size = norm(&vector);
             assert!(size.is_finite() && size > 0.1, "{composition:?} {size}");
@@ -454,10 +457,10 @@ fn what_is_too_large_for_the_type_is_an_error_that_names_the_tree() {
     let trees = trees(Settings::new(SUBSET, 64));
     let mut out = vec![0.0f32; 128];
     let result =
-        trees.encode(&forest, Options::default(), &mut out, &mut |_, _| Ok(()));
+        trees.encode(&forest, Options::default(), &mut out, &Context::default());
     assert_eq!(result, Err(Error::VectorOverflow { tree: 1, wider: true }));
     let options = Options::default().with_zero_too_large(true);
-    let report = trees.encode(&forest, options, &mut out, &mut |_, _| Ok(())).unwrap();
+    let report = trees.encode(&forest, options, &mut out, &jobs(1)).unwrap();
     assert_eq!(report.too_large, [1]);
     assert!(report.noisy.is_empty(), "{report:?}");
     assert!(norm(&out[..64]) > 0.5 && norm(&out[64..]) == 0.0);
@@ -474,9 +477,8 @@ fn normalized<T: Real>(
 ) -> (Vec<Vec<T>>, Vec<usize>) {
     let d = settings.n_components;
     let mut out = vec![T::default(); d * forest.len()];
-    let options = Options::default().with_n_jobs(Some(1));
     let report =
-        trees(settings).encode(forest, options, &mut out, &mut |_, _| Ok(())).unwrap();
+        trees(settings).encode(forest, Options::default(), &mut out, &jobs(1)).unwrap();
     assert!(report.too_large.is_empty(), "{report:?}");
     (out.chunks(d).map(<[T]>::to_vec).collect(), report.noisy)
 }
@@ -555,9 +557,9 @@ fn bits_of_wide_trees_do_not_depend_on_the_cache() {
         let trees = trees(settings);
         let all = encode::<f32>(&trees, &forest);
         for (n_jobs, cache_bytes) in [(1, 0), (1, 20_000), (2, 256 << 20)] {
-            let options = Options::default().with_n_jobs(Some(n_jobs));
-            let options = options.with_cache_bytes(cache_bytes);
-            assert_eq!(encode_with::<f32>(&trees, &forest, options), all);
+            let options = Options::default().with_cache_bytes(cache_bytes);
+            let found = encode_with::<f32>(&trees, &forest, options, &jobs(n_jobs));
+            assert_eq!(found, all);
         }
         for (tree, expected) in all.iter().enumerate().step_by(13) {
             assert_eq!(&encode::<f32>(&trees, &forest.select([tree]))[0], expected);
@@ -585,7 +587,7 @@ fn normalised_vectors_have_kernels_near_one_or_norms_of_one() {
         let trees = trees(settings);
         let mut out = vec![0.0f64; forest.len() * 8192];
         let report = trees
-            .encode(&forest, Options::default(), &mut out, &mut |_, _| Ok(()))
+            .encode(&forest, Options::default(), &mut out, &Context::default())
             .unwrap();
         assert_eq!(report.zero_rows, zero);
         for (tree, vector) in out.chunks(8192).enumerate().skip(1) {
@@ -607,9 +609,8 @@ fn each_distinct_subtree_and_left_prefix_is_composed_once() {
         settings.composition = composition;
         let trees = trees(settings);
         let mut out = vec![0.0f32; forest.len() * 64];
-        let options = Options::default().with_n_jobs(Some(1));
-        let report =
-            trees.encode(&forest, options, &mut out, &mut |_, _| Ok(())).unwrap();
+        let options = Options::default();
+        let report = trees.encode(&forest, options, &mut out, &jobs(1)).unwrap();
         // D, N, V, ADV: 1 each; NP 2, VP 1; S 2, and 1 more for the longer one.
         assert_eq!(report.n_compositions, 4 + 2 + 1 + 2 + 1);
     }
@@ -627,7 +628,7 @@ fn pruning_leaves_out_what_only_one_tree_has_and_nothing_else() {
     let d = 1 << 14;
     let kernel = SubsetTree::new(0.5);
     let full = trees(Settings::new(kernel.clone(), d));
-    let pruned = full.prune(&forest, &mut |_, _| Ok(())).unwrap();
+    let pruned = full.prune(&forest, &Context::default()).unwrap();
     let exact = gram::gram(&kernel, &forest, None, gram::Options::default()).unwrap();
     let vectors = encode::<f64>(&pruned, &forest);
     for i in 0..4 {
@@ -649,7 +650,7 @@ fn pruning_leaves_out_what_only_one_tree_has_and_nothing_else() {
     assert_eq!(encode::<f64>(&trees(settings), &forest), vectors);
     // A dictionary of all paths changes nothing.
     let twice = forest.concat(&forest).unwrap();
-    let all = full.prune(&twice, &mut |_, _| Ok(())).unwrap();
+    let all = full.prune(&twice, &Context::default()).unwrap();
     assert_eq!(encode::<f64>(&all, &forest), encode::<f64>(&full, &forest));
 }
 
@@ -663,20 +664,20 @@ fn tuning_finds_the_decay_of_the_rule() {
     let kernel = SubsetTree::new(1.0);
     let (d, limit) = (1024, 24.0); // .75 sqrt(1024)
     let tuned =
-        trees(Settings::new(kernel, d)).tune(&forest, &mut |_, _| Ok(())).unwrap();
+        trees(Settings::new(kernel, d)).tune(&forest, &Context::default()).unwrap();
     let decay = tuned.settings().sketch_decay.unwrap();
     let median = |decay: f64| {
         let kernel = SubsetTree::new(decay);
         let options = gram::Options::default();
         let mut values =
-            gram::diagonal(&kernel, &forest, options, &mut |_, _| Ok(())).unwrap().0;
+            gram::diagonal(&kernel, &forest, options, &Context::default()).unwrap().0;
         values.sort_unstable_by(f64::total_cmp);
         f64::midpoint(values[19], values[20])
     };
     let fits = |decay: f64| median(decay) <= limit * decay;
     assert!(fits(decay) && !fits(decay + 0.001), "{decay}");
     let low = Settings::new(SubsetTree::new(0.001), d);
-    let tuned = trees(low).tune(&forest, &mut |_, _| Ok(())).unwrap();
+    let tuned = trees(low).tune(&forest, &Context::default()).unwrap();
     assert_eq!(tuned.settings().sketch_decay, None);
 }
 
@@ -720,11 +721,11 @@ fn bad_settings_are_errors_that_name_parameter_range_and_value() {
     let trees = trees(settings());
     let mut out = vec![0.0f32; 63];
     assert!(matches!(
-        trees.label_vector("a", &mut out, &mut || Ok(())),
+        trees.label_vector("a", &mut out, &Context::default()),
         Err(Error::Length { .. })
     ));
     let encoded =
-        trees.encode(&small(), Options::default(), &mut out, &mut |_, _| Ok(()));
+        trees.encode(&small(), Options::default(), &mut out, &Context::default());
     assert!(matches!(encoded, Err(Error::Length { array: "out", .. })));
 }
 
@@ -783,8 +784,8 @@ fn label_vectors_are_the_same_for_ever() {
         (settings.composition, settings.seed) = (composition, 42);
         let trees = trees(settings);
         let [mut np, mut composed] = [vec![0.0f64; 8], vec![0.0; 8]];
-        trees.label_vector("NP", &mut np, &mut || Ok(())).unwrap();
-        trees.compose(&np, &np, &mut composed, &mut || Ok(())).unwrap();
+        trees.label_vector("NP", &mut np, &Context::default()).unwrap();
+        trees.compose(&np, &np, &mut composed, &Context::default()).unwrap();
         assert_eq!(
             [np[0], np[7], composed[0], composed[7]],
             expected,

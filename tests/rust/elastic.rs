@@ -1,11 +1,12 @@
 //! The elastic kernel of deep and large trees: bits, interrupts, limits.
 
+use crate::registry::{jobs, stop};
 use std::fmt::Write;
 
 use crate::corpus::Random;
 use treekernel_rs::dag::{Model, Options};
 use treekernel_rs::kernel::ElasticTree;
-use treekernel_rs::{Error, Forest, gram};
+use treekernel_rs::{Context, Error, Forest, gram};
 
 const ET: ElasticTree = ElasticTree::new(0.4);
 
@@ -54,8 +55,8 @@ fn matrices_and_models_of_deep_trees_beside_flat_ones_are_their_pairs() {
     let matrix = gram::gram(&kernel, &forest, None, gram::Options::default()).unwrap();
     let mut model = Model::new(&kernel, Options::default()).unwrap();
     let half = forest.select(0..15);
-    model.add(&half, &[1.0; 15], &mut |_, _| Ok(())).unwrap();
-    let scores = model.score(&forest, Some(1), &mut |_, _| Ok(())).unwrap().0;
+    model.add(&half, &[1.0; 15], &Context::default()).unwrap();
+    let scores = model.score(&forest, &jobs(1)).unwrap().0;
     for i in 0..30 {
         let row: Vec<f64> = (0..30).map(|j| of(i, j).unwrap()).collect();
         for (j, &value) in row.iter().enumerate() {
@@ -92,20 +93,20 @@ fn large_pairs_rows_and_scores_ask_whether_to_go_on() {
     let forest = read(&texts);
     let [a, b] = [0, 1].map(|t| forest.select([t]));
     let mut model = Model::new(&ET, Options::default()).unwrap();
-    model.add(&a, &[1.0], &mut |_, _| Ok(())).unwrap();
+    model.add(&a, &[1.0], &Context::default()).unwrap();
     let rows = gram::Rows::new(&ET, &forest, gram::Options::default()).unwrap();
     let mut out = [0.0; 2];
-    let mut stop = |_, _| Err(Error::Interrupted);
+    let stop = &stop();
     let stopped = [
-        gram::pair(&ET, &a, &b, false, &mut stop).err(),
-        rows.row(0, &mut out, &mut stop).err(),
-        model.score(&b, Some(1), &mut stop).err(),
+        gram::pair(&ET, &a, &b, false, stop).err(),
+        rows.row(0, &mut out, stop).err(),
+        model.score(&b, stop).err(),
     ];
     assert_eq!(stopped, [const { Some(Error::Interrupted) }; 3]);
     // What was stopped leaves nothing behind.
-    rows.row(0, &mut out, &mut |_, _| Ok(())).unwrap_or_default();
-    let again = model.score(&b, Some(1), &mut |_, _| Ok(()));
-    assert_eq!(again, model.score(&b, Some(1), &mut |_, _| Ok(())));
+    rows.row(0, &mut out, &Context::default()).unwrap_or_default();
+    let again = model.score(&b, &jobs(1));
+    assert_eq!(again, model.score(&b, &jobs(1)));
 }
 
 #[test]
@@ -118,8 +119,8 @@ fn scores_on_two_labels_take_little_memory() {
     let forest = read(&texts);
     let [a, b] = [0, 1].map(|t| forest.select([t]));
     let mut model = Model::new(&kernel, Options::default()).unwrap();
-    model.add(&a, &[1.0], &mut |_, _| Ok(())).unwrap();
-    let score = model.score(&b, Some(1), &mut |_, _| Ok(())).unwrap().0[0];
-    let value = gram::pair(&kernel, &a, &b, false, &mut |_, _| Ok(())).unwrap();
+    model.add(&a, &[1.0], &Context::default()).unwrap();
+    let score = model.score(&b, &jobs(1)).unwrap().0[0];
+    let value = gram::pair(&kernel, &a, &b, false, &Context::default()).unwrap();
     assert!((score - value).abs() <= 1e-10 * value, "{score} {value}");
 }

@@ -1,13 +1,14 @@
 //! The store of distinct subtrees against trees that own their children and compare by
 //! derived equality.
 
+use crate::registry::asked;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::plain::{self, Plain};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use treekernel_rs::forest::Arrays;
-use treekernel_rs::{Error, Forest, Label, NodeId, Result};
+use treekernel_rs::{Context, Error, Forest, Label, NodeId, Result};
 
 // --- trees --------------------------------------------------------------------------
 
@@ -452,7 +453,7 @@ proptest! {
         let right = everything(&forest);
         // Other trees, then known ones in new places, then the error.
         let text = write(&lost, style) + &write(&before[..1], style) + tail;
-        let error = forest.push_brackets(&text, || Ok(())).unwrap_err();
+        let error = forest.push_brackets(&text, &Context::default()).unwrap_err();
         let Error::Parse(place) = error else { panic!("{error}") };
         prop_assert!(place.offset >= text.len() - tail.len());
         prop_assert_eq!(&everything(&forest), &right);
@@ -460,7 +461,7 @@ proptest! {
         // (A blank first: a byte-order mark may start an item.)
         let items = [write(&lost[..1], style), format!(" {tail}")];
         let items = items.iter().map(String::as_str);
-        prop_assert!(forest.push_bracket_items(items, || Ok(())).is_err());
+        prop_assert!(forest.push_bracket_items(items, &Context::default()).is_err());
         prop_assert_eq!(&everything(&forest), &right);
         for tree in subtrees(&lost) {
             let known = pristine.nodes().labels().get(&tree.label);
@@ -470,8 +471,8 @@ proptest! {
         // What comes later, the lost trees too, gets the ids it would have got.
         for trees in [&after, &lost, &before] {
             let text = write(trees, style);
-            forest.push_brackets(&text, || Ok(())).unwrap();
-            pristine.push_brackets(&text, || Ok(())).unwrap();
+            forest.push_brackets(&text, &Context::default()).unwrap();
+            pristine.push_brackets(&text, &Context::default()).unwrap();
             prop_assert_eq!(&everything(&forest), &everything(&pristine));
         }
         let kept = if empty { vec![] } else { before.clone() };
@@ -488,7 +489,7 @@ proptest! {
         let right = everything(&forest);
         let mut copy = forest.clone();
         prop_assert!(copy.shares_store(&forest));
-        copy.push_brackets(&write(&more, style), || Ok(())).unwrap();
+        copy.push_brackets(&write(&more, style), &Context::default()).unwrap();
         prop_assert_eq!(everything(&forest), right);
         prop_assert_eq!(&copy.roots()[..before.len()], forest.roots());
         prop_assert_eq!(plain(&copy), [before, more].concat());
@@ -610,25 +611,27 @@ fn a_check_that_says_stop_changes_nothing() {
     let right = everything(&forest);
     for patience in 0..2 {
         let mut calls = 0;
-        let mut check = || {
+        let check = asked(|_, _| {
             calls += 1;
             if calls > patience { Err(Error::Interrupted) } else { Ok(()) }
-        };
-        assert_eq!(forest.push_brackets(&text, &mut check), Err(Error::Interrupted));
+        });
+        assert_eq!(forest.push_brackets(&text, &check), Err(Error::Interrupted));
+        drop(check);
         assert_eq!(calls, patience + 1);
         assert_eq!(everything(&forest), right);
         calls = 0;
-        let mut check = || {
+        let check = asked(|_, _| {
             calls += 1;
             if calls > patience { Err(Error::Interrupted) } else { Ok(()) }
-        };
+        });
         let pushed =
-            forest.push_bracket_items(items.iter().map(String::as_str), &mut check);
+            forest.push_bracket_items(items.iter().map(String::as_str), &check);
         assert_eq!(pushed, Err(Error::Interrupted));
+        drop(check);
         assert_eq!(calls, patience + 1);
         assert_eq!(everything(&forest), right);
     }
-    forest.push_brackets(&text, || Ok(())).unwrap();
+    forest.push_brackets(&text, &Context::default()).unwrap();
     assert_eq!(forest.len(), 200_002);
     assert_eq!(forest.roots()[0], forest.roots()[3], "(S (A a1) (B b)) is known");
 }

@@ -1,17 +1,12 @@
 //! Top fragments against all fragments, written out.
 
+use crate::registry::{jobs, stop};
 use std::collections::BTreeMap;
 
 use crate::corpus::{self, Random};
 use treekernel_rs::dag::{Model, Options, Query, Rank};
 use treekernel_rs::kernel::{ElasticTree, Kernel, PartialTree, Subpath, SubsetTree};
-use treekernel_rs::{Error, Forest, NodeId, Nodes};
-
-/// Goes on.
-#[allow(clippy::unnecessary_wraps)]
-fn on(_done: usize, _total: usize) -> treekernel_rs::Result<()> {
-    Ok(())
-}
+use treekernel_rs::{Context, Error, Forest, NodeId, Nodes};
 
 /// The fragments rooted at a node, as text, with their productions.
 fn rooted(nodes: &Nodes, node: NodeId) -> Vec<(String, u64)> {
@@ -46,7 +41,7 @@ fn the_k_best_are_those_of_the_list_of_all() {
         let decay = [0.25, 0.5, 1.0][round / 3 % 3];
         let mut model =
             Model::new(&SubsetTree::new(decay), Options::default()).unwrap();
-        model.add(&forest, &alphas, &mut on).unwrap();
+        model.add(&forest, &alphas, &Context::default()).unwrap();
 
         let nodes = forest.nodes();
         let mut all: BTreeMap<String, (f64, u64)> = BTreeMap::new();
@@ -79,7 +74,7 @@ fn the_k_best_are_those_of_the_list_of_all() {
                 let mut query = Query::default();
                 (query.k, query.rank) = (k, rank);
                 (query.min_size, query.max_size) = (min_size, max_size);
-                let found = model.top_fragments(&query, &mut on).unwrap();
+                let found = model.top_fragments(&query, &Context::default()).unwrap();
                 let values: Vec<f64> =
                     found.weights.iter().map(|&w| value(w)).collect();
                 assert_eq!(values, wanted[..k.min(wanted.len())]);
@@ -165,7 +160,7 @@ fn the_k_best_parts_are_those_of_the_list_of_all() {
         ];
         let (kernel, rules, of_node, of_leaf) = kinds[round % 3];
         let mut model = Model::new(kernel, Options::default()).unwrap();
-        model.add(&forest, &alphas, &mut on).unwrap();
+        model.add(&forest, &alphas, &Context::default()).unwrap();
 
         let nodes = forest.nodes();
         let mut all: BTreeMap<String, (f64, u64)> = BTreeMap::new();
@@ -180,7 +175,7 @@ fn the_k_best_parts_are_those_of_the_list_of_all() {
             }
         }
         // Together they are the scores.
-        let (scores, _) = model.score(&forest, Some(1), &mut on).unwrap();
+        let (scores, _) = model.score(&forest, &jobs(1)).unwrap();
         for (&root, score) in forest.roots().iter().zip(scores) {
             let (mut sum, mut todo) = (0.0, vec![root]);
             while let Some(node) = todo.pop() {
@@ -205,7 +200,7 @@ fn the_k_best_parts_are_those_of_the_list_of_all() {
                 let mut query = Query::default();
                 (query.k, query.rank) = (k, rank);
                 (query.min_size, query.max_size) = (min_size, max_size);
-                let found = model.top_fragments(&query, &mut on).unwrap();
+                let found = model.top_fragments(&query, &Context::default()).unwrap();
                 let values: Vec<f64> =
                     found.weights.iter().map(|&w| value(w)).collect();
                 assert_eq!(values, wanted[..k.min(wanted.len())], "{kernel:?} {round}");
@@ -230,15 +225,15 @@ fn a_search_ends_at_its_limit_and_when_it_is_told_to() {
         .collect();
     let forest = Forest::from_brackets(&lines.join(" ")).unwrap();
     let alphas: Vec<f64> = (0..64).map(|i| [1.0, -1.0][i % 7 % 2]).collect();
-    model.add(&forest, &alphas, &mut on).unwrap();
+    model.add(&forest, &alphas, &Context::default()).unwrap();
     let mut query = Query::default();
     (query.k, query.min_size, query.max_states) = (50, 6, 3);
-    let error = model.top_fragments(&query, &mut on).unwrap_err();
+    let error = model.top_fragments(&query, &Context::default()).unwrap_err();
     assert_eq!(error, Error::Search { k: 50, max_states: 3 });
     query.max_states = usize::MAX;
-    let stop = &mut |_, _| Err(Error::Interrupted);
+    let stop = &stop();
     assert_eq!(model.top_fragments(&query, stop).unwrap_err(), Error::Interrupted);
     query.output = 1;
-    let error = model.top_fragments(&query, &mut on).unwrap_err();
+    let error = model.top_fragments(&query, &Context::default()).unwrap_err();
     assert!(matches!(error, Error::Parameter { name: "output", .. }));
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::corpus::{self, Random, read};
-use crate::registry::{self, on, settings};
+use crate::registry::{self, jobs, settings, stop};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
     self, Composed, Counts, ElasticTree, Kernel, LabelPairs, Operation, PartialTree,
     SmoothedPartialTree, Subpath, SubsetTree, Subtree, Value, Weighted,
 };
-use treekernel_rs::{Error, Forest};
+use treekernel_rs::{Context, Error, Forest};
 
 fn options(normalize: bool) -> Options {
     Options::default().with_normalize(normalize)
@@ -20,10 +20,11 @@ fn gradient(
     x: &Forest,
     y: Option<&Forest>,
     options: Options,
+    context: &Context,
 ) -> Vec<f64> {
     let n = x.len() * y.unwrap_or(x).len() * gram::parameter_names(kernel).len();
     let mut out = vec![f64::NAN; n];
-    gram::gradient(kernel, x, y, options, &mut out, &mut on).unwrap();
+    gram::gradient(kernel, x, y, options, &mut out, context).unwrap();
     out
 }
 
@@ -96,7 +97,8 @@ fn derivatives_are_central_differences_of_the_definition() {
         let all = read(&trees);
         let n = all.len();
         for normalize in [false, true] {
-            let found = gradient(kernel, &all, None, options(normalize));
+            let found =
+                gradient(kernel, &all, None, options(normalize), &Context::default());
             for (p, name) in gram::parameter_names(kernel).into_iter().enumerate() {
                 let at = number(kernel, &name);
                 let zero = at == 0.0;
@@ -133,7 +135,7 @@ fn derivatives_are_central_differences_of_the_definition() {
 fn derivatives_by_hand() {
     let slopes = |kernel: &dyn Kernel, a: &str, b: &str| {
         let (a, b) = (read(&[a]), read(&[b]));
-        gradient(kernel, &a, Some(&b), options(false))
+        gradient(kernel, &a, Some(&b), options(false), &Context::default())
     };
     let close = |got: Vec<f64>, expected: &[f64]| {
         assert_eq!(got.len(), expected.len());
@@ -179,8 +181,12 @@ fn derivatives_by_hand() {
     let (x, y) = (read(&[a]), read(&[b]));
     let own = 5.08 / 1.584; // dK/K of both trees
     let expected = 0.96 / 1.584 * (2.8 / 0.96 - own);
-    close(gradient(&kernel, &x, Some(&y), options(true))[..1].to_vec(), &[expected]);
-    close(gradient(&kernel, &x, None, options(true)), &[0.0, 0.0]);
+    close(
+        gradient(&kernel, &x, Some(&y), options(true), &Context::default())[..1]
+            .to_vec(),
+        &[expected],
+    );
+    close(gradient(&kernel, &x, None, options(true), &Context::default()), &[0.0, 0.0]);
 }
 
 #[test]
@@ -193,11 +199,12 @@ fn a_gradient_is_symmetric_and_the_same_for_all_threads_and_stores() {
     for kernel in registry::one_of_each().into_iter().filter(|k| is_smooth(&**k)) {
         for normalize in [false, true] {
             let options = options(normalize);
-            let found = gradient(&*kernel, &all, None, options.with_n_jobs(Some(1)));
-            let several = gradient(&*kernel, &all, None, options.with_n_jobs(Some(3)));
+            let found = gradient(&*kernel, &all, None, options, &jobs(1));
+            let several = gradient(&*kernel, &all, None, options, &jobs(3));
             assert_eq!(found, several);
             for (p, matrix) in found.chunks(n * n).enumerate() {
-                let square = gradient(&*kernel, &all, Some(&all), options);
+                let square =
+                    gradient(&*kernel, &all, Some(&all), options, &Context::default());
                 for (i, j) in (0..n * n).map(|at| (at / n, at % n)) {
                     assert_eq!(
                         matrix[i * n + j].to_bits(),
@@ -209,7 +216,7 @@ fn a_gradient_is_symmetric_and_the_same_for_all_threads_and_stores() {
             }
             // Rows and columns from other stores.
             let (x, y) = (read(&trees[..7]), read(&trees[3..20]));
-            let part = gradient(&*kernel, &x, Some(&y), options);
+            let part = gradient(&*kernel, &x, Some(&y), options, &Context::default());
             for (at, got) in part.iter().enumerate() {
                 let (p, i, j) = (at / (7 * 17), at / 17 % 7, at % 17 + 3);
                 let other = found[(p * n + i) * n + j];
@@ -228,10 +235,16 @@ fn values_beyond_floats_have_normalised_derivatives_or_an_error() {
     let trees = ["(A a))", "(A b))", "(A a))"].map(|last| format!("{wide}{last}"));
     let all = read(&trees);
     let kernel = SubsetTree::new(1.0);
-    let error =
-        gram::gradient(&kernel, &all, None, options(false), &mut [0.0; 18], &mut on);
+    let error = gram::gradient(
+        &kernel,
+        &all,
+        None,
+        options(false),
+        &mut [0.0; 18],
+        &Context::default(),
+    );
     assert_eq!(error, Err(Error::Overflow { row: 0, column: 0 }));
-    let found = gradient(&kernel, &all, None, options(true));
+    let found = gradient(&kernel, &all, None, options(true), &Context::default());
     assert!(found.iter().all(|slope| slope.is_finite()), "{found:?}");
     // One of 1500 factors (1 + λ) is missing: k = 1 / (1 + λ), but for the small rest.
     assert!((found[1] + 0.25).abs() < 1e-9, "{}", found[1]);
@@ -242,8 +255,14 @@ fn values_beyond_floats_have_normalised_derivatives_or_an_error() {
 fn what_has_no_derivative_is_refused() {
     let x = read(&["(A a)", "(A b)"]);
     let kernel = PartialTree::new(0.4, 0.4).with_leaf_factor(0.0);
-    let error =
-        gram::gradient(&kernel, &x, None, options(false), &mut [0.0; 12], &mut on);
+    let error = gram::gradient(
+        &kernel,
+        &x,
+        None,
+        options(false),
+        &mut [0.0; 12],
+        &Context::default(),
+    );
     assert!(matches!(error, Err(Error::Parameter { name: "leaf_factor", .. })));
     let error = gram::gradient(
         &Subpath::new(0.4),
@@ -251,7 +270,7 @@ fn what_has_no_derivative_is_refused() {
         None,
         options(false),
         &mut [0.0; 3],
-        &mut on,
+        &Context::default(),
     );
     assert!(matches!(error, Err(Error::Length { array: "out", .. })));
     let error = gram::gradient(
@@ -260,10 +279,10 @@ fn what_has_no_derivative_is_refused() {
         None,
         options(false),
         &mut [0.0; 4],
-        &mut on,
+        &Context::default(),
     );
     assert!(matches!(error, Err(Error::Parameter { name: "decay", .. })));
-    let stop = &mut |_, _| Err(Error::Interrupted);
+    let stop = &stop();
     let many = corpus::forest(&mut Random(2), 400, 60);
     let mut out = vec![0.0; 400 * 400];
     let error = gram::gradient(
@@ -283,7 +302,8 @@ fn what_has_no_derivative_is_refused() {
     let names = gram::parameter_names(&twice);
     assert_eq!(names[..2], ["factor", "base__left__decay"]);
     let mut out = vec![0.0; 4 * names.len()];
-    let error = gram::gradient(&twice, &x, None, options(false), &mut out, &mut on);
+    let error =
+        gram::gradient(&twice, &x, None, options(false), &mut out, &Context::default());
     let Err(Error::Unsupported { kernel: part, can, .. }) = error else {
         panic!("{error:?}")
     };
@@ -291,6 +311,13 @@ fn what_has_no_derivative_is_refused() {
     // None at all.
     let none = read::<&str>(&[]);
     assert!(
-        gradient(&kernel.with_leaf_factor(1.0), &none, None, options(true)).is_empty()
+        gradient(
+            &kernel.with_leaf_factor(1.0),
+            &none,
+            None,
+            options(true),
+            &Context::default()
+        )
+        .is_empty()
     );
 }

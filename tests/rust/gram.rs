@@ -2,14 +2,14 @@
 
 use crate::corpus;
 use crate::corpus::read as forest;
-use crate::registry::{assert_close, on};
+use crate::registry::{assert_close, jobs, stop};
 use crate::stopwatch::Stopwatch;
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{self, ElasticTree, PartialTree, SubsetTree, Subtree};
-use treekernel_rs::{Error, Forest, Kernel};
+use treekernel_rs::{Context, Error, Forest, Kernel};
 
-fn options(normalize: bool, n_jobs: usize) -> Options {
-    Options::default().with_normalize(normalize).with_n_jobs(Some(n_jobs))
+fn options(normalize: bool) -> Options {
+    Options::default().with_normalize(normalize)
 }
 
 fn bits(values: &[f64]) -> Vec<u64> {
@@ -28,9 +28,10 @@ fn the_overflow_that_is_named_does_not_depend_on_threads() {
     (trees[127], trees[128], trees[300]) = (huge("x"), huge("y"), huge("z"));
     let all = forest(&trees);
     let kernel = SubsetTree::new(1.0);
-    for jobs in [1, 2, 3, 7] {
-        let error = gram::gram(&kernel, &all, None, options(false, jobs)).unwrap_err();
-        assert_eq!(error, Error::Overflow { row: 127, column: 127 }, "{jobs} threads");
+    for n in [1, 2, 3, 7] {
+        let error =
+            gram::gram_with(&kernel, &all, None, options(false), &jobs(n)).unwrap_err();
+        assert_eq!(error, Error::Overflow { row: 127, column: 127 }, "{n} threads");
     }
 }
 
@@ -40,16 +41,11 @@ fn interruption_ends_the_call_with_its_error() {
     let all = forest(&trees);
     let kernel = SubsetTree::new(0.4);
     let mut out = vec![0f32; all.len() * all.len()];
-    for jobs in [1, 2] {
-        let stop = gram::fill(
-            &kernel,
-            &all,
-            None,
-            options(false, jobs),
-            &mut out,
-            &mut |_, _| Err(Error::Interrupted),
-        );
-        assert_eq!(stop, Err(Error::Interrupted));
+    for n in [1, 2] {
+        let context = stop().with_n_jobs(Some(n));
+        let stopped =
+            gram::fill(&kernel, &all, None, options(false), &mut out, &context);
+        assert_eq!(stopped, Err(Error::Interrupted));
     }
 }
 
@@ -58,7 +54,8 @@ fn wrong_sizes_and_parameters_are_refused() {
     let all = forest(&["(a b)"; 5]);
     let kernel = SubsetTree::new(0.4);
     let mut out = vec![0.0f64; 24];
-    let error = gram::fill(&kernel, &all, None, options(false, 1), &mut out, &mut on);
+    let error =
+        gram::fill(&kernel, &all, None, options(false), &mut out, &Context::default());
     assert!(matches!(error, Err(Error::Length { array: "out", got: 24, .. })));
 }
 
@@ -75,11 +72,11 @@ fn wide_and_deep_trees_take_linear_time() {
     for kernel in [&subset as &dyn Kernel, &subtree] {
         // Not normalised, the wide ones are 1.4^100,000.
         let watch = Stopwatch::start();
-        let matrix = gram::gram(kernel, &all, None, options(true, 1)).unwrap();
+        let matrix = gram::gram(kernel, &all, None, options(true)).unwrap();
         assert!(matrix.iter().all(|v| v.is_finite()));
         let chain = all.select([2]);
         let chain =
-            gram::gram(kernel, &chain, Some(&all.select([2, 2])), options(false, 1));
+            gram::gram(kernel, &chain, Some(&all.select([2, 2])), options(false));
         assert!(chain.unwrap().iter().all(|v| v.is_finite()));
         let took = watch.took();
         assert!(took.as_secs() < 2, "{kernel:?}: {took:?}");
@@ -93,39 +90,37 @@ fn rows_on_demand_name_overflows_and_zeros() {
     let trees = ["(a b)".to_owned(), huge.clone(), other, "(x)".to_owned(), huge];
     let all = forest(&trees);
     let kernel = SubsetTree::new(1.0);
-    let rows = gram::Rows::new(&kernel, &all, options(false, 1)).unwrap();
+    let rows = gram::Rows::new(&kernel, &all, options(false)).unwrap();
     assert_eq!(rows.report(), &gram::Report::default());
     let mut row = vec![0.0; 5];
     for (i, column) in [(1, 1), (4, 1), (2, 1)] {
-        let error = rows.row(i, &mut row, &mut on);
+        let error = rows.row(i, &mut row, &Context::default());
         assert_eq!(error, Err(Error::Overflow { row: i, column }));
     }
     // A failed row leaves nothing behind.
-    rows.row(0, &mut row, &mut on).unwrap();
+    rows.row(0, &mut row, &Context::default()).unwrap();
     assert_eq!(row, [1.0, 4096.0, 4095.0, 0.0, 4096.0]);
     assert!(matches!(
-        rows.row(0, &mut row[1..], &mut on),
+        rows.row(0, &mut row[1..], &Context::default()),
         Err(Error::Length { got: 4, .. })
     ));
 
-    let rows = gram::Rows::new(&kernel, &all, options(true, 1)).unwrap();
+    let rows = gram::Rows::new(&kernel, &all, options(true)).unwrap();
     assert_eq!(
         (&*rows.report().zero_rows, &*rows.report().zero_columns),
         (&[3][..], &[3][..])
     );
-    let matrix = gram::gram(&kernel, &all, Some(&all), options(true, 1)).unwrap();
+    let matrix = gram::gram(&kernel, &all, Some(&all), options(true)).unwrap();
     for i in 0..5 {
-        rows.row(i, &mut row, &mut on).unwrap();
+        rows.row(i, &mut row, &Context::default()).unwrap();
         assert_eq!(bits(&row), bits(&matrix.row(i).to_vec()));
     }
     assert_eq!((row[1], row[3], row[4]), (1.0, 0.0, 1.0));
 
-    let stop = gram::Rows::watched(&kernel, &all, options(true, 1), &mut |_, _| {
-        Err(Error::Interrupted)
-    });
-    assert_eq!(stop.err(), Some(Error::Interrupted));
-    let none = gram::Rows::new(&kernel, &Forest::default(), options(true, 1)).unwrap();
-    assert!(none.is_empty() && none.fill(&[], &mut [], &mut on).is_ok());
+    let stopped = gram::Rows::new_with(&kernel, &all, options(true), &stop());
+    assert_eq!(stopped.err(), Some(Error::Interrupted));
+    let none = gram::Rows::new(&kernel, &Forest::default(), options(true)).unwrap();
+    assert!(none.is_empty() && none.fill(&[], &mut [], &Context::default()).is_ok());
     let wrong = ElasticTree::new(0.0);
     let error = gram::Rows::new(&wrong, &all, Options::default()).err();
     assert!(matches!(error, Some(Error::Parameter { name: "decay", .. })));
@@ -150,8 +145,8 @@ fn assert_rectangles_are_right(kernel: &dyn Kernel, left: &[String], right: &[St
     let all = x.concat(&y).unwrap();
     let pairs = gram::Pairs::new(kernel, &all).unwrap();
     let mut of = pairs.worker();
-    let block = gram::gram(kernel, &x, Some(&y), options(false, 1)).unwrap();
-    let other = gram::gram(kernel, &y, Some(&x), options(false, 1)).unwrap();
+    let block = gram::gram(kernel, &x, Some(&y), options(false)).unwrap();
+    let other = gram::gram(kernel, &y, Some(&x), options(false)).unwrap();
     for i in 0..x.len() {
         for j in 0..y.len() {
             let value = of(i, x.len() + j).unwrap();
@@ -182,9 +177,8 @@ fn counts_beyond_16_bits_are_right_whichever_side_has_them() {
     // By hand: λ for (a b), and for x, c as far as they are equal.
     let (n, l) = (MANY as f64, 0.4);
     let sst = SubsetTree::new(l);
-    let block =
-        gram::gram(&sst, &forest(&wide), Some(&forest(&small)), options(false, 1))
-            .unwrap();
+    let block = gram::gram(&sst, &forest(&wide), Some(&forest(&small)), options(false))
+        .unwrap();
     for i in 0..80 {
         let equal = if i == 0 { 1.0 } else { 0.0 };
         let what = || format!("column {i}");
@@ -226,7 +220,7 @@ fn nodes_with_as_many_children_as_8_or_16_bits_count_are_right() {
         for kernel in kernels {
             assert_rectangles_are_right(&*kernel, &wide, &wide);
             let all = forest(&wide);
-            let matrix = gram::gram(&*kernel, &all, None, options(false, 1)).unwrap();
+            let matrix = gram::gram(&*kernel, &all, None, options(false)).unwrap();
             let pairs = gram::Pairs::new(&*kernel, &all).unwrap();
             let mut of = pairs.worker();
             for i in 0..wide.len() {

@@ -1,10 +1,11 @@
 //! Text that attacks: labels and subtrees chosen to collide, one tree without end.
 
+use crate::registry::{asked, stop};
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::stopwatch::Stopwatch;
-use treekernel_rs::{Error, Forest};
+use treekernel_rs::{Context, Error, Forest};
 
 /// The hash that tables had before it depended on random numbers.
 mod unseeded {
@@ -107,16 +108,18 @@ fn one_large_tree_is_interrupted_and_leaves_no_trace() {
     for text in [star, comb] {
         let mut forest = Forest::from_brackets("(S a)").unwrap();
         let mut calls = 0;
-        let stopped = forest.push_brackets(&text, || {
+        let third = asked(|_, _| {
             calls += 1;
             if calls == 3 { Err(Error::Interrupted) } else { Ok(()) }
         });
+        let stopped = forest.push_brackets(&text, &third);
+        drop(third);
         assert_eq!((stopped, calls), (Err(Error::Interrupted), 3));
-        let stopped = forest.push_bracket_items([&*text], || Err(Error::Interrupted));
+        let stopped = forest.push_bracket_items([&*text], &stop());
         assert_eq!(stopped, Err(Error::Interrupted));
         assert_eq!(forest.to_brackets(), ["(S a)"]);
         assert_eq!((forest.nodes().len(), forest.nodes().labels().len()), (2, 2));
-        forest.push_brackets("(S a) (A b)", || Ok(())).unwrap();
+        forest.push_brackets("(S a) (A b)", &Context::default()).unwrap();
         assert_eq!(forest.to_brackets(), ["(S a)", "(S a)", "(A b)"]);
     }
 }

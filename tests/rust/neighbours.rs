@@ -1,15 +1,15 @@
 //! What is alike: joins, nearest trees and lists of pairs are those of all pairs.
 
 use crate::corpus::{self, Random, read};
-use crate::registry::{on, settings};
+use crate::registry::{jobs, settings, stop};
 use std::sync::Arc;
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::SubsetTree;
 use treekernel_rs::neighbours::{self, Nearest};
-use treekernel_rs::{Error, Forest, Kernel, Result};
+use treekernel_rs::{Context, Error, Forest, Kernel, Result};
 
-fn options(normalize: bool, n_jobs: usize) -> Options {
-    Options::default().with_normalize(normalize).with_n_jobs(Some(n_jobs))
+fn options(normalize: bool) -> Options {
+    Options::default().with_normalize(normalize)
 }
 
 /// All answers of a join, in order.
@@ -19,6 +19,7 @@ fn joined(
     y: Option<&Forest>,
     least: f64,
     options: Options,
+    context: &Context,
 ) -> Result<Vec<(usize, usize, f64)>> {
     let mut all = Vec::new();
     let sink = &mut |pairs: neighbours::Pairs| {
@@ -28,7 +29,7 @@ fn joined(
         all.extend(found.into_iter().map(|((i, j), value)| (i, j, value)));
         Ok(())
     };
-    neighbours::join(kernel, x, y, least, options, sink, &mut on)?;
+    neighbours::join(kernel, x, y, least, options, sink, context)?;
     all.sort_unstable_by_key(|item| (item.0, item.1));
     Ok(all)
 }
@@ -58,14 +59,14 @@ fn answers_are_those_of_all_pairs() {
         let (x, y) = forests(&mut random, round);
         let normalize = round % 4 != 3;
         for y in [None, Some(&y)] {
-            let options = options(normalize, 1 + round % 3);
-            let matrix = gram::gram(&**kernel, &x, y, options).unwrap();
+            let (options, context) = (options(normalize), &jobs(1 + round % 3));
+            let matrix = gram::gram_with(&**kernel, &x, y, options, context).unwrap();
             let mut values: Vec<f64> = matrix.iter().copied().collect();
             values.sort_by(f64::total_cmp);
             // Thresholds, and one that some pair has exactly.
             let exact = values[random.below(values.len())];
             for least in [0.3, 0.7, 0.95, exact, 0.0, -1.0] {
-                let found = joined(&**kernel, &x, y, least, options).unwrap();
+                let found = joined(&**kernel, &x, y, least, options, context).unwrap();
                 let what = format!("{kernel:?} {normalize} {least}: {round}");
                 let mut expected = 0;
                 for ((i, j), &value) in matrix.indexed_iter() {
@@ -91,7 +92,7 @@ fn answers_are_those_of_all_pairs() {
                 let i: Vec<usize> = found.iter().map(|f| f.0).collect();
                 let j: Vec<usize> = found.iter().map(|f| f.1).collect();
                 let (values, _) =
-                    neighbours::pairs(&**kernel, &x, y, (&i, &j), options, &mut on)
+                    neighbours::pairs(&**kernel, &x, y, (&i, &j), options, context)
                         .unwrap();
                 assert!(
                     values.iter().zip(&found).all(|(value, f)| *value == f.2),
@@ -100,7 +101,7 @@ fn answers_are_those_of_all_pairs() {
             }
             let k = [1, 3, 100][round % 3];
             let (nearest, _) =
-                neighbours::top_k(&**kernel, &x, y, k, options, &mut on).unwrap();
+                neighbours::top_k(&**kernel, &x, y, k, options, context).unwrap();
             let Nearest { k, indices, values, .. } = nearest;
             for (i, row) in matrix.outer_iter().enumerate() {
                 let others = (0..row.len()).filter(|&j| y.is_some() || i != j);
@@ -153,11 +154,11 @@ fn fragments_of_several_productions_count_in_the_bound() {
     let mut texts: Vec<String> = (0..4).map(tree).collect();
     texts.extend(corpus::trees(&mut Random(3), 10, 20));
     let x = read(&texts);
-    let (kernel, options) = (SubsetTree::new(0.1), options(true, 1));
+    let (kernel, options) = (SubsetTree::new(0.1), options(true));
     let matrix = gram::gram(&kernel, &x, None, options).unwrap();
     assert!((0.86..0.88).contains(&matrix[[0, 1]]), "{}", matrix[[0, 1]]);
     for least in [0.25, 0.5, 0.85] {
-        let found = joined(&kernel, &x, None, least, options).unwrap();
+        let found = joined(&kernel, &x, None, least, options, &jobs(1)).unwrap();
         let found: Vec<_> = found.into_iter().map(|(i, j, _)| (i, j)).collect();
         let all = matrix.indexed_iter().filter(|&((i, j), _)| i < j);
         let expected = all.filter(|&(_, &value)| value >= least);
@@ -173,18 +174,21 @@ fn threads_and_stores_change_no_bit() {
         let both = y.concat(&x).unwrap();
         let apart = both.select(y.len()..both.len());
         for normalize in [true, false] {
-            let one = joined(&**kernel, &x, None, 0.4, options(normalize, 1)).unwrap();
+            let one =
+                joined(&**kernel, &x, None, 0.4, options(normalize), &jobs(1)).unwrap();
             for n_jobs in [2, 4] {
-                let options = options(normalize, n_jobs);
-                assert_eq!(joined(&**kernel, &x, None, 0.4, options).unwrap(), one);
+                let options = options(normalize);
+                let found = joined(&**kernel, &x, None, 0.4, options, &jobs(n_jobs));
+                assert_eq!(found.unwrap(), one);
                 let nearest = |n_jobs| {
-                    let options = options.with_n_jobs(Some(n_jobs));
-                    neighbours::top_k(&**kernel, &x, None, 3, options, &mut on).unwrap()
+                    let context = &jobs(n_jobs);
+                    neighbours::top_k(&**kernel, &x, None, 3, options, context).unwrap()
                 };
                 assert_eq!(nearest(n_jobs), nearest(1));
             }
             let there =
-                joined(&**kernel, &apart, None, 0.4, options(normalize, 1)).unwrap();
+                joined(&**kernel, &apart, None, 0.4, options(normalize), &jobs(1))
+                    .unwrap();
             let places = |all: &[(usize, usize, f64)]| -> Vec<(usize, usize)> {
                 all.iter().map(|f| (f.0, f.1)).collect()
             };
@@ -201,9 +205,9 @@ fn trees_too_large_for_floats_are_found_as_well() {
     let x =
         read(&[tree("(D d)"), tree("(D e)"), tree("(E e)"), "(A (B b) (C c))".into()]);
     let kernel = treekernel_rs::kernel::SubsetTree::new(1.0);
-    let options = options(true, 1);
+    let (options, context) = (options(true), &jobs(1));
     let matrix = gram::gram(&kernel, &x, None, options).unwrap();
-    let found = joined(&kernel, &x, None, 0.3, options).unwrap();
+    let found = joined(&kernel, &x, None, 0.3, options, context).unwrap();
     let right = |i: usize, j: usize| i < j && matrix[[i, j]] >= 0.3;
     let n = matrix.indexed_iter().filter(|((i, j), _)| right(*i, *j)).count();
     assert!(n > 0);
@@ -211,7 +215,7 @@ fn trees_too_large_for_floats_are_found_as_well() {
     assert!(
         found.iter().all(|&(i, j, value)| right(i, j) && close(value, matrix[[i, j]]))
     );
-    let error = joined(&kernel, &x, None, 0.3, options.with_normalize(false));
+    let error = joined(&kernel, &x, None, 0.3, options.with_normalize(false), context);
     assert!(matches!(error, Err(Error::Overflow { .. })), "{error:?}");
 }
 
@@ -236,9 +240,9 @@ fn brute_force(
 
 fn check_nearest(kernel: &dyn Kernel, x: &Forest, y: Option<&Forest>, k: usize) {
     for n_jobs in [1, 3] {
-        let options = options(true, n_jobs);
+        let (options, context) = (options(true), &jobs(n_jobs));
         let expected = brute_force(kernel, x, y, k, options);
-        let (found, _) = neighbours::top_k(kernel, x, y, k, options, &mut on).unwrap();
+        let (found, _) = neighbours::top_k(kernel, x, y, k, options, context).unwrap();
         assert_eq!(found.indices, expected.iter().map(|e| e.0).collect::<Vec<_>>());
         let mut values = found.values.iter().zip(&expected);
         assert!(values.all(|(&value, expected)| close(value, expected.1)));
@@ -278,13 +282,13 @@ fn among_equally_near_trees_the_first_are_found() {
 fn bad_input_is_refused_and_a_watch_ends_the_call() {
     let x = read(&["(A a)", "(A b)"]);
     let kernel = treekernel_rs::kernel::SubsetTree::new(0.4);
-    let options = options(true, 1);
+    let (options, context) = (options(true), &jobs(1));
     let is_parameter = |r: Result<_>| matches!(r, Err(Error::Parameter { .. }));
-    assert!(is_parameter(joined(&kernel, &x, None, f64::NAN, options)));
+    assert!(is_parameter(joined(&kernel, &x, None, f64::NAN, options, context)));
     let wrong = treekernel_rs::kernel::SubsetTree::new(2.0);
-    assert!(is_parameter(joined(&wrong, &x, None, 0.5, options)));
+    assert!(is_parameter(joined(&wrong, &x, None, 0.5, options, context)));
     let pairs = |i: &[usize], j: &[usize]| {
-        neighbours::pairs(&kernel, &x, None, (i, j), options, &mut on)
+        neighbours::pairs(&kernel, &x, None, (i, j), options, &Context::default())
             .map(|found| found.0)
     };
     assert!(matches!(pairs(&[0], &[]), Err(Error::Length { array: "j", .. })));
@@ -293,11 +297,12 @@ fn bad_input_is_refused_and_a_watch_ends_the_call() {
         Err(Error::Array { array: "i", index: 1, .. })
     ));
     assert_eq!(pairs(&[0, 0], &[0, 1]).unwrap(), [1.0, 0.0]);
-    let stop = &mut |_: usize, _: usize| Err(Error::Interrupted);
+    let stop = &stop();
     let top = neighbours::top_k(&kernel, &x, None, 1, options, stop);
     assert_eq!(top.err(), Some(Error::Interrupted));
     let sink = &mut |_| Err(Error::Interrupted);
-    let ended = neighbours::join(&kernel, &x, None, -1.0, options, sink, &mut on);
+    let ended =
+        neighbours::join(&kernel, &x, None, -1.0, options, sink, &Context::default());
     assert_eq!(ended.err(), Some(Error::Interrupted));
 }
 
@@ -311,7 +316,7 @@ fn a_sink_gets_no_more_pairs_at_once_than_it_says() {
         (n_calls, n_pairs) = (n_calls + 1, n_pairs + pairs.rows.len());
         Ok(())
     };
-    neighbours::join(&kernel, &x, None, 0.8, options(true, 2), sink, &mut on).unwrap();
+    neighbours::join(&kernel, &x, None, 0.8, options(true), sink, &jobs(2)).unwrap();
     assert_eq!((n_calls, n_pairs), (2, 1_600 * 1_599 / 2));
 }
 
@@ -321,8 +326,8 @@ fn a_kept_index_changes_no_bit() {
     let mut random = Random(17);
     for (round, kernel) in settings().iter().cycle().take(60).enumerate() {
         let (x, y) = forests(&mut random, round);
-        let (normalize, n_jobs) = (round % 4 != 3, Some(1 + round % 3));
-        let options = options(normalize, 1 + round % 3);
+        let (normalize, context) = (round % 4 != 3, &jobs(1 + round % 3));
+        let options = options(normalize);
         let first = y.select(0..y.len() / 2);
         let mut index =
             neighbours::Index::new(Arc::clone(kernel), first.clone(), normalize)
@@ -330,28 +335,31 @@ fn a_kept_index_changes_no_bit() {
         let mut others = first;
         for _ in 0..2 {
             let mut out = vec![0.0; x.len() * others.len()];
-            index.fill(&x, n_jobs, &mut out, &mut on).unwrap();
-            let expected = gram::gram(&**kernel, &x, Some(&others), options).unwrap();
+            index.fill(&x, &mut out, context).unwrap();
+            let expected =
+                gram::gram_with(&**kernel, &x, Some(&others), options, context)
+                    .unwrap();
             assert_eq!(out, expected.into_raw_vec_and_offset().0, "{kernel:?} {round}");
             for x in [Some(&x), None] {
-                let (found, report) = index.top_k(x, 3, n_jobs, &mut on).unwrap();
+                let (found, report) = index.top_k(x, 3, context).unwrap();
                 let (asked, among) = match x {
                     Some(x) => (x, Some(&others)),
                     None => (&others, None),
                 };
                 let expected =
-                    neighbours::top_k(&**kernel, asked, among, 3, options, &mut on);
+                    neighbours::top_k(&**kernel, asked, among, 3, options, context);
                 assert_eq!((found, report), expected.unwrap(), "{kernel:?} {round}");
                 let mut found = neighbours::Pairs::default();
                 let sink = &mut |pairs| found.append(pairs);
-                index.join(x, 0.4, n_jobs, sink, &mut on).unwrap();
+                index.join(x, 0.4, sink, context).unwrap();
                 found.sort().unwrap();
-                let expected = joined(&**kernel, asked, among, 0.4, options).unwrap();
+                let expected =
+                    joined(&**kernel, asked, among, 0.4, options, context).unwrap();
                 let places = found.rows.into_iter().zip(found.columns);
                 let found = places.zip(found.values).map(|((i, j), v)| (i, j, v));
                 assert!(found.eq(expected), "{kernel:?} {round}");
             }
-            index.add(&x).unwrap();
+            index.add(&x, context).unwrap();
             others = others.concat(&x).unwrap();
         }
         assert_eq!(index.forest().len(), others.len());

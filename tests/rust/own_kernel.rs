@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::corpus;
-use crate::registry::{self, of, on};
+use crate::registry::{self, jobs, of, stop};
 use treekernel_rs::dag::{Model, Options as ModelOptions, Perceptron, Vote};
 use treekernel_rs::dtk::{DistributedTrees, Settings};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
     Counts, Kernel, LabelPairs, Number, Operation, Pairs, Parameter, PartialTree,
-    Pause, Prepared, Range, Scaled, Sloped, SmoothedPartialTree, SubsetTree, Subtree,
+    Prepared, Range, Scaled, Sloped, SmoothedPartialTree, SubsetTree, Subtree,
     Weighted, Weights, Worker, naive,
 };
 use treekernel_rs::neighbours::Index;
-use treekernel_rs::{Error, Label, NodeId, Nodes, Result};
+use treekernel_rs::{Context, Error, Label, NodeId, Nodes, Result};
 
 /// Σ over labels: weight · count · count. With `size`, two trees are worth that much more.
 #[derive(Debug, Clone)]
@@ -45,10 +45,10 @@ impl Kernel for Bag {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         let count = |&root: &NodeId| {
-            pause()?;
+            context.check_now()?;
             let (mut counts, mut todo) = (HashMap::new(), vec![root]);
             while let Some(node) = todo.pop() {
                 *counts.entry(nodes.label(node)).or_insert(0.0) += 1.0;
@@ -68,8 +68,8 @@ struct Bags {
 
 impl Prepared for Bags {
     fn worker(&self) -> Worker<'_> {
-        Box::new(move |a, b, pause| {
-            pause()?;
+        Box::new(move |a, b, context| {
+            context.check_now()?;
             let (a, b) = (&self.trees[a], &self.trees[b]);
             let both = a.iter().filter_map(|(label, n)| Some(n * b.get(label)?));
             // Label by label in any order: whole numbers, so that no bit depends on it.
@@ -94,9 +94,9 @@ fn it_has_matrices_rows_diagonals_and_pairs() {
     let right = |i: usize, j: usize| values[i * n + j];
     let columns = corpus::read(&trees[30..]);
     for normalize in [false, true] {
-        for jobs in [1, 2, 3] {
-            let options =
-                Options::default().with_normalize(normalize).with_n_jobs(Some(jobs));
+        for n_jobs in [1, 2, 3] {
+            let options = Options::default().with_normalize(normalize);
+            let context = &jobs(n_jobs);
             let expected = |i: usize, j: usize| {
                 let norm = (right(i, i) * right(j, j)).sqrt();
                 if normalize { right(i, j) / norm } else { right(i, j) }
@@ -107,32 +107,33 @@ fn it_has_matrices_rows_diagonals_and_pairs() {
                     "{i} {j}"
                 );
             };
-            let matrix = gram::gram(&BAG, &all, None, options).unwrap();
+            let matrix = gram::gram_with(&BAG, &all, None, options, context).unwrap();
             matrix.indexed_iter().for_each(|((i, j), &value)| close(value, i, j));
-            let block = gram::gram(&BAG, &all, Some(&columns), options).unwrap();
+            let block =
+                gram::gram_with(&BAG, &all, Some(&columns), options, context).unwrap();
             block.indexed_iter().for_each(|((i, j), &value)| close(value, i, 30 + j));
             let mut single = vec![0f32; n * n];
-            gram::fill(&BAG, &all, None, options, &mut single, &mut on).unwrap();
+            gram::fill(&BAG, &all, None, options, &mut single, context).unwrap();
             assert!(matrix.iter().zip(&single).all(|(&a, &b)| a as f32 == b));
-            let rows = gram::Rows::new(&BAG, &all, options).unwrap();
+            let rows = gram::Rows::new_with(&BAG, &all, options, context).unwrap();
             let mut row = vec![0.0; n];
             for i in 0..n {
-                rows.row(i, &mut row, &mut on).unwrap();
+                rows.row(i, &mut row, &Context::default()).unwrap();
                 row.iter().enumerate().for_each(|(j, &value)| close(value, i, j));
             }
-            let (diagonal, _) = gram::diagonal(&BAG, &all, options, &mut on).unwrap();
+            let (diagonal, _) = gram::diagonal(&BAG, &all, options, context).unwrap();
             diagonal.iter().enumerate().for_each(|(i, &value)| close(value, i, i));
             let packed = Mutex::new(0);
             let sink = |i: usize, row: &[f64]| {
                 row.iter().enumerate().for_each(|(j, &value)| close(value, i, j));
                 *packed.lock().unwrap() += row.len();
             };
-            gram::for_each_row(&BAG, &all, options, sink, &mut on).unwrap();
+            gram::for_each_row(&BAG, &all, options, sink, context).unwrap();
             assert_eq!(*packed.lock().unwrap(), n * (n + 1) / 2);
         }
     }
     let (a, b) = (all.select([3]), all.select([4]));
-    assert_eq!(gram::pair(&BAG, &a, &b, false, &mut on), Ok(right(3, 4)));
+    assert_eq!(gram::pair(&BAG, &a, &b, false, &Context::default()), Ok(right(3, 4)));
 }
 
 #[test]
@@ -142,8 +143,8 @@ fn its_parameters_are_checked_and_its_pauses_end_a_call() {
     let error = gram::gram(&wrong, &all, None, Options::default());
     assert!(matches!(error, Err(Error::Parameter { name: "size", .. })));
     let trees = corpus::forest(&mut corpus::Random(2), 20, 9);
-    let stop = &mut |_, _| Err(Error::Interrupted);
-    let rows = gram::Rows::watched(&BAG, &trees, Options::default(), stop);
+    let stop = &stop();
+    let rows = gram::Rows::new_with(&BAG, &trees, Options::default(), stop);
     assert_eq!(rows.err(), Some(Error::Interrupted));
 }
 
@@ -200,7 +201,7 @@ impl Kernel for RootIs {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        _: &mut Pause<'_>,
+        _: &Context,
     ) -> Result<Box<dyn Prepared>> {
         Ok(Box::new(self.roots(nodes, roots)))
     }
@@ -209,7 +210,7 @@ impl Kernel for RootIs {
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        _: &mut Pause<'_>,
+        _: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
         Ok(Some(Box::new(self.roots(nodes, roots))))
     }
@@ -228,7 +229,7 @@ impl Pairs for Roots {
         a: usize,
         b: usize,
         (): &mut (),
-        _: &mut Pause<'_>,
+        _: &Context,
     ) -> Result<N> {
         let weight = N::parameter(self.weight, 0);
         Ok(if self.is_one[a] && self.is_one[b] { weight } else { N::of(0.0) })
@@ -266,13 +267,14 @@ fn two_kernels_of_one_name_and_equal_numbers_stay_two() {
         assert_eq!(matrix(&*kernel, &all), expected, "{kernel:?}");
         let index = Index::new(Arc::clone(&kernel), all.clone(), false).unwrap();
         let mut out = vec![0.0; n * n];
-        index.fill(&all, Some(1), &mut out, &mut on).unwrap();
+        index.fill(&all, &mut out, &jobs(1)).unwrap();
         assert_eq!(out, expected, "{kernel:?}");
     }
     // Each part has the derivative of its own.
     let mut slopes = vec![0.0; 2 * 4];
     let options = Options::default();
-    gram::gradient(&*sum, &trees, None, options, &mut slopes, &mut on).unwrap();
+    gram::gradient(&*sum, &trees, None, options, &mut slopes, &Context::default())
+        .unwrap();
     assert_eq!(slopes, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
 }
 

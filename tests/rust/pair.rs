@@ -1,11 +1,12 @@
 //! Kernels of sentence pairs: worked numbers, definitions, and what must not matter.
 
 use crate::corpus::{self, Random};
+use crate::registry::jobs;
 use crate::stopwatch::Stopwatch;
 use treekernel_rs::gram::Options;
 use treekernel_rs::pair::naive::{self, Occurrences};
 use treekernel_rs::pair::{self, Method, PairForest, PairKernel, Side};
-use treekernel_rs::{Error, Forest, gram, kernel::SubsetTree};
+use treekernel_rs::{Context, Error, Forest, gram, kernel::SubsetTree};
 
 const METHODS: [Method; 4] =
     [Method::Exact, Method::Paper, Method::Max, Method::MaxEnumerated];
@@ -27,7 +28,7 @@ fn kernel(method: Method, decay: f64) -> PairKernel {
 
 fn value(method: Method, decay: f64, pairs: &PairForest, i: usize, j: usize) -> f64 {
     let kernel = kernel(method, decay);
-    pair::pair(&kernel, (pairs, i), (pairs, j), false, &mut |_, _| Ok(())).unwrap()
+    pair::pair(&kernel, (pairs, i), (pairs, j), false, &Context::default()).unwrap()
 }
 
 fn close(a: f64, b: f64) -> bool {
@@ -88,7 +89,7 @@ fn from_the_roots_alone_figure_4_counts_seven() {
 
 fn constraints(method: Method, pairs: &PairForest) -> Vec<Vec<(u32, u32)>> {
     let kernel = kernel(method, 1.0);
-    pair::constraints(&kernel, (pairs, 0), (pairs, 1), &mut |_, _| Ok(())).unwrap()
+    pair::constraints(&kernel, (pairs, 0), (pairs, 1), &Context::default()).unwrap()
 }
 
 #[test]
@@ -497,13 +498,11 @@ fn matrices_hold_what_single_pairs_have_whatever_the_threads() {
         for normalize in [false, true] {
             let kernel = kernel(method, 0.4);
             let matrix = |x, y, n_jobs| {
-                let options = Options::default()
-                    .with_normalize(normalize)
-                    .with_n_jobs(Some(n_jobs));
-                pair::gram(&kernel, x, y, options).unwrap()
+                let options = Options::default().with_normalize(normalize);
+                pair::gram_with(&kernel, x, y, options, &jobs(n_jobs)).unwrap()
             };
             let single = |x: &PairForest, i, y: &PairForest, j| {
-                pair::pair(&kernel, (x, i), (y, j), normalize, &mut |_, _| Ok(()))
+                pair::pair(&kernel, (x, i), (y, j), normalize, &Context::default())
                     .unwrap()
             };
             let one = matrix(&x, None, 1);
@@ -519,10 +518,10 @@ fn matrices_hold_what_single_pairs_have_whatever_the_threads() {
             for ((i, j), &got) in other.indexed_iter() {
                 assert!((got - single(&x, i, &y, j)).abs() <= 1e-12 * got.max(1.0));
             }
-            let options =
-                Options::default().with_normalize(normalize).with_n_jobs(Some(2));
+            let options = Options::default().with_normalize(normalize);
+            let context = &jobs(2);
             let (diagonal, report) =
-                pair::diagonal(&kernel, &x, options, &mut |_, _| Ok(())).unwrap();
+                pair::diagonal(&kernel, &x, options, context).unwrap();
             assert!(diagonal.iter().enumerate().all(|(i, &d)| d == one[[i, i]]));
             let zeros = (0..x.len()).filter(|&i| single(&x, i, &x, i) == 0.0);
             let zeros: Vec<usize> = if normalize { zeros.collect() } else { vec![] };
@@ -533,29 +532,27 @@ fn matrices_hold_what_single_pairs_have_whatever_the_threads() {
 
 #[test]
 fn rows_and_single_values_are_those_of_the_matrix() {
-    #[allow(clippy::unnecessary_wraps)]
-    fn on(_: usize, _: usize) -> treekernel_rs::Result<()> {
-        Ok(())
-    }
     let (x, y) = (random_pairs(24, 8), random_pairs(11, 9));
     for method in METHODS {
         for normalize in [false, true] {
             let kernel = kernel(method, 0.4);
-            let options =
-                Options::default().with_normalize(normalize).with_n_jobs(Some(2));
-            let matrix = pair::gram(&kernel, &x, Some(&x), options).unwrap();
-            let rows = pair::rows(&kernel, &x, options, &mut on).unwrap();
+            let options = Options::default().with_normalize(normalize);
+            let context = &jobs(2);
+            let matrix =
+                pair::gram_with(&kernel, &x, Some(&x), options, context).unwrap();
+            let rows = pair::rows(&kernel, &x, options, context).unwrap();
             let mut row = vec![f64::NAN; x.len()];
             for i in Random(1).order(x.len()) {
-                rows.row(i, &mut row, &mut on).unwrap();
+                rows.row(i, &mut row, &Context::default()).unwrap();
                 assert_eq!(row, matrix.row(i).to_vec(), "{method:?} {i}");
             }
-            let block = pair::gram(&kernel, &x, Some(&y), options).unwrap();
+            let block =
+                pair::gram_with(&kernel, &x, Some(&y), options, context).unwrap();
             let places: Vec<_> =
                 (0..x.len()).flat_map(|i| (0..y.len()).map(move |j| (i, j))).collect();
             let (i, j): (Vec<_>, Vec<_>) = places.into_iter().unzip();
             let (values, _) =
-                pair::values(&kernel, &x, Some(&y), (&i, &j), options, &mut on)
+                pair::values(&kernel, &x, Some(&y), (&i, &j), options, context)
                     .unwrap();
             assert!(
                 values.iter().zip(&block).all(|(&a, &b)| close(a, b)),
@@ -569,7 +566,7 @@ fn rows_and_single_values_are_those_of_the_matrix() {
         None,
         (&[0], &[x.len()]),
         Options::default(),
-        &mut on,
+        &Context::default(),
     );
     assert!(matches!(refused, Err(Error::Array { array: "j", index: 0, .. })));
 }
@@ -579,10 +576,11 @@ fn exact_matrices_are_positive_semidefinite() {
     for seed in 10..16 {
         let pairs = random_pairs(40, seed);
         for (decay, normalize) in [(0.1, false), (0.4, true), (1.0, false)] {
-            let options =
-                Options::default().with_normalize(normalize).with_n_jobs(Some(1));
+            let options = Options::default().with_normalize(normalize);
+            let context = &jobs(1);
             let kernel = kernel(Method::Exact, decay);
-            let matrix = pair::gram(&kernel, &pairs, None, options).unwrap();
+            let matrix =
+                pair::gram_with(&kernel, &pairs, None, options, context).unwrap();
             let rows: Vec<Vec<f64>> =
                 matrix.rows().into_iter().map(|row| row.to_vec()).collect();
             let trace: f64 = (0..pairs.len()).map(|i| rows[i][i]).sum();
@@ -621,7 +619,7 @@ fn the_worst_case_ends_in_the_named_error_and_spares_the_others() {
     let watch = Stopwatch::start();
     let kernel = PairKernel::new(1.0);
     let error =
-        pair::pair(&kernel, (&worst, 0), (&worst, 1), false, &mut |_, _| Ok(()))
+        pair::pair(&kernel, (&worst, 0), (&worst, 1), false, &Context::default())
             .unwrap_err();
     assert_eq!(error, Error::ConstraintLimit { pairs: vec![(0, 1)], limit: 100_000 });
     assert!(error.to_string().contains("max_constraints=100000"), "{error}");
@@ -630,8 +628,8 @@ fn the_worst_case_ends_in_the_named_error_and_spares_the_others() {
     assert!(took.as_secs() < 5, "{took:?}");
     let all = worst.concat(&pairs(&[P1])).unwrap();
     let mut out = vec![0.0f64; 9];
-    let options = Options::default().with_normalize(true).with_n_jobs(Some(2));
-    let report = pair::fill(&kernel, &all, None, options, &mut out, &mut |_, _| Ok(()));
+    let options = Options::default().with_normalize(true);
+    let report = pair::fill(&kernel, &all, None, options, &mut out, &jobs(2));
     let given_up = report.unwrap().given_up;
     assert!(given_up.contains(&(1, 0)), "{given_up:?}");
     for (index, value) in out.iter().enumerate() {
@@ -651,7 +649,7 @@ fn a_higher_limit_gives_the_value_that_a_lower_one_gave_up() {
     let pairs = matchings(6);
     let low = PairKernel::new(1.0).with_max_constraints(50);
     let of = |kernel: &PairKernel| {
-        pair::pair(kernel, (&pairs, 0), (&pairs, 1), false, &mut |_, _| Ok(()))
+        pair::pair(kernel, (&pairs, 0), (&pairs, 1), false, &Context::default())
     };
     assert!(matches!(of(&low), Err(Error::ConstraintLimit { limit: 50, .. })));
     assert_eq!(of(&PairKernel::new(1.0)).unwrap(), 13_327.0 + 36.0);
@@ -777,7 +775,7 @@ fn normalised_values_survive_overflow() {
     let kernel = PairKernel::new(1.0);
     let error = pair::gram(&kernel, &all, None, Options::default()).unwrap_err();
     assert!(matches!(error, Error::Overflow { row: 0, column: 0 }), "{error}");
-    let options = Options::default().with_normalize(true).with_n_jobs(None);
+    let options = Options::default().with_normalize(true);
     let matrix = pair::gram(&kernel, &all, None, options).unwrap();
     assert!((matrix[[0, 1]] - 0.5f64.sqrt()).abs() < 1e-9, "{}", matrix[[0, 1]]);
     assert!(matrix[[0, 2]] < 1e-100 && matrix[[0, 0]] == 1.0);
@@ -799,7 +797,7 @@ fn anchoring_reproduces_the_papers_figure_3() {
         [&forests[0], &forests[1]],
         &mut |label, children| Ok(rules.head(label, children)),
         &mut |word, tag| Ok(linking::key(word, tag)),
-        || Ok(()),
+        &Context::default(),
     )
     .unwrap();
     let swapped = p2("NN").replace(":4", ":?").replace(":5", ":4").replace(":?", ":5");

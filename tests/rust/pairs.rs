@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::corpus::{self, Random, read};
-use crate::registry::{assert_close, largest, on, one_of_each, settings};
+use crate::registry::{asked, assert_close, largest, one_of_each, settings};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
-    Kernel, Parameter, Pause, Prepared, Scaled, SubsetTree, Subtree, Worker,
+    Kernel, Parameter, Prepared, Scaled, SubsetTree, Subtree, Worker,
 };
-use treekernel_rs::{Error, Forest, NodeId, Nodes, Result};
+use treekernel_rs::{Context, Error, Forest, NodeId, Nodes, Result};
 
 fn pair(kernel: &dyn Kernel, a: &Forest, b: &Forest) -> f64 {
-    gram::pair(kernel, a, b, false, &mut on).unwrap()
+    gram::pair(kernel, a, b, false, &Context::default()).unwrap()
 }
 
 fn chain(n: usize) -> String {
@@ -89,7 +89,9 @@ fn a_pair_has_the_same_bits_from_either_end_and_in_any_store() {
             let alone = [&trees[i..=i], &trees[j..=j]].map(read);
             let [a, b] = [all.select([i]), all.select([j])];
             for normalize in [false, true] {
-                let of = |a, b| gram::pair(&*kernel, a, b, normalize, &mut on).unwrap();
+                let of = |a, b| {
+                    gram::pair(&*kernel, a, b, normalize, &Context::default()).unwrap()
+                };
                 let value = of(&a, &b);
                 let others = [of(&b, &a), of(&alone[0], &alone[1]), of(&alone[1], &a)];
                 assert_eq!(value.to_bits(), others[0].to_bits(), "{kernel:?} {i} {j}");
@@ -104,7 +106,8 @@ fn a_pair_has_the_same_bits_from_either_end_and_in_any_store() {
 fn a_forest_without_trees_is_named() {
     let (one, none) = (read(&["(a b)"]), Forest::default());
     for (a, b, name) in [(&none, &one, "a"), (&one, &none, "b")] {
-        let error = gram::pair(&SubsetTree::new(0.4), a, b, true, &mut on).unwrap_err();
+        let error = gram::pair(&SubsetTree::new(0.4), a, b, true, &Context::default())
+            .unwrap_err();
         assert!(matches!(error, Error::Length { array, got: 0, .. } if array == name));
     }
 }
@@ -118,17 +121,17 @@ fn many_pairs_of_wide_nodes_ask_on_the_way_whether_to_go_on() {
     let trees = read(&[format!("(R {})", texts.join(" ")), "(R (A b))".to_owned()]);
     let kernel: &dyn Kernel = &SubsetTree::new(0.01);
     let roots = trees.roots();
-    let mut ask = || Ok(());
-    let trees = kernel.pairs(trees.nodes(), roots, &mut ask).unwrap();
+    let ask = &Context::default();
+    let trees = kernel.pairs(trees.nodes(), roots, ask).unwrap();
     let mut of = trees.worker();
-    let few = of(0, 1, &mut || Ok(())).unwrap();
+    let few = of(0, 1, &Context::default()).unwrap();
     let mut n_calls = 0;
-    let stop = &mut || {
+    let stop = &asked(|_, _| {
         n_calls += 1;
         if n_calls < 3 { Ok(()) } else { Err(Error::Interrupted) }
-    };
+    });
     assert_eq!(of(0, 0, stop), Err(Error::Interrupted));
-    assert_eq!(of(0, 1, &mut || Ok(())), Ok(few));
+    assert_eq!(of(0, 1, &Context::default()), Ok(few));
 }
 
 #[test]
@@ -137,9 +140,9 @@ fn single_pairs_of_too_many_nodes_are_refused_where_there_is_no_index() {
     let kernel: &dyn Kernel = &SubsetTree::new(0.4);
     let own = pair(kernel, &trees, &trees);
     assert!(own.is_finite() && own > 0.4 * 3.6e7, "{own}");
-    let mut ask = || Ok(());
-    let prepared = kernel.pairs(trees.nodes(), trees.roots(), &mut ask).unwrap();
-    let refused = prepared.worker()(0, 0, &mut ask);
+    let ask = &Context::default();
+    let prepared = kernel.pairs(trees.nodes(), trees.roots(), ask).unwrap();
+    let refused = prepared.worker()(0, 0, ask);
     assert!(matches!(refused, Err(Error::Capacity { .. })), "{refused:?}");
 }
 
@@ -164,7 +167,7 @@ impl Kernel for Slow {
         &self,
         _: &Arc<Nodes>,
         _: &[NodeId],
-        _: &mut Pause<'_>,
+        _: &Context,
     ) -> Result<Box<dyn Prepared>> {
         Ok(Box::new(Self))
     }
@@ -172,10 +175,10 @@ impl Kernel for Slow {
 
 impl Prepared for Slow {
     fn worker(&self) -> Worker<'_> {
-        Box::new(|a, _, pause| {
+        Box::new(|a, _, context| {
             let start = Instant::now();
             while a >= 64 && start.elapsed() < Duration::from_secs(2) {
-                pause()?;
+                context.check_now()?;
                 std::thread::sleep(Duration::from_millis(1));
             }
             Ok(Scaled::of(1.0))
@@ -186,13 +189,13 @@ impl Prepared for Slow {
 #[test]
 fn a_caller_who_waits_for_helpers_asks_on_the_way_whether_to_go_on() {
     let trees: Vec<_> = (0..66).map(|i| format!("(a b{i})")).collect();
-    let options = Options::default().with_n_jobs(Some(2));
     let start = Instant::now();
-    let mut watch = |_, _| {
+    let context = Context::watched(|_, _| {
         let is_late = start.elapsed() > Duration::from_millis(200);
         if is_late { Err(Error::Interrupted) } else { Ok(()) }
-    };
-    let stopped = gram::diagonal(&Slow, &read(&trees), options, &mut watch);
+    })
+    .with_n_jobs(Some(2));
+    let stopped = gram::diagonal(&Slow, &read(&trees), Options::default(), &context);
     assert_eq!(stopped, Err(Error::Interrupted));
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }

@@ -2,10 +2,11 @@
 //! definition holds to (`src/kernel/partial.rs`).
 
 use crate::corpus::{self, Random};
+use crate::registry::jobs;
 use treekernel_rs::dag::{self, Model};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::PartialTree;
-use treekernel_rs::{Error, Forest};
+use treekernel_rs::{Context, Error, Forest};
 
 const PT: PartialTree = PartialTree::new(0.4, 0.4);
 
@@ -13,17 +14,8 @@ const fn partial(leaf_factor: f64, max_children: Option<usize>) -> PartialTree {
     PT.with_leaf_factor(leaf_factor).with_max_children(max_children)
 }
 
-fn one() -> Options {
-    Options::default().with_n_jobs(Some(1))
-}
-
 fn random_trees(n: usize, size: usize, seed: u64) -> Vec<String> {
     corpus::trees(&mut Random(seed), n, size)
-}
-
-#[allow(clippy::unnecessary_wraps)]
-fn on(_done: usize, _total: usize) -> treekernel_rs::Result<()> {
-    Ok(())
 }
 
 fn forest(texts: &[String]) -> Forest {
@@ -44,14 +36,17 @@ fn assert_uses_agree(texts: &[String], kernel: &PartialTree) {
     let expected: Vec<Vec<f64>> =
         (0..n).map(|x| (0..n).map(|t| of(x, t).unwrap()).collect()).collect();
     // 1. Matrices: prefixes of lists, and whole ones.
-    let triangle = gram::gram(kernel, &all, None, one()).unwrap();
+    let triangle =
+        gram::gram_with(kernel, &all, None, Options::default(), &jobs(1)).unwrap();
     let half = n / 2;
     let (x, y) = (forest(&texts[half..]), forest(&texts[..half]));
-    let block = gram::gram(kernel, &x, Some(&y), one()).unwrap();
-    let rows = gram::Rows::new(kernel, &all, one()).unwrap();
+    let block =
+        gram::gram_with(kernel, &x, Some(&y), Options::default(), &jobs(1)).unwrap();
+    let rows =
+        gram::Rows::new_with(kernel, &all, Options::default(), &jobs(1)).unwrap();
     let mut row = vec![0.0; n];
     for (i, expected) in expected.iter().enumerate().rev() {
-        rows.row(i, &mut row, &mut on).unwrap();
+        rows.row(i, &mut row, &Context::default()).unwrap();
         for (j, &k) in expected.iter().enumerate() {
             let what = || format!("{kernel:?} {i} {j}");
             assert_close(triangle[[i, j]], k, k, &what);
@@ -71,8 +66,8 @@ fn assert_uses_agree(texts: &[String], kernel: &PartialTree) {
         for part in [0..half, half..n] {
             let own = &alphas[part.start * width..part.end * width];
             let end = part.end;
-            model.add(&all.select(part), own, &mut on).unwrap();
-            let (scores, _) = model.score(&all, Some(1), &mut on).unwrap();
+            model.add(&all.select(part), own, &Context::default()).unwrap();
+            let (scores, _) = model.score(&all, &jobs(1)).unwrap();
             for (at, &score) in scores.iter().enumerate() {
                 let (x, output) = (at / width, at % width);
                 let terms =
@@ -83,11 +78,11 @@ fn assert_uses_agree(texts: &[String], kernel: &PartialTree) {
                 assert_close(score, sum, size, &what);
             }
         }
-        let (scores, _) = model.score(&all, Some(1), &mut on).unwrap();
+        let (scores, _) = model.score(&all, &jobs(1)).unwrap();
         let most = expected.iter().flatten().fold(0.0, |a: f64, &b| a.max(b));
         for x in (0..n).step_by(7).filter(|&x| all.select([x]).n_nodes()[0] < 10_000) {
             let shares =
-                model.contributions(&all.select([x]), &mut |_, _| Ok(())).unwrap();
+                model.contributions(&all.select([x]), &Context::default()).unwrap();
             for output in 0..width {
                 let sum: f64 = shares.iter().skip(output).step_by(width).sum();
                 assert_close(sum, scores[x * width + output], n as f64 * most, &|| {
@@ -174,7 +169,8 @@ fn counts_of_65_536_are_right() {
     // The first three columns alone would fit 16 bits.
     for n_columns in [3, 5] {
         let y = forest(&texts[..n_columns]);
-        let block = gram::gram(&PT, &x, Some(&y), one()).unwrap();
+        let block =
+            gram::gram_with(&PT, &x, Some(&y), Options::default(), &jobs(1)).unwrap();
         for (&value, &n) in block.row(0).iter().zip(&sizes) {
             let expected = d * n as f64 * 65_537.0;
             assert_close(value, expected, expected, &|| format!("{n}"));
@@ -190,7 +186,8 @@ fn deep_trees_need_no_quadratic_memory() {
     assert_uses_agree(&[chain(2_000), deep, chain(300)], &PT);
     // One label: 49 million values of D, of which two nodes' are kept at a time.
     let all = forest(&[chain(7_000)]);
-    let value = gram::gram(&PT, &all, None, one()).unwrap()[[0, 0]];
+    let value =
+        gram::gram_with(&PT, &all, None, Options::default(), &jobs(1)).unwrap()[[0, 0]];
     let pair = gram::Pairs::new(&PT, &all).unwrap().worker()(0, 0).unwrap();
     // So many terms in two orders: more of them is rounding.
     assert_close(value, pair, 100.0 * pair, &|| "7,000".into());
@@ -200,11 +197,11 @@ fn deep_trees_need_no_quadratic_memory() {
 fn lists_grow_beyond_65_536_entries() {
     let texts: Vec<_> = (0..66_000).map(|n| format!("(X (A y z) w{n} y)")).collect();
     let all = forest(&texts);
-    let rows = gram::Rows::new(&PT, &all, one()).unwrap();
+    let rows = gram::Rows::new_with(&PT, &all, Options::default(), &jobs(1)).unwrap();
     let pairs = gram::Pairs::new(&PT, &all).unwrap();
     let mut of = pairs.worker();
     let mut row = vec![0.0; 66_000];
-    rows.row(65_999, &mut row, &mut on).unwrap();
+    rows.row(65_999, &mut row, &Context::default()).unwrap();
     for (t, &value) in row.iter().enumerate() {
         let expected = of(65_999, t).unwrap();
         assert_close(value, expected, expected, &|| format!("{t}"));
@@ -216,15 +213,17 @@ fn overflow_stays_in_its_column() {
     let kernel = PartialTree::new(1.0, 1.0);
     let wide = [1200, 3, 1200, 5].map(|n| format!("(S {} b{n})", "a ".repeat(n)));
     let texts = [&wide[..], &["(T (S a a) a)".into()]].concat();
-    let rows = gram::Rows::new(&kernel, &forest(&texts), one()).unwrap();
+    let rows =
+        gram::Rows::new_with(&kernel, &forest(&texts), Options::default(), &jobs(1))
+            .unwrap();
     let mut row = [0.0; 5];
     for x in [1, 3, 4] {
-        rows.row(x, &mut row, &mut on).unwrap();
+        rows.row(x, &mut row, &Context::default()).unwrap();
         assert!(row.iter().all(|value| value.is_finite()), "{x}");
     }
     for x in [0, 2] {
         let expected = Err(Error::Overflow { row: x, column: 0 });
-        assert_eq!(rows.row(x, &mut row, &mut on), expected);
+        assert_eq!(rows.row(x, &mut row, &Context::default()), expected);
     }
 }
 
@@ -238,7 +237,8 @@ fn what_else_is_in_the_store_changes_no_bit() {
         before.iter().map(|&text| text.to_owned()).chain(texts.clone()).collect();
     let [own, other] = [forest(&texts), forest(&both).select(3..53)];
     let bits = |forest: &Forest| -> Vec<u64> {
-        let matrix = gram::gram(&PT, forest, None, one()).unwrap();
+        let matrix =
+            gram::gram_with(&PT, forest, None, Options::default(), &jobs(1)).unwrap();
         matrix.iter().map(|value| value.to_bits()).collect()
     };
     assert_eq!(bits(&own), bits(&other));

@@ -3,17 +3,30 @@
 #![allow(dead_code)] // every test takes what it needs
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use treekernel_rs::dag::{Model, Options};
 use treekernel_rs::kernel::{
     self, Composed, ElasticTree, Kernel, Operation, Parameter, PartialTree, Range,
     Subpath, SubsetTree, Subtree, Value,
 };
+use treekernel_rs::{Context, Error, Result};
 
-/// Goes on.
-#[allow(clippy::unnecessary_wraps)]
-pub(crate) fn on(_done: usize, _total: usize) -> treekernel_rs::Result<()> {
-    Ok(())
+/// With so many threads.
+pub(crate) fn jobs(n: usize) -> Context<'static> {
+    Context::default().with_n_jobs(Some(n))
+}
+
+/// Ends each call with the first question.
+pub(crate) fn stop() -> Context<'static> {
+    asked(|_, _| Err(Error::Interrupted))
+}
+
+/// Asks as often as there are questions.
+pub(crate) fn asked<'a>(
+    watch: impl FnMut(usize, usize) -> Result<()> + 'a,
+) -> Context<'a> {
+    Context::watched(watch).with_interval(Duration::ZERO)
 }
 
 /// The values that a parameter is tested at.

@@ -1,7 +1,8 @@
 //! Trees that share: counted, kept shared, refused where they would be written out.
 
+use crate::registry::asked;
 use treekernel_rs::forest::{MOST_BYTES, MOST_NODES, Shared};
-use treekernel_rs::{Error, Forest};
+use treekernel_rs::{Context, Error, Forest};
 
 /// A tree of `times` doublings: 2^(times + 1) - 1 nodes in `times + 1` subtrees.
 fn doubled(times: u32) -> Shared {
@@ -15,7 +16,7 @@ fn doubled(times: u32) -> Shared {
 }
 
 fn forest(arrays: &Shared) -> Result<Forest, Error> {
-    Forest::from_shared(arrays, || Ok(()))
+    Forest::from_shared(arrays, &Context::default())
 }
 
 #[test]
@@ -35,10 +36,10 @@ fn sharing_is_kept_and_the_written_out_form_says_the_same() {
         let again = forest(&shared).unwrap();
         assert_eq!(again, part);
         assert_eq!(again.to_shared().unwrap(), shared);
-        assert_eq!(again.try_to_arrays(|| Ok(())), Ok(part.to_arrays()));
-        assert_eq!(again.try_to_brackets(|| Ok(())), Ok(part.to_brackets()));
+        assert_eq!(again.try_to_arrays(&Context::default()), Ok(part.to_arrays()));
+        assert_eq!(again.try_to_brackets(&Context::default()), Ok(part.to_brackets()));
         assert_eq!(shared.labels.len(), part.n_distinct());
-        let order = part.try_preorder(|| Ok(()));
+        let order = part.try_preorder(&Context::default());
         assert_eq!(order, Ok(part.preorder()));
     }
     let tower = doubled(70);
@@ -62,10 +63,13 @@ fn what_writes_out_every_node_refuses_with_both_numbers() {
     };
     for times in [28, 40, 70] {
         let forest = forest(&doubled(times)).unwrap();
-        refused(forest.try_to_arrays(|| Ok(())).unwrap_err(), MOST_NODES);
-        refused(forest.try_preorder(|| Ok(())).unwrap_err(), MOST_NODES);
+        refused(forest.try_to_arrays(&Context::default()).unwrap_err(), MOST_NODES);
+        refused(forest.try_preorder(&Context::default()).unwrap_err(), MOST_NODES);
         if times > 30 {
-            refused(forest.try_to_brackets(|| Ok(())).unwrap_err(), MOST_BYTES);
+            refused(
+                forest.try_to_brackets(&Context::default()).unwrap_err(),
+                MOST_BYTES,
+            );
         }
     }
 }
@@ -74,13 +78,14 @@ fn what_writes_out_every_node_refuses_with_both_numbers() {
 fn what_is_written_out_can_be_stopped() {
     let forest = forest(&doubled(20)).unwrap();
     let mut calls = 0;
-    let mut stop = || {
+    let stop = asked(|_, _| {
         calls += 1;
         if calls % 1000 == 0 { Err(Error::Interrupted) } else { Ok(()) }
-    };
-    assert_eq!(forest.try_to_arrays(&mut stop).unwrap_err(), Error::Interrupted);
-    assert_eq!(forest.try_preorder(&mut stop).unwrap_err(), Error::Interrupted);
-    assert_eq!(forest.try_to_brackets(&mut stop).unwrap_err(), Error::Interrupted);
+    });
+    assert_eq!(forest.try_to_arrays(&stop).unwrap_err(), Error::Interrupted);
+    assert_eq!(forest.try_preorder(&stop).unwrap_err(), Error::Interrupted);
+    assert_eq!(forest.try_to_brackets(&stop).unwrap_err(), Error::Interrupted);
+    drop(stop);
     assert_eq!(calls, 3000);
 }
 

@@ -1,15 +1,14 @@
 //! Labels that match by similarity: rows, single pairs and the definition meet.
 
+use crate::registry::jobs;
 use std::sync::Arc;
 
 use crate::corpus::{self, Random};
-use crate::registry::on;
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
-    Cosines, Kernel, LabelPairs, PartialTree, Pause, Similarity, SmoothedPartialTree,
-    Table,
+    Cosines, Kernel, LabelPairs, PartialTree, Similarity, SmoothedPartialTree, Table,
 };
-use treekernel_rs::{Error, Forest, Result};
+use treekernel_rs::{Context, Error, Forest, Result};
 
 /// Similarities of the labels l0 .. l39: none, a few (by rows), all (a matrix), some of each.
 fn similarities() -> Vec<LabelPairs> {
@@ -144,9 +143,17 @@ fn bits_are_those_of_the_trees() {
     let forests = [corpus::read(&texts), all.select(3..43)];
     for similarity in similarities() {
         let kernel = SmoothedPartialTree::new(PartialTree::default(), similarity);
-        let options = [1, 2].map(|n| Options::default().with_n_jobs(Some(n)));
-        let [one, two] = [0, 1]
-            .map(|at| gram::gram(&kernel, &forests[at], None, options[at]).unwrap());
+        let contexts = [1, 2].map(jobs);
+        let [one, two] = [0, 1].map(|at| {
+            gram::gram_with(
+                &kernel,
+                &forests[at],
+                None,
+                Options::default(),
+                &contexts[at],
+            )
+            .unwrap()
+        });
         assert!(one.iter().zip(&two).all(|(x, y)| x.to_bits() == y.to_bits()));
     }
 }
@@ -155,7 +162,7 @@ fn bits_are_those_of_the_trees() {
 struct Failing;
 
 impl Similarity for Failing {
-    fn table(&self, _: &[&str], _: &mut Pause<'_>) -> Result<Arc<Table>> {
+    fn table(&self, _: &[&str], _: &Context) -> Result<Arc<Table>> {
         Err(Error::Interrupted)
     }
 }
@@ -165,13 +172,13 @@ impl Similarity for Failing {
 struct Angles;
 
 impl Similarity for Angles {
-    fn table(&self, labels: &[&str], pause: &mut Pause<'_>) -> Result<Arc<Table>> {
+    fn table(&self, labels: &[&str], context: &Context) -> Result<Arc<Table>> {
         let angle = |label: &&str| label[1..].parse::<f64>().unwrap_or(0.0);
         let vector = |angle: f64| [angle.cos(), angle.sin()];
         let vectors: Vec<f64> = labels.iter().map(angle).flat_map(vector).collect();
         let classes = vec![0; labels.len()];
         let how = Cosines::new(1, Some(0.5), false);
-        Ok(Arc::new(Table::of_vectors(&vectors, &classes, how, pause)?))
+        Ok(Arc::new(Table::of_vectors(&vectors, &classes, how, context)?))
     }
 }
 
@@ -200,6 +207,7 @@ fn a_self_kernel_that_is_not_above_zero_is_an_error_where_it_normalises() {
     assert_eq!((tree, set), (1, "X"));
     assert!((value + 0.190_362).abs() < 1e-6, "{value}");
     let (own, _) =
-        gram::diagonal(&kernel, &forest, Options::default(), &mut on).unwrap();
+        gram::diagonal(&kernel, &forest, Options::default(), &Context::default())
+            .unwrap();
     assert_eq!(own[1], value);
 }

@@ -1,9 +1,10 @@
 //! Kernel machines against coordinate descent on the whole matrix, and ties of perceptrons.
 
+use crate::registry::{asked, jobs};
 use treekernel_rs::dag::solve::{Intercept, Limits, Loss, Problem, Solver};
 use treekernel_rs::dag::{Options, Perceptron, Vote};
 use treekernel_rs::kernel::{ElasticTree, Kernel, PartialTree, SubsetTree, Subtree};
-use treekernel_rs::{Error, Forest, gram};
+use treekernel_rs::{Context, Error, Forest, gram};
 
 const N: usize = 90;
 
@@ -39,8 +40,8 @@ fn problem(loss: Loss, intercept: Intercept, n_outputs: usize) -> Problem {
     }
 }
 
-fn limits(cache: usize, n_jobs: usize) -> Limits {
-    Limits { tol: 1e-6, max_iter: 10_000, cache, n_jobs: Some(n_jobs) }
+fn limits(cache: usize) -> Limits {
+    Limits { tol: 1e-6, max_iter: 10_000, cache }
 }
 
 /// β of a hinge by the definition of dual coordinate descent, on the matrix.
@@ -76,7 +77,7 @@ fn machines_are_those_of_coordinate_descent_on_the_matrix() {
         for cache in [1 << 20, 0] {
             let mut solver =
                 Solver::new(&*kernel, true, &trees, problem.clone(), 0).unwrap();
-            assert!(solver.run(limits(cache, 2), &mut |_, _| Ok(())).unwrap());
+            assert!(solver.run(limits(cache), &jobs(2)).unwrap());
             let own = scores(&solver.dual_coef());
             for (own, expected) in own.iter().zip(&expected) {
                 assert!((own - expected).abs() < 1e-4, "{own} {expected}");
@@ -105,17 +106,18 @@ fn states_do_not_depend_on_threads_or_interruptions() {
         let kernel = SubsetTree::new(0.4);
         let new = || Solver::new(&kernel, true, &trees, problem.clone(), 1).unwrap();
         let mut whole = new();
-        assert!(whole.run(limits(0, 1), &mut |_, _| Ok(())).unwrap());
+        assert!(whole.run(limits(0), &jobs(1)).unwrap());
         let mut parts = new();
-        let mut asked = 0;
+        let mut n_asked = 0;
         // Every second question is answered by a stop, wherever it comes.
         while parts.state().violation > 1e-6 {
             let before = parts.state().n_iter;
-            let done = parts.run(limits(0, 3), &mut |done, _| {
-                asked += 1;
-                let is_late = done as u64 > before + asked % 3;
+            let context = asked(|done, _| {
+                n_asked += 1;
+                let is_late = done as u64 > before + n_asked % 3;
                 if is_late { Err(Error::Interrupted) } else { Ok(()) }
             });
+            let done = parts.run(limits(0), &context.with_n_jobs(Some(3)));
             assert!(matches!(done, Ok(true) | Err(Error::Interrupted)));
             let mut next = new();
             next.set_state(parts.state().clone()).unwrap();
@@ -134,7 +136,7 @@ fn a_score_of_rounding_is_a_mistake() {
             Options::default().with_n_outputs(n_outputs).with_normalize(normalize);
         let kernel = SubsetTree::new(0.4);
         let mut own = Perceptron::new(&kernel, options, Vote::Last, None, 1.0).unwrap();
-        own.learn(&trees, labels, None, &mut |_, _| Ok(())).unwrap()
+        own.learn(&trees, labels, None, &Context::default()).unwrap()
     };
     // Normalised, the two kernels that cancel are different.
     for (normalize, expected) in [(false, 3), (true, 2)] {
@@ -163,8 +165,8 @@ fn every_machine_is_solved_within_a_few_passes_at_large_costs() {
             let kernel = SubsetTree::new(0.4);
             let mut solver =
                 Solver::new(&kernel, normalize, &trees, problem, 0).unwrap();
-            let few = Limits { tol: 1e-3, max_iter: 8, ..limits(1 << 20, 1) };
-            let is_solved = solver.run(few, &mut |_, _| Ok(())).unwrap();
+            let few = Limits { tol: 1e-3, max_iter: 8, ..limits(1 << 20) };
+            let is_solved = solver.run(few, &jobs(1)).unwrap();
             let state = solver.reached();
             assert!(is_solved, "{loss:?}, {cost}: {}", state.violation);
         }

@@ -1,15 +1,15 @@
 //! The subpath kernel by hand, and on trees that other methods could not take.
 
 use crate::corpus;
-use crate::registry::{assert_close, on};
+use crate::registry::{assert_close, stop};
 use crate::stopwatch::Stopwatch;
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::Subpath;
-use treekernel_rs::{Error, Result};
+use treekernel_rs::{Context, Error, Result};
 
 fn pair(decay: f64, a: &str, b: &str) -> Result<f64> {
     let [a, b] = [a, b].map(|text| corpus::read(&[text]));
-    gram::pair(&Subpath::new(decay), &a, &b, false, &mut on)
+    gram::pair(&Subpath::new(decay), &a, &b, false, &Context::default())
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn deep_and_wide_trees_take_no_quadratic_time() {
 #[test]
 fn long_preparations_can_be_stopped() {
     let all = corpus::read(&corpus::generated(4_000, 1));
-    let stop = &mut |_, _| Err(Error::Interrupted);
+    let stop = &stop();
     let kernel = Subpath::default();
-    let rows = gram::Rows::watched(&kernel, &all, Options::default(), stop);
+    let rows = gram::Rows::new_with(&kernel, &all, Options::default(), stop);
     assert_eq!(rows.err(), Some(Error::Interrupted));
     let mut out = vec![0f32; all.len() * all.len()];
     let stopped = gram::fill(&kernel, &all, None, Options::default(), &mut out, stop);

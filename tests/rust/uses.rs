@@ -5,15 +5,15 @@ use std::sync::Mutex;
 
 use crate::corpus::{self, Random, read};
 use crate::registry::{
-    self, assert_close, composed, has_models, largest, on, one_of_each, settings,
+    self, assert_close, composed, has_models, jobs, largest, one_of_each, settings,
 };
 use ndarray::Array2;
 use treekernel_rs::gram::{self, Element, Options};
 use treekernel_rs::kernel::{self, Kernel, Operation};
-use treekernel_rs::{Error, Forest, dag};
+use treekernel_rs::{Context, Error, Forest, dag};
 
-fn options(normalize: bool, n_jobs: usize) -> Options {
-    Options::default().with_normalize(normalize).with_n_jobs(Some(n_jobs))
+fn options(normalize: bool) -> Options {
+    Options::default().with_normalize(normalize)
 }
 
 fn bits<'a>(values: impl IntoIterator<Item = &'a f64>) -> Vec<u64> {
@@ -40,9 +40,10 @@ fn filled<T: Element>(
     x: &Forest,
     y: Option<&Forest>,
     options: Options,
+    context: &Context,
 ) -> (Vec<T>, gram::Report) {
     let mut out = vec![T::default(); x.len() * y.unwrap_or(x).len()];
-    let report = gram::fill(kernel, x, y, options, &mut out, &mut on).unwrap();
+    let report = gram::fill(kernel, x, y, options, &mut out, context).unwrap();
     (out, report)
 }
 
@@ -54,14 +55,14 @@ fn check_uses(
     normalize: bool,
 ) {
     let all = read(trees);
-    let (n, options) = (all.len(), options(normalize, 1));
+    let (n, options) = (all.len(), options(normalize));
     let what = |i: usize, j: usize| {
         let text =
             format!("{kernel:?} normalize {normalize}: {} {}", trees[i], trees[j]);
         move || text.clone()
     };
     // The matrix, symmetric bit for bit, with ones where they belong.
-    let (matrix, report) = filled::<f64>(kernel, &all, None, options);
+    let (matrix, report) = filled::<f64>(kernel, &all, None, options, &jobs(1));
     for i in 0..n {
         for j in 0..n {
             let value = matrix[n * i + j];
@@ -77,7 +78,7 @@ fn check_uses(
     // Its rows, half a row each.
     let seen = Mutex::new(vec![Vec::new(); n]);
     let sink = |i: usize, row: &[f64]| seen.lock().unwrap()[i] = row.to_vec();
-    gram::for_each_row(kernel, &all, options, sink, &mut on).unwrap();
+    gram::for_each_row(kernel, &all, options, sink, &Context::default()).unwrap();
     for (i, row) in seen.into_inner().unwrap().iter().enumerate() {
         assert_eq!(row.len(), i + 1);
         for (j, &value) in row.iter().enumerate() {
@@ -85,7 +86,8 @@ fn check_uses(
         }
     }
     // Its diagonal.
-    let (diagonal, report) = gram::diagonal(kernel, &all, options, &mut on).unwrap();
+    let (diagonal, report) =
+        gram::diagonal(kernel, &all, options, &Context::default()).unwrap();
     assert_eq!(report.zero_rows, zeros);
     for (i, &value) in diagonal.iter().enumerate() {
         assert_close(value, right[[i, i]], &what(i, i));
@@ -93,26 +95,26 @@ fn check_uses(
     // Other columns, from a forest of its own, which shares labels only and some trees.
     let (from, to) = (n / 3, 2 * n / 3);
     let (x, y) = (read(&trees[from..]), read(&trees[..to]));
-    let (block, _) = filled::<f64>(kernel, &x, Some(&y), options);
+    let (block, _) = filled::<f64>(kernel, &x, Some(&y), options, &jobs(1));
     for i in from..n {
         for j in 0..to {
             assert_close(block[(i - from) * to + j], right[[i, j]], &what(i, j));
         }
     }
     // Rows on demand, with the bits of the rectangle.
-    let (square, _) = filled::<f64>(kernel, &all, Some(&all), options);
+    let (square, _) = filled::<f64>(kernel, &all, Some(&all), options, &jobs(1));
     let rows = gram::Rows::new(kernel, &all, options).unwrap();
     assert_eq!((rows.len(), &rows.report().zero_rows), (n, &zeros));
     let mut row = vec![f64::NAN; n];
     for i in Random(n as u64).order(n) {
-        rows.row(i, &mut row, &mut on).unwrap();
+        rows.row(i, &mut row, &Context::default()).unwrap();
         assert_eq!(bits(&row), bits(&square[n * i..][..n]), "{kernel:?} {i}");
     }
     // Single pairs.
     for i in 0..n {
         let j = (7 * i + 3) % n;
         let (a, b) = (all.select([i]), all.select([j]));
-        let value = gram::pair(kernel, &a, &b, normalize, &mut on).unwrap();
+        let value = gram::pair(kernel, &a, &b, normalize, &Context::default()).unwrap();
         assert_close(value, right[[i, j]], &what(i, j));
     }
 }
@@ -179,14 +181,20 @@ fn threads_and_blocks_change_no_bit_and_single_floats_are_rounded_doubles() {
     for kernel in one_of_each() {
         for normalize in [false, true] {
             for y in [None, Some(&columns)] {
-                let one = filled::<f64>(&*kernel, &all, y, options(normalize, 1));
-                for jobs in [2, 3, 7] {
-                    let more =
-                        filled::<f64>(&*kernel, &all, y, options(normalize, jobs));
-                    assert!(one == more, "{kernel:?} {jobs}");
+                let one =
+                    filled::<f64>(&*kernel, &all, y, options(normalize), &jobs(1));
+                for n_jobs in [2, 3, 7] {
+                    let more = filled::<f64>(
+                        &*kernel,
+                        &all,
+                        y,
+                        options(normalize),
+                        &jobs(n_jobs),
+                    );
+                    assert!(one == more, "{kernel:?} {n_jobs}");
                 }
                 let (single, _) =
-                    filled::<f32>(&*kernel, &all, y, options(normalize, 2));
+                    filled::<f32>(&*kernel, &all, y, options(normalize), &jobs(2));
                 let same = |(&a, b): (&f64, &f32)| (a as f32).to_bits() == b.to_bits();
                 assert!(one.0.iter().zip(&single).all(same), "{kernel:?}");
             }
@@ -201,9 +209,11 @@ fn rows_are_the_same_for_threads_that_ask_at_once() {
     for kernel in one_of_each() {
         for normalize in [false, true] {
             let (matrix, _) =
-                filled::<f64>(&*kernel, &all, Some(&all), options(normalize, 1));
+                filled::<f64>(&*kernel, &all, Some(&all), options(normalize), &jobs(1));
             let expected = |i: usize| bits(&matrix[n * i..][..n]);
-            let rows = gram::Rows::new(&*kernel, &all, options(normalize, 3)).unwrap();
+            let rows =
+                gram::Rows::new_with(&*kernel, &all, options(normalize), &jobs(3))
+                    .unwrap();
             // In no order, into dirty rows.
             std::thread::scope(|scope| {
                 for seed in 0..3 {
@@ -211,7 +221,7 @@ fn rows_are_the_same_for_threads_that_ask_at_once() {
                     scope.spawn(move || {
                         let mut row = vec![f64::NAN; n];
                         for i in Random(seed).order(n) {
-                            rows.row(i, &mut row, &mut on).unwrap();
+                            rows.row(i, &mut row, &Context::default()).unwrap();
                             assert_eq!(bits(&row), expected(i), "{i}");
                         }
                     });
@@ -219,7 +229,7 @@ fn rows_are_the_same_for_threads_that_ask_at_once() {
             });
             let which = [n - 1, 0, 7, 7];
             let mut some = vec![f64::NAN; 4 * n];
-            rows.fill(&which, &mut some, &mut on).unwrap();
+            rows.fill(&which, &mut some, &Context::default()).unwrap();
             for (row, &i) in some.chunks(n).zip(&which) {
                 assert_eq!(bits(row), expected(i));
             }
@@ -241,8 +251,9 @@ fn values_beyond_floats_are_named_and_their_normalised_ones_are_right() {
     for kernel in largest() {
         let pairs = gram::Pairs::new(&*kernel, &all).unwrap();
         let mut of = pairs.worker();
-        let rows = gram::Rows::new(&*kernel, &all, options(false, 1)).unwrap();
-        let matrix = gram::gram(&*kernel, &all, None, options(false, 2));
+        let rows =
+            gram::Rows::new_with(&*kernel, &all, options(false), &jobs(1)).unwrap();
+        let matrix = gram::gram_with(&*kernel, &all, None, options(false), &jobs(2));
         let mut row = vec![0.0; 5];
         if of(1, 1).is_ok() {
             let matrix = matrix.unwrap();
@@ -252,19 +263,22 @@ fn values_beyond_floats_are_named_and_their_normalised_ones_are_right() {
             let error = |row, column| Error::Overflow { row, column };
             assert_eq!(matrix, Err(error(1, 1)), "{kernel:?}");
             assert_eq!(of(4, 2), Err(error(4, 2)));
-            assert_eq!(rows.row(4, &mut row, &mut on), Err(error(4, 1)));
+            assert_eq!(rows.row(4, &mut row, &Context::default()), Err(error(4, 1)));
             let (x, y) = (all.select([0, 1]), all.select([0, 3, 2]));
-            let error = gram::gram(&*kernel, &x, Some(&y), options(false, 2));
+            let error =
+                gram::gram_with(&*kernel, &x, Some(&y), options(false), &jobs(2));
             assert_eq!(error, Err(Error::Overflow { row: 1, column: 2 }));
             // A failed row leaves nothing behind.
-            rows.row(0, &mut row, &mut on).unwrap();
+            rows.row(0, &mut row, &Context::default()).unwrap();
             assert_eq!(row[1].to_bits(), of(0, 1).unwrap().to_bits(), "{kernel:?}");
         }
-        for jobs in [1, 2] {
-            let matrix = gram::gram(&*kernel, &all, None, options(true, jobs)).unwrap();
+        for n_jobs in [1, 2] {
+            let matrix =
+                gram::gram_with(&*kernel, &all, None, options(true), &jobs(n_jobs))
+                    .unwrap();
             assert!(matrix.iter().all(|v| v.is_finite()));
             let (a, b) = (all.select([1]), all.select([2]));
-            let pair = gram::pair(&*kernel, &a, &b, true, &mut on).unwrap();
+            let pair = gram::pair(&*kernel, &a, &b, true, &Context::default()).unwrap();
             assert!(pair > 0.1 && pair < 1.0, "{kernel:?} {pair}");
             for place in [[1, 2], [2, 1], [4, 2]] {
                 assert_close(matrix[place], pair, &|| format!("{kernel:?}"));
@@ -294,9 +308,10 @@ fn models_score_as_rows_do_or_are_refused_by_name() {
         let mut model = model.unwrap();
         let mut random = Random(3);
         let alphas: Vec<f64> = trees.iter().map(|_| random.unit() - 0.5).collect();
-        model.add(&all, &alphas, &mut on).unwrap();
-        let scores = model.score(&all, Some(2), &mut on).unwrap().0;
-        let rows = gram::gram(&*kernel, &all, None, options(false, 2)).unwrap();
+        model.add(&all, &alphas, &Context::default()).unwrap();
+        let scores = model.score(&all, &jobs(2)).unwrap().0;
+        let rows =
+            gram::gram_with(&*kernel, &all, None, options(false), &jobs(2)).unwrap();
         for (x, row) in rows.outer_iter().enumerate() {
             let terms = row.iter().zip(&alphas).map(|(k, alpha)| k * alpha);
             let (sum, size) =
@@ -330,9 +345,11 @@ fn models_of_sums_score_as_rows_do_and_other_compositions_are_refused() {
                 Err(error) => panic!("{error}"),
             };
             n_models += 1;
-            model.add(&all, &alphas, &mut on).unwrap();
-            let scores = model.score(&all, Some(2), &mut on).unwrap().0;
-            let rows = gram::gram(&*kernel, &all, None, options(normalize, 2)).unwrap();
+            model.add(&all, &alphas, &Context::default()).unwrap();
+            let scores = model.score(&all, &jobs(2)).unwrap().0;
+            let rows =
+                gram::gram_with(&*kernel, &all, None, options(normalize), &jobs(2))
+                    .unwrap();
             for (x, row) in rows.outer_iter().enumerate() {
                 let terms = row.iter().zip(&alphas).map(|(k, alpha)| k * alpha);
                 let (sum, size) =
@@ -363,14 +380,22 @@ fn parameters_out_of_range_are_named_by_every_use() {
                         if name == parameter.name);
                     assert!(is_named, "{kernel:?}: {error:?}");
                 };
-                let options = options(false, 1);
+                let options = options(false);
                 named(gram::gram(&*kernel, &all, None, options).err());
                 named(gram::Rows::new(&*kernel, &all, options).err());
-                named(gram::diagonal(&*kernel, &all, options, &mut on).err());
+                named(
+                    gram::diagonal(&*kernel, &all, options, &Context::default()).err(),
+                );
                 named(gram::Pairs::new(&*kernel, &all).err());
                 named(
-                    gram::for_each_row(&*kernel, &all, options, |_, _| {}, &mut on)
-                        .err(),
+                    gram::for_each_row(
+                        &*kernel,
+                        &all,
+                        options,
+                        |_, _| {},
+                        &Context::default(),
+                    )
+                    .err(),
                 );
                 named(dag::SumModel::new(&*kernel, dag::Options::default()).err());
             }
@@ -390,9 +415,13 @@ fn parameters_out_of_range_are_named_by_every_use() {
 fn nothing_has_no_kernels() {
     let none = Forest::default();
     for kernel in one_of_each() {
-        let matrix = gram::gram(&*kernel, &none, None, options(true, 2)).unwrap();
+        let matrix =
+            gram::gram_with(&*kernel, &none, None, options(true), &jobs(2)).unwrap();
         assert_eq!(matrix.dim(), (0, 0));
-        let rows = gram::Rows::new(&*kernel, &none, options(true, 1)).unwrap();
-        assert!(rows.is_empty() && rows.fill(&[], &mut [], &mut on).is_ok());
+        let rows =
+            gram::Rows::new_with(&*kernel, &none, options(true), &jobs(1)).unwrap();
+        assert!(
+            rows.is_empty() && rows.fill(&[], &mut [], &Context::default()).is_ok()
+        );
     }
 }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use crate::corpus::{self, Random, read};
-use crate::registry::{assert_close, on, settings};
+use crate::registry::{assert_close, jobs, settings};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{Counts, Kernel, Subtree, Weighted, Weights};
-use treekernel_rs::{Error, Forest, dag};
+use treekernel_rs::{Context, Error, Forest, dag};
 
 /// A weight for most labels and for some productions; one in six is 0.
 fn weights(random: &mut Random, all: &Forest) -> Weights {
@@ -52,15 +52,17 @@ fn every_use_is_the_definition() {
             };
             n_kernels += 1;
             let (nodes, roots, n) = (all.nodes(), all.roots(), all.len());
-            let options = Options::default().with_n_jobs(Some(1));
-            let matrix = gram::gram(&kernel, &all, None, options).unwrap();
-            let full = gram::gram(&kernel, &all, Some(&all), options).unwrap();
-            let rows = gram::Rows::new(&kernel, &all, options).unwrap();
+            let (options, context) = (Options::default(), &jobs(1));
+            let matrix =
+                gram::gram_with(&kernel, &all, None, options, context).unwrap();
+            let full =
+                gram::gram_with(&kernel, &all, Some(&all), options, context).unwrap();
+            let rows = gram::Rows::new_with(&kernel, &all, options, context).unwrap();
             let pairs = gram::Pairs::new(&kernel, &all).unwrap();
             let mut of = pairs.worker();
             for i in 0..n {
                 let mut row = vec![0.0; n];
-                rows.row(i, &mut row, &mut on).unwrap();
+                rows.row(i, &mut row, &Context::default()).unwrap();
                 for j in 0..n {
                     let what = || format!("{kernel:?} {} {}", trees[i], trees[j]);
                     let right = kernel.definition(nodes, roots[i], roots[j]);
@@ -90,9 +92,11 @@ fn models_of_subtrees_score_as_rows_do() {
         let mut model = dag::Model::new(&kernel, options).unwrap();
         // In two parts: labels and productions of the second are new.
         let n = all.len() / 2;
-        model.add(&all.select(0..n), &alphas[..n], &mut on).unwrap();
-        model.add(&all.select(n..all.len()), &alphas[n..], &mut on).unwrap();
-        let scores = model.score(&all, Some(2), &mut on).unwrap().0;
+        model.add(&all.select(0..n), &alphas[..n], &Context::default()).unwrap();
+        model
+            .add(&all.select(n..all.len()), &alphas[n..], &Context::default())
+            .unwrap();
+        let scores = model.score(&all, &jobs(2)).unwrap().0;
         let options = Options::default().with_normalize(normalize);
         let matrix = gram::gram(&kernel, &all, None, options).unwrap();
         for (x, row) in matrix.outer_iter().enumerate() {
@@ -102,7 +106,7 @@ fn models_of_subtrees_score_as_rows_do() {
         }
         let again =
             dag::Model::from_arrays(&kernel, model.options(), &model.to_arrays());
-        let again = again.unwrap().score(&all, Some(1), &mut on).unwrap().0;
+        let again = again.unwrap().score(&all, &jobs(1)).unwrap().0;
         assert_eq!(again, scores);
     }
 }

@@ -18,10 +18,9 @@
 
 use super::loss::{LEAST_CURVATURE, Loss, Slopes, Term};
 use super::score;
-use crate::Result;
 use crate::dag::add_scaled;
 use crate::index::reader::NONE;
-use crate::threads::{Pause, Throttle};
+use crate::{Context, Result};
 
 /// Single steps, or steps of pairs, per example.
 const STEPS: usize = 100;
@@ -115,13 +114,12 @@ impl<'a> Batch<'a> {
     pub(super) fn solve(
         mut self,
         tol: f64,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<(Vec<f64>, Option<f64>)> {
         let n = self.betas.len();
         let mut turn = TURN * n;
-        let mut throttle = Throttle::default();
         for done in 1..=STEPS * n + STEPS {
-            throttle.ask(&mut *pause)?;
+            context.check()?;
             let steps = if self.is_free { self.pair(tol) } else { self.single(tol) };
             let Some(steps) = steps else { break };
             let has_moved = steps.map(|(e, step)| self.change(e, step));
@@ -135,7 +133,7 @@ impl<'a> Batch<'a> {
             if done == turn {
                 turn *= 2;
                 // Not much longer than what was done so far.
-                self.newton(done, &mut throttle, pause)?;
+                self.newton(done, context)?;
             }
         }
         let balance = Balance::of(self.slopes.iter().zip(&self.scores));
@@ -215,12 +213,7 @@ impl<'a> Batch<'a> {
     /// products are rounded: the way ends where the dual begins to rise.
     ///
     /// It reads about `rows` rows of the matrix.
-    fn newton(
-        &mut self,
-        rows: usize,
-        throttle: &mut Throttle,
-        pause: &mut Pause<'_>,
-    ) -> Result<()> {
+    fn newton(&mut self, rows: usize, context: &Context) -> Result<()> {
         let Self { block, loss, terms, betas, slopes, scores, .. } = &*self;
         // 1. Those at no bound, their derivatives and second derivatives.
         let (smooth, bends): (Vec<usize>, Vec<f64>) = (0..betas.len())
@@ -255,7 +248,7 @@ impl<'a> Batch<'a> {
         for _ in 0..smooth.len().min(rows / smooth.len().max(1)) {
             let mut product = vec![0.0; betas.len()];
             for (&e, &step) in smooth.iter().zip(&direction) {
-                throttle.ask(&mut *pause)?;
+                context.check()?;
                 add_scaled(step, block.row(e, &mut scratch), &mut product);
             }
             let bent: Vec<f64> = (smooth.iter().zip(&direction).zip(&bends))

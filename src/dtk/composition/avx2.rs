@@ -111,13 +111,14 @@ fn products(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Context;
     use crate::dtk::composition::block;
     use crate::dtk::composition::quaternion::Quaternions;
     use crate::dtk::random::{Stream, normal_pair};
 
     #[test]
     fn products_are_those_of_the_plain_loop_to_the_bit() {
-        let go_on = &mut || Ok(());
+        let go_on = &Context::default();
         for n in [1, 2, 3, 8, 65] {
             let numbered = |number| Stream::numbered(5, number);
             let [first, second] =

@@ -11,18 +11,17 @@
 
 use super::{Form, Real, gaussian};
 use crate::dtk::random::Stream;
-use crate::threads::Pause;
-use crate::{Result, memory};
+use crate::{Context, Result, memory};
 
 /// γ for vectors of `d` numbers.
-pub(super) fn factor(d: usize, seed: u64, pause: &mut Pause<'_>) -> Result<f64> {
+pub(super) fn factor(d: usize, seed: u64, context: &Context) -> Result<f64> {
     const PAIRS: u64 = 50;
     let (mut a, mut b) = (memory::filled(0.0, d)?, memory::filled(0.0, d)?);
     let mut sum = 0.0;
     for pair in 0..PAIRS {
         let [first, second] = [100, 101].map(|n| Stream::numbered(seed, n + 2 * pair));
-        gaussian(first, false, 1.0, &mut a, pause)?;
-        gaussian(second, false, 1.0, &mut b, pause)?;
+        gaussian(first, false, 1.0, &mut a, context)?;
+        gaussian(second, false, 1.0, &mut b, context)?;
         let squares = a.iter().zip(&b).map(|(x, y): (&f64, &f64)| (x * y) * (x * y));
         sum += squares.sum::<f64>().sqrt();
     }

@@ -33,9 +33,9 @@ use std::sync::Arc;
 use super::random::{Normal, PART, Stream};
 use super::scale::Scale;
 use crate::gram::Element;
-use crate::threads::{Kept, Pause};
+use crate::threads::Kept;
 use crate::vector::vectorized;
-use crate::{Result, memory};
+use crate::{Context, Result, memory};
 pub(super) use convolution::Fft;
 
 /// The ways to compose.
@@ -169,7 +169,7 @@ impl Composer {
         seed: u64,
         zero_mean: bool,
         is_reproducible: bool,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<Self> {
         let n = match composition {
             Composition::Convolution | Composition::Gamma => d,
@@ -180,7 +180,7 @@ impl Composer {
             Composition::Phasor => (d as f64 / 2.0).sqrt(),
             Composition::Sign => (d as f64).sqrt(),
             Composition::Convolution => 1.0 / d as f64,
-            Composition::Gamma => gamma::factor(d, seed, pause)?,
+            Composition::Gamma => gamma::factor(d, seed, context)?,
         };
         Ok(Self {
             composition,
@@ -189,8 +189,8 @@ impl Composer {
             zero_mean: zero_mean && composition == Composition::Convolution,
             is_reproducible,
             unit,
-            first: Stream::numbered(seed, 1).permutation(n, pause)?,
-            second: Stream::numbered(seed, 2).permutation(n, pause)?,
+            first: Stream::numbered(seed, 1).permutation(n, context)?,
+            second: Stream::numbered(seed, 2).permutation(n, context)?,
             plans: Plans::default(),
         })
     }
@@ -224,7 +224,7 @@ impl Composer {
         &self,
         name: &str,
         out: &mut [T],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let stream = Stream::of_label(self.seed, name.as_bytes());
         let (draw, per_word): (fn(Stream, &mut [T]), usize) = match self.composition {
@@ -232,12 +232,12 @@ impl Composer {
             Composition::Sign => (sign::label, 64),
             Composition::Phasor => (phasor::label, 4),
             Composition::Convolution | Composition::Gamma => {
-                return gaussian(stream, self.zero_mean, self.unit, out, pause);
+                return gaussian(stream, self.zero_mean, self.unit, out, context);
             }
         };
         for (part, out) in out.chunks_mut(PART).enumerate() {
             draw(stream.skip(part * PART / per_word), out);
-            pause()?;
+            context.check_now()?;
         }
         Ok(())
     }
@@ -305,27 +305,27 @@ impl Composer {
         a: &[T],
         b: &[T],
         out: &mut [T],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         if self.composition == Composition::Convolution {
             memory::room(self.d, 16 * size_of::<T>())?;
             let fft = self.fft::<T>();
             let mut scratch = fft.scratch();
-            pause()?;
+            context.check_now()?;
             let mut spectra = [fft.spectrum(), fft.spectrum()];
             self.spectrum(Side::Left, a, &mut spectra[0], &mut scratch);
-            pause()?;
+            context.check_now()?;
             self.spectrum(Side::Right, b, &mut spectra[1], &mut scratch);
-            pause()?;
+            context.check_now()?;
             let [left, right] = &spectra;
             fft.product(&Form::of(left), &Form::of(right), out, &mut scratch);
         } else {
             for (part, out) in out.chunks_mut(PART).enumerate() {
                 self.part(part * PART, a, &Form::of(b), out);
-                pause()?;
+                context.check_now()?;
             }
         }
-        scaled(out, T::of(self.unit), pause)
+        scaled(out, T::of(self.unit), context)
     }
 
     /// The permutations, of blocks or of single numbers: for slow twins.
@@ -345,13 +345,13 @@ pub(super) enum Side {
 pub(super) fn scaled<T: Real>(
     out: &mut [T],
     factor: T,
-    pause: &mut Pause<'_>,
+    context: &Context,
 ) -> Result<()> {
     for out in out.chunks_mut(PART) {
         for x in out.iter_mut() {
             *x = *x * factor;
         }
-        pause()?;
+        context.check_now()?;
     }
     Ok(())
 }
@@ -362,22 +362,22 @@ fn gaussian<T: Real>(
     zero_mean: bool,
     unit: f64,
     out: &mut [T],
-    pause: &mut Pause<'_>,
+    context: &Context,
 ) -> Result<()> {
     let mut values = memory::filled(0.0, out.len())?;
     for (part, values) in values.chunks_mut(PART).enumerate() {
         vectorized(Normal { stream: stream.skip(part * PART / 2), out: values });
-        pause()?;
+        context.check_now()?;
     }
     if zero_mean {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         for x in &mut values {
             *x -= mean;
         }
-        pause()?;
+        context.check_now()?;
     }
     let norm = values.iter().map(|x| x * x).sum::<f64>().sqrt();
-    pause()?;
+    context.check_now()?;
     let factor = if norm > 0.0 { unit / norm } else { 0.0 };
     for (out, value) in out.iter_mut().zip(values) {
         *out = T::of(value * factor);

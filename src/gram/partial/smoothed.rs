@@ -24,8 +24,8 @@ use crate::kernel::similarity::{Block, NONE};
 use crate::kernel::smoothed::Labels;
 use crate::kernel::{PartialTree, SmoothedPartialTree, TreeCounts};
 use crate::ragged::{Filler, Ragged};
-use crate::threads::{Pause, WatchedThreads};
-use crate::{Label, NodeId, Nodes, Result, memory};
+use crate::threads::Threads;
+use crate::{Context, Label, NodeId, Nodes, Result, memory};
 
 /// Labels of a store and their groups.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Engine {
         nodes: &Arc<Nodes>,
         columns: &TreeCounts,
         rows: Option<&TreeCounts>,
-        threads: &mut WatchedThreads<'_>,
+        threads: &Threads<'_>,
     ) -> Result<Self> {
         let PartialTree { decay, mu, leaf_factor, max_children } = kernel.tree;
         let params = Params { decay, mu, leaf_factor, max_children };
@@ -93,7 +93,7 @@ impl Engine {
         let walk = all.into_iter().flatten().flat_map(|trees| {
             (0..trees.len()).flat_map(|tree| trees.nodes(tree)).map(|&n| nodes.label(n))
         });
-        let labels = Labels::new(nodes, walk, kernel, &mut || threads.pause())?;
+        let labels = Labels::new(nodes, walk, kernel, threads.context)?;
         let groups = Groups::new(Arc::clone(&labels.table))?;
         // 2. Index the trees.
         let mut similar = Similar { labels, groups };
@@ -203,7 +203,7 @@ impl crate::gram::Engine for Engine {
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let super::Engine {
             index,
@@ -227,7 +227,7 @@ impl crate::gram::Engine for Engine {
         let query = Query { store: &rows.nodes, numbers, tree: reader };
         let groups = &self.similar.groups;
         let sink = &mut slots.sink();
-        if let Err(error) = walk(index, groups, query, prefix, of_walk, sink, pause) {
+        if let Err(error) = walk(index, groups, query, prefix, of_walk, sink, context) {
             slots.clear();
             return Err(error);
         }
@@ -253,9 +253,9 @@ impl Askable for Engine {
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
-        crate::gram::Engine::row(self, x, scratch, row, pause)
+        crate::gram::Engine::row(self, x, scratch, row, context)
     }
 
     fn nbytes(&self) -> usize {

@@ -26,8 +26,7 @@ use crate::index::weights::{LEAF, Sink, View};
 use crate::kernel::similarity::{Block, Table as Similarities};
 use crate::memory::{self, reserve};
 use crate::ragged::Ragged;
-use crate::threads::Pause;
-use crate::{Error, Label, NodeId, Nodes, Result};
+use crate::{Context, Error, Label, NodeId, Nodes, Result};
 
 /// Values that a query tree may need at a time (2 GB).
 const MAX_VALUES: usize = 1 << 28;
@@ -313,7 +312,7 @@ pub(crate) fn walk<T: Target, S: Sink>(
     extent: &impl Extent,
     scratch: &mut Scratch,
     sink: &mut S,
-    pause: &mut Pause<'_>,
+    context: &Context,
 ) -> Result<()> {
     let items = query.tree.items();
     memory::reach(&mut scratch.values, items.len(), Vec::new())?;
@@ -321,7 +320,7 @@ pub(crate) fn walk<T: Target, S: Sink>(
     let mut done = Ok(());
     for (place, item) in items.iter().enumerate() {
         if !query.store.is_leaf(item.node) {
-            done = walk.node(place, sink, pause);
+            done = walk.node(place, sink, context);
         }
         for &child in query.store.children(item.node) {
             let child = query.tree.place(child);
@@ -353,7 +352,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         &mut self,
         place: usize,
         sink: &mut S,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let item = self.query.tree.items()[place];
         let label = self.query.label(item.node);
@@ -389,7 +388,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             let n_own = own.len().min(len);
             let mut view = sink.view(near.group);
             done =
-                self.group(item.node, near, len, &mut own[..n_own], &mut view, pause);
+                self.group(item.node, near, len, &mut own[..n_own], &mut view, context);
             view.close();
         }
         for asked in self.scratch.asked.drain(..) {
@@ -406,7 +405,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         len: usize,
         own: &mut [f64],
         view: &mut V,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let (index, groups, group) = (self.index, self.groups, near.group);
         let factor = match groups.row(self.query.label(node)) {
@@ -422,7 +421,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 own,
                 factor,
                 view,
-                pause,
+                context,
             );
         };
         self.walk_lists(own, factor, view)?;
@@ -430,8 +429,8 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         let unlisted = index.unlisted.get(group as usize);
         let n = unlisted.partition_point(|&u| (u as usize) < len);
         let some = unlisted[..n].iter().copied();
-        self.walk_grids(node, group, some, own, factor, view, pause)?;
-        self.scratch.chains.step(touched, pause)
+        self.walk_grids(node, group, some, own, factor, view, context)?;
+        self.scratch.chains.step(touched, context)
     }
 
     /// Takes note of what a node's children are near to.
@@ -613,7 +612,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         own: &mut [f64],
         factor: Factor<'_>,
         view: &mut V,
-        pause: &mut Pause<'_>,
+        context: &Context,
     ) -> Result<()> {
         let mut some = some.peekable();
         if some.peek().is_none() {
@@ -641,7 +640,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
             };
             let n_rows = other.iter().filter(|y| found(y.label) > 0).count();
             let n_matches = other.iter().map(|y| found(y.label)).sum();
-            done = chains.step(below.len() + other.len(), pause);
+            done = chains.step(below.len() + other.len(), context);
             if done.is_err() {
                 break;
             }
@@ -687,7 +686,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 if !row.is_empty() {
                     sum += chains.row(i as u32, row, powers);
                 }
-                done = chains.step(chains.per_row(row.len()) + near.len(), pause);
+                done = chains.step(chains.per_row(row.len()) + near.len(), context);
                 if done.is_err() {
                     break 'some;
                 }
