@@ -236,13 +236,14 @@ impl<M: Object> Shared<M> {
             let is_copy = taken.change.is_none();
             // Where there is no memory for a copy, it does not stop for one again.
             stops &= is_copy || !wants_copy;
-            let mut stopped = false;
+            let (mut stopped, mut is_raised) = (false, false);
             let object = &mut taken.object;
             let done = caught(py, request, |context| {
                 let watch = |done, total| {
-                    context.report(done, total)?;
+                    context.report(done, total).inspect_err(|_| is_raised = true)?;
                     let is_wanted = stops && self.is_wanted.load(SeqCst);
-                    stopped = !is_copy && (is_wanted || FORKS.load(SeqCst) > 0);
+                    // It is asked again until all helpers have ended: stopped, it stays so.
+                    stopped |= !is_copy && (is_wanted || FORKS.load(SeqCst) > 0);
                     wants_copy |= stopped && is_wanted;
                     if stopped { Err(Error::Interrupted) } else { Ok(()) }
                 };
@@ -252,7 +253,7 @@ impl<M: Object> Shared<M> {
             let is_broken = done.is_err();
             self.put(py, taken, is_broken);
             let done = done.and_then(|done| done);
-            if done.is_ok() || is_broken || !stopped {
+            if done.is_ok() || is_broken || is_raised || !stopped {
                 return done;
             }
         }
