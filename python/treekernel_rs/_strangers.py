@@ -52,7 +52,7 @@ def _with_equal_weights(
         return np.empty(0)
     arrays = tree_part.to_arrays()
     for name, values in arrays.items():
-        if name.startswith(("weights", "sums")):
+        if name.startswith(("weights", "sums", "large_alphas")):
             arrays[name] = np.ones_like(values)
     equal = DagModel.from_arrays(**arrays)
     equal.intercept = 0.0

@@ -233,8 +233,6 @@ class Parameters:
 
     def _hold(self, holder: object, name: str) -> None:
         """Remember an object with this one as an attribute that others may not change."""
-        if (id(holder), name) in vars(self).get("_holders", ()):
-            return
         for part in self._nested():
             if (holders := vars(part).get("_holders")) is None:
                 holders = vars(part)["_holders"] = WeakValueDictionary()
