@@ -1,0 +1,153 @@
+"""How many instructions the library's calls take, for comparing two builds of it.
+
+    python benches/instructions.py DATA NEW [OLD]
+
+DATA has qc/, wsj/, snli/ and code/java_functions.tsv.gz. NEW and OLD are folders that hold a
+package `treekernel_rs` with its extension built, as `python/` does after `maturin develop`.
+Each call is made once to warm up, and counted the second time, on one thread, by valgrind's
+callgrind; counts do not depend on what else the machine is doing. With OLD, a last column has
+the ratio of NEW to OLD. Needs valgrind with its headers, and cc.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gzip
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SWITCH = r"""
+#include <valgrind/callgrind.h>
+void start(void) { CALLGRIND_START_INSTRUMENTATION; CALLGRIND_ZERO_STATS; }
+void stop(const char *name) { CALLGRIND_DUMP_STATS_AT(name); CALLGRIND_STOP_INSTRUMENTATION; }
+"""
+
+
+def column(path: Path, number: int, n: int) -> list[str]:
+    """Read one column of the first lines of a table."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [
+            line.rstrip("\n").split("\t")[number]
+            for line, _ in zip(lines, range(n), strict=False)
+        ]
+
+
+def calls(data: Path) -> dict[str, Callable[[], object]]:
+    """Make the calls ready, each with its name."""
+    import treekernel_rs as tk
+
+    read = tk.Forest.from_brackets
+    questions = column(data / "qc/const_train.tsv.gz", 3, 5452)
+    y = np.array(column(data / "qc/const_train.tsv.gz", 0, 5452))
+    y = np.where(y == "HUM", 1.0, -1.0)
+    qc = read(questions)
+    qc1, qc2 = qc[:1000], qc[:2000]
+    grct = read(column(data / "qc/dep_train.tsv.gz", 2, 1000))
+    wsj = read(column(data / "wsj/wsj.txt.gz", 2, 400))
+    java = column(data / "code/java_functions.tsv.gz", 1, 1500)
+    java = read([tree for tree in java if "()" not in tree])
+    sentences = [column(data / "snli/dev.tsv.gz", side, 200) for side in (1, 2)]
+    pairs = tk.PairForest.anchored(*sentences)
+    st, sst = tk.SubtreeKernel(0.4), tk.SubsetTreeKernel(0.4)
+    pt, et = tk.PartialTreeKernel(0.4, 0.4), tk.ElasticTreeKernel(0.4)
+    unit = sst.replace(normalize=True)
+    tags = {("NP", "NN"): 0.2, ("VB", "VBD"): 0.2, ("NN", "NNS"): 0.2}
+    smoothed = tk.PartialTreeKernel(0.4, 0.4, similarity=tk.PairSimilarity(tags))
+    i, j = np.arange(20_000) % 1000, np.arange(20_000) * 7 % 1000
+    model = tk.DagModel.from_dual(sst, qc2, y[:2000])
+    encoder = tk.DistributedTrees(sst, 2048)
+    return {
+        "parse 5,452 questions": lambda: read(questions),
+        "ST matrix, 2,000 questions": lambda: st.gram(qc2, n_jobs=1),
+        "SST matrix, 2,000 questions": lambda: sst.gram(qc2, n_jobs=1),
+        "the same, normalised": lambda: unit.gram(qc2, n_jobs=1),
+        "SST matrix, 400 of WSJ": lambda: sst.gram(wsj, n_jobs=1),
+        "SST 500 against 2,000": lambda: sst.gram(qc[2000:2500], qc2, n_jobs=1),
+        "PT matrix, 1,000 GRCT": lambda: pt.gram(grct, n_jobs=1),
+        "PT matrix, 1,000 questions": lambda: pt.gram(qc1, n_jobs=1),
+        "similar labels, 500 GRCT": lambda: smoothed.gram(grct[:500], n_jobs=1),
+        "ET matrix, 400 questions": lambda: et.gram(qc[:400], n_jobs=1),
+        "subpaths, 1,000 questions": lambda: tk.SubpathKernel(0.4).gram(qc1, n_jobs=1),
+        "SST + ST, 1,000 questions": lambda: (sst + st).gram(qc1, n_jobs=1),
+        "SST 20,000 pairs": lambda: sst.pairs(qc1[i], qc1[j], n_jobs=1),
+        "PT 5,000 pairs": lambda: pt.pairs(qc1[i[:5000]], qc1[j[:5000]], n_jobs=1),
+        "SST model, 1,000 scores": lambda: model.score(qc1, n_jobs=1),
+        "SST perceptron, 5,452": lambda: tk.Perceptron(sst).learn(qc, y),
+        "PT perceptron, 1,000": lambda: tk.Perceptron(pt).learn(qc1, y[:1000]),
+        "SST machine, 300": lambda: tk.KernelMachine(unit, qc[:300], y[:300]).run(
+            n_jobs=1
+        ),
+        "SST join at .8, 1,500 Java": lambda: unit.join(
+            java, min_similarity=0.8, n_jobs=1
+        ),
+        "SST top_k, 2,000 questions": lambda: unit.top_k(qc2, k=10, n_jobs=1),
+        "200 vectors of 2,048": lambda: encoder.encode(qc[:200], n_jobs=1),
+        "200 sentence pairs": lambda: tk.PairKernel(0.4).gram(pairs, n_jobs=1),
+    }
+
+
+def count(data: Path, switch: str) -> None:
+    """Make each call, the second time with callgrind counting: runs inside valgrind."""
+    callgrind = ctypes.CDLL(switch)
+    for name, call in calls(data).items():
+        call()
+        callgrind.start()
+        call()
+        callgrind.stop(name.encode())
+
+
+def counted(data: Path, package: Path, folder: Path) -> dict[str, int]:
+    """Run `count` in a valgrind of its own; instructions by call."""
+    source, switch = folder / "switch.c", folder / "switch.so"
+    source.write_text(SWITCH)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", switch, source], check=True)
+    out = Path(tempfile.mkdtemp(dir=folder))
+    command = ["valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no"]
+    command += [f"--callgrind-out-file={out}/counts", sys.executable, __file__]
+    environment = os.environ | {"PYTHONPATH": str(package), "PYTHONHASHSEED": "0"}
+    command += ["--count", str(data), str(switch)]
+    subprocess.run(command, check=True, env=environment)
+    found = {}
+    for path in out.glob("counts.*"):
+        text = path.read_text()
+        name = re.search(r"Client Request: (.+)", text)
+        total = re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)
+        if name and total:
+            found[name[1]] = int(total[1])
+    return found
+
+
+def main() -> None:
+    """Count, and print a table."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["--count"]:
+        count(Path(arguments[1]), arguments[2])
+        return
+    if len(arguments) not in (2, 3):
+        sys.exit(__doc__)
+    data, *packages = [Path(argument).resolve() for argument in arguments]
+    with tempfile.TemporaryDirectory() as folder:
+        tables = [counted(data, package, Path(folder)) for package in packages]
+    print(
+        "| millions of instructions | new |" + (" old | ratio |" if tables[1:] else "")
+    )
+    print("|---|---|" + ("---|---|" if tables[1:] else ""))
+    for name in sorted(tables[0]):
+        counts = [table[name] for table in tables]
+        cells = [f"{n / 1e6:,.1f}" for n in counts]
+        cells += [f"{counts[0] / counts[1]:.3f}"] if counts[1:] else []
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
