@@ -235,8 +235,8 @@ class DistributedTrees:
     ) -> NDArray[Any]:
         """Compute the vectors of trees.
 
-        Warns once of all trees in whose vectors noise has won: their kernels are so large for
-        `n_components` that dot products with them say little.
+        Warns once of all trees whose vectors are mostly noise: dot products with these vectors
+        say little about the kernel.
 
         Parameters
         ----------
@@ -301,7 +301,7 @@ class DistributedTrees:
             )
         if noisy:
             self._warn(
-                f"noise has won in the vectors of {_some(noisy, len(x))}: their kernels "
+                f"the vectors of {_some(noisy, len(x))} are mostly noise: their kernels "
                 f"with themselves are too large for n_components={self.n_components}"
             )
         return out
@@ -385,8 +385,9 @@ class DistributedTrees:
         the median squared norm of a tree's vector is at most ``0.75 * sqrt(n_components)``
         times the weight of the smallest fragments (the decay; for partial trees, mu times
         its square), or at most twice the median that is left at the smallest decay, if that
-        is more. If the kernel is normalised and `norm` is not "full", it takes the largest for
-        which noise wins in a fifth of the trees at most. It uses up to 256 of the trees, and respects `max_height` and `paths`.
+        is more. If the kernel is normalised and `norm` is not "full", it takes the largest decay at
+        which at most a fifth of the trees have vectors that are mostly noise. It uses up to 256
+        of the trees, and respects `max_height` and `paths`.
 
         Examples
         --------

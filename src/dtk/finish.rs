@@ -43,7 +43,7 @@ use super::scale::scale;
 use super::{Norm, Settings};
 use crate::kernel::{Rule, Scaled, Sketch};
 use crate::vector::{Loop, vectorized};
-use crate::{NodeId, Nodes};
+use crate::{NodeId, Nodes, Result, memory};
 
 /// A vector: numbers · weight · times · 2^exponent, as it is inside.
 pub(super) struct Found<'a, T> {
@@ -107,7 +107,8 @@ impl<T: Real> Found<'_, T> {
 
 /// The noise above which it has won.
 const MOST_NOISE: f64 = 0.5;
-/// Bits by which ‖T‖² is above that of the smallest fragments alone, where noise has won.
+/// Bits by which ‖T‖² is above that of the smallest fragments alone, where a vector is mostly
+/// noise.
 const ABOVE_SMALLEST: f64 = 4.0;
 
 /// How rows are made of vectors.
@@ -118,7 +119,7 @@ pub(super) struct Finish<'a> {
     normalize: Option<Norm>,
     /// Whether vectors have all fragments of the kernel whose norm they are divided by.
     is_whole: bool,
-    /// The logarithm of ‖T‖² above which noise has won.
+    /// The logarithm of ‖T‖² above which a vector is mostly noise.
     limit: f64,
     /// By node, for vectors that have all fragments of subset trees.
     products: Vec<Product>,
@@ -142,16 +143,16 @@ impl<'a> Finish<'a> {
         settings: &Settings,
         weights: Sketch,
         unit: f64,
-    ) -> Self {
+    ) -> Result<Self> {
         let is_exact = settings.normalize == Some(Norm::Exact);
         let is_whole = settings.max_height.is_none() && settings.paths.is_none();
         let block = block(settings.composition);
         let products = if is_whole && weights.rule == Rule::Subset {
-            products(nodes, weights.smallest, block)
+            products(nodes, weights.smallest, block)?
         } else {
             Vec::new()
         };
-        Self {
+        Ok(Self {
             nodes,
             weights,
             unit,
@@ -160,7 +161,7 @@ impl<'a> Finish<'a> {
             limit: limit(settings, &weights),
             products,
             share_of_block: block / numbers(settings),
-        }
+        })
     }
 
     /// Writes the row of a tree. `own` is K(T,T) where the norm is a kernel's.
@@ -172,7 +173,7 @@ impl<'a> Finish<'a> {
         out: &mut [T],
     ) -> Row {
         let size = found.size() - 2.0 * self.unit.log2();
-        // Where noise has won, vectors may lack what is largest in the tree.
+        // A vector that is mostly noise may lack what is largest in the tree.
         let right_size = match self.products.get(root.index()) {
             _ if self.is_whole => own.log2(),
             Some(product) => size.max(product.largest.log2()),
@@ -211,7 +212,7 @@ impl<'a> Finish<'a> {
         Row { is_zero: false, is_noisy, is_finite, size }
     }
 
-    /// Whether noise wins in the vector of a tree, by the logarithm of its ‖T‖².
+    /// Whether the vector of a tree is mostly noise, by the logarithm of its ‖T‖².
     pub(super) fn is_noisy(&self, root: NodeId, size: f64) -> bool {
         let by_size =
             size > self.limit && size > self.size_of_smallest(root) + ABOVE_SMALLEST;
@@ -287,8 +288,9 @@ struct Product {
     largest_spread: f64,
 }
 
-fn products(nodes: &Nodes, decay: f64, block: f64) -> Vec<Product> {
-    let mut products: Vec<Product> = Vec::with_capacity(nodes.len());
+fn products(nodes: &Nodes, decay: f64, block: f64) -> Result<Vec<Product>> {
+    let mut products: Vec<Product> = Vec::new();
+    memory::reserve(&mut products, nodes.len())?;
     for node in (0..nodes.len() as u32).map(NodeId) {
         let children = nodes.children(node);
         let (mut weight, mut spread) = (decay, 1.0);
@@ -308,7 +310,7 @@ fn products(nodes: &Nodes, decay: f64, block: f64) -> Vec<Product> {
         }
         products.push(Product { weight, spread, largest, largest_spread });
     }
-    products
+    Ok(products)
 }
 
 /// How many numbers of a vector are multiplied together.
@@ -320,8 +322,8 @@ fn block(composition: Composition) -> f64 {
     }
 }
 
-/// d. Vectors of few numbers are noise anyway, and nobody takes them for more: theirs is
-/// that of 64.
+/// d, but at least 64: shorter vectors are noise anyway, and a warning for each would say
+/// nothing.
 fn numbers(settings: &Settings) -> f64 {
     (settings.n_components as f64).max(64.0)
 }

@@ -89,7 +89,7 @@ pub enum Fold {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Norm {
     /// √K(T,T) of the kernel that dot products approximate, so with the decay of the
-    /// sketch: dot products stay unbiased. A vector in which noise has won, so that its
+    /// sketch: dot products stay unbiased. A vector that is mostly noise, so that its
     /// length says nothing, is divided by its own norm if that is off by more than √2.
     Exact,
     /// √K(T,T) of the kernel itself, whatever the decay of the sketch. Vectors of large
@@ -198,7 +198,7 @@ impl Options {
 pub struct Report {
     /// Trees whose norm is 0 (normalised vectors only): their vectors are 0.
     pub zero_rows: Vec<usize>,
-    /// Trees with so many large fragments that noise has won: their dot products say
+    /// Trees with so many large fragments that their vectors are mostly noise: dot products say
     /// little, and even ‖T‖² may be off by a factor of 2 or more.
     pub noisy: Vec<usize>,
     /// Trees whose vectors are too large for their type, and 0.
@@ -302,7 +302,7 @@ impl DistributedTrees {
     /// (of three digits, at most the kernel's) that passes a test.
     ///
     /// Vectors that are divided by their own norm, or by that of their kernel, pass where
-    /// noise wins in a fifth of the trees at most ([`Report::noisy`]): all have length 1,
+    /// a fifth of the vectors at most are mostly noise ([`Report::noisy`]): all have length 1,
     /// so a smaller decay loses more than it gains before that.
     ///
     /// All others pass where the median of ‖T‖², in units of what the smallest fragments
@@ -361,9 +361,9 @@ impl DistributedTrees {
         Ok(median(sizes.into_iter().map(|s| (s - smallest).exp2()).collect()))
     }
 
-    /// In how many of these trees, of 1, noise wins.
+    /// The share of these trees whose vectors are mostly noise.
     fn share_of_noisy(&self, forest: &Forest, context: &Context) -> Result<f64> {
-        let finish = self.finish(forest.nodes());
+        let finish = self.finish(forest.nodes())?;
         let sizes = self.sizes(forest, context)?;
         let trees = forest.roots().iter().zip(sizes);
         let n_noisy =
@@ -371,7 +371,7 @@ impl DistributedTrees {
         Ok(n_noisy as f64 / forest.len() as f64)
     }
 
-    fn finish<'a>(&self, nodes: &'a Nodes) -> Finish<'a> {
+    fn finish<'a>(&self, nodes: &'a Nodes) -> Result<Finish<'a>> {
         Finish::new(nodes, &self.settings, self.weights, self.composer.unit)
     }
 
@@ -482,7 +482,7 @@ impl DistributedTrees {
         memory::room(threads.size(), Worker::<T>::most_bytes(&job, share))?;
         let mut workers: Vec<Worker<'_, T>> =
             (0..threads.size()).map(|_| Worker::new(&job, share)).collect();
-        let finish = self.finish(nodes);
+        let finish = self.finish(nodes)?;
         let tasks = Tasks::of_rows(roots.len(), per_task);
         threads.run(
             &tasks.among(start..start + roots.len(), n),

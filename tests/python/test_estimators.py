@@ -521,7 +521,7 @@ def test_the_encoder_is_distributed_trees(parameters):
     assert np.array_equal(encoder.fit_transform(LINES), plain)
 
 
-@pytest.mark.filterwarnings("ignore:noise has won")
+@pytest.mark.filterwarnings("ignore:.*mostly noise")
 def test_the_encoder_chooses_norm_and_decay_that_fit_each_other_and_stores_them():
     wide = [
         f"(S{''.join(f' (A{j % 5} a{i * j % 7})' for j in range(60))})"
