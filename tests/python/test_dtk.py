@@ -603,6 +603,7 @@ def test_rankings_of_questions_are_as_good_as_promised(questions):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*mostly noise")
 def test_noise_on_questions_is_that_of_the_table(questions):
     """Mean squared error over (K11 K22 + K12^2) / d, decay .4, within 10 %."""
     kernel, d, some = tk.SubsetTreeKernel(0.4), 1024, questions[:200]

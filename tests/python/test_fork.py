@@ -165,6 +165,7 @@ def test_forks_change_nothing_in_the_parent():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*mostly noise")
 def test_a_child_encodes_rows_and_kernels_as_its_parent():
     rows = SST.rows(FOREST[:300], n_jobs=2)
     # A convolution plans its FFT when it is first used.
