@@ -1,5 +1,4 @@
-//! How a call is run: who may stop it, who is told how far it is, and how many threads it
-//! may use.
+//! How a long call is interrupted, reports its progress, and how many threads it uses.
 //!
 //! ```
 //! use treekernel_rs::kernel::SubsetTree;
@@ -34,11 +33,10 @@ pub(crate) const BETWEEN_QUESTIONS: Duration = Duration::from_millis(50);
 /// so many calls.
 const PER_LOOK: u32 = 32;
 
-/// What every long call is given: who may stop it, who is told how far it is, and how many
-/// threads it may use.
+/// How a long call is interrupted, reports its progress, and how many threads it uses.
 ///
-/// The default never stops, tells nobody, and uses all cores. A context belongs to one
-/// thread: a call gives each of its helpers one of its own.
+/// The default is never interrupted, reports nothing, and uses all cores. A context belongs
+/// to one thread; each helper thread gets its own.
 pub struct Context<'a> {
     watch: Watch<'a>,
     /// Whether what is computed is not wanted any more: asked without a look at the clock.

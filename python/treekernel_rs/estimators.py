@@ -7,8 +7,8 @@ because it is parsed only once and is passed to other processes as arrays. Strin
 at every call, which takes a small part of the time of a fit.
 
 Estimators never change the kernel that they are given: ``kernel__decay=0.2`` replaces it by
-another one. Nor do they change with it: what others do to the kernel later, such as scikit-learn's
-``SVC(kernel=k).set_params(kernel__decay=0.2)``, has no effect on them.
+another one. Later changes to the kernel, such as those of scikit-learn's
+``SVC(kernel=k).set_params(kernel__decay=0.2)``, have no effect on them.
 
 Needs scikit-learn: ``pip install 'treekernel_rs[sklearn]'``.
 """

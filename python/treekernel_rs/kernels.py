@@ -95,7 +95,7 @@ class Parameters:
             _SAVED.setdefault(cls.__name__, cls)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: a slip of the pen would change what other objects hold, too."""
+        """Refuse: assigning an attribute would also change what other objects hold."""
         msg = (
             f"{type(self).__name__}: attributes cannot be set, got {name!r}; "
             f"replace({name}=...) makes another one"
@@ -140,7 +140,7 @@ class Parameters:
             return NotImplemented
         return self._parameters == other._parameters
 
-    # `set_params` changes what is compared: as a key, the object would be lost.
+    # `set_params` changes the values that are compared: a hash would change with them.
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -152,9 +152,10 @@ const FEW: usize = 8;
 const FIRST: f64 = 2.0;
 /// Passes over the active examples between two over all.
 const PASSES: u64 = 10;
-/// So often in a row all examples are scored without being any better: then rounding allows
-/// nothing better, and more passes would go on for ever.
+/// Training ends after so many scorings in a row without a better violation or dual: rounding
+/// allows nothing better.
 const IDLE: u64 = 10;
+
 /// The score of an example by those of its trees.
 fn score(scores: &[f64], [a, b]: [u32; 2], width: usize) -> f64 {
     let of = |tree: u32| scores[tree as usize * width];
