@@ -201,3 +201,15 @@ def test_processes_do_not_change_the_kernel_that_they_begin_with() -> None:
     )
     process.set_params(kernel__kernel__decay=0.5).fit(X, [2.0, 1.0, -1.0, -1.0])
     assert kernel == tk.SubsetTreeKernel(0.9, normalize=True)
+
+
+def test_a_part_that_changed_knows_who_holds_the_whole_again():
+    part = tk.SubsetTreeKernel(0.4)
+    whole = tk.SumKernel(part, tk.SubtreeKernel(0.4))
+    model = tk.TreeRidge(whole)
+    part.set_params(decay=0.9)
+    assert "0.9" not in repr(model.kernel)
+    model.set_params(kernel=whole)
+    held = repr(model.kernel)
+    part.set_params(decay=0.1)
+    assert repr(model.kernel) == held
