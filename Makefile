@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find src -name '*.rs')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-rust test-python test-slow oldest lint format bench fuzz \
+.PHONY: help install release demo test test-rust test-python test-slow oldest lint format bench fuzz \
 	faults asan overflow mutants wheel site papers check clean
 
 # What an incremental build keeps for the next one would cost the first a quarter of its time.
@@ -27,9 +27,13 @@ help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
 		awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
-install: $(VENV)/.built ## Make .venv, build the library and install it there
+install: $(VENV)/.tools $(VENV)/.built ## Make .venv with the tools, build the library and install it there
 
-demo: install ## Learn, compare and explain on functions of Python's library; writes demo.html
+release: install ## Install the library as wheels have it, which takes minutes: for measuring
+	$(BIN)/maturin develop --release --locked
+	touch $(VENV)/.built
+
+demo: $(VENV)/.built ## Learn, compare and explain on functions of Python's library; writes demo.html
 	$(BIN)/python examples/demo.py
 
 test: ## Run the tests, but for those marked slow
@@ -38,10 +42,10 @@ test: ## Run the tests, but for those marked slow
 test-rust: ## Run the Rust tests (no Python involved) and the crate's doctests
 	env -u MAKEFLAGS cargo test --locked
 
-test-python: $(VENV)/.testable ## Run the Python tests, doctests and the README
+test-python: install ## Run the Python tests, doctests and the README
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'
 
-test-slow: $(VENV)/.testable ## Run the tests marked slow, in Rust and in Python
+test-slow: install ## Run the tests marked slow, in Rust and in Python
 	cargo test --locked --tests -- --ignored
 	$(BIN)/python -m pytest -m slow tests/python
 
@@ -57,7 +61,7 @@ oldest: ## Run the Python tests with the oldest packages allowed (PYTHON=python3
 	VIRTUAL_ENV=$(CURDIR)/target/oldest target/oldest/bin/maturin develop --profile quick --locked
 	target/oldest/bin/python -m pytest -n $(WORKERS) -m 'not slow' tests/python
 
-lint: $(VENV)/.built ## Check style, types, stubs and module borders
+lint: install ## Check style, types, stubs and module borders
 	cargo fmt --check
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo clippy --locked --all-targets -- -D warnings
@@ -65,12 +69,13 @@ lint: $(VENV)/.built ## Check style, types, stubs and module borders
 	@if grep -rnE '\b(pyo3|numpy)\b' src --include='*.rs' \
 		| grep -vE '^src/python/|^src/[a-z_/]*\.rs:[0-9]+://[/!]'; then \
 		echo 'only src/python/ may name pyo3 or numpy'; exit 1; fi
+	$(BIN)/python .ci/plain-growth
 	$(BIN)/ruff check python tests examples fuzz
 	$(BIN)/ruff format --check python tests examples fuzz
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest treekernel_rs._core
 
-format: $(VENV)/.built ## Let the formatters have their way
+format: $(VENV)/.tools ## Let the formatters have their way
 	cargo fmt
 	cargo fmt --manifest-path fuzz/Cargo.toml
 	$(BIN)/ruff check --fix python tests examples fuzz
@@ -115,7 +120,7 @@ site: install ## Build the documentation into docs/_build; any warning is an err
 	$(BIN)/python -m pip install --quiet --group docs
 	$(BIN)/python -m sphinx -b html -q -E -W --keep-going docs docs/_build
 
-papers: install ## Compute the papers' tables and figures again (docs/PAPERS.md); takes long
+papers: release ## Compute the papers' tables and figures again (docs/PAPERS.md); takes long
 	$(BIN)/python examples/dtk_tables.py --seeds 3 --plot docs/images/dtk_tables.png
 	$(BIN)/python examples/srl_boundaries.py --out docs/images/aaai_2019.png
 	$(BIN)/python examples/entailment_pairs.py
@@ -129,12 +134,17 @@ check: lint test test-slow ## What must pass before a commit: lint and all tests
 clean: ## Remove what was built, and .venv
 	rm -rf target dist $(VENV)
 
-# The tools are installed anew when pyproject.toml changes, the library when the core does.
-$(VENV)/.tools: pyproject.toml
+# What runs the library, the tools of development, and the library itself: the first two are
+# installed anew when pyproject.toml changes, the library when the core does.
+$(VENV)/.base: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit( \
 		"Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --group demo
+	touch $@
+
+$(VENV)/.tools: $(VENV)/.base
 	$(BIN)/python -m pip install --quiet --group dev
 	touch $@
 
@@ -144,11 +154,7 @@ $(VENV)/.atheris: $(VENV)/.tools
 	$(BIN)/python -m pip install --quiet --only-binary :all: atheris || true
 	touch $@
 
-$(VENV)/.built: $(VENV)/.tools $(RUST)
-	$(BIN)/maturin develop --release --locked
-	touch $@
-
-# Tests need no link-time optimisation, which takes most of a build; but take a build that has it.
-$(VENV)/.testable: $(VENV)/.tools $(RUST)
-	$(MAKE) -q $(VENV)/.built || $(BIN)/maturin develop --profile quick --locked
+# Without link-time optimisation, which takes most of a build: `make release` has it.
+$(VENV)/.built: $(VENV)/.base $(RUST)
+	$(BIN)/maturin develop --profile quick --locked
 	touch $@

@@ -28,11 +28,14 @@ use baseline::{EtClassic, Fragments, Ftk, PtClassic, PtParams};
 use corpus::Random;
 use published::EachOnce;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 use treekernel_rs::dag::{
     Features, Model, Options, Perceptron, PolynomialKernel, Vote,
 };
-use treekernel_rs::kernel::{ElasticTree, PartialTree, SubsetTree, Subtree};
+use treekernel_rs::kernel::{
+    ElasticTree, IntoKernel, PartialTree, SubsetTree, Subtree,
+};
 use treekernel_rs::{Context, Forest, Kernel, gram};
 
 const ST: Subtree = Subtree::new(0.4);
@@ -92,7 +95,7 @@ fn options(normalize: bool) -> Options {
     Options::default().with_normalize(normalize)
 }
 
-fn perceptron(kernel: &dyn Kernel, normalize: bool, vote: Vote) -> Perceptron {
+fn perceptron(kernel: &Arc<dyn Kernel>, normalize: bool, vote: Vote) -> Perceptron {
     Perceptron::new(kernel, options(normalize), vote, None, 1.0).expect("in range")
 }
 
@@ -122,7 +125,7 @@ fn classic<'a>(
 }
 
 /// Scores and updates at some sizes of the model.
-fn growth(stream: &Stream, title: &str, kernel: &dyn Kernel, sizes: &[usize]) {
+fn growth(stream: &Stream, title: &str, kernel: &Arc<dyn Kernel>, sizes: &[usize]) {
     const AHEAD: usize = 4_000;
     let forest = read(&stream.texts);
     let n = forest.len() - AHEAD;
@@ -144,11 +147,11 @@ fn growth(stream: &Stream, title: &str, kernel: &dyn Kernel, sizes: &[usize]) {
         next += 1;
         if own.last().n_nodes() >= size {
             sizes.next();
-            row(stream, title, kernel, (&own, &supports), &forest, next);
+            row(stream, title, &**kernel, (&own, &supports), &forest, next);
         }
     }
     if sizes.peek().is_some() {
-        row(stream, title, kernel, (&own, &supports), &forest, next);
+        row(stream, title, &**kernel, (&own, &supports), &forest, next);
     }
 }
 
@@ -238,14 +241,16 @@ fn passes(stream: &Stream) {
         stream.name
     );
     println!("|---|---|---|---|---|---|---|---|");
+    let (st, sst, pt) =
+        ((&ST).into_kernel(), (&SST).into_kernel(), (&PT).into_kernel());
     for (title, kernel, normalize, vote) in [
-        ("ST", &ST as &dyn Kernel, false, Vote::Last),
-        ("SST", &SST, false, Vote::Last),
-        ("SST, average", &SST, false, Vote::Average),
-        ("SST, vote", &SST, false, Vote::Vote),
-        ("SST normalised", &SST, true, Vote::Last),
-        ("PT", &PT, false, Vote::Last),
-        ("PT normalised", &PT, true, Vote::Last),
+        ("ST", &st, false, Vote::Last),
+        ("SST", &sst, false, Vote::Last),
+        ("SST, average", &sst, false, Vote::Average),
+        ("SST, vote", &sst, false, Vote::Vote),
+        ("SST normalised", &sst, true, Vote::Last),
+        ("PT", &pt, false, Vote::Last),
+        ("PT normalised", &pt, true, Vote::Last),
     ] {
         let (mut least, mut parsing) = (f64::INFINITY, 0.0);
         let mut figures = String::new();
@@ -371,8 +376,12 @@ fn code() {
         "\n| decisions, µs per function | subtrees | first | at rest | matrix | model, MB |"
     );
     println!("|---|---|---|---|---|---|");
-    for (title, kernel) in [("ST", &ST as &dyn Kernel), ("SST", &SST), ("PT", &PT)] {
-        let mut model = Model::new(kernel, options(false)).expect("in range");
+    for (title, kernel) in [
+        ("ST", (&ST).into_kernel()),
+        ("SST", (&SST).into_kernel()),
+        ("PT", (&PT).into_kernel()),
+    ] {
+        let mut model = Model::new(&kernel, options(false)).expect("in range");
         model.add(&supports, &alphas, &Context::default()).expect("small values");
         let few = asked.select(0..20);
         let mut scores = vec![0.0; ASKED];
@@ -393,7 +402,7 @@ fn code() {
         let options = gram::Options::default();
         let matrix = seconds(|| {
             gram::fill(
-                kernel,
+                &*kernel,
                 &asked,
                 Some(&supports),
                 options,
@@ -436,10 +445,15 @@ fn main() {
         );
         println!("|---|---|---|---|---|---|---|---|");
         for stream in &streams {
-            growth(stream, "SST", &SST, &[1_000, 3_000, 10_000, 30_000, 60_000]);
-            growth(stream, "ST", &ST, &[10_000]);
-            growth(stream, "PT", &PT, &[1_000, 10_000, 30_000]);
-            growth(stream, "ET", &ET, &[1_000, 10_000]);
+            growth(
+                stream,
+                "SST",
+                &(&SST).into_kernel(),
+                &[1_000, 3_000, 10_000, 30_000, 60_000],
+            );
+            growth(stream, "ST", &(&ST).into_kernel(), &[10_000]);
+            growth(stream, "PT", &(&PT).into_kernel(), &[1_000, 10_000, 30_000]);
+            growth(stream, "ET", &(&ET).into_kernel(), &[1_000, 10_000]);
         }
     }
     if is_wanted("pass") {

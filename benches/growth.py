@@ -1,10 +1,11 @@
 """How joins grow: real Java functions with seeded mutations, joined at 0.8.
 
-    python benches/growth.py 10000 100000 1000000
+    python benches/growth.py DATA 10000 100000 1000000
 
-One process for each size: seconds, pairs and peak memory (of all, parsing included). Each
-round over the functions takes one leaf label in ten of each function and makes it a new name
-of its own, so that copies are near, but not equal.
+DATA has code/java_functions.tsv.gz (docs/DATA.md). One process for each size: seconds, pairs
+and peak memory (of all, parsing included). Each round over the functions takes one leaf label
+in ten of each function and makes it a new name of its own, so that copies are near, but not
+equal.
 """
 
 import argparse
@@ -19,12 +20,11 @@ from pathlib import Path
 
 import treekernel_rs as tk
 
-FUNCTIONS = Path("/work/shared/data/code/java_functions.tsv.gz")
 LABEL = re.compile(r":([^\s()]+)")
 
 
-def functions() -> list[str]:
-    with gzip.open(FUNCTIONS, "rt") as file:
+def functions(data: Path) -> list[str]:
+    with gzip.open(data / "code/java_functions.tsv.gz", "rt") as file:
         trees = [line.rstrip("\n").split("\t")[1] for line in file]
     # Two have brackets as labels.
     return [tree for tree in trees[1:] if "(:" not in tree and ":(" not in tree]
@@ -47,9 +47,9 @@ def mutated(trees: list[str], n: int, seed: int = 13):
         )
 
 
-def run(n: int, n_jobs: int) -> None:
+def run(data: Path, n: int, n_jobs: int) -> None:
     start = time.perf_counter()
-    texts = mutated(functions(), n)
+    texts = mutated(functions(data), n)
     forest = tk.Forest.from_brackets([])
     while part := list(islice(texts, 50_000)):
         try:
@@ -88,13 +88,14 @@ def is_legal(text: str) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
     parser.add_argument("sizes", type=int, nargs="+")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     for n in given.sizes:
         child = os.fork()
         if not child:
-            run(n, given.jobs)
+            run(given.data, n, given.jobs)
             os._exit(0)
         os.waitpid(child, 0)
 

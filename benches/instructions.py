@@ -1,12 +1,15 @@
 """How many instructions the library's calls take, for comparing two builds of it.
 
-    python benches/instructions.py DATA NEW [OLD]
+    python benches/instructions.py [--times] DATA NEW [OLD]
 
 DATA has qc/, wsj/, snli/ and code/java_functions.tsv.gz. NEW and OLD are folders that hold a
 package `treekernel_rs` with its extension built, as `python/` does after `maturin develop`.
 Each call is made once to warm up, and counted the second time, on one thread, by valgrind's
 callgrind; counts do not depend on what else the machine is doing. With OLD, a last column has
 the ratio of NEW to OLD. Needs valgrind with its headers, and cc.
+
+With --times, the calls are timed without valgrind instead: builds take turns, and the least
+of seven times is printed. That is worth something only where nothing else runs.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +29,9 @@ import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+#: Processes that time the calls of a build.
+ROUNDS = 7
 
 SWITCH = r"""
 #include <valgrind/callgrind.h>
@@ -62,7 +69,7 @@ def calls(data: Path) -> dict[str, Callable[[], object]]:
     pt, et = tk.PartialTreeKernel(0.4, 0.4), tk.ElasticTreeKernel(0.4)
     unit = sst.replace(normalize=True)
     tags = {("NP", "NN"): 0.2, ("VB", "VBD"): 0.2, ("NN", "NNS"): 0.2}
-    smoothed = tk.PartialTreeKernel(0.4, 0.4, similarity=tk.PairSimilarity(tags))
+    smoothed = tk.PartialTreeKernel(0.4, 0.4, similarity=tk.kernels.TableSimilarity(tags))
     i, j = np.arange(20_000) % 1000, np.arange(20_000) * 7 % 1000
     model = tk.DagModel.from_dual(sst, qc2, y[:2000])
     encoder = tk.DistributedTrees(sst, 2048)
@@ -81,10 +88,10 @@ def calls(data: Path) -> dict[str, Callable[[], object]]:
         "SST + ST, 1,000 questions": lambda: (sst + st).gram(qc1, n_jobs=1),
         "SST 20,000 pairs": lambda: sst.pairs(qc1[i], qc1[j], n_jobs=1),
         "PT 5,000 pairs": lambda: pt.pairs(qc1[i[:5000]], qc1[j[:5000]], n_jobs=1),
-        "SST model, 1,000 scores": lambda: model.score(qc1, n_jobs=1),
-        "SST perceptron, 5,452": lambda: tk.Perceptron(sst).learn(qc, y),
-        "PT perceptron, 1,000": lambda: tk.Perceptron(pt).learn(qc1, y[:1000]),
-        "SST machine, 300": lambda: tk.KernelMachine(unit, qc[:300], y[:300]).run(
+        "SST model, 1,000 scores": lambda: model.decision_function(qc1, n_jobs=1),
+        "SST perceptron, 5,452": lambda: tk.Perceptron(sst).partial_fit(qc, y),
+        "PT perceptron, 1,000": lambda: tk.Perceptron(pt).partial_fit(qc1, y[:1000]),
+        "SST machine, 300": lambda: tk.solve.KernelMachine(unit, qc[:300], y[:300]).run(
             n_jobs=1
         ),
         "SST join at .8, 1,500 Java": lambda: unit.join(
@@ -106,8 +113,35 @@ def count(data: Path, switch: str) -> None:
         callgrind.stop(name.encode())
 
 
-def counted(data: Path, package: Path, folder: Path) -> dict[str, int]:
-    """Run `count` in a valgrind of its own; instructions by call."""
+def measure(data: Path) -> None:
+    """Time each call, the second time, and print milliseconds by name."""
+    for name, call in calls(data).items():
+        call()
+        started = time.perf_counter()
+        call()
+        print(f"{1e3 * (time.perf_counter() - started)}\t{name}")
+
+
+def timed(data: Path, packages: list[Path]) -> list[dict[str, float]]:
+    """Run `measure` for builds by turns; the least milliseconds by call."""
+    tables: list[dict[str, float]] = [{} for _ in packages]
+    for _ in range(ROUNDS):
+        for package, table in zip(packages, tables, strict=True):
+            done = subprocess.run(
+                [sys.executable, __file__, "--measure", str(data)],
+                check=True,
+                env=os.environ | {"PYTHONPATH": str(package), "PYTHONHASHSEED": "0"},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for line in done.stdout.splitlines():
+                took, name = line.split("\t")
+                table[name] = min(float(took), table.get(name, float("inf")))
+    return tables
+
+
+def counted(data: Path, package: Path, folder: Path) -> dict[str, float]:
+    """Run `count` in a valgrind of its own; millions of instructions by call."""
     source, switch = folder / "switch.c", folder / "switch.so"
     source.write_text(SWITCH)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", switch, source], check=True)
@@ -123,7 +157,7 @@ def counted(data: Path, package: Path, folder: Path) -> dict[str, int]:
         name = re.search(r"Client Request: (.+)", text)
         total = re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)
         if name and total:
-            found[name[1]] = int(total[1])
+            found[name[1]] = int(total[1]) / 1e6
     return found
 
 
@@ -133,19 +167,26 @@ def main() -> None:
     if arguments[:1] == ["--count"]:
         count(Path(arguments[1]), arguments[2])
         return
+    if arguments[:1] == ["--measure"]:
+        measure(Path(arguments[1]))
+        return
+    is_timed = arguments[:1] == ["--times"]
+    arguments = arguments[is_timed:]
     if len(arguments) not in (2, 3):
         sys.exit(__doc__)
     data, *packages = [Path(argument).resolve() for argument in arguments]
-    with tempfile.TemporaryDirectory() as folder:
-        tables = [counted(data, package, Path(folder)) for package in packages]
-    print(
-        "| millions of instructions | new |" + (" old | ratio |" if tables[1:] else "")
-    )
+    if is_timed:
+        unit, tables = "milliseconds", timed(data, packages)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            unit = "millions of instructions"
+            tables = [counted(data, package, Path(folder)) for package in packages]
+    print(f"| {unit} | new |" + (" old | ratio |" if tables[1:] else ""))
     print("|---|---|" + ("---|---|" if tables[1:] else ""))
     for name in sorted(tables[0]):
-        counts = [table[name] for table in tables]
-        cells = [f"{n / 1e6:,.1f}" for n in counts]
-        cells += [f"{counts[0] / counts[1]:.3f}"] if counts[1:] else []
+        values = [table[name] for table in tables]
+        cells = [f"{value:,.1f}" for value in values]
+        cells += [f"{values[0] / values[1]:.3f}"] if values[1:] else []
         print(f"| {name} | {' | '.join(cells)} |")
 
 

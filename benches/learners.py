@@ -1,14 +1,15 @@
 """Which learner for how many trees: seconds, memory and F1 on argument boundaries of MASC.
 
-    python benches/learners.py 1000 10000 100000 439974
-    python benches/learners.py 439974 --learners perceptron machine --jobs 1 2
-    python benches/learners.py 10000000 --learners perceptron columns
+    python benches/learners.py DATA 1000 10000 100000 439974
+    python benches/learners.py DATA 439974 --learners perceptron machine --jobs 1 2
+    python benches/learners.py DATA 10000000 --learners perceptron columns
 
-The last 50,000 trees of the stream are the test, the others before them, in their order, the
-training set; sizes beyond that are a stream of copies, in each of which a tenth of the words
-are new, made and forgotten part by part. SST with decay 0.4, normalised, C = 1. Every learner
-has a process of its own: seconds are those of learning, without reading trees; "processor" those
-of all threads; "peak" is the memory of the process, with the trees in it.
+DATA has srl/masc_boundary.tsv.gz (docs/DATA.md). The last 50,000 trees of the stream are the
+test, the others before them, in their order, the training set; sizes beyond that are a stream
+of copies, in each of which a tenth of the words are new, made and forgotten part by part. SST
+with decay 0.4, normalised, C = 1. Every learner has a process of its own: seconds are those of
+learning, without reading trees; "processor" those of all threads; "peak" is the memory of the
+process, with the trees in it.
 """
 
 from __future__ import annotations
@@ -27,22 +28,17 @@ import numpy as np
 
 import treekernel_rs as tk
 
-FILE = "shared/data/srl/masc_boundary.tsv.gz"
 N_TEST = 50_000
 PART = 20_000
 WORD = re.compile(r" ([^\s()]+)\)")
 KERNEL = tk.SubsetTreeKernel(0.4, normalize=True)
 
 
-def rows():
-    for folder in Path(__file__).resolve().parents:
-        if (path := folder / FILE).is_file():
-            with gzip.open(path, "rt", encoding="utf-8") as file:
-                for line in file:
-                    row = line.rstrip("\n").split("\t")
-                    yield row[5], int(row[0])
-            return
-    raise SystemExit(f"{FILE} is in no folder above")
+def rows(data):
+    with gzip.open(data / "srl/masc_boundary.tsv.gz", "rt", encoding="utf-8") as file:
+        for line in file:
+            row = line.rstrip("\n").split("\t")
+            yield row[5], int(row[0])
 
 
 def parts(pairs, n):
@@ -58,7 +54,7 @@ def whole(pairs, n):
     return tk.Forest.concat([f for f, _ in found]), np.concatenate([y for _, y in found])
 
 
-def stream(n_train):
+def stream(data, n_train):
     """Repeat the training set without end, with other words from its second time on."""
     chance = random.Random(13)
     for turn in count():
@@ -66,7 +62,7 @@ def stream(n_train):
         def word(found, turn=turn):
             return f" {found[1]}-{turn})" if chance.random() < 0.1 else found[0]
 
-        for text, y in islice(rows(), n_train):
+        for text, y in islice(rows(data), n_train):
             yield (WORD.sub(word, text) if turn else text), y
 
 
@@ -93,10 +89,10 @@ class Svc:
 
 
 class Logistic(Svc):
-    """TreeLogistic."""
+    """TreeLogisticRegression."""
 
     def __init__(self, n_jobs):
-        self.own = tk.TreeLogistic(KERNEL, n_jobs=n_jobs)
+        self.own = tk.TreeLogisticRegression(KERNEL, n_jobs=n_jobs)
 
 
 class Machine:
@@ -106,12 +102,12 @@ class Machine:
         self.n_jobs = n_jobs
 
     def learn(self, forest, y):
-        self.own = tk.KernelMachine(KERNEL, forest, y, intercept="feature")
+        self.own = tk.solve.KernelMachine(KERNEL, forest, y, intercept="feature")
         assert self.own.run(tol=0.1, n_jobs=self.n_jobs)
         self.model = self.own.model()
 
     def score(self, forest):
-        return self.model.score(forest, n_jobs=self.n_jobs)
+        return self.model.decision_function(forest, n_jobs=self.n_jobs)
 
     def __str__(self):
         support = np.count_nonzero(self.own.dual_coef)
@@ -129,10 +125,10 @@ class Perceptron:
         self.own, self.n_jobs = tk.Perceptron(KERNEL, "average"), n_jobs
 
     def learn(self, forest, y):
-        self.own.learn(forest, y)
+        self.own.partial_fit(forest, y)
 
     def score(self, forest):
-        return self.own.score(forest, n_jobs=self.n_jobs)
+        return self.own.decision_function(forest, n_jobs=self.n_jobs)
 
     def __str__(self):
         return f"{self.own.n_mistakes} support trees, {self.own.model.n_nodes} subtrees"
@@ -174,10 +170,10 @@ def processor():
     return used.ru_utime + used.ru_stime
 
 
-def run(name, n, n_train, n_jobs):
+def run(data, name, n, n_train, n_jobs):
     learner = LEARNERS[name](n_jobs)
     seconds = cpu = 0.0
-    pairs = stream(n_train) if n > n_train else rows()
+    pairs = stream(data, n_train) if n > n_train else rows(data)
     given = [whole(pairs, n)] if n <= n_train else parts(pairs, n)
     for forest, y in given:
         start, before = time.perf_counter(), processor()
@@ -187,7 +183,7 @@ def run(name, n, n_train, n_jobs):
     del given
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     right, scores = [], []
-    for forest, y in parts(islice(rows(), n_train, None), N_TEST):
+    for forest, y in parts(islice(rows(data), n_train, None), N_TEST):
         right.append(y)
         scores.append(learner.score(forest))
     quality = f1(np.concatenate(scores), np.concatenate(right))
@@ -200,17 +196,18 @@ def run(name, n, n_train, n_jobs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
     parser.add_argument("sizes", type=int, nargs="+")
     parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=[*LEARNERS])
     parser.add_argument("--jobs", type=int, nargs="+", default=[1])
     given = parser.parse_args()
-    n_train = sum(1 for _ in rows()) - N_TEST
+    n_train = sum(1 for _ in rows(given.data)) - N_TEST
     for n in given.sizes:
         for n_jobs in given.jobs:
             for name in given.learners:
                 child = os.fork()
                 if not child:
-                    run(name, n, n_train, n_jobs)
+                    run(given.data, name, n, n_train, n_jobs)
                     os._exit(0)
                 if os.waitpid(child, 0)[1]:
                     raise SystemExit(1)

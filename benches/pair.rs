@@ -8,7 +8,7 @@ mod corpus;
 
 use std::time::Instant;
 
-use treekernel_rs::gram::Options;
+use treekernel_rs::gram::{self, Options};
 use treekernel_rs::pair::linking::{self, HeadRules};
 use treekernel_rs::pair::{self, Method, PairForest, PairKernel};
 use treekernel_rs::{Context, Error, Forest};
@@ -100,7 +100,7 @@ fn matrix(
     let seconds = best(runs, || {
         let kernel = kernel(method);
         let report =
-            pair::fill(&kernel, pairs, None, Options::default(), &mut out, &context);
+            gram::fill(&kernel, pairs, None, Options::default(), &mut out, &context);
         given_up = report.expect("a matrix").given_up.len();
     });
     (seconds, given_up)
@@ -111,7 +111,7 @@ fn kernels() {
         "kernels at decay {DECAY}: microseconds each, whole matrices, one thread / two"
     );
     for (name, pairs) in corpora() {
-        let counts = pairs.n_placeholders();
+        let counts = pairs.n_placeholders().unwrap();
         println!(
             "{name}: {} pairs, {:.2} placeholders each, {} at most",
             pairs.len(),
@@ -201,7 +201,7 @@ fn figure_7() {
     for (name, pairs) in corpora().into_iter().filter(|(name, _)| *name != "RTE-3") {
         let sizes: Vec<usize> = (0..160).map(|k| 1 + k % 4).collect();
         let documents = joined(&pairs, &sizes, u32::MAX - 1);
-        let counts = documents.n_placeholders();
+        let counts = documents.n_placeholders().unwrap();
         println!("{name}");
         let bins: [(usize, usize); 10] = [
             (1, 2),
@@ -268,7 +268,7 @@ fn each(
     method: Method,
 ) -> (f64, usize) {
     let kernel = kernel(method);
-    let pairs = pair::Pairs::new(&kernel, documents).expect("documents");
+    let pairs = gram::Pairs::new(&kernel, documents).expect("documents");
     let mut given_up = 0;
     let seconds = best(3, || {
         given_up = 0;
@@ -292,7 +292,7 @@ fn figure_8() {
         println!("{name}");
         for limit in 0..=14 {
             let documents = joined(&pairs, &[5; 40], limit);
-            let counts = documents.n_placeholders();
+            let counts = documents.n_placeholders().unwrap();
             print!("  {limit:2}");
             for (label, method) in METHODS {
                 let (seconds, given_up) = matrix(&documents, method, 1, 2);

@@ -115,10 +115,10 @@ def main() -> None:
     for n_pairs, least in ((3_209, 3), (47_147, 3), (0, 1)):
         if n_pairs:
             pairs = most_similar(names, matrix, counts, n_pairs, least)
-            similar = tk.PairSimilarity(pairs)
+            similar = tk.kernels.TableSimilarity(pairs)
             near = Counter(name for pair in pairs for name in pair)
         else:
-            similar = tk.VectorSimilarity((names, matrix), classes="kelp")
+            similar = tk.kernels.VectorSimilarity((names, matrix), classes="kelp")
             of = Counter(name.rpartition("::")[2] for name in names)
             near = {f"LEX##{x}": of[x.rpartition("::")[2]] - 1 for x in names}
             n_pairs = sum(near.values()) // 2

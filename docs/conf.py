@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import treekernel_rs
-from treekernel_rs import kernels
 
 SOURCE = "https://github.com/treekernel-rs/treekernel_rs/blob/main/"
 
@@ -55,21 +54,9 @@ def _lead_out(app: Any, page: str, text: list[str]) -> None:
 
 
 def reference(page: str, text: str) -> str:
-    """Write out what pages of the reference leave to be looked up: kernels and names."""
-    if page == "api/kernels":
-        # All methods are described with the first one.
-        first = "\n   :inherited-members: Parameters"
-        entries = [
-            f".. autoclass:: {name}"
-            for name in vars(kernels)  # as they stand in the file
-            if name in kernels.__all__ and isinstance(getattr(kernels, name), type)
-        ]
-        entries[0] += first
-        return text.replace(".. tree kernels", "\n".join(entries))
-
+    """Write out the lists of names that pages of the reference leave to be looked up."""
     def names(match: re.Match[str]) -> str:
         described = (Path(__file__).parent / f"{match[1]}.rst").read_text("utf-8")
-        described = reference(match[1], described)
         listed = re.findall(r"^\.\. auto\w+:: (\S+)$", described, re.MULTILINE)
         rows = [f"   {name.removeprefix('treekernel_rs.')}" for name in listed]
         head = (

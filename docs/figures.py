@@ -22,7 +22,7 @@ X = [
 Y = ["person", "person", "place", "place"]
 
 
-def figures() -> dict[str, tk.Drawing]:
+def figures() -> dict[str, tk.drawing.Drawing]:
     """Return the pictures by name."""
     svc = tk.TreeSVC(tk.SubsetTreeKernel(0.4, normalize=True), C=10).fit(X, Y)
     question = "(SBARQ (WHNP (WP who)) (SQ (VBZ is) (NP (NNP Emma))))"
@@ -50,7 +50,7 @@ def matrix(path: Path) -> None:
     """Draw the kernel matrix of some functions of four packages."""
     data = tk.datasets.python_functions(n_classes=4, max_per_class=30)
     kernel = tk.SubsetTreeKernel(0.4, normalize=True)
-    axes = tk.draw_gram(kernel(data.forest), [data.classes[k] for k in data.y])
+    axes = tk.drawing.draw_gram(kernel(data.forest), [data.classes[k] for k in data.y])
     axes.figure.savefig(path, dpi=80, bbox_inches="tight")
 
 

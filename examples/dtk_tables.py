@@ -9,7 +9,7 @@ easy to satisfy.
 
     python examples/dtk_tables.py [--trees 400] [--seeds 2] [--plot picture.png]
 
-Trees are read from shared/data beside a folder above; without it, Python's standard
+Trees are those of docs/DATA.md, from the folder --data; without them, Python's standard
 library is parsed. Needs numpy; draws with matplotlib where it is installed.
 """
 
@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import argparse
 import ast
-import gzip
 import sysconfig
 import time
 from pathlib import Path
 
 import numpy as np
+from _data import HINT, add_argument, find, may_draw, rows
 
 import treekernel_rs as tk
 
@@ -31,23 +31,16 @@ DECAYS = [0.2, 0.4, 0.6, 0.8, 1.0]
 D = 8192
 
 
-def corpora(n: int) -> dict[str, tk.Forest]:
+def corpora(n: int, data: Path | None) -> dict[str, tk.Forest]:
     """Return QC and WSJ where they are at hand, else functions of Python's library."""
-    for folder in Path(__file__).resolve().parents:
-        data = folder / "shared" / "data"
-        if data.is_dir():
-            qc = column(data / "qc" / "const_train.tsv.gz", 3)
-            wsj = column(data / "wsj" / "wsj_clean.txt.gz", 2)
-            return {
-                "QC": sample(sorted(set(qc)), n),
-                "WSJ": sample(wsj, min(n, 150), 80),
-            }
-    return {"stdlib": sample(stdlib(), n, 80)}
-
-
-def column(path: Path, index: int) -> list[str]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [line.rstrip("\n").split("\t")[index] for line in file]
+    qc, wsj = find("qc/const_train.tsv.gz", data), find("wsj/wsj_clean.txt.gz", data)
+    if qc is None or wsj is None:
+        print(f"no questions and no WSJ: {HINT}")
+        return {"stdlib": sample(stdlib(), n, 80)}
+    return {
+        "QC": sample(sorted({row[3] for row in rows(qc)}), n),
+        "WSJ": sample([row[2] for row in rows(wsj)], min(n, 150), 80),
+    }
 
 
 def stdlib() -> list[str]:
@@ -243,8 +236,8 @@ def draw(path: Path, tables, norms, times) -> None:
     ]
     lengths = {what: (list(of), list(of.values())) for what, of in norms.items()}
     panels.append(("Figure 2a", "vectors", "norm", lengths))
-    for name, rows in times.items():
-        nodes, dots, exact = zip(*rows, strict=True)
+    for name, lines in times.items():
+        nodes, dots, exact = zip(*lines, strict=True)
         curves = {"dot product": (nodes, dots), "exact kernel": (nodes, exact)}
         panels.append((f"Figure 5, {name}", "nodes of both", "microseconds", curves))
     columns = 2
@@ -268,14 +261,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2, help="seeds for table 2")
     parser.add_argument("--samples", type=int, default=100, help="seeds for figure 2")
     parser.add_argument("--plot", type=Path, help="file to draw into")
+    add_argument(parser)
     options = parser.parse_args()
-    forests = corpora(options.trees)
+    forests = corpora(options.trees, options.data)
     tables, times = {}, {}
     for name, forest in forests.items():
         tables[name] = table_2(name, forest, options.seeds)
         times[name] = figure_5(name, forest)
     norms = figure_2(options.samples)
-    if options.plot:
+    if may_draw(options.plot, is_generated="QC" not in forests):
         draw(options.plot, tables, norms, times)
 
 

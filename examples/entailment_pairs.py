@@ -9,18 +9,18 @@ the development pairs of RTE-3 (yes or no) and on a part of SNLI's (three classe
 
     python examples/entailment_pairs.py [--folds 10] [--repeats 3] [--decay 0.4] [--cost 1]
 
-Data are read from shared/data beside a folder above; without it, a few written pairs
+Data are those of docs/DATA.md, from the folder --data; without them, a few written pairs
 show what goes on. Needs scikit-learn.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import time
 from pathlib import Path
 
 import numpy as np
+from _data import HINT, add_argument, find, rows
 from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
 from sklearn.svm import SVC
 
@@ -38,22 +38,15 @@ WRITTEN = [
 ]  # fmt: skip
 
 
-def corpora() -> dict[str, list[tuple[str, str, str]]]:
+def corpora(data: Path | None) -> dict[str, list[tuple[str, str, str]]]:
     """Return class, left tree and right tree of each pair."""
-    for folder in Path(__file__).resolve().parents:
-        data = folder / "shared" / "data"
-        if data.is_dir():
-            return {
-                name: columns(data / file, places)
-                for name, (file, *places) in FILES.items()
-            }
-    return {"written pairs": WRITTEN * 10}
-
-
-def columns(path: Path, places: list[int]) -> list[tuple[str, str, str]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        rows = [line.rstrip("\n").split("\t") for line in file]
-    return [(row[places[0]], row[places[1]], row[places[2]]) for row in rows]
+    found = {}
+    for name, (file, y, left, right) in FILES.items():
+        if path := find(file, data):
+            found[name] = [(row[y], row[left], row[right]) for row in rows(path)]
+    if not found:
+        print(f"no pairs of RTE-3 and SNLI: {HINT}")
+    return found or {"written pairs": WRITTEN * 10}
 
 
 def overlap(pairs: tk.PairForest) -> np.ndarray:
@@ -85,9 +78,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--decay", type=float, default=0.4)
     parser.add_argument("--cost", type=float, default=1.0)
+    add_argument(parser)
     options = parser.parse_args()
-    for name, rows in corpora().items():
-        y, left, right = map(list, zip(*rows, strict=True))
+    for name, texts in corpora(options.data).items():
+        y, left, right = map(list, zip(*texts, strict=True))
         start = time.perf_counter()
         pairs = tk.PairForest.anchored(left, right)
         seconds = time.perf_counter() - start
@@ -105,7 +99,7 @@ def main() -> None:
             start = time.perf_counter()
             try:
                 matrix = kernel(pairs)
-            except tk.ConstraintLimitError as error:
+            except tk.pairs.ConstraintLimitError as error:
                 print(f"  {method}: not all values: {error}")
                 continue
             seconds = time.perf_counter() - start

@@ -17,8 +17,8 @@ sum is known.
     python examples/features_table.py --sets forms --dimensions 64 256
     python examples/features_table.py --train train.dat --test test.dat
 
-Without files it reads shared/data/qc and shared/data/code beside a folder above. A set that is
-not there is left out. Needs the extra sklearn; forms need the extras web and examples.
+Without files it reads qc and code of docs/DATA.md, from the folder --data. A set that is not
+there is left out. Needs the extra sklearn; forms need the extras web and examples.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from _data import HINT, add_argument, find
 from question_classification import read
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -242,9 +243,9 @@ def main() -> int:
     parser.add_argument("--others", type=int, default=2000, help="functions in the way")
     for name in ("train", "test", "functions", "clones"):
         parser.add_argument(f"--{name}", type=Path)
+    add_argument(parser)
     options = parser.parse_args()
-    folders = [p / "shared/data" for p in Path(__file__).resolve().parents]
-    folder = next((folder for folder in folders if folder.is_dir()), Path())
+    folder = find("", options.data) or Path("shared/data")
     train = options.train or folder / "qc/const_train.tsv.gz"
     test = options.test or folder / "qc/const_test.tsv.gz"
     trees = options.functions or folder / "code/java_functions.tsv.gz"
@@ -261,7 +262,7 @@ def main() -> int:
         try:
             sets[name] = ways[name]()
         except (FileNotFoundError, ImportError) as missing:
-            print(f"skipped: {name}: {missing}")
+            print(f"skipped: {name}: {missing} ({HINT})")
             continue
         data = sets[name]
         more = f", {data.n} of them asked" if isinstance(data, Groups) else ""

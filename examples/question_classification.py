@@ -5,7 +5,7 @@ description, entity, human, location, number). The table stands beside what is p
 for the same data with SVM-Light-TK, one class against the rest, C = 10.
 
 SPTK is the partial tree kernel with similar words: cosines of vectors that
-`word_vectors.py` makes of the texts in shared/data, without the test questions. PT on lct is
+`word_vectors.py` makes of the texts of docs/DATA.md, without the test questions. PT on lct is
 the same without vectors, chosen in the same way.
 
 Everything is tuned by 5-fold cross-validation on the training set: decay, normalisation
@@ -18,7 +18,7 @@ there it is the same.) "95 %" is Wilson's interval for the test accuracy.
     python examples/question_classification.py
     python examples/question_classification.py --train train.dat --test test.dat
 
-Without files it reads shared/data/qc beside a folder above. Files are tables separated by
+Without files it reads qc of docs/DATA.md, from the folder --data. Files are tables separated by
 tabs, as they are there (class first, the tree in the first column that starts with a
 bracket), or SVM-Light-TK's. Needs the extra sklearn.
 """
@@ -27,13 +27,13 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import sys
 import time
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from _data import add_argument, find_or_exit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
@@ -238,7 +238,9 @@ def by_matrix(row: Row, train: Questions, cv: StratifiedKFold, data: Path) -> Fo
     for changes in ParameterGrid(row.grid):
         if smooth:
             how = changes["similarity"]
-            changes["similarity"] = tk.VectorSimilarity(vectors, classes="kelp", **how)
+            changes["similarity"] = tk.kernels.VectorSimilarity(
+                vectors, classes="kelp", **how
+            )
         kernel = row.model.kernel.replace(**changes)
         with warnings.catch_warnings():
             # Thresholds may be indefinite: cross-validation says whether that does harm.
@@ -261,6 +263,7 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=5)
     names = [row.name for row in rows()]
     parser.add_argument("--only", nargs="+", choices=names, default=names)
+    add_argument(parser)
     arguments = parser.parse_args()
     if (arguments.train is None) != (arguments.test is None):
         parser.error("--train and --test go together")
@@ -269,12 +272,7 @@ def main() -> None:
         one = read(arguments.train), read(arguments.test)
         data = {"const": one, "dep": one}
     else:
-        above = (f / "shared" / "data" for f in Path(__file__).resolve().parents)
-        texts = next((f for f in above if (f / "qc").is_dir()), None)
-        if texts is None:
-            sys.exit(
-                "no folder shared/data/qc beside a folder above: give --train, --test"
-            )
+        texts = find_or_exit("qc", arguments.data).parent
         trees = {"const": ("const", 0), "dep": ("dep", 0), "lct": ("dep", 1)}
         data = {
             name: tuple(
@@ -294,7 +292,7 @@ def main() -> None:
         if row.name not in arguments.only:
             continue
         if row.data not in data:
-            print(f"{row.name:16} needs the files of shared/data/qc")
+            print(f"{row.name:16} needs the files of qc")
             continue
         train, test = data[row.data]
         start = time.perf_counter()

@@ -4,20 +4,19 @@
 alone, their sum, and their product. Nothing is tuned: the kernels' usual parameters, C = 10.
 The test questions are not looked at.
 
-    python examples/question_views.py [FOLDER]
+    python examples/question_views.py [--data FOLDER]
 
-The folder has const_train.tsv.gz and dep_train.tsv.gz: tables separated by tabs, the class
-first, and in the same order. By default shared/data/qc beside a folder above. Needs the
-extra sklearn.
+The questions are those of qc in docs/DATA.md. Needs the extra sklearn.
 """
 
 from __future__ import annotations
 
-import gzip
+import argparse
 import sys
 from pathlib import Path
 
 import numpy as np
+from _data import add_argument, find_or_exit, rows
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC
 
@@ -27,34 +26,31 @@ CONST = tk.SubsetTreeKernel(0.4, normalize=True)
 DEP = tk.PartialTreeKernel(0.4, 0.4, normalize=True)
 #: What is compared.
 KERNELS = {
-    "constituents, SST": tk.ViewKernel({"const": CONST}),
-    "dependencies (GRCT), PT": tk.ViewKernel({"dep": DEP}),
-    "sum": tk.ViewKernel({"const": CONST, "dep": DEP}, normalize=True),
-    "product": tk.ViewKernel({"const": CONST, "dep": DEP}, combine="product"),
+    "constituents, SST": tk.kernels.ViewKernel({"const": CONST}),
+    "dependencies (GRCT), PT": tk.kernels.ViewKernel({"dep": DEP}),
+    "sum": tk.kernels.ViewKernel({"const": CONST, "dep": DEP}, normalize=True),
+    "product": tk.kernels.ViewKernel({"const": CONST, "dep": DEP}, combine="product"),
 }
 
 
 def read(path: Path) -> tuple[np.ndarray, tk.Forest]:
     """Read classes, and the trees of the first column that has some."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        rows = [line.rstrip("\n").split("\t") for line in file]
-    column = next(i for i, text in enumerate(rows[0]) if text.startswith("("))
-    trees = tk.Forest.from_brackets([row[column] for row in rows])
-    return np.array([row[0] for row in rows]), trees
+    lines = rows(path)
+    column = next(i for i, text in enumerate(lines[0]) if text.startswith("("))
+    trees = tk.Forest.from_brackets([line[column] for line in lines])
+    return np.array([line[0] for line in lines]), trees
 
 
 def main() -> None:
     """Print a table."""
-    above = [parent / "shared/data/qc" for parent in Path(__file__).parents]
-    folders = [Path(sys.argv[1])] if len(sys.argv) > 1 else above
-    folder = next((f for f in folders if (f / "const_train.tsv.gz").exists()), None)
-    if folder is None:
-        sys.exit("no const_train.tsv.gz found: name its folder")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add_argument(parser)
+    folder = find_or_exit("qc", parser.parse_args().data)
     y, const = read(folder / "const_train.tsv.gz")
     same, dep = read(folder / "dep_train.tsv.gz")
     if y.tolist() != same.tolist():
         sys.exit("the two files are not of the same questions")
-    X = tk.Views(const=const, dep=dep)
+    X = tk.kernels.Views(const=const, dep=dep)
     print(f"{len(X):,} questions, 5 folds", flush=True)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     right = {}

@@ -20,40 +20,35 @@ figures 3 to 6, each line of them as a row:
                                       [--decay 0.4 --mixed-decay 0.6 --mix 0.9]
 
 Decay and mix are chosen as in the paper: F1 on validation documents, which are a part of the
-training documents. With --out and matplotlib all four are drawn. The data set is read from shared/data beside a
-folder above. Without it, or with --made-up, a small task of the same kind is made up. Needs
-SciPy.
+training documents. With --out and matplotlib all four are drawn. The data set is srl of
+docs/DATA.md, from the folder --data. Without it, or with --made-up, a small task of the same
+kind is made up. Needs SciPy.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import itertools
 import time
 import zlib
 from pathlib import Path
 
 import numpy as np
+from _data import add_argument, find, may_draw, rows
 from scipy.sparse import csr_matrix
 
 import treekernel_rs as tk
 
-FILE = "shared/data/srl/masc_boundary.tsv.gz"
+FILE = "srl/masc_boundary.tsv.gz"
 
 
-def masc() -> tuple[list[str], np.ndarray, np.ndarray] | None:
+def masc(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Return trees, labels and a number from 0 to 39 for their document."""
-    for folder in Path(__file__).resolve().parents:
-        path = folder / FILE
-        if path.is_file():
-            with gzip.open(path, "rt", encoding="utf-8") as file:
-                rows = [line.rstrip("\n").split("\t") for line in file]
-            y = np.array([int(row[0]) for row in rows])
-            names = [row[1].split(":")[0].encode() for row in rows]
-            documents = np.array([zlib.crc32(name) % 40 for name in names])
-            return [row[5] for row in rows], y, documents
-    return None
+    found = rows(path)
+    y = np.array([int(row[0]) for row in found])
+    names = [row[1].split(":")[0].encode() for row in found]
+    documents = np.array([zlib.crc32(name) % 40 for name in names])
+    return [row[5] for row in found], y, documents
 
 
 def made_up(n: int) -> tuple[list[str], np.ndarray, np.ndarray]:
@@ -118,12 +113,14 @@ def choose(
     for mix in (None, *mixes):
         for decay in decays:
             beside = (
-                {} if mix is None else {"vectors": tk.PolynomialKernel(3), "mix": mix}
+                {}
+                if mix is None
+                else {"vectors": tk.kernels.VectorPolynomial(3), "mix": mix}
             )
             p = tk.Perceptron(tk.SubsetTreeKernel(decay), "vote", **beside)
-            p.learn(forest, y, None if mix is None else X)
+            p.partial_fit(forest, y, None if mix is None else X)
             of = None if mix is None else X_validation
-            scores = p.score(validation[0], of, n_jobs=n_jobs)
+            scores = p.decision_function(validation[0], of, n_jobs=n_jobs)
             found[mix, decay] = f1(scores, validation[1])
     print(f"\nF1 on validation documents after {len(forest):,} trees, voted DAG\n")
     print("| decay | " + " | ".join(map(str, decays)) + " |")
@@ -207,7 +204,9 @@ def times_and_nodes(
     for decay, mix in itertools.product(decays, mixes):
         kernel = tk.SubsetTreeKernel(decay)
         plain = SumPerceptron(kernel, mix)
-        voted = tk.Perceptron(kernel, "vote", vectors=tk.PolynomialKernel(3), mix=mix)
+        voted = tk.Perceptron(
+            kernel, "vote", vectors=tk.kernels.VectorPolynomial(3), mix=mix
+        )
         spent = {"sum": 0.0, "voted DAG": 0.0}
         seconds: dict[str, list[float]] = {"sum": [], "voted DAG": []}
         kept: dict[str, list[float]] = {"sum": [], "voted DAG": []}
@@ -215,7 +214,7 @@ def times_and_nodes(
             start = time.process_time()
             plain.learn(forest, y, X, first, end)
             middle = time.process_time()
-            voted.learn(forest[first:end], y[first:end], X[first:end])
+            voted.partial_fit(forest[first:end], y[first:end], X[first:end])
             spent["sum"] += middle - start
             spent["voted DAG"] += time.process_time() - middle
             kept["sum"].append(float(n_nodes[plain.support].sum()))
@@ -256,7 +255,11 @@ def curves(
     def learn(
         line: str, kernel: tk.SubsetTreeKernel, mix: float | None, votes: list[str]
     ) -> None:
-        beside = {} if mix is None else {"vectors": tk.PolynomialKernel(3), "mix": mix}
+        beside = (
+            {}
+            if mix is None
+            else {"vectors": tk.kernels.VectorPolynomial(3), "mix": mix}
+        )
         X = None if mix is None else features(forest[: sizes[-1]])
         X_held_out = None if mix is None else features(held_out)
         for vote in votes:
@@ -265,11 +268,11 @@ def curves(
             spent = 0.0
             for first, end in itertools.pairwise([0, *sizes]):
                 start = time.process_time()
-                p.learn(
+                p.partial_fit(
                     forest[first:end], y[first:end], None if X is None else X[first:end]
                 )
                 spent += time.process_time() - start
-                scores = p.score(held_out, X_held_out, n_jobs=options.jobs)
+                scores = p.decision_function(held_out, X_held_out, n_jobs=options.jobs)
                 add(name, spent if vote == "vote" else None, scores)
 
     kernel = tk.SubsetTreeKernel(options.decay)
@@ -279,10 +282,14 @@ def curves(
     for n in sizes:
         start = time.process_time()
         normalised = kernel.replace(normalize=True)
-        machine = tk.KernelMachine(normalised, forest[:n], y[:n])
+        machine = tk.solve.KernelMachine(normalised, forest[:n], y[:n])
         machine.run(tol=0.1, n_jobs=options.jobs)
         seconds = time.process_time() - start
-        add("SVM Tk", seconds, machine.model().score(held_out, n_jobs=options.jobs))
+        add(
+            "SVM Tk",
+            seconds,
+            machine.model().decision_function(held_out, n_jobs=options.jobs),
+        )
     return times, accuracy
 
 
@@ -326,9 +333,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="threads")
     parser.add_argument("--made-up", type=int, help="make up so many trees")
     parser.add_argument("--out", type=Path, help="a file for the picture")
+    add_argument(parser)
     options = parser.parse_args()
-    data = made_up(options.made_up) if options.made_up else masc() or made_up(20_000)
-    trees, y, documents = data
+    path = None if options.made_up else find(FILE, options.data)
+    trees, y, documents = masc(path) if path else made_up(options.made_up or 20_000)
     held_out = documents % 5 == 0
     start = time.process_time()
     forest = tk.Forest.from_brackets(trees)
@@ -365,7 +373,7 @@ def main() -> None:
     show("Figure 4. Tree nodes kept, Tk + Poly3", sum_sizes, nodes, ",.0f")
     show("Figure 5. CPU seconds to learn, voted DAG and SVM", sizes, learned, ".2f")
     show("Figure 6. F1 on held-out trees, voted DAG and SVM", sizes, accuracy, ".3f")
-    if options.out:
+    if may_draw(options.out, is_generated=path is None):
         figures = [
             ("Figure 3: seconds", sum_sizes, times),
             ("Figure 4: tree nodes", sum_sizes, nodes),

@@ -10,7 +10,7 @@ of each fold.
     python examples/weighted_kernels.py functions
     python examples/weighted_kernels.py pages
 
-questions: the first training questions of shared/data/qc beside a folder above; json: the
+questions: the first training questions of qc in docs/DATA.md; json: the
 models of botocore; functions: the standard library's; pages: the web pages of formasaurus by
 the program that made them, of those that say so. Needs the extra sklearn.
 """
@@ -18,7 +18,6 @@ the program that made them, of those that say so. Needs the extra sklearn.
 from __future__ import annotations
 
 import argparse
-import gzip
 import importlib.util
 import re
 import time
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from _data import add_argument, find_or_exit, rows
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline, make_union
@@ -43,13 +43,13 @@ DECAYS = (0.05, 0.1, 0.2, 0.4)
 
 WEIGHTS: dict[str, Fit | None] = {
     "none": None,
-    "idf of labels": lambda X, y: tk.Idf("labels").fit(X),
-    "idf of productions": lambda X, y: tk.Idf("productions").fit(X),
-    "classes, labels": lambda X, y: tk.LearnedWeights(least=0.2).fit(X, y),
-    "classes, productions": lambda X, y: tk.LearnedWeights(
+    "idf of labels": lambda X, y: tk.kernels.Idf("labels").fit(X),
+    "idf of productions": lambda X, y: tk.kernels.Idf("productions").fit(X),
+    "classes, labels": lambda X, y: tk.kernels.LearnedWeights(least=0.2).fit(X, y),
+    "classes, productions": lambda X, y: tk.kernels.LearnedWeights(
         "productions", least=0.2
     ).fit(X, y),
-    "alignment, labels": lambda X, y: tk.LearnedWeights(
+    "alignment, labels": lambda X, y: tk.kernels.LearnedWeights(
         method="alignment", least=0.2
     ).fit(X, y),
 }
@@ -112,7 +112,7 @@ def compare(X: tk.Forest, y: np.ndarray) -> None:
             )
 
 
-def read(name: str, limit: int) -> tuple[tk.Forest, np.ndarray]:
+def read(name: str, limit: int, folder: Path | None) -> tuple[tk.Forest, np.ndarray]:
     """Read trees and classes."""
     if name == "json":
         data = tk.datasets.json_models()
@@ -121,16 +121,9 @@ def read(name: str, limit: int) -> tuple[tk.Forest, np.ndarray]:
     elif name == "pages":
         return pages(limit)
     else:
-        above = Path(__file__).resolve().parents
-        paths = (a / "shared/data/qc/const_train.tsv.gz" for a in above)
-        path = next((path for path in paths if path.exists()), None)
-        if path is None:
-            msg = "shared/data/qc/const_train.tsv.gz is in no folder above"
-            raise SystemExit(msg)
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            rows = [line.rstrip("\n").split("\t") for line in file]
-        trees = tk.Forest.from_brackets([row[3] for row in rows[:limit]])
-        return trees, np.array([row[0] for row in rows[:limit]])
+        lines = rows(find_or_exit("qc/const_train.tsv.gz", folder))[:limit]
+        trees = tk.Forest.from_brackets([line[3] for line in lines])
+        return trees, np.array([line[0] for line in lines])
     y, classes = data.y, data.classes
     # Classes of fewer trees than folds cannot be in all of them.
     kept = np.flatnonzero(np.bincount(y)[y] >= 15)
@@ -178,11 +171,12 @@ def compare_columns(X: tk.Forest, y: np.ndarray) -> None:
 def main() -> None:
     """Run what the command line says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("data", choices=["questions", "json", "functions", "pages"])
+    parser.add_argument("set", choices=["questions", "json", "functions", "pages"])
     parser.add_argument("--limit", type=int, default=1000, help="at most so many trees")
+    add_argument(parser)
     args = parser.parse_args()
-    X, y = read(args.data, args.limit)
-    print(f"{args.data}: {X}, {len(np.unique(y))} classes")
+    X, y = read(args.set, args.limit, args.data)
+    print(f"{args.set}: {X}, {len(np.unique(y))} classes")
     with warnings.catch_warnings():
         # Subtrees whose label weighs nothing are their own kernel's zeros.
         warnings.simplefilter("ignore", RuntimeWarning)

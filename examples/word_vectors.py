@@ -9,27 +9,28 @@ rare words get none.
 
     python examples/word_vectors.py city river paint
 
-prints the nearest words of these, from the texts in shared/data beside a folder above. Needs
+prints the nearest words of these, from the texts of docs/DATA.md in the folder --data. Needs
 the extra sklearn. Complexity: linear in the text, then that of the SVD.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from _data import add_argument, find_or_exit
 from scipy.sparse import coo_matrix
 from sklearn.decomposition import TruncatedSVD
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-#: Files below shared/data and their columns with sentences or trees. No test questions.
+#: Files of docs/DATA.md and their columns with sentences or trees. No test questions.
 TEXTS = {
     "qc/dep_train.tsv.gz": [1],
     "rte/rte_raw.tsv.gz": [4, 5],
@@ -107,16 +108,16 @@ def word_vectors(
 
 def main() -> None:
     """Print the nearest words of some."""
-    above = [parent / "shared/data" for parent in Path(__file__).resolve().parents]
-    data = next((folder for folder in above if folder.is_dir()), None)
-    if data is None:
-        sys.exit("no folder shared/data beside a folder above")
-    text = list(sentences(data))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("words", nargs="*")
+    add_argument(parser)
+    options = parser.parse_args()
+    text = list(sentences(find_or_exit("qc", options.data).parent))
     counts = Counter(word for sentence in text for word in sentence)
     words, vectors = word_vectors(text)
     print(f"{sum(counts.values()):,} words of text, {len(words):,} with vectors\n")
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    for word in sys.argv[1:]:
+    for word in options.words:
         if word not in words:
             print(f"{word}: no vector")
             continue

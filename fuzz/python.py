@@ -411,33 +411,42 @@ def good_objects() -> list[Any]:
         model.add(forest, np.ones((3, 2)))
         made.append(model)
     for vote in ("last", "average", "vote"):
-        plain = tk.Perceptron(kernels[0], vote=vote)
-        plain.learn(forest, [1, -1, 1])
-        poly = tk.PolynomialKernel()
-        mixed = tk.Perceptron(kernels[2], vote=vote, vectors=poly, mix=0.5)
-        mixed.learn(forest, [1, -1, 1], np.eye(3))
+        plain = tk.Perceptron(kernels[0], predict_with=vote)
+        plain.partial_fit(forest, [1, -1, 1])
+        poly = tk.kernels.VectorPolynomial()
+        mixed = tk.Perceptron(kernels[2], predict_with=vote, vectors=poly, mix=0.5)
+        mixed.partial_fit(forest, [1, -1, 1], np.eye(3))
         made += [plain, mixed, poly]
     two = tk.PairForest.from_brackets(["(A:1 a)"] * 2, ["(B:1 b)"] * 2)
     made += [two, two[0], tk.DistributedTrees(kernels[0], 64)]
-    machine = tk.KernelMachine(kernels[0], forest, [1, -1, 1])
+    machine = tk.solve.KernelMachine(kernels[0], forest, [1, -1, 1])
     machine.run()
-    words = tk.VectorSimilarity((["a", "b"], np.eye(2)))
-    alike = [tk.PairSimilarity([("a", "b", 0.5)]), words]
-    weighed = [tk.Idf().fit(forest), tk.Idf("productions").fit(forest), {"a": 0.5}]
+    words = tk.kernels.VectorSimilarity((["a", "b"], np.eye(2)))
+    alike = [tk.kernels.TableSimilarity([("a", "b", 0.5)]), words]
+    weighed = [
+        tk.kernels.Idf().fit(forest),
+        tk.kernels.Idf("productions").fit(forest),
+        {"a": 0.5},
+    ]
     kernels = [
         tk.SubpathKernel(),
         kernels[0] + kernels[2],
-        tk.Gaussian(tk.Normalized(kernels[0])) * kernels[1],
-        tk.Polynomial(kernels[0]) ** 2,
+        tk.kernels.Gaussian(kernels[0].normalized()) * kernels[1],
+        tk.kernels.Polynomial(kernels[0]) ** 2,
         0.5 * kernels[3],
         *(tk.PartialTreeKernel(similarity=similarity) for similarity in alike),
         *(tk.SubsetTreeKernel(weights=weights) for weights in weighed),
         tk.SubtreeKernel(counts="log"),
-        tk.ViewKernel({"a": kernels[0]}),
+        tk.kernels.ViewKernel({"a": kernels[0]}),
     ]
     vectorizer = tk.TreeVectorizer().fit(forest)
     made += [machine, *alike, *weighed[:2], *kernels, kernels[1].index(forest)]
-    return [*made, vectorizer, tk.Views(a=forest, b=np.eye(3)), tk.DagModel(kernels[1])]
+    return [
+        *made,
+        vectorizer,
+        tk.kernels.Views(a=forest, b=np.eye(3)),
+        tk.DagModel(kernels[1]),
+    ]
 
 
 def tampered(value: Any, source: Source) -> Any:
@@ -481,7 +490,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     GOOD = good_objects()
 FOREST = GOOD[0]
-VIEWED = tk.ViewKernel({"a": tk.SubsetTreeKernel()})
+VIEWED = tk.kernels.ViewKernel({"a": tk.SubsetTreeKernel()})
 
 
 def pickles(source: Source) -> None:
@@ -550,9 +559,9 @@ def kernels(source: Source) -> None:
             ]
         )
         text = text[:at] + new + text[at + source.byte() % 9 :]
-    made = tk.kernel_from_json(text)
+    made = tk.kernels.kernel_from_json(text)
     if "NaN" not in text:
-        assert tk.kernel_from_json(made.to_json()) == made
+        assert tk.kernels.kernel_from_json(made.to_json()) == made
     use(made)
 
 
@@ -567,31 +576,37 @@ def use(made: Any) -> None:
             made.subtree_ids,
         ]
     elif isinstance(made, tk.DagModel):
-        calls += [lambda: made.score(FOREST), lambda: made.top_fragments(2)]
+        calls += [lambda: made.decision_function(FOREST), lambda: made.top_fragments(2)]
         calls += [lambda: made.add(FOREST, np.ones((3, made.n_outputs)))]
     elif isinstance(made, tk.Perceptron):
-        calls += [lambda: made.score(FOREST), lambda: made.score(FOREST, np.eye(3))]
-        calls += [lambda: made.learn(FOREST, [1, 1, -1]), lambda: made.model()]
+        calls += [
+            lambda: made.decision_function(FOREST),
+            lambda: made.decision_function(FOREST, np.eye(3)),
+        ]
+        calls += [lambda: made.partial_fit(FOREST, [1, 1, -1]), lambda: made.model()]
     elif isinstance(made, tk.PairForest):
         calls += [lambda: tk.PairKernel()(made)]
     elif isinstance(made, tk.DistributedTrees):
         if made.n_components <= 4096:
             calls += [lambda: made.encode(FOREST)]
-    elif isinstance(made, tk.KernelMachine):
-        calls += [lambda: made.run(max_iter=20), lambda: made.model().score(FOREST)]
+    elif isinstance(made, tk.solve.KernelMachine):
+        calls += [
+            lambda: made.run(max_iter=20),
+            lambda: made.model().decision_function(FOREST),
+        ]
         calls += [lambda: made.dual_gap]
     elif isinstance(made, tk.TreeVectorizer):
         calls += [lambda: made.transform(FOREST), made.get_feature_names_out]
     elif isinstance(made, tk.TreeIndex):
         calls += [made.join, lambda: made.top_k(FOREST, k=2), lambda: made.gram(FOREST)]
-    elif isinstance(made, tk.Views):
+    elif isinstance(made, tk.kernels.Views):
         calls += [lambda: VIEWED(made), lambda: made[:2]]
-    elif isinstance(made, tk.ViewKernel):
-        calls += [lambda: made(tk.Views(a=FOREST))]
-    elif isinstance(made, tk.PairSimilarity | tk.VectorSimilarity):
+    elif isinstance(made, tk.kernels.ViewKernel):
+        calls += [lambda: made(tk.kernels.Views(a=FOREST))]
+    elif isinstance(made, tk.kernels.TableSimilarity | tk.kernels.VectorSimilarity):
         calls += [lambda: tk.PartialTreeKernel(similarity=made)(FOREST)]
         calls += [lambda: made.matrix(["a", "b"])]
-    elif isinstance(made, tk.Idf):
+    elif isinstance(made, tk.kernels.Idf):
         calls += [lambda: tk.SubsetTreeKernel(weights=made)(FOREST)]
     elif hasattr(made, "pair") and hasattr(made, "rows"):
         calls += [lambda: made(FOREST), lambda: made.pair(FOREST[0], FOREST[1])]

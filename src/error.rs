@@ -42,8 +42,9 @@ pub enum Error {
         /// The length it has.
         got: usize,
     },
-    /// More labels, productions, nodes or edges than 32-bit ids can name.
-    #[error("a forest holds at most {limit} {what}, and this input needs more")]
+    /// More labels, productions, nodes or edges than 32-bit ids can name, or more of something
+    /// else than one computation may hold.
+    #[error("limit of {limit} {what} exceeded")]
     Capacity {
         /// What ran out.
         what: &'static str,
@@ -52,12 +53,12 @@ pub enum Error {
     },
     /// Trees that share subtrees and would have too many nodes written out.
     #[error(
-        "{what} would have {}{needed} {unit}, and at most {limit} are written out: take \
-         fewer trees, or smaller ones",
+        "{what} would have {}{needed} {unit}, above the limit of {limit}: use fewer or \
+         smaller trees",
         if *needed == u64::MAX { "at least " } else { "" }
     )]
     Expansion {
-        /// What was asked for.
+        /// What would be made.
         what: &'static str,
         /// What it is measured in, nodes or bytes.
         unit: &'static str,
@@ -69,7 +70,7 @@ pub enum Error {
     /// The system gives no more memory.
     #[error("out of memory: {bytes} bytes are not available")]
     Memory {
-        /// How many were asked for at once.
+        /// How many were requested at once.
         bytes: usize,
     },
     /// A parameter outside its range.
@@ -97,7 +98,7 @@ pub enum Error {
         name: &'static str,
     },
     /// A kernel that cannot do what others can.
-    #[error("a {kernel} kernel has no {what}; these kernels have: {}", can.join(", "))]
+    #[error("{kernel} does not support {what}; use {}", listed(can))]
     Unsupported {
         /// The kernel's name.
         kernel: &'static str,
@@ -119,8 +120,8 @@ pub enum Error {
     },
     /// A kernel of a tree with itself that is not above 0, so that nothing can be normalised.
     #[error(
-        "the kernel of tree {tree} of {set} with itself is {value}, and nothing can be \
-         normalised by it: the similarity of labels is indefinite. Take cosines without a \
+        "the kernel of tree {tree} of {set} with itself is {value}, so it cannot be \
+         normalised: the similarity of labels is indefinite. Use cosines without a \
          threshold, or a power of them before the threshold"
     )]
     Indefinite {
@@ -163,18 +164,34 @@ pub enum Error {
     /// A search for fragments that did not end within its limit.
     #[error(
         "the {k} best fragments are not certain after {max_states} states of the search: \
-         raise max_states, or ask for less by a smaller k, max_size or decay"
+         raise max_states, or lower k, max_size or decay"
     )]
     Search {
-        /// How many were asked for.
+        /// How many to find.
         k: usize,
         /// The limit.
         max_states: usize,
     },
-    /// The caller asked for the work to stop (Ctrl-C in Python). Nothing was changed,
+    /// The caller stopped the work (Ctrl-C in Python). Nothing was changed,
     /// except in a model that learns: it keeps what it has learned.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// Text in single quotes, as messages show what they got.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.escape_debug()).replace("\\\"", "\"")
+}
+
+/// Names with "or" before the last.
+pub(crate) fn listed(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => {
+            format!("{} or {last}", others.join(", "))
+        }
+        _ => names.concat(),
+    }
 }
 
 fn constraint_limit(pairs: &[(usize, usize)], limit: u64) -> String {

@@ -250,6 +250,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn words_that_differ_in_one_bit_have_other_hashes() {
+        let words = (0..64).map(|bit| 1 << bit).chain([0]);
+        let hashes = words.map(|word| Seed::FIXED.hash_word(word));
+        assert_eq!(hashes.collect::<std::collections::HashSet<_>>().len(), 65);
+    }
+
+    #[test]
     fn ids_are_found_after_growth_and_forgotten_after_truncation() {
         let hash = |id: u32| Seed::FIXED.hash_word(u64::from(id % 7)); // many collisions
         let mut table = IdTable::default();

@@ -5,6 +5,7 @@
 //! bytes (`NP`, `VBZ`, `the`): those are hashed and compared as one machine word, and
 //! their bytes are not touched.
 
+use crate::error::quoted;
 use crate::intern::{IdTable, new_id, short_key};
 use crate::memory::reserve;
 use crate::{Error, Result};
@@ -102,7 +103,7 @@ impl Labels {
         Ok(Label(id))
     }
 
-    /// Refuses an alphabet in which a name stands twice: what it numbers would not be
+    /// Refuses an alphabet with a duplicate name: what it numbers would not be
     /// what it says.
     ///
     /// # Errors
@@ -113,7 +114,7 @@ impl Labels {
             let first = known.intern(name.as_ref())?.index();
             if first < index {
                 let expected = format!("another name than names[{first}]");
-                let got = format!("{:?}", name.as_ref());
+                let got = quoted(name.as_ref());
                 return Err(Error::Array { array: "names", index, expected, got });
             }
         }

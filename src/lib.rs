@@ -11,7 +11,7 @@
 //! | `context` | [`Context`]: who may stop a call, who is told how far it is, its threads |
 //! | `intern` | the hash table from content to ids behind everything that is interned |
 //! | `ragged` | lists laid end to end |
-//! | `memory` | memory asked for before it is needed |
+//! | `memory` | lists and maps that return an error where there is no memory |
 //! | [`label`] | labels to and from [`Label`] ids |
 //! | [`forest`] | hash-consed trees: equal subtrees are one node, children before parents |
 //! | `transform` | forests made of others: sorted, collapsed, relabelled, pruned |
@@ -23,6 +23,7 @@
 //! | [`features`] | trees as sparse vectors of named features: subtrees, fragments, paths, pq-grams |
 //! | [`dag`] | kernel machines as graphs of weighted subtrees: exact scores, online learning |
 //! | [`dtk`] | trees as vectors whose dot products approximate a kernel |
+//! | [`edit`] | tree edit distance: what it costs to make one tree another |
 //! | [`pair`] | pairs of trees with common placeholders, and their kernels |
 //! | `python` | the only files that name pyo3 or numpy (feature `python`) |
 
@@ -36,6 +37,7 @@ mod context;
 mod corpus;
 pub mod dag;
 pub mod dtk;
+pub mod edit;
 pub mod error;
 pub mod features;
 pub mod forest;

@@ -37,8 +37,9 @@
 //! are scanned eight bytes at a time; the word in which a short label's end is found is
 //! also the key under which it is interned.
 
-use crate::forest::{MOST_BYTES, check_size};
-use crate::memory::reserve;
+use crate::error::quoted;
+use crate::forest::{MAX_BYTES, check_size};
+use crate::memory::{self, or_panic, reserve};
 use crate::{Context, Error, Forest, Label, NodeId, Nodes, ParseError, Result};
 
 /// Bytes of text between two questions whether to go on: some milliseconds.
@@ -83,8 +84,7 @@ impl Forest {
             cursor.skip_blanks();
             loop {
                 let root = parser.tree(&mut cursor, nodes, context)?;
-                reserve(roots, 1)?;
-                roots.push(root);
+                memory::push(roots, root)?;
                 cursor.tree += 1;
                 cursor.skip_blanks();
                 if cursor.at == text.len() {
@@ -122,8 +122,7 @@ impl Forest {
             for (tree, text) in items.into_iter().enumerate() {
                 match text.and_then(|text| parser.item(text, tree, nodes, context)) {
                     Ok(root) => {
-                        reserve(roots, 1)?;
-                        roots.push(root);
+                        memory::push(roots, root)?;
                     }
                     Err(error @ Error::Parse(_)) => wrong(error)?,
                     Err(other) => return Err(other),
@@ -136,36 +135,38 @@ impl Forest {
     /// Every tree in Penn notation, `(NN dog)`. Reads back as the same tree. The text is
     /// as long as the trees are written out, which sharing does not bound.
     pub fn to_brackets(&self) -> Vec<String> {
-        let print = |&root| {
+        let print = |&root: &NodeId| {
             let mut text = String::new();
-            self.nodes().print(root, usize::MAX, &mut text);
-            text
+            self.nodes().print(root, usize::MAX, &mut text)?;
+            Ok(text)
         };
-        self.roots().iter().map(print).collect()
+        or_panic(memory::try_collect(self.roots().iter().map(print)))
     }
 
     /// As [`to_brackets`](Self::to_brackets), or an error.
     ///
     /// # Errors
-    /// [`Error::Expansion`] beyond [`MOST_BYTES`] of text, [`Error::Memory`], and what
+    /// [`Error::Expansion`] beyond [`MAX_BYTES`] of text, [`Error::Memory`], and what
     /// `context` returns.
     pub fn try_to_brackets(&self, context: &Context) -> Result<Vec<String>> {
         let nodes = self.nodes();
         let mut label = String::new();
         let sizes = self.totals(|node| {
             label.clear();
-            nodes.print_label(node, &mut label);
-            label.len() as u64 + if nodes.is_leaf(node) { 1 } else { 3 }
-        });
+            // Without memory for the label there is none for the text.
+            let printed = write_label(&mut label, nodes.name(node));
+            let len = printed.map_or(MAX_BYTES, |()| label.len() as u64);
+            len + if nodes.is_leaf(node) { 1 } else { 3 }
+        })?;
         let needed = sizes.iter().copied().fold(0, u64::saturating_add);
-        check_size("the text of the trees", "bytes", needed, MOST_BYTES)?;
+        check_size("the text of the trees", "bytes", needed, MAX_BYTES)?;
         let mut texts = Vec::new();
         reserve(&mut texts, self.len())?;
         for (&root, &size) in self.roots().iter().zip(&sizes) {
             let (mut text, bytes) = (String::new(), size as usize + 1);
             text.try_reserve_exact(bytes).map_err(|_| Error::Memory { bytes })?;
-            nodes.print_while(root, &mut text, |_| context.check())?;
-            texts.push(text);
+            nodes.print_while(root, &mut text, |_| context.check().map(|()| true))?;
+            memory::push(&mut texts, text)?;
         }
         Ok(texts)
     }
@@ -306,7 +307,7 @@ impl<'a> Cursor<'a> {
             let next = rest.peek().map(|&(_, next)| next);
             match (char, next) {
                 ('\\', Some(next)) if needs_escape(next) || next == '\\' => {
-                    name.push(next);
+                    memory::write(&mut name, next.encode_utf8(&mut [0; 4]))?;
                     rest.next();
                 }
                 ('(' | ')', _) => {
@@ -317,7 +318,7 @@ impl<'a> Cursor<'a> {
                     end = self.at + at;
                     break;
                 }
-                (char, _) => name.push(char),
+                (char, _) => memory::write(&mut name, char.encode_utf8(&mut [0; 4]))?,
             }
         }
         let is_empty = &self.text[self.at..end] == EMPTY;
@@ -336,7 +337,7 @@ impl<'a> Cursor<'a> {
                 let label = &rest[..end.unwrap_or(rest.len())];
                 let short: String = label.chars().take(20).collect();
                 let dots = if short.len() < label.len() { "..." } else { "" };
-                format!("{:?}{dots}", if short.is_empty() { "\\" } else { &short })
+                quoted(if short.is_empty() { "\\" } else { &short }) + dots
             }
         };
         let (line, column) = position(&self.text[..self.at]);
@@ -522,48 +523,57 @@ fn needs_escape(char: char) -> bool {
 impl Nodes {
     /// Appends a tree in Penn notation; stops early once `text` exceeds `limit` bytes,
     /// for those who show only a beginning. Returns whether the tree was complete.
-    pub(crate) fn print(&self, root: NodeId, limit: usize, text: &mut String) -> bool {
-        let go_on = |text: &str| if text.len() > limit { Err(()) } else { Ok(()) };
-        self.print_while(root, text, go_on).is_ok()
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(crate) fn print(
+        &self,
+        root: NodeId,
+        limit: usize,
+        text: &mut String,
+    ) -> Result<bool> {
+        self.print_while(root, text, |text| Ok(text.len() <= limit))
     }
 
-    /// Appends a tree in Penn notation; `go_on` sees the text before every node.
-    fn print_while<E>(
+    /// Appends a tree in Penn notation; `go_on` sees the text before every node. Returns
+    /// whether it went on to the end.
+    fn print_while(
         &self,
         root: NodeId,
         text: &mut String,
-        mut go_on: impl FnMut(&str) -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
-        let mut todo = vec![(root, 0)];
-        text.push('(');
-        self.print_label(root, text);
+        mut go_on: impl FnMut(&str) -> Result<bool>,
+    ) -> Result<bool> {
+        let mut todo = memory::collect([(root, 0)])?;
+        memory::write(text, "(")?;
+        write_label(text, self.name(root))?;
         while let Some((node, next)) = todo.last_mut() {
-            go_on(text)?;
+            if !go_on(text)? {
+                return Ok(false);
+            }
             let Some(&child) = self.children(*node).get(*next) else {
-                text.push(')');
+                memory::write(text, ")")?;
                 todo.pop();
                 continue;
             };
             *next += 1;
-            text.push(' ');
+            memory::write(text, " ")?;
             if !self.is_leaf(child) {
-                text.push('(');
-                todo.push((child, 0));
+                memory::write(text, "(")?;
+                memory::push(&mut todo, (child, 0))?;
             }
-            self.print_label(child, text);
+            write_label(text, self.name(child))?;
         }
-        Ok(())
-    }
-
-    fn print_label(&self, node: NodeId, text: &mut String) {
-        write_label(text, self.name(node));
+        Ok(true)
     }
 }
 
 /// A label as the parser reads it again.
-pub(crate) fn write_label(text: &mut String, name: &str) {
+///
+/// # Errors
+/// [`Error::Memory`].
+pub(crate) fn write_label(text: &mut String, name: &str) -> Result<()> {
     if name.is_empty() {
-        return text.push_str(EMPTY);
+        return memory::write(text, EMPTY);
     }
     let mut chars = name.chars().peekable();
     let doubles = name == EMPTY;
@@ -573,8 +583,9 @@ pub(crate) fn write_label(text: &mut String, name: &str) {
         let is_read = char == '\\'
             && (doubles || next.is_none_or(|n| n == '\\' || needs_escape(n)));
         if is_read || needs_escape(char) {
-            text.push('\\');
+            memory::write(text, "\\")?;
         }
-        text.push(char);
+        memory::write(text, char.encode_utf8(&mut [0; 4]))?;
     }
+    Ok(())
 }

@@ -72,6 +72,17 @@ impl<T> Ragged<T> {
         Ok(Ragged { items, ends: memory::collect(self.ends.iter().copied())? })
     }
 
+    /// The same lists.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn copied(&self) -> Result<Self>
+    where
+        T: Clone,
+    {
+        self.map(T::clone)
+    }
+
     /// Adds an item to the open list.
     ///
     /// # Errors

@@ -13,14 +13,14 @@ use crate::context::BETWEEN_QUESTIONS;
 use crate::{Context, Error, Result};
 
 /// Less is not worth a part of its own: that takes as long as some 100 trees.
-const LEAST: usize = 512;
+const MIN_PART: usize = 512;
 
 /// So many workers may be had on smaller machines, too: for tests with several.
-const FEW: usize = 4;
+const WORKERS_ANYWHERE: usize = 4;
 
-/// What must be free for a helper to start: its stack, and what its allocator sets aside.
-/// It is mapped, not allocated: a stack cannot stand where a list was freed.
-const BYTES_PER_THREAD: usize = 72 << 20;
+/// What a helper maps as it starts: 64 MB that glibc sets aside for its allocations, and a
+/// stack of 8 MB at most. A stack cannot stand where a list was freed.
+const MAPPED_BY_THREAD: usize = 72 << 20;
 
 /// Kept shut while the process forks.
 pub(crate) static FORK_GATE: Gate = Gate::new();
@@ -133,15 +133,15 @@ impl<'a> Threads<'a> {
             return Self::alone(context);
         }
         let size = match n_jobs {
-            Some(few) if few <= FEW => few,
+            Some(few) if few <= WORKERS_ANYWHERE => few,
             _ => {
                 let cores = std::thread::available_parallelism().map_or(1, usize::from);
-                n_jobs.map_or(cores, |n| n.min(cores.max(FEW)))
+                n_jobs.map_or(cores, |n| n.min(cores.max(WORKERS_ANYWHERE)))
             }
         };
         let size = size.min(n_tasks);
         // A thread that finds no memory as it starts would end the process.
-        let bytes = (size - 1) * BYTES_PER_THREAD;
+        let bytes = (size - 1) * MAPPED_BY_THREAD;
         if size == 1 || MmapMut::map_anon(bytes).is_err() {
             return Self::alone(context);
         }
@@ -158,7 +158,7 @@ impl<'a> Threads<'a> {
 
     /// As [`new`](Self::new), as far as `n` trees are worth it.
     pub(crate) fn for_trees(context: &'a Context<'a>, n: usize) -> Self {
-        Self::new(context, n.div_ceil(LEAST))
+        Self::new(context, n.div_ceil(MIN_PART))
     }
 
     /// The caller's alone.
@@ -350,15 +350,11 @@ impl Tasks {
 /// What takes long to make and is kept. Nobody waits for anybody who makes it, as in a
 /// child process nobody would come back: who finds none makes one.
 #[derive(Debug)]
-pub struct Kept<T>(Mutex<Option<Arc<T>>>);
+pub struct ForkSafeCache<T>(Mutex<Option<Arc<T>>>);
 
-impl<T> Kept<T> {
+impl<T> ForkSafeCache<T> {
     pub(crate) fn get(&self) -> Option<Arc<T>> {
         self.0.try_lock().ok()?.clone()
-    }
-
-    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        self.get().unwrap_or_else(|| self.put(make()))
     }
 
     pub(crate) fn put(&self, made: T) -> Arc<T> {
@@ -370,13 +366,13 @@ impl<T> Kept<T> {
     }
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for ForkSafeCache<T> {
     fn default() -> Self {
         Self(Mutex::new(None))
     }
 }
 
-impl<T> Clone for Kept<T> {
+impl<T> Clone for ForkSafeCache<T> {
     fn clone(&self) -> Self {
         Self(Mutex::new(self.get()))
     }

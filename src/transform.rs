@@ -18,19 +18,19 @@
 //! # Complexity
 //! Linear in the distinct subtrees and their children; sorting takes k log k comparisons
 //! at a node of k children, of labels and hashes nearly always. Children that move up
-//! are copied to every place: more than [`MOST_MOVED`] of them are an error.
+//! are copied to every place: more than [`MAX_MOVED`] of them are an error.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::forest::check_size;
 use crate::intern::Seed;
-use crate::memory::{filled, reserve};
+use crate::memory::{self, filled, reserve};
 use crate::ragged::Ragged;
 use crate::{Context, Forest, Label, NodeId, Nodes, Result};
 
 /// The most nodes that take the place of others, of all distinct subtrees together.
-const MOST_MOVED: u64 = 1 << 26;
+const MAX_MOVED: u64 = 1 << 26;
 
 impl Forest {
     /// Replaces every distinct subtree once. `names` are the new ones of
@@ -53,13 +53,13 @@ impl Forest {
         let old = self.nodes();
         let (mut nodes, mut new) =
             (Nodes::default(), filled(Label(0), old.labels().len())?);
-        for (at, label) in self.used_labels().into_iter().enumerate() {
+        for (at, label) in self.try_used_labels()?.into_iter().enumerate() {
             let name =
                 names.map_or_else(|| old.labels().name(label), |names| &names[at]);
             new[label.index()] = nodes.labels_mut().intern(name)?;
         }
         let (mut lists, mut below) = (Ragged::<NodeId>::default(), Vec::new());
-        for (at, is_there) in old.reachable(self.roots()).into_iter().enumerate() {
+        for (at, is_there) in old.reachable(self.roots())?.into_iter().enumerate() {
             if is_there {
                 let node = NodeId(at as u32);
                 below.clear();
@@ -70,8 +70,7 @@ impl Forest {
                     let needed = (moved + more.len()) as u64;
                     let what = "nodes in place of others";
                     check_size("the forest", what, needed, most)?;
-                    reserve(&mut below, more.len())?;
-                    below.extend_from_slice(more);
+                    memory::extend(&mut below, more.iter().copied())?;
                 }
                 let label = old.label(node);
                 lists.reserve(below.len().max(1))?;
@@ -86,7 +85,8 @@ impl Forest {
             lists.reserve(0)?;
             lists.close("nodes")?;
         }
-        let mut roots = Vec::with_capacity(self.len());
+        let mut roots = Vec::new();
+        reserve(&mut roots, self.len())?;
         for root in self.roots() {
             roots.push(match lists.get(root.index()) {
                 [one] => *one,
@@ -109,14 +109,15 @@ impl Forest {
     /// [`crate::Error::Memory`], and what `context` returns.
     pub fn sorted(&self, context: &Context) -> Result<Self> {
         let mut hashes: Vec<u64> = Vec::new();
-        self.rewrite(None, MOST_MOVED, context, |nodes, [_, label], below, out| {
-            below.sort_by(|&a, &b| by_content(nodes, &hashes, a, b));
+        self.rewrite(None, MAX_MOVED, context, |nodes, [_, label], below, out| {
+            below.sort_unstable_by(|&a, &b| by_content(nodes, &hashes, a, b));
             let node = nodes.intern(label, below)?;
             if node.index() == hashes.len() {
                 let hash = Seed::FIXED.hash_bytes(nodes.name(node).as_bytes());
-                hashes.push(below.iter().fold(hash, |hash, child| {
+                let hash = below.iter().fold(hash, |hash, child| {
                     Seed::FIXED.mix(hash, hashes[child.index()])
-                }));
+                });
+                memory::push(&mut hashes, hash)?;
             }
             out.push(node);
             Ok(())
@@ -129,16 +130,17 @@ impl Forest {
     /// # Errors
     /// As [`sorted`](Self::sorted).
     pub fn collapse_repeats(&self, count: bool, context: &Context) -> Result<Self> {
-        self.rewrite(None, MOST_MOVED, context, |nodes, [_, label], below, out| {
-            let mut kept = Vec::with_capacity(below.len());
+        self.rewrite(None, MAX_MOVED, context, |nodes, [_, label], below, out| {
+            let mut kept = Vec::new();
             for run in below.chunk_by(|a, b| a == b) {
-                kept.push(if count && run.len() > 1 {
+                let node = if count && run.len() > 1 {
                     let number =
                         nodes.labels_mut().intern(&format!("*{}", run.len()))?;
                     nodes.intern(number, &run[..1])?
                 } else {
                     run[0]
-                });
+                };
+                memory::push(&mut kept, node)?;
             }
             out.push(nodes.intern(label, &kept)?);
             Ok(())
@@ -156,7 +158,7 @@ impl Forest {
     pub fn relabel(&self, names: &[String], context: &Context) -> Result<Self> {
         self.rewrite(
             Some(names),
-            MOST_MOVED,
+            MAX_MOVED,
             context,
             |nodes, [_, label], below, out| {
                 out.push(nodes.intern(label, below)?);
@@ -177,7 +179,7 @@ impl Forest {
         keep_children: bool,
         context: &Context,
     ) -> Result<Self> {
-        self.rewrite(None, MOST_MOVED, context, |nodes, [old, label], below, out| {
+        self.rewrite(None, MAX_MOVED, context, |nodes, [old, label], below, out| {
             if !goes(old) {
                 out.push(nodes.intern(label, below)?);
             } else if keep_children {

@@ -50,7 +50,7 @@ def pages() -> tuple[list[bytes], list[str], list[str]]:
     """Return pages, the system of each, and its site."""
     found = util.find_spec("formasaurus")
     if found is None or not found.submodule_search_locations:
-        msg = "this example needs formasaurus: pip install 'treekernel_rs[examples]'"
+        msg = "this example needs formasaurus: pip install '.[examples]'"
         raise ImportError(msg)
     data = Path(found.submodule_search_locations[0], "data")
     index = json.loads((data / "index.json").read_text(encoding="utf-8"))

@@ -44,7 +44,7 @@ def genes() -> dict[str, str]:
     """Return sequences, each with the amino acid that its tRNA carries."""
     found = util.find_spec("mimseq")
     if found is None or not found.submodule_search_locations:
-        msg = "this example needs mimseq: pip install 'treekernel_rs[rna]'"
+        msg = "this example needs mimseq: pip install '.[rna]'"
         raise ImportError(msg)
     sequences: dict[str, str] = {}
     folder = Path(found.submodule_search_locations[0], "data")
@@ -105,7 +105,7 @@ def run(most: int = 500) -> dict[str, tuple[float, float]]:
     try:
         import RNA
     except ImportError:
-        msg = "this example needs ViennaRNA: pip install 'treekernel_rs[rna]'"
+        msg = "this example needs ViennaRNA: pip install '.[rna]'"
         raise ImportError(msg) from None
 
     rng = random.Random(0)

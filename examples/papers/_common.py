@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
-import gzip
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +16,9 @@ from sklearn.svm import SVC
 
 import treekernel_rs as tk
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+import _data
+
 
 def options(doc: str) -> argparse.ArgumentParser:
     """Return a parser with what all scripts understand."""
@@ -23,17 +26,21 @@ def options(doc: str) -> argparse.ArgumentParser:
     parser.add_argument("--short", action="store_true", help="small, for tests")
     parser.add_argument("--plot", type=Path, help="file to draw into")
     parser.add_argument("--seed", type=int, default=0)
+    parser.set_defaults(is_generated=False)
+    _data.add_argument(parser)
     return parser
 
 
-def rows(name: str) -> list[list[str]] | None:
-    """Return the rows of a file below shared/data in a folder above, or None."""
-    for folder in Path(__file__).resolve().parents:
-        path = folder / "shared" / "data" / name
-        if path.is_file():
-            with gzip.open(path, "rt", encoding="utf-8") as file:
-                return [line.rstrip("\n").split("\t") for line in file]
-    print(f"no shared/data/{name} in a folder above: generated data")
+def rows(name: str, options: argparse.Namespace) -> list[list[str]] | None:
+    """Return the rows of a file of docs/DATA.md; None if it is missing, or with --short.
+
+    Then the data have to be generated, which `options.is_generated` keeps for `draw`.
+    """
+    path = None if options.short else _data.find(name, options.data)
+    if path is not None:
+        return _data.rows(path)
+    print(f"generated data instead of {name}: {_data.HINT}")
+    options.is_generated = True
     return None
 
 
@@ -101,9 +108,10 @@ def best_svm(
     return svm
 
 
-def draw(path: Path | None, panels: Sequence[dict[str, Any]]) -> None:
+def draw(options: argparse.Namespace, panels: Sequence[dict[str, Any]]) -> None:
     """Draw panels in rows of two: title, xlabel, ylabel, curves by name, log."""
-    if path is None:
+    path = options.plot
+    if not _data.may_draw(path, options.is_generated):
         return
     try:
         import matplotlib.pyplot as plt

@@ -16,6 +16,7 @@ set. Needs scikit-learn.
 
 from __future__ import annotations
 
+import argparse
 import zlib
 from collections.abc import Callable
 
@@ -47,9 +48,9 @@ KERNELS = {
 }
 
 
-def arguments() -> tuple[list[str], np.ndarray, np.ndarray]:
+def arguments(args: argparse.Namespace) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Return trees, roles and whether the document is held out."""
-    found = rows("srl/masc_boundary.tsv.gz")
+    found = rows("srl/masc_boundary.tsv.gz", args)
     if found is None:
         rng = np.random.default_rng(0)
         roles = rng.choice(ROLES, 1200, p=[0.3, 0.35, 0.1, 0.05, 0.05, 0.15])
@@ -220,9 +221,9 @@ def figure_5(
     return curves
 
 
-def figure_6(short: bool) -> dict[str, tuple[list[float], list[float]]]:
+def figure_6(args: argparse.Namespace) -> dict[str, tuple[list[float], list[float]]]:
     """Print microseconds of a kernel by the number of nodes of both trees."""
-    found = None if short else rows("wsj/wsj_clean.txt.gz")
+    found = rows("wsj/wsj_clean.txt.gz", args)
     rng = np.random.default_rng(1)
     lines = (
         [grown(rng, "NPVD", 4) for _ in range(300)]
@@ -230,11 +231,11 @@ def figure_6(short: bool) -> dict[str, tuple[list[float], list[float]]]:
         else [r[2] for r in found]
     )
     trees = forest(lines)
-    sizes = (10, 20, 40) if short else (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
+    sizes = (10, 20, 40) if args.short else (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
     kernel, body = tk.SubsetTreeKernel(0.4), []
     for size in sizes:
         near = np.argsort(abs(trees.n_nodes - size), kind="stable")[
-            : 6 if short else 12
+            : 6 if args.short else 12
         ]
         some = [trees[int(k)] for k in near]
         prepared = [nodes(tree) for tree in some]
@@ -265,8 +266,8 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--most", type=int, default=4000, help="training arguments")
     args = parser.parse_args()
-    curves_6 = figure_6(args.short)
-    lines, roles, held_out = arguments()
+    curves_6 = figure_6(args)
+    lines, roles, held_out = arguments(args)
     rng = np.random.default_rng(args.seed)
     most = 200 if args.short else args.most
     train = rng.permutation(np.flatnonzero(~held_out))[:most]
@@ -324,7 +325,7 @@ def main() -> None:
     head = ("K1+K2, weight of K2", *ROLES, "accuracy")
     table("Table 4: kernels added", head, by_role[len(names) :])
     draw(
-        args.plot,
+        args,
         [
             {"title": "Figure 5: learning ARG0", "xlabel": "training arguments",
              "ylabel": "seconds", "curves": curves_5, "log": True},

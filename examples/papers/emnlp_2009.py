@@ -13,6 +13,7 @@ C is chosen within the training parts. Needs scikit-learn.
 
 from __future__ import annotations
 
+import argparse
 import re
 
 import numpy as np
@@ -24,9 +25,9 @@ import treekernel_rs as tk
 METHODS = {"K": "exact", "K, paper's construction": "paper", "K_max": "max_enumerated"}
 
 
-def corpus(most: int, short: bool) -> tuple[tk.PairForest, np.ndarray]:
+def corpus(most: int, args: argparse.Namespace) -> tuple[tk.PairForest, np.ndarray]:
     """Return linked pairs and whether the first entails the second."""
-    found = None if short else rows("rte/rte3_dev_parsed.tsv.gz")
+    found = rows("rte/rte3_dev_parsed.tsv.gz", args)
     if found is None:
         rng = np.random.default_rng(4)
         y = np.arange(most) % 2 == 0
@@ -67,7 +68,7 @@ def figure_7(pairs: tk.PairForest, n_pairs: int) -> dict[str, tuple[list, list]]
             kernel = tk.PairKernel(0.4, method=method)
             try:
                 known[name] = seconds(lambda k=kernel, x=group: k.gram(x, n_jobs=1))
-            except tk.ConstraintLimitError:  # too many correspondences to try
+            except tk.pairs.ConstraintLimitError:  # too many correspondences to try
                 line.append("-")
                 continue
             line.append(1e3 * known[name] / (len(group) * (len(group) + 1) / 2))
@@ -97,7 +98,7 @@ def figure_8(pairs: tk.PairForest, largest: int) -> dict[str, tuple[list, list]]
             kernel = tk.PairKernel(0.4, method=method)
             try:
                 known[name] = seconds(lambda k=kernel, x=limited: k.gram(x, n_jobs=1))
-            except tk.ConstraintLimitError:
+            except tk.pairs.ConstraintLimitError:
                 line.append("-")
                 continue
             line.append(float(known[name]))
@@ -131,13 +132,13 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--most", type=int, default=800, help="pairs")
     args = parser.parse_args()
-    pairs, y = corpus(24 if args.short else args.most, args.short)
+    pairs, y = corpus(24 if args.short else args.most, args)
     print(f"{len(pairs)} pairs, {np.mean(pairs.n_placeholders):.1f} placeholders each")
     seven = figure_7(pairs, 5 if args.short else 50)
     eight = figure_8(pairs[: 12 if args.short else 200], 3 if args.short else 14)
     table_1(pairs, y, args.short)
     draw(
-        args.plot,
+        args,
         [
             {"title": "Figure 7", "xlabel": "n * m", "ylabel": "milliseconds",
              "curves": seven, "log": True},

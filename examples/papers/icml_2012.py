@@ -16,6 +16,8 @@ sets; kernels are normalised. Needs scikit-learn.
 
 from __future__ import annotations
 
+import argparse
+
 import numpy as np
 from _common import best_svm, draw, forest, grown, options, rows, table
 from sklearn.model_selection import StratifiedKFold
@@ -121,15 +123,15 @@ def figure_2b(d: int, n_samples: int) -> dict[str, tuple[list[int], list[float]]
     return {name: curve for name, curve in curves.items() if name.endswith("first")}
 
 
-def questions(most: int, short: bool) -> tuple[tk.Forest, np.ndarray, int]:
+def questions(most: int, args: argparse.Namespace) -> tuple[tk.Forest, np.ndarray, int]:
     """Return trees, classes, and how many of them, the first, are for training."""
-    train = None if short else rows("qc/const_train.tsv.gz")
+    train = rows("qc/const_train.tsv.gz", args)
     rng = np.random.default_rng(2)
     if train is None:
         y = rng.integers(0, 3, most + most // 2)
         lines = [grown(rng, ("NPV", "PVN", "VNP")[c], 3) for c in y]
         return forest(lines), y, most
-    test = rows("qc/const_test.tsv.gz") or []
+    test = rows("qc/const_test.tsv.gz", args) or []
     chosen = rng.permutation(len(train))[:most]
     both = [train[k] for k in chosen] + test
     return forest([row[3] for row in both]), np.array([r[0] for r in both]), len(chosen)
@@ -188,7 +190,7 @@ def unit_vectors(enc: tk.DistributedTrees, trees: tk.Forest) -> np.ndarray:
 
 def figure_4(args, d: int) -> dict[str, tuple[list[float], list[float]]]:
     """Print the accuracy of entailment by decay: K(t1,t2) + K(h1,h2), and with words."""
-    found = None if args.short else rows("rte/rte3_dev_parsed.tsv.gz")
+    found = rows("rte/rte3_dev_parsed.tsv.gz", args)
     rng = np.random.default_rng(3)
     if found is None:
         y = rng.integers(0, 2, 60)
@@ -239,7 +241,7 @@ def main() -> None:
     d, n_samples = (256, 5) if args.short else (D, 100)
     args.most = 60 if args.short else args.most
     properties(d, n_samples)
-    trees, y, n = questions(args.most, args.short)
+    trees, y, n = questions(args.most, args)
     half = np.r_[: min(n, 2000), n : len(y)]  # enough for the curves by length
     some = trees[half.tolist()], y[half], min(n, 2000)
     panels = (
@@ -259,7 +261,7 @@ def main() -> None:
         ("Figure 4: entailment", "decay", "accuracy", figure_4(args, d)),
     )
     draw(
-        args.plot,
+        args,
         [
             {"title": title, "xlabel": x, "ylabel": y, "curves": curves, "log": k == 0}
             for k, (title, x, y, curves) in enumerate(panels)

@@ -4,6 +4,8 @@
 
 #![no_main]
 
+use std::sync::Arc;
+
 use libfuzzer_sys::fuzz_target;
 use source::{LABELS, Source, jobs};
 use treekernel_rs::dag::{
@@ -19,7 +21,7 @@ const U64S: &[u64] = &[0, 1, 2, 3, 1 << 40, u64::MAX];
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
-    let kernel = &*source.kernel();
+    let kernel = &if source.flag() { source.kernel() } else { source.made_kernel() };
     let options = Options::default().with_normalize(source.flag());
     let options = options.with_n_outputs(1 + source.below(2));
     let forest = source.forest(LABELS, 4, 10);
@@ -87,7 +89,7 @@ fn tampered_forest(source: &mut Source<'_>, forest: &Forest) {
 
 fn tampered_model(
     source: &mut Source<'_>,
-    kernel: &dyn Kernel,
+    kernel: &Arc<dyn Kernel>,
     options: Options,
     forest: &Forest,
 ) {
@@ -116,14 +118,19 @@ fn tampered_model(
     match Model::from_arrays(kernel, options, &arrays) {
         Ok(mut model) => {
             assert_eq!(model.to_arrays(), arrays, "what was loaded");
-            use_model(source, &mut model, forest);
+            use_model(source, kernel, &mut model, forest);
         }
         Err(error) => named(&error),
     }
 }
 
 /// Every call on a model; whatever it finds, it comes back.
-fn use_model(source: &mut Source<'_>, model: &mut Model, forest: &Forest) {
+fn use_model(
+    source: &mut Source<'_>,
+    kernel: &Arc<dyn Kernel>,
+    model: &mut Model,
+    forest: &Forest,
+) {
     ended(model.score(forest, &jobs(1)));
     ended(model.contributions(&forest.select([0]), &Context::default()));
     let mut query = Query::default();
@@ -137,13 +144,13 @@ fn use_model(source: &mut Source<'_>, model: &mut Model, forest: &Forest) {
     }
     // What it holds now can be stored, and read again.
     let arrays = model.to_arrays();
-    let again = Model::from_arrays(model.kernel(), model.options(), &arrays);
+    let again = Model::from_arrays(kernel, model.options(), &arrays);
     assert!(again.is_ok(), "{:?}", again.err());
 }
 
 fn tampered_perceptron(
     source: &mut Source<'_>,
-    kernel: &dyn Kernel,
+    kernel: &Arc<dyn Kernel>,
     options: Options,
     forest: &Forest,
 ) {
@@ -188,7 +195,7 @@ fn tampered_perceptron(
     assert_eq!((own.before, own.alphas), (stored.before, stored.alphas));
     assert_eq!(own.n_examples, stored.n_examples);
     ended(perceptron.score(forest, features, &jobs(1)));
-    use_model(source, &mut perceptron.model(), forest);
+    use_model(source, kernel, &mut perceptron.model(), forest);
     ended(perceptron.learn(forest, &labels, features, &Context::default()));
     ended(perceptron.score(forest, features, &jobs(1)));
     let stored = perceptron.to_arrays();

@@ -11,5 +11,5 @@ fuzz_target!(|bytes: &[u8]| {
     let kernel = source.made_kernel();
     let options = source.options();
     let max_nodes = source.pick(&[6, 10, 16]);
-    every_way(&mut source, &*kernel, options, max_nodes);
+    every_way(&mut source, &kernel, options, max_nodes);
 });

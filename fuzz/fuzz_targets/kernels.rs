@@ -10,5 +10,5 @@ fuzz_target!(|bytes: &[u8]| {
     let kernel = source.kernel();
     let options = source.options();
     let max_nodes = source.pick(&[8, 16, 40]);
-    every_way(&mut source, &*kernel, options, max_nodes);
+    every_way(&mut source, &kernel, options, max_nodes);
 });

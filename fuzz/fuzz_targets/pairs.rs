@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use source::{Source, close};
 use treekernel_rs::pair::naive::{self, Occurrences};
 use treekernel_rs::pair::{self, Method, PairForest, PairKernel, Side};
-use treekernel_rs::{Context, Error};
+use treekernel_rs::{Context, Error, gram};
 
 /// Labels, with placeholders and without.
 const MARKED: &[&str] = &["a", "b", "a:1", "b:1", "a:2", "b:2", "c", "a:3"];
@@ -37,7 +37,7 @@ fuzz_target!(|bytes: &[u8]| {
     round_trip(&pairs);
 
     let mut values = vec![0.0; n * n];
-    let report = pair::fill(&kernel, &pairs, None, options, &mut values, &context);
+    let report = gram::fill(&kernel, &pairs, None, options, &mut values, &context);
     let report = report.expect("small values");
     for i in 0..n {
         for j in 0..=i {
@@ -64,7 +64,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
     }
-    if let Ok(wide) = pair::gram_with(&kernel, &pairs, Some(&pairs), options, &context)
+    if let Ok(wide) = gram::gram_with(&kernel, &pairs, Some(&pairs), options, &context)
     {
         for ((i, j), &got) in wide.indexed_iter() {
             assert!(close(got, values[i * n + j], 0.0), "gram(X, X): K({i},{j})");

@@ -62,7 +62,7 @@ fn sign((sum, size): Sized, is_exact: bool) -> Option<f64> {
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
-    let kernel = &*source.exact_kernel();
+    let kernel = &source.exact_kernel();
     let (run, context) = source.options();
     let vote = source.pick(&[Vote::Last, Vote::Average, Vote::Vote]);
     let width = 1 + source.below(2);
@@ -74,7 +74,7 @@ fuzz_target!(|bytes: &[u8]| {
     let rows: Vec<f64> =
         (0..n * N_COLUMNS).map(|_| source.pick(&[0.0, 1.0, 0.0, -1.0, 2.0])).collect();
 
-    let mut kernels = gram::gram(kernel, &pool, None, run)
+    let mut kernels = gram::gram(&**kernel, &pool, None, run)
         .expect("small values")
         .into_raw_vec_and_offset()
         .0;

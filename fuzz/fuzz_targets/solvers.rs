@@ -11,12 +11,12 @@ use source::{LABELS, Source, close};
 use treekernel_rs::dag::solve::{Intercept, Limits, Loss, Problem, Solver, State};
 use treekernel_rs::{Context, Error, gram};
 
-/// So many passes are enough for a few trees at any c.
-const PASSES: u64 = 30;
+/// So many passes are enough for a few trees at any c, and for several batches of preferences.
+const PASSES: u64 = 100;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
-    let kernel = &*source.exact_kernel();
+    let kernel = &source.exact_kernel();
     let (options, context) = source.options();
     let forest = source.forest(LABELS, 12, 6);
     let problem = problem(&mut source, forest.len());
@@ -34,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let is_done = solver.run(limits, &context).expect("small scores");
     assert_eq!(is_done, solver.reached().violation <= limits.tol);
-    let matrix = gram::gram_with(kernel, &forest, None, options, &context)
+    let matrix = gram::gram_with(&**kernel, &forest, None, options, &context)
         .expect("small values");
     let mut rounding = 0.0f64;
     for output in 0..problem.n_outputs {
@@ -93,7 +93,9 @@ fn problem(source: &mut Source<'_>, n: usize) -> Problem {
     let is_of_preferences = !matches!(loss, Loss::OneClass(_)) && source.below(5) == 4;
     let preferences = is_of_preferences.then(|| {
         let pair = |source: &mut Source<'_>| [source.below(n), source.below(n)];
-        let pairs = (0..1 + source.below(8)).map(|_| pair(source).map(|t| t as u32));
+        // More than 32 are several batches.
+        let n_pairs = source.pick(&[1, 8, 70]);
+        let pairs = (0..n_pairs).map(|_| pair(source).map(|t| t as u32));
         pairs.collect::<Vec<_>>()
     });
     let n_outputs = 1 + source.below(2);

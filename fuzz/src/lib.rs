@@ -297,10 +297,11 @@ pub fn is_small(kernel: &dyn Kernel, nodes: &Nodes, root: NodeId) -> bool {
 /// floats, diagonals, and a model of one tree where there are models.
 pub fn every_way(
     source: &mut Source<'_>,
-    kernel: &dyn Kernel,
+    shared: &Arc<dyn Kernel>,
     (options, context): (Options, Context<'static>),
     max_nodes: usize,
 ) {
+    let kernel = &**shared;
     let x = source.forest(LABELS, 4, max_nodes);
     let y = source.forest(LABELS, 3, max_nodes);
     let all = x.concat(&y).expect("a small forest");
@@ -384,7 +385,7 @@ pub fn every_way(
 
     // 5. A model of one tree scores its kernels.
     let model_options = dag::Options::default().with_normalize(options.normalize);
-    let Ok(mut model) = Model::new(kernel, model_options) else { return };
+    let Ok(mut model) = Model::new(shared, model_options) else { return };
     model.add(&a, &[1.0], &context).expect("a small tree");
     let scores = model.score(&all, &context).expect("small scores").0;
     scores.iter().enumerate().for_each(|(j, &got)| check("score", i, j, got));

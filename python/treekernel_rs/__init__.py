@@ -1,179 +1,145 @@
 """Tree kernels: exact, fast and distributed, over hash-consed forests.
 
-Examples
---------
 >>> import treekernel_rs as tk
->>> forest = tk.Forest.from_brackets(["(S (A a) (B b))", "(S (A a) (B c))"])
->>> tk.SubsetTreeKernel(0.4)(forest).round(3)
+>>> trees = ["(S (A a) (B b))", "(S (A a) (B c))"]
+>>> tk.SubsetTreeKernel(0.4)(trees).round(3)
 array([[1.584, 0.96 ],
        [0.96 , 1.584]])
+
+Trees       Forest, Tree, PairForest (pairs of trees), ParseError; readers (files
+            and objects of other programs), datasets
+Kernels     SubtreeKernel, SubsetTreeKernel, PartialTreeKernel, ElasticTreeKernel,
+            SubpathKernel, PairKernel; TreeKernel has their methods; tune_kernel;
+            kernels (made of kernels, of views; similarities and weights)
+Estimators  TreeSVC, TreeLogisticRegression, TreePerceptron, TreeSVR, TreeRidge,
+for         TreeKNeighborsClassifier, TreeKNeighborsRegressor, TreeRanker,
+scikit-     TreeOneClassSVM, TreeGram, TreeKNeighborsTransformer, TreeVectorizer,
+learn       TreeNystroem, DistributedTreeEncoder; gaussian_process (a module)
+Distances   EditDistance
+Search      top_k, join and index of a kernel; TreeIndex
+Explain     draw, report; contributions and top_fragments of models
+Scale       DagModel (scores without support trees), Perceptron (for streams),
+            DistributedTrees (vectors); dask (a module)
+Store       save, load
+
+Results, and what is needed less often, are in modules: solve (KernelMachine),
+neighbors, index, dag, drawing, pairs. docs/GUIDE.md answers questions by task.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from treekernel_rs import datasets, readers
-from treekernel_rs._core import (
-    ConstraintLimitError,
-    Forest,
-    KernelRows,
-    Pair,
-    PairForest,
-    ParseError,
-    Tree,
-    __version__,
-)
-from treekernel_rs.algebra import (
-    Gaussian,
-    Normalized,
-    Polynomial,
-    PowerKernel,
-    ProductKernel,
-    ScaledKernel,
-    SumKernel,
-)
-from treekernel_rs.dag import (
-    DagModel,
-    Fragment,
-    Perceptron,
-    PolynomialKernel,
-    one_vs_one_dual_coef,
-)
+from treekernel_rs import dag as dag
+from treekernel_rs import datasets, kernels, readers
+from treekernel_rs import drawing as drawing
+from treekernel_rs import index as index
+from treekernel_rs import neighbors as neighbors
+from treekernel_rs import pairs as pairs
+from treekernel_rs import solve as solve
+from treekernel_rs._core import Forest, PairForest, ParseError, Tree, __version__
+from treekernel_rs.dag import DagModel, Perceptron
 from treekernel_rs.distributed import DistributedTrees
-from treekernel_rs.drawing import Drawing, draw, draw_gram
-from treekernel_rs.index import IndexRows, TreeIndex
-from treekernel_rs.kernels import (
+from treekernel_rs.drawing import draw
+from treekernel_rs.edit import EditDistance
+from treekernel_rs.index import TreeIndex
+from treekernel_rs.pairs import PairKernel
+from treekernel_rs.reporting import report
+from treekernel_rs.storing import load, save
+from treekernel_rs.tree_kernels import (
     ElasticTreeKernel,
     PartialTreeKernel,
     SubpathKernel,
     SubsetTreeKernel,
     SubtreeKernel,
-    kernel_from_json,
+    TreeKernel,
 )
-from treekernel_rs.neighbors import Neighbors, SimilarPairs
-from treekernel_rs.pairs import PairKernel
-from treekernel_rs.reporting import report
-from treekernel_rs.similarity import (
-    ComposedSimilarity,
-    PairSimilarity,
-    VectorSimilarity,
-)
-from treekernel_rs.solve import KernelMachine
 from treekernel_rs.tuning import tune_kernel
-from treekernel_rs.views import PreferencePairs, ViewKernel, Views
-from treekernel_rs.weights import Idf, LearnedWeights
 
 if TYPE_CHECKING:
     from treekernel_rs import dask as dask
     from treekernel_rs import gaussian_process as gaussian_process
     from treekernel_rs.estimators import (
-        DistributedTreeEncoder as DistributedTreeEncoder,
+        DistributedTreeEncoder,
+        TreeGram,
+        TreeKNeighborsClassifier,
+        TreeKNeighborsRegressor,
+        TreeKNeighborsTransformer,
+        TreePerceptron,
+        TreeSVC,
     )
-    from treekernel_rs.estimators import TreeGram as TreeGram
-    from treekernel_rs.estimators import (
-        TreeKNeighborsClassifier as TreeKNeighborsClassifier,
+    from treekernel_rs.features import TreeNystroem, TreeVectorizer
+    from treekernel_rs.machines import (
+        TreeLogisticRegression,
+        TreeOneClassSVM,
+        TreeRanker,
+        TreeRidge,
+        TreeSVR,
     )
-    from treekernel_rs.estimators import (
-        TreeKNeighborsRegressor as TreeKNeighborsRegressor,
-    )
-    from treekernel_rs.estimators import (
-        TreeNeighborsTransformer as TreeNeighborsTransformer,
-    )
-    from treekernel_rs.estimators import TreePerceptron as TreePerceptron
-    from treekernel_rs.estimators import TreeSVC as TreeSVC
-    from treekernel_rs.features import TreeNystroem as TreeNystroem
-    from treekernel_rs.features import TreeVectorizer as TreeVectorizer
-    from treekernel_rs.machines import TreeLogistic as TreeLogistic
-    from treekernel_rs.machines import TreeOneClass as TreeOneClass
-    from treekernel_rs.machines import TreeRanker as TreeRanker
-    from treekernel_rs.machines import TreeRidge as TreeRidge
-    from treekernel_rs.machines import TreeSVR as TreeSVR
 
-# Not in __all__: they need scikit-learn, and `import *` should not.
-_ESTIMATORS = (
+__all__ = [
+    "DagModel",
     "DistributedTreeEncoder",
+    "DistributedTrees",
+    "EditDistance",
+    "ElasticTreeKernel",
+    "Forest",
+    "PairForest",
+    "PairKernel",
+    "ParseError",
+    "PartialTreeKernel",
+    "Perceptron",
+    "SubpathKernel",
+    "SubsetTreeKernel",
+    "SubtreeKernel",
+    "Tree",
     "TreeGram",
+    "TreeIndex",
     "TreeKNeighborsClassifier",
     "TreeKNeighborsRegressor",
-    "TreeLogistic",
-    "TreeNeighborsTransformer",
+    "TreeKNeighborsTransformer",
+    "TreeKernel",
+    "TreeLogisticRegression",
     "TreeNystroem",
-    "TreeOneClass",
+    "TreeOneClassSVM",
     "TreePerceptron",
     "TreeRanker",
     "TreeRidge",
     "TreeSVC",
     "TreeSVR",
     "TreeVectorizer",
-)
-
-__all__ = [
-    "ComposedSimilarity",
-    "ConstraintLimitError",
-    "DagModel",
-    "DistributedTrees",
-    "Drawing",
-    "ElasticTreeKernel",
-    "Forest",
-    "Fragment",
-    "Gaussian",
-    "Idf",
-    "IndexRows",
-    "KernelMachine",
-    "KernelRows",
-    "LearnedWeights",
-    "Neighbors",
-    "Normalized",
-    "Pair",
-    "PairForest",
-    "PairKernel",
-    "PairSimilarity",
-    "ParseError",
-    "PartialTreeKernel",
-    "Perceptron",
-    "Polynomial",
-    "PolynomialKernel",
-    "PowerKernel",
-    "PreferencePairs",
-    "ProductKernel",
-    "ScaledKernel",
-    "SimilarPairs",
-    "SubpathKernel",
-    "SubsetTreeKernel",
-    "SubtreeKernel",
-    "SumKernel",
-    "Tree",
-    "TreeIndex",
-    "VectorSimilarity",
-    "ViewKernel",
-    "Views",
     "__version__",
     "datasets",
     "draw",
-    "draw_gram",
-    "kernel_from_json",
-    "one_vs_one_dual_coef",
+    "kernels",
+    "load",
     "readers",
     "report",
+    "save",
     "tune_kernel",
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not TYPE_CHECKING:  # to which a module with `__getattr__` has every name
 
-    def __getattr__(name: str) -> Any:
-        """Import the estimators, and what needs Dask, when they are asked for."""
+    def __getattr__(name: str) -> object:
+        """Import what needs scikit-learn or Dask when it is used for the first time."""
+        import importlib
+
+        is_estimator = name in __all__
         try:
             if name in ("dask", "gaussian_process"):
                 return importlib.import_module(f"{__name__}.{name}")
-            if name in _ESTIMATORS:
+            if is_estimator:
                 from treekernel_rs import estimators, features, machines
 
                 homes = (estimators, features, machines)
                 home = next(home for home in homes if name in home.__all__)
                 return getattr(home, name)
         except ImportError as error:
-            if name in _ESTIMATORS:
+            if is_estimator:
                 return _stand_in(name, error)
             raise AttributeError(str(error), name=name) from error
         msg = f"module {__name__!r} has no attribute {name!r}"
@@ -189,12 +155,8 @@ def _stand_in(name: str, error: ImportError) -> type:
     """
     msg = str(error).replace("treekernel_rs.estimators", name)
 
-    def refuse(*_: object, **__: object) -> Any:
+    def refuse(*_: object, **__: object) -> None:
         raise ImportError(msg, name=error.name)
 
     methods = {"__new__": refuse, "__init_subclass__": refuse}
     return type(name, (), {**methods, "__module__": __name__, "__doc__": f"{msg}."})
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_ESTIMATORS, "gaussian_process"})

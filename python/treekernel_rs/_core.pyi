@@ -10,6 +10,7 @@ __all__ = [
     "CodeBuilder",
     "ConstraintLimitError",
     "Dag",
+    "EditCore",
     "Encoder",
     "Forest",
     "ForestBuilder",
@@ -290,6 +291,8 @@ class Dag:
     def merge(self, other: Dag, factor: float) -> None: ...
     def pass_over(self, x: Any, y: NDArray[np.float64]) -> tuple[Dag, Dag, int]: ...
     def contributions(self, tree: Any) -> NDArray[np.float64]: ...
+    @property
+    def is_graph(self) -> bool: ...
     def top_fragments(
         self,
         k: int,
@@ -578,8 +581,102 @@ class PairCore:
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,
     ) -> tuple[NDArray[np.float64], tuple[list[int], list[int]]]: ...
+    def join(
+        self,
+        x: Any,
+        y: Any | None,
+        min_similarity: float,
+        normalize: bool,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+        out: Callable[..., object] | None,
+    ) -> tuple[
+        tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+        tuple[list[int], list[int]],
+    ]: ...
+    def top_k(
+        self,
+        x: Any,
+        y: Any | None,
+        k: int,
+        normalize: bool,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[
+        tuple[NDArray[np.int64], NDArray[np.float64]], tuple[list[int], list[int]]
+    ]: ...
     def pair(self, a: Any, b: Any, normalize: bool) -> float: ...
     def constraints(self, a: Any, b: Any) -> list[list[tuple[int, int]]]: ...
+
+@final
+class EditCore:
+    def __new__(
+        cls,
+        rename: Any,
+        insert: tuple[list[tuple[str, float]], float],
+        delete: tuple[list[tuple[str, float]], float],
+    ) -> Self: ...
+    def gram(
+        self,
+        x: Any,
+        y: Any | None,
+        out: NDArray[Any],
+        normalize: str | None,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[list[int], list[int]]: ...
+    def condensed(
+        self,
+        x: Any,
+        normalize: str | None,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> NDArray[np.float64]: ...
+    def rows(
+        self, x: Any, normalize: str | None, n_jobs: int | None
+    ) -> tuple[KernelRows, list[int]]: ...
+    def pairs(
+        self,
+        x: Any,
+        y: Any | None,
+        i: Any,
+        j: Any,
+        normalize: str | None,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[NDArray[np.float64], tuple[list[int], list[int]]]: ...
+    def mapping(
+        self, a: Any, b: Any
+    ) -> tuple[
+        list[tuple[int, int]], list[tuple[int, int]], list[int], list[int], float
+    ]: ...
+    def join(
+        self,
+        x: Any,
+        y: Any | None,
+        max_distance: float,
+        normalize: str | None,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+        out: Callable[..., object] | None,
+    ) -> tuple[
+        tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+        tuple[list[int], list[int]],
+    ]: ...
+    def top_k(
+        self,
+        x: Any,
+        y: Any | None,
+        k: int,
+        normalize: str | None,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[
+        tuple[NDArray[np.int64], NDArray[np.float64]], tuple[list[int], list[int]]
+    ]: ...
+    def pair(
+        self, a: Any, b: Any, normalize: str | None, max_distance: float | None
+    ) -> float: ...
 
 def as_forest(trees: Any) -> Forest: ...
 def as_tree(tree: Any) -> Tree: ...

@@ -17,20 +17,23 @@ SKLEARN = "scikit-learn 1.6 or later"
 
 def missing(what: str, package: str, extra: str) -> ImportError:
     """Make the error of something that needs a package."""
-    return ImportError(f"{what} needs {package}: pip install 'treekernel_rs[{extra}]'")
+    return ImportError(
+        f"{what} needs {package}: pip install '.[{extra}]' in the clone "
+        f"(after the first release: pip install 'treekernel_rs[{extra}]')"
+    )
 
 
 @contextmanager
 def needs(what: str, package: str, extra: str) -> Iterator[None]:
-    """Name the extra, should an import in the block fail.
+    """Name the extra if an import in the block fails.
 
     Examples
     --------
     >>> from treekernel_rs._extras import needs
-    >>> with needs("my_function", "no_such_package", "viz"):
+    >>> with needs("my_function", "no_such_package", "viz"):  # doctest: +ELLIPSIS
     ...     import no_such_package
     Traceback (most recent call last):
-    ImportError: my_function needs no_such_package: pip install 'treekernel_rs[viz]'
+    ImportError: my_function needs no_such_package: pip install '.[viz]' in the clone...
     """
     try:
         yield

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, Self, TypeVar, overload
 
-from treekernel_rs.kernels import Parameters
+from treekernel_rs._parameters import Parameters
 
 __all__ = ["HeldKernel"]
 
@@ -32,8 +32,8 @@ class HeldKernel(Generic[_K]):
     (SubsetTreeKernel(0.9), SubsetTreeKernel(0.4))
     >>> model.fit(["(A a)", "(B b)"], [0, 1]).kernel_
     SubsetTreeKernel(0.4)
-    >>> tk.Perceptron(kernel, vectors=tk.PolynomialKernel(2), mix=0.5).vectors
-    PolynomialKernel(2)
+    >>> tk.Perceptron(kernel, vectors=tk.kernels.VectorPolynomial(2), mix=0.5).vectors
+    VectorPolynomial(2)
     """
 
     def __set_name__(self, owner: type, name: str) -> None:

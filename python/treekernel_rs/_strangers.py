@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from treekernel_rs._core import Forest
 
 
-def scores_of(model: Any, forest: Forest, n_jobs: int | None) -> NDArray[np.float64]:
+def scores_of(
+    model: DagModel | Perceptron, forest: Forest, n_jobs: int | None
+) -> NDArray[np.float64]:
     """Return the scores of a model; warn if it knows no part of any tree."""
-    scores: NDArray[np.float64] = model.score(forest, n_jobs=n_jobs)
+    scores: NDArray[np.float64] = model.decision_function(forest, n_jobs=n_jobs)
     # A score other than the constant says that there is a common part, and costs nothing.
     if len(forest) and (scores == getattr(model, "intercept", 0.0)).all():
-        if isinstance(model, DagModel | Perceptron):
-            kernels = _with_equal_weights(model, forest, n_jobs)
-        else:
-            kernels = model.kernels(forest, n_jobs=n_jobs)
+        kernels = _with_equal_weights(model, forest, n_jobs)
         warn_of_strangers(kernels, stacklevel=4)
     return scores
 
@@ -50,10 +49,10 @@ def _with_equal_weights(
     tree_part = model.model if isinstance(model, Perceptron) else model
     if not tree_part.n_nodes:
         return np.empty(0)
-    arrays = tree_part.to_arrays()
+    arrays = tree_part._arrays()
     for name, values in arrays.items():
         if name.startswith(("weights", "sums", "large_alphas")):
             arrays[name] = np.ones_like(values)
-    equal = DagModel.from_arrays(**arrays)
+    equal = DagModel._of_arrays(tree_part.kernel, arrays)
     equal.intercept = 0.0
-    return equal.score(forest, n_jobs=n_jobs)
+    return equal.decision_function(forest, n_jobs=n_jobs)

@@ -11,41 +11,20 @@ normalisation, polynomials and the Gaussian of the distance that a kernel define
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
+from treekernel_rs._arguments import check_flag, check_integer, check_number
 from treekernel_rs._core import Kernel
-from treekernel_rs.kernels import Parameters, TreeKernel, _flag, _integer, _real
+from treekernel_rs.tree_kernels import TreeKernel
 
 __all__ = [
     "Gaussian",
-    "Normalized",
     "Polynomial",
     "PowerKernel",
     "ProductKernel",
     "ScaledKernel",
     "SumKernel",
 ]
-
-_P = TypeVar("_P", bound=Parameters)
-
-
-def Normalized(kernel: _P) -> _P:
-    """Make the same kernel with ``normalize=True``: K(a,b) / sqrt(K(a,a) K(b,b)).
-
-    Parameters
-    ----------
-    kernel : kernel of trees, pairs or views
-        Any kernel; a composition is normalised as a whole.
-
-    Examples
-    --------
-    >>> import treekernel_rs as tk
-    >>> tk.Normalized(tk.SubsetTreeKernel(0.4))
-    SubsetTreeKernel(0.4, normalize=True)
-    >>> tk.Normalized(tk.SubsetTreeKernel(0.4) + tk.ElasticTreeKernel(0.4))
-    Normalized(SubsetTreeKernel(0.4) + ElasticTreeKernel(0.4))
-    """
-    return kernel.replace(normalize=True)
 
 
 class _Composed(TreeKernel):
@@ -57,14 +36,16 @@ class _Composed(TreeKernel):
 
     def _make(self) -> Kernel:
         parameters = self._parameters
-        _flag(parameters.pop("normalize"))
+        check_flag(parameters.pop("normalize"))
         parts = [
             _part(name, parameters.pop(name))
             for name in ("left", "right", "base")
             if name in self._defaults
         ]
         for name, value in parameters.items():
-            parameters[name] = (_integer if name == "degree" else _real)(name, value)
+            parameters[name] = (check_integer if name == "degree" else check_number)(
+                name, value
+            )
         return Kernel.composed(self._name, parts, parameters)
 
     def _text(self) -> str:
@@ -72,8 +53,10 @@ class _Composed(TreeKernel):
 
     def __repr__(self) -> str:
         """Write the composition as Python would make it."""
-        text = self.replace(normalize=False)._text() if self.normalize else self._text()
-        return f"Normalized({text})" if self._is_wrapped() else text
+        if not self._is_wrapped():
+            return self._text()
+        plain = self.replace(normalize=False)
+        return f"{_bound(plain, 3)}.normalized()"
 
     def _is_wrapped(self) -> bool:
         return self.normalize is not False
@@ -103,7 +86,7 @@ class SumKernel(_Composed):
 
     Parameters
     ----------
-    left, right : tree kernel
+    left, right : TreeKernel
         The parts, each with its own `normalize`.
     normalize : bool, default False
         Divide the sum by the root of the product of both self-kernels.
@@ -142,7 +125,7 @@ class ProductKernel(_Composed):
 
     Parameters
     ----------
-    left, right : tree kernel
+    left, right : TreeKernel
         The parts, each with its own `normalize`.
     normalize : bool, default False
         Divide the product by the root of the product of both self-kernels.
@@ -178,7 +161,7 @@ class ScaledKernel(_Composed):
     ----------
     factor : float
         Finite and not negative.
-    base : tree kernel
+    base : TreeKernel
         The kernel.
     normalize : bool, default False
         Divide by the root of the product of both self-kernels, which cancels the factor.
@@ -210,7 +193,7 @@ class PowerKernel(_Composed):
 
     Parameters
     ----------
-    base : tree kernel
+    base : TreeKernel
         The kernel.
     degree : int
         From 1 to 1000.
@@ -246,7 +229,7 @@ class Polynomial(_Composed):
 
     Parameters
     ----------
-    base : tree kernel
+    base : TreeKernel
         The kernel.
     degree : int, default 3
         From 1 to 1000.
@@ -258,7 +241,7 @@ class Polynomial(_Composed):
     Examples
     --------
     >>> import treekernel_rs as tk
-    >>> k = tk.Polynomial(tk.SubsetTreeKernel(1.0), 2)
+    >>> k = tk.kernels.Polynomial(tk.SubsetTreeKernel(1.0), 2)
     >>> k, k.pair("(S (A a) (B b))", "(S (A a) (B c))")
     (Polynomial(SubsetTreeKernel(1.0), degree=2), 16.0)
     """
@@ -287,7 +270,7 @@ class Gaussian(_Composed):
 
     Parameters
     ----------
-    base : tree kernel
+    base : TreeKernel
         The kernel.
     gamma : float, default 1
         Finite and above 0.
@@ -297,7 +280,7 @@ class Gaussian(_Composed):
     Examples
     --------
     >>> import treekernel_rs as tk
-    >>> k = tk.Gaussian(tk.Normalized(tk.SubsetTreeKernel(0.4)), gamma=0.5)
+    >>> k = tk.kernels.Gaussian(tk.SubsetTreeKernel(0.4).normalized(), gamma=0.5)
     >>> k(["(S (A a) (B b))", "(S (A a) (B c))"]).round(3)
     array([[1.   , 0.674],
            [0.674, 1.   ]])

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
 from treekernel_rs import _core
-from treekernel_rs._core import as_forest
+from treekernel_rs._arguments import (
+    check_integer,
+    check_jobs,
+    check_number,
+    progress_callback,
+)
+from treekernel_rs._core import __version__, as_forest
 from treekernel_rs._held import HeldKernel
-from treekernel_rs.kernels import (
-    _COMPOSED,
-    _KERNELS,
-    Parameters,
+from treekernel_rs._matrices import warn_of_zeros
+from treekernel_rs._parameters import Parameters, read_json
+from treekernel_rs._versions import warn_if_other
+from treekernel_rs.tree_kernels import (
+    COMPOSED_KERNELS,
+    TREE_KERNELS,
     TreeKernel,
-    _bar,
-    _from_json,
-    _integer,
-    _jobs,
-    _own,
-    _real,
-    _warn_of_zeros,
+    copied_kernel,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from treekernel_rs._arguments import Progress, Trees
     from treekernel_rs._core import Dag, Learner, Tree
-    from treekernel_rs.kernels import Progress, Trees
 
     Vectors: TypeAlias = ArrayLike | Any
 
@@ -37,12 +39,11 @@ __all__ = [
     "DagModel",
     "Fragment",
     "Perceptron",
-    "PolynomialKernel",
-    "one_vs_one_dual_coef",
+    "VectorPolynomial",
 ]
 
 
-class PolynomialKernel(Parameters):
+class VectorPolynomial(Parameters):
     """The kernel (gamma <a,b> + coef0)^degree of feature vectors that come with trees.
 
     Parameters
@@ -57,8 +58,8 @@ class PolynomialKernel(Parameters):
     Examples
     --------
     >>> import treekernel_rs as tk
-    >>> tk.PolynomialKernel(2, coef0=0.5)
-    PolynomialKernel(2, coef0=0.5)
+    >>> tk.kernels.VectorPolynomial(2, coef0=0.5)
+    VectorPolynomial(2, coef0=0.5)
     """
 
     degree: int
@@ -72,8 +73,11 @@ class PolynomialKernel(Parameters):
         self._make()
 
     def _make(self) -> tuple[int, float, float]:
-        degree = _integer("degree", self.degree)
-        coef0, gamma = _real("coef0", self.coef0), _real("gamma", self.gamma)
+        degree = check_integer("degree", self.degree)
+        coef0, gamma = (
+            check_number("coef0", self.coef0),
+            check_number("gamma", self.gamma),
+        )
         for name, value, right, expected in (
             ("degree", degree, 1 <= degree <= 1000, "from 1 to 1000"),
             ("coef0", coef0, 0 <= coef0 < np.inf, "finite and not negative"),
@@ -139,9 +143,14 @@ class DagModel:
     weights. Scoring visits what the tree and the model have in common, so its time hardly
     depends on the number of support trees.
 
+    Some kernels are no sums over subtrees: products, powers and other compositions, similar
+    labels, `SubsetTreeKernel` and other kernels with `weights`, and counts that are not
+    linear. Their models keep the support trees, equal ones once. Scores are as exact, but
+    each takes the time of a kernel for every support tree.
+
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
+    kernel : TreeKernel
         The kernel, with all its parameters. With ``normalize=True``, the weight of a tree
         is divided by the square root of its self-kernel, and so is the score of a tree.
     n_outputs : int, default 1
@@ -151,11 +160,14 @@ class DagModel:
     Attributes
     ----------
     intercept : float, or ndarray of shape (n_outputs,)
-        The constant that is added to scores; can be set.
+        Intercept of each output: added to its scores; can be set.
     n_trees : int
         The number of trees that were added.
     n_nodes : int
         The number of distinct subtrees.
+    is_graph : bool
+        Whether only subtrees are stored, so that the time of a score hardly depends on the
+        number of support trees. A sum of kernels has a graph for each term that has one.
     n_tree_nodes : int
         The number of nodes of all added trees, which a list of support trees would hold.
     nbytes : int
@@ -169,7 +181,7 @@ class DagModel:
     >>> model.add(trees[:2], [1.0, -0.5])
     >>> model
     <DagModel: SubsetTreeKernel(0.4), 2 trees, 8 distinct subtrees>
-    >>> model.score(trees).round(3)
+    >>> model.decision_function(trees).round(3)
     array([1.104, 0.168, 0.2  ])
     >>> (tk.SubsetTreeKernel(0.4)(trees, trees[:2]) @ [1.0, -0.5]).round(3)
     array([1.104, 0.168, 0.2  ])
@@ -180,8 +192,8 @@ class DagModel:
     _core: Dag
 
     def __init__(self, kernel: TreeKernel, n_outputs: int = 1) -> None:
-        kernel = _own(kernel)
-        n_outputs = _integer("n_outputs", n_outputs)
+        kernel = copied_kernel(kernel)
+        n_outputs = check_integer("n_outputs", n_outputs)
         core = _core.Dag(kernel._core, kernel.normalize, n_outputs)
         self._remember(core, kernel, n_outputs)
 
@@ -207,28 +219,25 @@ class DagModel:
 
         Parameters
         ----------
-        kernel : tree kernel
+        kernel : TreeKernel
             The kernel of the machine.
         X : Forest or sequence of str
             The support trees; or all training trees, where the others have zeros.
         dual_coef : array-like, shape (n_trees,), (1, n_trees) or (n_trees, n_outputs)
             The weights, as in `add`. One row is also accepted: this is the shape of
-            `dual_coef_` of an `SVR` or a binary `SVC` in scikit-learn. For an `SVC` with
-            more classes, use `one_vs_one_dual_coef`.
+            `dual_coef_` of an `SVR` or a binary `SVC` in scikit-learn.
         intercept : float or array-like, shape (n_outputs,)
-            The constants, as `intercept_` in scikit-learn.
+            Intercept of each output, as `intercept_` in scikit-learn.
 
         Examples
         --------
         >>> import treekernel_rs as tk
         >>> trees = ["(S (A a) (B b))", "(S (A a) (B c))"]
         >>> model = tk.DagModel.from_dual(tk.SubsetTreeKernel(1.0), trees, [[1, -1]], 0.5)
-        >>> model.score(trees)
+        >>> model.decision_function(trees)
         array([ 3.5, -2.5])
         """
-        x = as_forest(X)
-        # The dual_coef_ of a linear SVC may be sparse.
-        dense = dual_coef.toarray() if hasattr(dual_coef, "toarray") else dual_coef
+        x, dense = as_forest(X), _dense(dual_coef)
         weights = _floats("dual_coef", dense)
         if weights.ndim == 1 or weights.shape == (1, len(x)):
             weights = weights.reshape(-1, 1)
@@ -244,6 +253,50 @@ class DagModel:
         used = np.flatnonzero((weights != 0).any(axis=1))
         model.add(x[used.tolist()], weights[used])
         return model
+
+    @classmethod
+    def from_svc(cls, kernel: TreeKernel, X: Trees, svc: Any) -> DagModel:
+        """Make a model of a fitted `SVC` or `SVR` of scikit-learn.
+
+        Parameters
+        ----------
+        kernel : TreeKernel
+            The kernel whose matrix the machine was trained on.
+        X : Forest or sequence of str
+            Its training trees, all of them.
+        svc : SVC, NuSVC, SVR, NuSVR or OneClassSVM
+            The machine, fitted with ``kernel="precomputed"``.
+
+        Returns
+        -------
+        DagModel
+            Its scores are the machine's `decision_function`, those of an `SVR` its
+            predictions. An `SVC` with more than two classes is a machine for each pair of
+            classes; the model has an output for each, as the `SVC` has with
+            ``decision_function_shape="ovo"``.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> from sklearn.svm import SVC
+        >>> kernel, trees = tk.SubsetTreeKernel(0.4), ["(S a)", "(S b)", "(S c)"]
+        >>> svc = SVC(kernel="precomputed").fit(kernel(trees), [0, 1, 2])
+        >>> tk.DagModel.from_svc(kernel, trees, svc).decision_function(["(S a)"]).round(1)
+        array([[0.4, 0.4, 0. ]])
+        """
+        x = as_forest(X)
+        if len(x) != svc.shape_fit_[0]:
+            msg = (
+                f"X must hold the {svc.shape_fit_[0]} trees that the machine was trained "
+                f"on, got {len(x)}"
+            )
+            raise ValueError(msg)
+        dual_coef = _floats("dual_coef", _dense(svc.dual_coef_))
+        if len(dual_coef) > 1:
+            dual_coef = _one_vs_one(dual_coef, svc.n_support_)
+        return cls.from_dual(
+            kernel, x[svc.support_.tolist()], dual_coef, svc.intercept_
+        )
 
     def add(
         self,
@@ -264,7 +317,7 @@ class DagModel:
         alphas : array-like, shape (n_trees,), or (n_trees, n_outputs) for several outputs
             Their weights.
         progress : callable or True, optional
-            Called with the numbers of trees done and in all; True shows a bar.
+            Called as progress(done, total), in trees; True shows a bar.
 
         Raises
         ------
@@ -274,8 +327,10 @@ class DagModel:
         """
         x = as_forest(X)
         weights = _per_output("alphas", alphas, len(x), self.n_outputs)
-        zeros = self._core.add(x, weights.ravel(), _told(self, progress))
-        _warn_of_zeros(zeros, "X", stacklevel=3)
+        zeros = self._core.add(
+            x, weights.ravel(), progress_callback(progress, type(self).__name__, "tree")
+        )
+        warn_of_zeros(zeros, "X", stacklevel=3)
 
     def merge(self, other: DagModel, factor: float = 1.0) -> None:
         """Add another model: scores and intercepts become sums.
@@ -289,7 +344,7 @@ class DagModel:
         other : DagModel
             A model of the same kernel and with as many outputs; it stays as it is.
         factor : float, default 1
-            What its weights and intercepts are multiplied with.
+            Factor of its weights and intercepts.
 
         Raises
         ------
@@ -303,15 +358,15 @@ class DagModel:
         >>> kernel, trees = tk.SubsetTreeKernel(0.5), ["(S (A a) (B b))", "(S (A a))"]
         >>> one = tk.DagModel.from_dual(kernel, trees[:1], [1.0], 0.25)
         >>> two = tk.DagModel.from_dual(kernel, trees[1:], [-2.0])
-        >>> sums = one.score(trees) + two.score(trees)
+        >>> sums = one.decision_function(trees) + two.decision_function(trees)
         >>> one.merge(two)
-        >>> one.score(trees).tolist() == sums.tolist()
+        >>> one.decision_function(trees).tolist() == sums.tolist()
         True
         """
         if not isinstance(other, DagModel):
             msg = f"other must be a DagModel, got {type(other).__name__}"
             raise TypeError(msg)
-        self._core.merge(other._core, _real("factor", factor))
+        self._core.merge(other._core, check_number("factor", factor))
 
     def _pass(self, X: Trees, y: ArrayLike) -> tuple[DagModel, DagModel, int]:
         """Go on as a perceptron: its last version, the sum of all, and its mistakes."""
@@ -321,7 +376,7 @@ class DagModel:
         last, total = (self._of(core, self.kernel, self.n_outputs) for core in models)
         return last, total, mistakes
 
-    def score(
+    def decision_function(
         self,
         X: Trees,
         *,
@@ -339,7 +394,7 @@ class DagModel:
             the caller's thread.
             Scores do not depend on it, bit for bit.
         progress : callable or True, optional
-            Called with the numbers of trees done and in all; True shows a bar.
+            Called as progress(done, total), in trees; True shows a bar.
 
         Returns
         -------
@@ -351,9 +406,9 @@ class DagModel:
             If a score is too large for a float; names the tree.
         """
         x = as_forest(X)
-        told = _told(self, progress)
-        scores, zeros = self._core.score(x, _jobs(n_jobs), told)
-        _warn_of_zeros(zeros, "X", stacklevel=3)
+        told = progress_callback(progress, type(self).__name__, "tree")
+        scores, zeros = self._core.score(x, check_jobs(n_jobs), told)
+        warn_of_zeros(zeros, "X", stacklevel=3)
         return _shaped(scores, self.n_outputs)
 
     def contributions(
@@ -467,7 +522,7 @@ class DagModel:
         if max_size is not None:
             limits["max_size"] = max_size
         for name, value in limits.items():
-            if not 0 <= _integer(name, value) < 2**63:
+            if not 0 <= check_integer(name, value) < 2**63:
                 msg = f"{name} must be at least 0 and below 2**63, got {value}"
                 raise ValueError(msg)
         if output is not None:
@@ -485,16 +540,16 @@ class DagModel:
         return found
 
     def _combined(self, factors: NDArray[np.float64]) -> DagModel:
-        """Make a model whose scores are ``score(X) @ factors``."""
-        arrays = self.to_arrays()
+        """Make a model whose scores are ``decision_function(X) @ factors``."""
+        arrays = self._arrays()
         for name, array in arrays.items():
             if re.fullmatch(r"(weights|sums|large_alphas|intercept)(_\d+)?", name):
                 rows = array.reshape(-1, self.n_outputs) @ factors
                 arrays[name] = rows if array.ndim == 2 else rows.ravel()
-        return self.from_arrays(**arrays)
+        return self._of_arrays(self.kernel, arrays)
 
     def _output(self, output: int) -> int:
-        number = _integer("output", output)
+        number = check_integer("output", output)
         if 0 <= number < self.n_outputs:
             return number
         msg = f"output must be from 0 to {self.n_outputs - 1}, got {output}"
@@ -502,7 +557,7 @@ class DagModel:
 
     @property
     def intercept(self) -> Any:
-        """The constant that is added to scores."""
+        """Intercept of each output: added to its scores."""
         values = self._core.intercept
         return float(values[0]) if self.n_outputs == 1 else values
 
@@ -522,6 +577,11 @@ class DagModel:
     def n_nodes(self) -> int:
         """The number of distinct subtrees."""
         return self._core.figures()[1]
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether only subtrees are stored, and no support trees."""
+        return self._core.is_graph
 
     @property
     def n_tree_nodes(self) -> int:
@@ -547,9 +607,14 @@ class DagModel:
             alphabet (`names` in UTF-8, split at `name_offsets`). The children of subtree
             ``i`` are ``children[ends[i - 1]:ends[i]]``, and ``weights`` has a row for each
             subtree. The other arrays are needed by `from_arrays`. Those whose names begin
-            with ``large_`` are trees whose self-kernel is too large to normalise; few models
-            have any. In a sum of kernels, the names of the second term end in
-            ``_1``, and so on.
+            with ``large_`` are support trees that are stored whole: all, if the model is no
+            graph, else those whose self-kernel is too large to normalise. In a sum of
+            kernels, the names of the second term end in ``_1``, and so on.
+
+        Raises
+        ------
+        ValueError
+            If the kernel has a similarity that is a function: pickle the model instead.
 
         Examples
         --------
@@ -559,13 +624,16 @@ class DagModel:
         >>> model.to_arrays()["weights"].ravel()  # a, (A a), all
         array([1. , 1. , 0.5])
         """
+        return self._arrays() | {"kernel": np.array(self.kernel.to_json())}
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the model as arrays, without its kernel."""
         parts = self._core.to_arrays()
         for part in parts:
             part["weights"] = part["weights"].reshape(-1, self.n_outputs)
         first, *others = parts
         for number, part in enumerate(others, 1):
             first.update((f"{name}_{number}", array) for name, array in part.items())
-        first["kernel"] = np.array(self.kernel.to_json())
         return first
 
     @classmethod
@@ -583,7 +651,10 @@ class DagModel:
         >>> tk.DagModel.from_arrays(**np.load(file))
         <DagModel: SubsetTreeKernel(0.4), 1 tree, 5 distinct subtrees>
         """
-        kernel = _kernel_of(arrays)
+        return cls._of_arrays(_kernel_of(arrays), arrays)
+
+    @classmethod
+    def _of_arrays(cls, kernel: TreeKernel, arrays: dict[str, Any]) -> DagModel:
         parts: dict[str, dict[str, Any]] = {"": {}}
         for name, array in arrays.items():
             place = re.search(r"_\d+$", name)
@@ -595,8 +666,8 @@ class DagModel:
         return cls._of(core, kernel, n_outputs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the arrays."""
-        return _model_of, (type(self), self.to_arrays())
+        """Pickle the arrays and the kernel."""
+        return _model_of, (type(self), self._arrays(), self.kernel, __version__)
 
     def __repr__(self) -> str:
         """Name the kernel and sizes."""
@@ -612,19 +683,19 @@ class Perceptron:
 
     A tree is a mistake if its label times its score is not above zero. It then becomes a
     support tree with its label as weight. Support trees are stored as one graph, see
-    `DagModel`. Each call of `learn` continues where the last one stopped, so a stream may be
+    `DagModel`. Each call of `partial_fit` continues where the last one stopped, so a stream may be
     split into any parts.
 
     Parameters
     ----------
-    kernel : tree kernel
+    kernel : TreeKernel
         The kernel, with all its parameters.
-    vote : {"last", "average", "vote"}
+    predict_with : {"last", "average", "vote"}
         Each mistake makes a new version of the perceptron. c_k counts the examples seen
         while version k was current, including the one that created it; S_k is its score.
         "last" is the score of the last version, "average" the sum of ``c_k * S_k``, and
         "vote" the sum of ``c_k * sign(S_k)``. All three are exact. Start with "average".
-    vectors : PolynomialKernel, optional
+    vectors : VectorPolynomial, optional
         The kernel of feature vectors that come with the trees.
     mix : float, default 1
         The kernel is ``mix * K_tree + (1 - mix) * K_vectors``.
@@ -647,15 +718,15 @@ class Perceptron:
     >>> import treekernel_rs as tk
     >>> trees = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (B b))", "(S (C c))"]
     >>> p = tk.Perceptron(tk.SubsetTreeKernel(0.4), "average")
-    >>> p.learn(trees, [1, -1, 1, -1]), p.n_mistakes
-    (2, 2)
-    >>> p.score(trees) > 0
+    >>> p.partial_fit(trees, [1, -1, 1, -1])
+    <Perceptron: SubsetTreeKernel(0.4), average, 4 examples, 2 mistakes>
+    >>> p.decision_function(trees) > 0
     array([ True, False,  True, False])
     """
 
     kernel = HeldKernel[TreeKernel]()
-    vote: str
-    vectors = HeldKernel[PolynomialKernel | None]()
+    predict_with: str
+    vectors = HeldKernel[VectorPolynomial | None]()
     mix: float
     n_outputs: int
     _core: Learner
@@ -663,32 +734,37 @@ class Perceptron:
     def __init__(
         self,
         kernel: TreeKernel,
-        vote: Literal["last", "average", "vote"] = "last",
+        predict_with: Literal["last", "average", "vote"] = "last",
         *,
-        vectors: PolynomialKernel | None = None,
+        vectors: VectorPolynomial | None = None,
         mix: float = 1.0,
         n_outputs: int = 1,
     ) -> None:
-        kernel = _own(kernel)
-        if not isinstance(vote, str):
-            msg = f"vote must be 'last', 'average' or 'vote', got {vote!r}"
+        kernel = copied_kernel(kernel)
+        if not isinstance(predict_with, str):
+            msg = (
+                "predict_with must be 'last', 'average' or 'vote', "
+                f"got {predict_with!r}"
+            )
             raise ValueError(msg)
-        if vectors is not None and not isinstance(vectors, PolynomialKernel):
-            msg = f"vectors must be a PolynomialKernel or None, got {vectors!r}"
+        if vectors is not None and not isinstance(vectors, VectorPolynomial):
+            msg = f"vectors must be a VectorPolynomial or None, got {vectors!r}"
             raise ValueError(msg)
-        mix, n_outputs = _real("mix", mix), _integer("n_outputs", n_outputs)
+        mix, n_outputs = check_number("mix", mix), check_integer("n_outputs", n_outputs)
         vectors = None if vectors is None else vectors.replace()
         poly = None if vectors is None else vectors._core
-        core = _core.Learner(kernel._core, kernel.normalize, n_outputs, vote, poly, mix)
-        self._remember(core, kernel, vote, vectors, mix, n_outputs)
+        core = _core.Learner(
+            kernel._core, kernel.normalize, n_outputs, predict_with, poly, mix
+        )
+        self._remember(core, kernel, predict_with, vectors, mix, n_outputs)
 
     def _remember(self, core: Learner, *parameters: Any) -> None:
-        names = ("kernel", "vote", "vectors", "mix", "n_outputs")
+        names = ("kernel", "predict_with", "vectors", "mix", "n_outputs")
         for name, value in zip(names, parameters, strict=True):
             setattr(self, name, value)
         vars(self).update(_core=core)
 
-    def learn(
+    def partial_fit(
         self,
         X: Trees,
         y: ArrayLike,
@@ -696,7 +772,7 @@ class Perceptron:
         *,
         sample_weight: ArrayLike | None = None,
         progress: Progress | bool | None = None,
-    ) -> int:
+    ) -> Self:
         """Make one pass over trees, in their order, and learn from mistakes.
 
         Ctrl-C, or an exception of `progress`, ends the pass and keeps what was learned;
@@ -713,12 +789,11 @@ class Perceptron:
         sample_weight : array-like, of the shape of y, or (n_trees,), optional
             Numbers above 0. A mistake adds its tree with this weight, in place of 1.
         progress : callable or True, optional
-            Called with the numbers of trees done and in all; True shows a bar.
+            Called as progress(done, total), in trees; True shows a bar.
 
         Returns
         -------
-        int
-            The number of mistakes, over all outputs.
+        self
         """
         x = as_forest(X)
         labels = _per_output("y", y, len(x), self.n_outputs)
@@ -730,10 +805,11 @@ class Perceptron:
         if sample_weight is not None:
             labels = _weighted(labels, sample_weight)
         vectors = _vectors(X_vec, len(x))
-        told = _told(self, progress)
-        return self._core.learn(x, labels.ravel(), vectors, told)
+        told = progress_callback(progress, type(self).__name__, "tree")
+        self._core.learn(x, labels.ravel(), vectors, told)
+        return self
 
-    def score(
+    def decision_function(
         self,
         X: Trees,
         X_vec: Vectors | None = None,
@@ -748,12 +824,12 @@ class Perceptron:
         X : Forest or sequence of str
             The trees.
         X_vec : array-like or sparse matrix, shape (n_trees, n_features), optional
-            Feature vectors, as in `learn`.
+            Feature vectors, as in `partial_fit`.
         n_jobs : int, optional
             Threads; by default and for -1 all cores the process may use, with 1 only
             the caller's thread.
         progress : callable or True, optional
-            Called with the numbers of trees done and in all; True shows a bar.
+            Called as progress(done, total), in trees; True shows a bar.
 
         Returns
         -------
@@ -762,9 +838,9 @@ class Perceptron:
         """
         x = as_forest(X)
         vectors = _vectors(X_vec, len(x))
-        told = _told(self, progress)
-        scores, zeros = self._core.score(x, vectors, _jobs(n_jobs), told)
-        _warn_of_zeros(zeros, "X", stacklevel=3)
+        told = progress_callback(progress, type(self).__name__, "tree")
+        scores, zeros = self._core.score(x, vectors, check_jobs(n_jobs), told)
+        warn_of_zeros(zeros, "X", stacklevel=3)
         return _shaped(scores, self.n_outputs)
 
     @property
@@ -798,16 +874,18 @@ class Perceptron:
         --------
         >>> import treekernel_rs as tk
         >>> p = tk.Perceptron(tk.SubsetTreeKernel(0.4), "average")
-        >>> p.learn(["(S (A a))", "(S (B b))"], [1, -1])
-        2
+        >>> p = p.partial_fit(["(S (A a))", "(S (B b))"], [1, -1])
         >>> tk.Perceptron.from_arrays(**p.to_arrays())
         <Perceptron: SubsetTreeKernel(0.4), average, 2 examples, 2 mistakes>
         """
+        return self._arrays() | {"kernel": np.array(self.kernel.to_json())}
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the perceptron as arrays, without the kernel of trees."""
         arrays = self._core.to_arrays()
         arrays["weights"] = arrays["weights"].reshape(-1, self.n_outputs)
         arrays["alphas"] = arrays["alphas"].reshape(-1, self.n_outputs)
-        arrays["kernel"] = np.array(self.kernel.to_json())
-        arrays["vote"] = np.array(self.vote)
+        arrays["predict_with"] = np.array(self.predict_with)
         arrays["vectors"] = np.array(self.vectors.to_json() if self.vectors else "")
         arrays["mix"] = np.array(self.mix)
         return arrays
@@ -823,104 +901,90 @@ class Perceptron:
         >>> import treekernel_rs as tk
         >>> p = tk.Perceptron(tk.SubsetTreeKernel(0.4))
         >>> again = tk.Perceptron.from_arrays(**p.to_arrays())
-        >>> again.learn(["(S (A a))"], [1])
-        1
+        >>> again.partial_fit(["(S (A a))"], [1])
+        <Perceptron: SubsetTreeKernel(0.4), last, 1 example, 1 mistake>
         """
-        kernel = _kernel_of(arrays)
+        return cls._of_arrays(_kernel_of(arrays), arrays)
+
+    @classmethod
+    def _of_arrays(cls, kernel: TreeKernel, arrays: dict[str, Any]) -> Perceptron:
         n_outputs = _flatten(arrays, "weights")
         _flatten(arrays, "alphas")
-        vote = str(_taken(arrays, "vote"))
+        predict_with = str(_taken(arrays, "predict_with"))
         stored = str(_taken(arrays, "vectors"))
         try:
             mix = float(given := _taken(arrays, "mix"))
         except TypeError:
             msg = f"mix: expected a number, got {given!r}"
             raise ValueError(msg) from None
-        poly = {"PolynomialKernel": PolynomialKernel}
-        vectors = _from_json(stored, poly, "vectors") if stored else None
+        poly = {"VectorPolynomial": VectorPolynomial}
+        vectors = read_json(stored, poly, "vectors") if stored else None
         core = _core.Learner.from_arrays(
             kernel._core,
             kernel.normalize,
             n_outputs,
-            vote,
+            predict_with,
             None if vectors is None else vectors._core,
             mix,
             dict(arrays),
         )
         perceptron = cls.__new__(cls)
-        perceptron._remember(core, kernel, vote, vectors, mix, n_outputs)
+        perceptron._remember(core, kernel, predict_with, vectors, mix, n_outputs)
         return perceptron
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the arrays."""
-        return _model_of, (type(self), self.to_arrays())
+        """Pickle the arrays and the kernel."""
+        return _model_of, (type(self), self._arrays(), self.kernel, __version__)
 
     def __repr__(self) -> str:
         """Name the kernel and what was seen."""
         examples, mistakes, _ = self._core.figures()
         return (
-            f"<{type(self).__name__}: {self.kernel!r}, {self.vote}, "
+            f"<{type(self).__name__}: {self.kernel!r}, {self.predict_with}, "
             f"{_plural(examples, 'example')}, {_plural(mistakes, 'mistake')}>"
         )
 
 
-def one_vs_one_dual_coef(
-    dual_coef: ArrayLike, n_support: ArrayLike
+def _one_vs_one(
+    dual_coef: NDArray[np.float64], n_support: ArrayLike
 ) -> NDArray[np.float64]:
-    """Separate the pairwise machines of scikit-learn's `SVC`.
+    """Separate the pairwise machines of scikit-learn's `SVC`: a column for each pair.
 
     An `SVC` with k classes is k (k - 1) / 2 machines, one for each pair of classes, in the
     order (0, 1), (0, 2), .. (k - 2, k - 1). Its `dual_coef_` has only k - 1 rows: a support
     tree of class i has its weights against the other classes in these rows, in their order.
-
-    Parameters
-    ----------
-    dual_coef : array-like, shape (n_classes - 1, n_support_trees)
-        ``svc.dual_coef_``.
-    n_support : array-like, shape (n_classes,)
-        ``svc.n_support_``.
-
-    Returns
-    -------
-    ndarray, shape (n_support_trees, k (k - 1) / 2)
-        For `DagModel.from_dual`, with ``svc.intercept_``, over the trees of
-        ``svc.support_``; its scores are the `SVC`'s with
-        ``decision_function_shape="ovo"``. For two classes the column of `dual_coef`.
-
-    Examples
-    --------
-    >>> import treekernel_rs as tk
-    >>> tk.one_vs_one_dual_coef([[1, -2, -3], [4, 5, -6]], [1, 1, 1])
-    array([[ 1.,  4.,  0.],
-           [-2.,  0.,  5.],
-           [ 0., -3., -6.]])
     """
-    coef, counts = _floats("dual_coef", dual_coef), np.asarray(n_support)
+    counts = np.asarray(n_support)
     k = len(counts)
-    if coef.ndim != 2 or coef.shape != (k - 1, int(counts.sum())):
-        msg = (
-            f"dual_coef must be of shape (n_classes - 1, n_support_trees), here "
-            f"{(k - 1, int(counts.sum()))}, got {coef.shape}"
-        )
-        raise ValueError(msg)
     if k == 2:
-        return coef.T
+        return dual_coef.T
     ends = np.cumsum(counts)
     of_class = [slice(end - n, end) for end, n in zip(ends, counts, strict=True)]
-    rows = np.zeros((k * (k - 1) // 2, coef.shape[1]))
+    rows = np.zeros((k * (k - 1) // 2, dual_coef.shape[1]))
     pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
     for row, (i, j) in zip(rows, pairs, strict=True):
-        row[of_class[i]] = coef[j - 1, of_class[i]]
-        row[of_class[j]] = coef[i, of_class[j]]
+        row[of_class[i]] = dual_coef[j - 1, of_class[i]]
+        row[of_class[j]] = dual_coef[i, of_class[j]]
     return rows.T
 
 
-def _model_of(model: Any, arrays: dict[str, Any]) -> Any:
+def _model_of(
+    model: Any,
+    arrays: dict[str, Any],
+    kernel: TreeKernel,
+    version: str | None = None,
+) -> Any:
+    warn_if_other(version)
     # Arrays that came by the wire may begin at any byte.
     here = {
         name: np.require(value, None, ["ALIGNED"]) for name, value in arrays.items()
     }
-    return model.from_arrays(**here)
+    return model._of_arrays(kernel, here)
+
+
+def _dense(values: Any) -> Any:
+    """Return an array: the dual_coef_ of a linear SVC may be sparse."""
+    return values.toarray() if hasattr(values, "toarray") else values
 
 
 def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
@@ -975,12 +1039,6 @@ def _shaped(values: NDArray[np.float64], n_outputs: int) -> NDArray[np.float64]:
     return values if n_outputs == 1 else values.reshape(-1, n_outputs)
 
 
-def _told(of: object, progress: Progress | bool | None) -> Progress | None:
-    if progress is True:
-        return _bar(type(of).__name__, "tree")
-    return progress or None
-
-
 def _vectors(vectors: Any, n_trees: int) -> tuple[Any, ...] | None:
     """Dense values, or what any CSR matrix has; scipy itself is not needed."""
     if vectors is None:
@@ -1014,7 +1072,7 @@ def _plural(n: int, one: str) -> str:
 
 
 def _kernel_of(arrays: dict[str, Any]) -> TreeKernel:
-    return _from_json(str(_taken(arrays, "kernel")), _KERNELS | _COMPOSED)
+    return read_json(str(_taken(arrays, "kernel")), TREE_KERNELS | COMPOSED_KERNELS)
 
 
 def _taken(arrays: dict[str, Any], name: str) -> Any:

@@ -2,7 +2,7 @@
 
 Each function here makes a graph of ordinary calls of this package, over *partitions*: parts
 of a corpus, each of them a `Forest` on some worker. A cluster, or the cores of this machine,
-computes it when Dask is asked to. Needs Dask: ``pip install 'treekernel_rs[dask]'``.
+computes it when Dask is asked to. Needs the extra ``dask``.
 
 Trees are given in one of two ways, everywhere:
 
@@ -31,19 +31,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from treekernel_rs._arguments import (
+    check_at_least_one,
+    check_float_type,
+    check_number,
+    check_sink,
+)
 from treekernel_rs._core import Forest, as_forest
 from treekernel_rs._extras import needs
 from treekernel_rs.dag import DagModel, _floats
 from treekernel_rs.index import TreeIndex
-from treekernel_rs.kernels import (
-    _at_least_one,
-    _check_sink,
-    _float_type,
-    _own,
-    _real,
-)
-from treekernel_rs.neighbors import Neighbors, SimilarPairs
+from treekernel_rs.neighbors import JoinResult, Neighbors
 from treekernel_rs.solve import KernelMachine
+from treekernel_rs.tree_kernels import copied_kernel
 
 with needs(__name__, "Dask", "dask"):
     import dask
@@ -56,8 +56,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+    from treekernel_rs._arguments import Trees
     from treekernel_rs.distributed import DistributedTrees
-    from treekernel_rs.kernels import TreeKernel, Trees
+    from treekernel_rs.tree_kernels import TreeKernel
 
     Chunks = int | Sequence[int] | None
     Partitions = Trees | Sequence[Delayed] | Any
@@ -188,7 +189,7 @@ def gram(
 
     Parameters
     ----------
-    kernel : tree kernel
+    kernel : TreeKernel
         The kernel.
     X, Y : Forest, sequence of str, or partitions
         The trees; without Y those of X with each other.
@@ -216,7 +217,7 @@ def gram(
            [0.96 , 1.584, 0.4  ],
            [0.4  , 0.4  , 0.4  ]])
     """
-    kernel, wanted = _own(kernel), _float_type(dtype)
+    kernel, wanted = copied_kernel(kernel), check_float_type(dtype)
     x, y = _pair(X, Y, chunks)
     name, index = _name("gram"), _name("index")
     graph: dict[Any, Any] = {
@@ -337,19 +338,19 @@ def top_k(
 
     Parameters
     ----------
-    kernel : tree kernel
+    kernel : TreeKernel
         The kernel.
     X, Y : Forest, sequence of str, or partitions; Y also TreeIndex
         The trees; without Y, those of X, each without itself.
     k : int, default 10
-        How many; fewer where there are fewer trees.
+        How many; fewer if there are fewer trees.
     chunks, n_jobs
         As in `gram`.
 
     Returns
     -------
     Neighbors
-        Of two arrays of Dask, `indices` and `values`: what the kernel's `top_k` has.
+        As the kernel's `top_k`, with `indices` and `values` as Dask arrays.
 
     Examples
     --------
@@ -359,7 +360,7 @@ def top_k(
     >>> found.indices.compute(scheduler="sync").tolist()
     [[1], [0], [0]]
     """
-    kernel, k = _own(kernel), _at_least_one("k", k)
+    kernel, k = copied_kernel(kernel), check_at_least_one("k", k)
     x, y = _asked(kernel, X, Y, chunks)
     k = min(k, sum(y.sizes) - (Y is None))
     name, index, best = _name("nearest"), _name("index"), _name("best")
@@ -409,9 +410,9 @@ def _sorted_pairs(
 
 def _all_pairs(
     found: list[tuple[NDArray[Any], ...]], shape: tuple[int, int]
-) -> SimilarPairs:
+) -> JoinResult:
     rows, columns, values = map(np.concatenate, zip(*found, strict=True))
-    return SimilarPairs(rows, columns, values, shape)
+    return JoinResult(rows, columns, values, shape)
 
 
 def join(
@@ -430,12 +431,12 @@ def join(
 
     Parameters
     ----------
-    kernel : tree kernel
+    kernel : TreeKernel
         The kernel.
     X, Y : Forest, sequence of str, or partitions; Y also TreeIndex
         The trees; without Y, pairs i < j of X, each once.
     min_similarity : float, default 0.8
-        The least kernel.
+        The smallest kernel value of a pair.
     chunks, n_jobs
         As in `gram`.
     out : callable, optional
@@ -446,8 +447,7 @@ def join(
     Returns
     -------
     Delayed
-        Of the `SimilarPairs` that the kernel's `join` has; they are empty where `out` had
-        them.
+        Of `JoinResult`, as the kernel's `join`; empty if `out` is given.
 
     Examples
     --------
@@ -457,9 +457,12 @@ def join(
     >>> found.compute(scheduler="sync").columns
     array([2])
     """
-    kernel, least = _own(kernel), _real("min_similarity", min_similarity)
+    kernel, least = (
+        copied_kernel(kernel),
+        check_number("min_similarity", min_similarity),
+    )
     x, y = _asked(kernel, X, Y, chunks)
-    out = _check_sink(out)
+    out = check_sink(out)
     name, index, rows = _name("similar"), _name("index"), _name("pairs")
     graph: dict[Any, Any] = {
         (index, j): (_index, kernel, part.key) for j, part in enumerate(y.of)
@@ -574,7 +577,7 @@ class Mixture(NamedTuple):
     >>> import treekernel_rs as tk, treekernel_rs.dask
     >>> X, y = ["(S (A a))", "(S (B b))"], [1, -1]
     >>> model, n_mistakes = tk.dask.fit_perceptron(tk.SubsetTreeKernel(0.4), X, y)
-    >>> bool((model.score(X) > 0)[0]), n_mistakes[-1]
+    >>> bool((model.decision_function(X) > 0)[0]), n_mistakes[-1]
     (True, 0)
     """
 
@@ -671,8 +674,8 @@ def fit_perceptron(
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel.
+    kernel : TreeKernel
+        The kernel; no sum of kernels.
     X : Forest, sequence of str, or partitions
         The trees.
     y : array-like, shape (n_trees,) or (n_trees, n_outputs)
@@ -682,7 +685,7 @@ def fit_perceptron(
     average : bool, default True
         Whether the model is the mean over all versions, or the last mixture.
     chunks : int or sequence of int, optional
-        Trees of a partition. The model depends on it, but not on workers.
+        Trees of a partition. The model depends on it, not on the workers.
 
     Returns
     -------
@@ -693,10 +696,10 @@ def fit_perceptron(
     >>> import treekernel_rs as tk, treekernel_rs.dask
     >>> X = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (B b))", "(S (C c))"]
     >>> found = tk.dask.fit_perceptron(tk.SubsetTreeKernel(0.4), X, [1, -1, 1, -1], chunks=2)
-    >>> found.model.score(X) > 0
+    >>> found.model.decision_function(X) > 0
     array([ True, False,  True, False])
     """
-    n_iter = _at_least_one("n_iter", n_iter)
+    n_iter = check_at_least_one("n_iter", n_iter)
     parts = _parts(X, chunks)
     labels, n_outputs = _labels(y, parts)
     model: Any = delayed(DagModel(kernel, n_outputs), traverse=False)
@@ -768,7 +771,7 @@ def _solve(
     model = machine.model()
     n = len(forest)
     betas, targets = machine.dual_coef.reshape(n, -1), y.reshape(n, -1)
-    scores = model.score(forest, n_jobs=run["n_jobs"]).reshape(n, -1)
+    scores = model.decision_function(forest, n_jobs=run["n_jobs"]).reshape(n, -1)
     square = (betas * (scores - model.intercept)).sum(axis=0)
     linear = (betas * targets).sum(axis=0)
     if options["loss"] == "squared_hinge":
@@ -785,7 +788,7 @@ def _judge(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return what a partition's trees cost, and which of them cost anything."""
     shape = len(forest), merged.model.n_outputs
-    scores = merged.model.score(forest, n_jobs=run["n_jobs"]).reshape(shape)
+    scores = merged.model.decision_function(forest, n_jobs=run["n_jobs"]).reshape(shape)
     losses = np.maximum(0, 1 - y.reshape(shape) * scores)
     costly = np.flatnonzero((losses > run["tol"]).any(axis=1))
     if options["loss"] == "squared_hinge":
@@ -824,7 +827,7 @@ def fit_svm(
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
+    kernel : TreeKernel
         The kernel.
     X : Forest, sequence of str, or partitions
         The trees.
@@ -833,9 +836,9 @@ def fit_svm(
     C, loss, intercept
         As in `KernelMachine`; one C for all.
     tol : float, default 1e-3
-        The gap that will do, in parts of the objective.
+        The largest duality gap, as a share of the objective.
     max_rounds : int, default 20
-        Merged machines at most.
+        Limit of merged machines.
     chunks : int or sequence of int, optional
         Trees of a partition.
     n_jobs : int, default 1
@@ -857,10 +860,14 @@ def fit_svm(
     >>> found = tk.dask.fit_svm(
     ...     tk.SubsetTreeKernel(0.4), X, [-1, -1, 1, 1], C=10, chunks=2, tol=1e-6
     ... )
-    >>> found.model.score(X).round(2)
+    >>> found.model.decision_function(X).round(2)
     array([-1., -1.,  1.,  1.])
     """
-    kernel, tol, C = _own(kernel), _real("tol", tol), _real("C", C)
+    kernel, tol, C = (
+        copied_kernel(kernel),
+        check_number("tol", tol),
+        check_number("C", C),
+    )
     if loss not in ("hinge", "squared_hinge"):
         msg = f"loss must be 'hinge' or 'squared_hinge', got {loss!r}"
         raise ValueError(msg)
@@ -870,7 +877,7 @@ def fit_svm(
     if not tol > 0:
         msg = f"tol must be above 0, got {tol}"
         raise ValueError(msg)
-    max_rounds = _at_least_one("max_rounds", max_rounds)
+    max_rounds = check_at_least_one("max_rounds", max_rounds)
     parts = _parts(X, chunks)
     labels, _ = _labels(y, parts)
     options = {"loss": loss, "C": C, "intercept": intercept}

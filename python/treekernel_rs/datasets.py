@@ -427,7 +427,7 @@ def forms(
     text: str = "drop",
     return_X_y: bool = False,
 ) -> Any:
-    """Read some 1,580 forms of web pages, labelled by what they are for (Formasaurus).
+    """Read some 1,580 forms of web pages, labelled by purpose (Formasaurus).
 
     Parameters
     ----------
@@ -498,7 +498,7 @@ def glycans(
     ----------
     level : {"Species", "Genus", "Family", "Order", "Class", "Phylum", "Kingdom", \
 "Domain"}, default "Kingdom"
-        What is the class. A glycan found in several is left out: it has none.
+        The rank that is the class. Glycans found in several classes are left out.
     min_per_class : int, default 1
         Leave out classes with fewer glycans.
     linkages : {"label", "node", "drop"}, default "label"
@@ -625,7 +625,7 @@ def phylogenies(
         length of the tree: so they say something of shape, not of scale. None drops
         them.
     random_state : int, default 0
-        Of the random numbers.
+        Seed.
     return_X_y : bool, default False
         Return ``(forest, y)`` in place of a `TreeDataset`.
 

@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from treekernel_rs import _core
-from treekernel_rs._held import HeldKernel
-from treekernel_rs.kernels import (
-    SubsetTreeKernel,
-    TreeKernel,
-    _bar,
-    _check_out,
-    _flag,
-    _float_type,
-    _integer,
-    _jobs,
-    _own,
-    _real,
-    _warn_of_zeros,
+from treekernel_rs._arguments import (
+    check_flag,
+    check_float_type,
+    check_integer,
+    check_jobs,
+    check_number,
+    check_out,
+    progress_callback,
 )
+from treekernel_rs._core import __version__
+from treekernel_rs._held import HeldKernel
+from treekernel_rs._matrices import warn_of_zeros
+from treekernel_rs._versions import warn_if_other
+from treekernel_rs.tree_kernels import SubsetTreeKernel, TreeKernel, copied_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+    from treekernel_rs._arguments import Progress, Trees
     from treekernel_rs._core import Encoder, Tree
-    from treekernel_rs.kernels import Progress, Trees
 
 __all__ = ["DistributedTrees"]
 
@@ -129,7 +129,7 @@ class DistributedTrees:
         paths: ArrayLike | None = None,
     ) -> None:
         kernel = SubsetTreeKernel(0.4) if kernel is None else kernel
-        kernel = _own(kernel)
+        kernel = copied_kernel(kernel)
         for name, value in (("composition", composition), ("fold", fold)):
             if not isinstance(value, str):
                 msg = f"{name} must be a str, got {value!r}"
@@ -138,8 +138,8 @@ class DistributedTrees:
             msg = f"norm must be 'exact', 'full' or 'own', got {norm!r}"
             raise ValueError(msg)
         for name, flag in (("zero_mean", zero_mean), ("reproducible", reproducible)):
-            _flag(flag, name)
-        random_state = _integer("random_state", random_state)
+            check_flag(flag, name)
+        random_state = check_integer("random_state", random_state)
         if not 0 <= random_state < 2**64:
             msg = f"random_state must be from 0 to 2**64 - 1, got {random_state}"
             raise ValueError(msg)
@@ -148,10 +148,10 @@ class DistributedTrees:
                 msg = f"sketch_decay must be a number or 'auto', got {sketch_decay!r}"
                 raise ValueError(msg)
         elif sketch_decay is not None:
-            sketch_decay = _real("sketch_decay", sketch_decay)
-        n_components = _integer("n_components", n_components)
+            sketch_decay = check_number("sketch_decay", sketch_decay)
+        n_components = check_integer("n_components", n_components)
         if max_height is not None:
-            max_height = _integer("max_height", max_height)
+            max_height = check_integer("max_height", max_height)
         hashes = None if paths is None else _hashes(paths)
         core = _core.Encoder(
             kernel._core,
@@ -175,7 +175,7 @@ class DistributedTrees:
             random_state=random_state,
             max_height=max_height,
             sketch_decay=sketch_decay,
-            dtype=_float_type(dtype),
+            dtype=check_float_type(dtype),
             zero_mean=bool(zero_mean),
             reproducible=bool(reproducible),
             norm=norm,
@@ -184,7 +184,10 @@ class DistributedTrees:
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse: vectors of a changed encoder would not go with those before."""
-        msg = f"{type(self).__name__} is immutable; make another one"
+        msg = (
+            f"{type(self).__name__}: attributes cannot be set, got {name!r}; "
+            f"make an encoder with another {name}"
+        )
         raise AttributeError(msg)
 
     @property
@@ -223,7 +226,7 @@ class DistributedTrees:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parameters."""
-        return _rebuild, (type(self), self._parameters)
+        return _rebuild, (type(self), self._parameters, __version__)
 
     def encode(
         self,
@@ -248,7 +251,7 @@ class DistributedTrees:
         out : ndarray or memmap, optional
             C-contiguous matrix of `dtype` to fill, (len(X), n_components).
         progress : callable or True, optional
-            Called with the numbers of trees done and in all; True shows a bar.
+            Called as progress(done, total), in trees; True shows a bar.
         errors : {"raise", "zero"}, default "raise"
             What to do with a vector that is too large for `dtype`, which vectors of a
             normalised kernel never are: raise an error, or make it zero and warn.
@@ -282,18 +285,18 @@ class DistributedTrees:
         if out is None:
             out = np.empty(shape, self.dtype)
         else:
-            _check_out(out, shape, self.dtype)
+            check_out(out, shape, self.dtype)
             if out.dtype != self.dtype:
                 msg = (
                     f"out must be of the encoder's dtype, {self.dtype}, got {out.dtype}"
                 )
                 raise ValueError(msg)
-        tell = (
-            _bar(type(self).__name__, "tree") if progress is True else progress or None
-        )
+        tell = progress_callback(progress, type(self).__name__, "tree")
         zero = errors == "zero"
-        zeros, noisy, too_large = self._core.encode(x, out, _jobs(n_jobs), tell, zero)
-        _warn_of_zeros(zeros, "X", stacklevel=3)
+        zeros, noisy, too_large = self._core.encode(
+            x, out, check_jobs(n_jobs), tell, zero
+        )
+        warn_of_zeros(zeros, "X", stacklevel=3)
         if too_large:
             self._warn(
                 f"the vectors of {_some(too_large, len(x))} are too large for "
@@ -442,8 +445,11 @@ def _some(trees: list[int], n: int) -> str:
 
 
 def _rebuild(
-    cls: type[DistributedTrees], parameters: dict[str, Any]
+    cls: type[DistributedTrees],
+    parameters: dict[str, Any],
+    version: str | None = None,
 ) -> DistributedTrees:
+    warn_if_other(version)
     return cls(**parameters)
 
 

@@ -563,7 +563,7 @@ def draw_gram(
     --------
     >>> import treekernel_rs as tk
     >>> X = ["(S (A a))", "(S (B b))", "(S (A a) (B b))"]
-    >>> ax = tk.draw_gram(tk.SubsetTreeKernel(normalize=True)(X), ["x", "y", "x"])
+    >>> ax = tk.drawing.draw_gram(tk.SubsetTreeKernel(normalize=True)(X), ["x", "y", "x"])
     >>> [tick.get_text() for tick in ax.get_yticklabels()]
     ['x', 'y']
     """

@@ -10,7 +10,7 @@ Estimators never change the kernel that they are given: ``kernel__decay=0.2`` re
 another one. Later changes to the kernel, such as those of scikit-learn's
 ``SVC(kernel=k).set_params(kernel__decay=0.2)``, have no effect on them.
 
-Needs scikit-learn: ``pip install 'treekernel_rs[sklearn]'``.
+Needs the extra ``sklearn``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from treekernel_rs._arguments import check_flag
 from treekernel_rs._core import Forest, as_forest, as_tree
 from treekernel_rs._extras import SKLEARN, needs
 from treekernel_rs._held import HeldKernel
@@ -32,13 +33,13 @@ from treekernel_rs.dag import (
     Fragment,
     Perceptron,
     _check_all,
+    _one_vs_one,
     _shown,
-    one_vs_one_dual_coef,
 )
 from treekernel_rs.distributed import DistributedTrees, _check_errors
-from treekernel_rs.kernels import SubsetTreeKernel, TreeKernel, _flag
 from treekernel_rs.pairs import PairKernel
 from treekernel_rs.solve import KernelMachine
+from treekernel_rs.tree_kernels import SubsetTreeKernel, TreeKernel
 from treekernel_rs.views import _OfViews
 
 with needs(__name__, SKLEARN, "sklearn"):
@@ -76,7 +77,7 @@ __all__ = [
     "TreeGram",
     "TreeKNeighborsClassifier",
     "TreeKNeighborsRegressor",
-    "TreeNeighborsTransformer",
+    "TreeKNeighborsTransformer",
     "TreePerceptron",
     "TreeSVC",
 ]
@@ -119,9 +120,13 @@ class _SetsKernel:
             **{n: v for n, v in params.items() if not n.startswith("kernel__")}
         )
         if of_kernel:
-            kernel = _default() if self.kernel is None else _any_kernel(self.kernel)
-            self.kernel = kernel.replace(**of_kernel)
+            self.kernel = self._any_kernel().replace(**of_kernel)
         return self
+
+    def _any_kernel(self) -> Any:
+        """Return a copy of the kernel, of trees, pairs or views, or the default for None."""
+        kernel = self.kernel
+        return _default() if kernel is None else _any_kernel(kernel).replace()
 
 
 class _TreeEstimator(_SetsKernel, BaseEstimator):
@@ -190,10 +195,10 @@ class TreeGram(_TreeTransformer):
 
     Parameters
     ----------
-    kernel : kernel of trees, pairs or views
-        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on, those
+    kernel : kernel of trees, pairs or views, optional
+        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as ``kernel__decay`` and so on, those
         of a sum's parts as ``kernel__left__decay``. With a `PairKernel` X holds pairs, with a
-        `ViewKernel` or `PreferencePairs` it is `Views` or a DataFrame.
+        `ViewKernel` or `PreferenceKernel` it is `Views` or a DataFrame.
     n_jobs : int, optional
         Threads; by default and for -1 all cores the process may use. In a worker of joblib
         the default is what joblib assigns, usually 1.
@@ -227,7 +232,7 @@ class TreeGram(_TreeTransformer):
 
     def __init__(
         self,
-        kernel: AnyKernel,
+        kernel: AnyKernel | None = None,
         *,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -249,7 +254,7 @@ class TreeGram(_TreeTransformer):
         -------
         self
         """
-        kernel = _any_kernel(self.kernel).replace()
+        kernel = self._any_kernel()
         self.kernel_ = kernel
         self.index_ = None
         if isinstance(kernel, TreeKernel):
@@ -310,7 +315,7 @@ class TreeGram(_TreeTransformer):
         return len(self.forest_)
 
 
-class TreeNeighborsTransformer(_TreeTransformer):
+class TreeKNeighborsTransformer(_TreeTransformer):
     """The graph of nearest trees, for estimators that take precomputed distances.
 
     Like scikit-learn's `KNeighborsTransformer`, with the distance sqrt(2 - 2 k(a, b)), where
@@ -320,12 +325,11 @@ class TreeNeighborsTransformer(_TreeTransformer):
 
     Parameters
     ----------
-    kernel : tree kernel, optional
-        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
-        default ``SubsetTreeKernel(0.4)``. It is always normalised, whatever its
+    kernel : TreeKernel, optional
+        By default ``SubsetTreeKernel(0.4)``. It is always normalised, whatever its
         `normalize`.
     n_neighbors : int, default 10
-        Each tree is linked to so many other trees of the training set.
+        How many other trees of the training set each tree is linked to.
     symmetric : bool, default False
         Whether `fit_transform` links two trees in both directions if one of them is among
         the nearest of the other. A row then has `n_neighbors` links or more.
@@ -345,12 +349,12 @@ class TreeNeighborsTransformer(_TreeTransformer):
     --------
     >>> import treekernel_rs as tk
     >>> X = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (B b))"]
-    >>> graph = tk.TreeNeighborsTransformer(n_neighbors=1).fit_transform(X)
+    >>> graph = tk.TreeKNeighborsTransformer(n_neighbors=1).fit_transform(X)
     >>> graph.toarray().round(2)
     array([[0.  , 0.  , 1.08],
            [1.22, 0.  , 0.  ],
            [1.08, 0.  , 0.  ]])
-    >>> graph = tk.TreeNeighborsTransformer(n_neighbors=1, symmetric=True)
+    >>> graph = tk.TreeKNeighborsTransformer(n_neighbors=1, symmetric=True)
     >>> graph.fit_transform(X).toarray().round(2)
     array([[0.  , 1.22, 1.08],
            [1.22, 0.  , 0.  ],
@@ -386,7 +390,7 @@ class TreeNeighborsTransformer(_TreeTransformer):
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> len(tk.TreeNeighborsTransformer().fit(["(A a)", "(B b)"]).forest_)
+        >>> len(tk.TreeKNeighborsTransformer().fit(["(A a)", "(B b)"]).forest_)
         2
         """
         kernel = self._kernel().replace(normalize=True)
@@ -414,7 +418,7 @@ class TreeNeighborsTransformer(_TreeTransformer):
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> graph = tk.TreeNeighborsTransformer(n_neighbors=1).fit(["(A a)", "(B b)"])
+        >>> graph = tk.TreeKNeighborsTransformer(n_neighbors=1).fit(["(A a)", "(B b)"])
         >>> graph.transform(["(A a)"]).toarray().round(2)
         array([[0.  , 1.41]])
         """
@@ -437,7 +441,7 @@ class TreeNeighborsTransformer(_TreeTransformer):
         csr_matrix of float64, shape (len(X), len(X))
             Distances, in each row ascending; first that to itself, 0.
         """
-        symmetric = _flag(self.symmetric, "symmetric")
+        symmetric = check_flag(self.symmetric, "symmetric")
         self.fit(X)
         found = self.index_.top_k(k=self.n_neighbors, n_jobs=self.n_jobs)
         own = np.arange(len(self.forest_))[:, None]
@@ -515,7 +519,7 @@ class _TreeKNeighbors(_Scored):
         """
         forest = _trees_to_fit(X)
         check_consistent_length(forest, y)
-        graph = TreeNeighborsTransformer(
+        graph = TreeKNeighborsTransformer(
             self.kernel, self.n_neighbors - 1, n_jobs=self.n_jobs
         ).fit(forest)
         # Distances within the training set are never used.
@@ -549,9 +553,8 @@ class TreeKNeighborsClassifier(ClassifierMixin, _TreeKNeighbors):
 
     Parameters
     ----------
-    kernel : tree kernel, optional
-        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
-        default ``SubsetTreeKernel(0.4)``. It is always normalised, whatever its
+    kernel : TreeKernel, optional
+        By default ``SubsetTreeKernel(0.4)``. It is always normalised, whatever its
         `normalize`.
     n_neighbors : int, default 5
         How many trees vote.
@@ -562,7 +565,7 @@ class TreeKNeighborsClassifier(ClassifierMixin, _TreeKNeighbors):
 
     Attributes
     ----------
-    neighbors_ : TreeNeighborsTransformer
+    neighbors_ : TreeKNeighborsTransformer
         Finds the neighbours.
     kernel_ : TreeKernel
         The kernel at the time of `fit`, normalised.
@@ -619,12 +622,11 @@ class TreeKNeighborsRegressor(RegressorMixin, _TreeKNeighbors):
 
     Parameters
     ----------
-    kernel : tree kernel, optional
-        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
-        default ``SubsetTreeKernel(0.4)``. It is always normalised, whatever its
+    kernel : TreeKernel, optional
+        By default ``SubsetTreeKernel(0.4)``. It is always normalised, whatever its
         `normalize`.
     n_neighbors : int, default 5
-        The mean is taken over so many trees.
+        How many trees the mean is taken over.
     weights : {"uniform", "distance"}
         "distance" gives nearer trees more weight. The distance is sqrt(2 - 2 k(a, b)).
     n_jobs : int, optional
@@ -632,7 +634,7 @@ class TreeKNeighborsRegressor(RegressorMixin, _TreeKNeighbors):
 
     Attributes
     ----------
-    neighbors_ : TreeNeighborsTransformer
+    neighbors_ : TreeKNeighborsTransformer
         Finds the neighbours.
     kernel_ : TreeKernel
         The kernel at the time of `fit`, normalised.
@@ -981,10 +983,10 @@ class TreeSVC(_Explained):
 
     Parameters
     ----------
-    kernel : tree kernel
-        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on. A
-        kernel without models (a product, a power, `Gaussian`) is trained with a matrix,
-        and predicts by kernels with the support vectors.
+    kernel : TreeKernel, optional
+        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as ``kernel__decay`` and so on. If
+        its `DagModel` is not a graph (a product, a power, `Gaussian`, similar labels), a
+        prediction takes a kernel for each support vector.
     C : float, default 1
         Penalty for training errors, as in `SVC`. Use a small C with unnormalised kernels.
     multi_class : {"ovo", "ovr"}
@@ -998,7 +1000,8 @@ class TreeSVC(_Explained):
         Factors of `C` per class.
     solver : {"auto", "matrix", "model"}
         "matrix" computes the kernel matrix, "model" does not need it. "auto" uses the
-        matrix for up to 6,000 trees, where it is faster.
+        matrix where it is faster: for up to 6,000 trees, and for a kernel whose model is no
+        graph.
     tol : float, default 1e-3
         The solver stops when no gradient of the dual violates its condition by more.
     max_iter : int, default -1
@@ -1032,9 +1035,9 @@ class TreeSVC(_Explained):
         Coefficients of the support vectors in every decision function: one for two
         classes, else one per pair or per class.
     intercept_ : ndarray, shape (n_decisions,)
-        The constants of the decision functions.
+        Intercept of each decision function.
     model_ : DagModel
-        The decision functions, where the kernel has models.
+        The decision functions.
 
     Examples
     --------
@@ -1054,7 +1057,7 @@ class TreeSVC(_Explained):
 
     def __init__(
         self,
-        kernel: TreeKernel,
+        kernel: TreeKernel | None = None,
         C: float = 1.0,
         *,
         multi_class: Literal["ovo", "ovr"] = "ovo",
@@ -1099,7 +1102,7 @@ class TreeSVC(_Explained):
         -------
         self
         """
-        kernel = _checked_kernel(self.kernel).replace()
+        kernel = self._kernel()
         for name in ("multi_class", "decision_function_shape"):
             if (value := getattr(self, name)) not in ("ovo", "ovr"):
                 msg = f"{name} must be 'ovo' or 'ovr', got {value!r}"
@@ -1116,8 +1119,7 @@ class TreeSVC(_Explained):
             costs = weights * compute_sample_weight(self.class_weight, classes[codes])
         else:
             costs = _one_vs_rest_costs(self.class_weight, classes, codes, weights)
-        is_small, has_model = len(forest) <= _FEW, _has_model(kernel)
-        by_matrix = is_small or not has_model
+        by_matrix = len(forest) <= _FEW or not _has_graph(kernel)
         if self.solver == "model" or (self.solver == "auto" and not by_matrix):
             fit = self._pairs_of_model if is_paired else self._each_of_model
             dual, intercept = fit(forest, codes, self.C * costs)
@@ -1138,11 +1140,9 @@ class TreeSVC(_Explained):
         self.n_support_ = np.bincount(codes[support], minlength=len(classes))
         self.dual_coef_ = np.ascontiguousarray(dual[:, support])
         self.intercept_ = intercept
-        given = kernel, forest[support.tolist()], self.dual_coef_.T, intercept
-        made: Any = _Support(*given)
-        if has_model:
-            made = DagModel.from_dual(*given)
-        self.model_ = made
+        self.model_ = DagModel.from_dual(
+            kernel, forest[support.tolist()], self.dual_coef_.T, intercept
+        )
         self._pairs = is_paired
         return self
 
@@ -1191,8 +1191,6 @@ class TreeSVC(_Explained):
 
     def _model(self) -> DagModel:
         check_is_fitted(self)
-        if isinstance(self.model_, _Support):
-            return DagModel(self.model_.kernel)  # which says why there is none
         return self.model_
 
     def _outputs(self) -> list[Any]:
@@ -1242,7 +1240,7 @@ class TreeSVC(_Explained):
         """Train every class against every other."""
         svc = self._svc().fit(K, codes, weights)
         self.n_iter_ = svc.n_iter_
-        pairs = one_vs_one_dual_coef(svc.dual_coef_, svc.n_support_)
+        pairs = _one_vs_one(svc.dual_coef_, svc.n_support_)
         dual = np.zeros((len(codes), pairs.shape[1]))
         dual[svc.support_] = pairs
         return dual.T, svc.intercept_
@@ -1283,36 +1281,9 @@ class TreeSVC(_Explained):
         return _run(machine, self)
 
 
-class _Support:
-    """Scores by kernels with the support trees, of a kernel that has no model."""
-
-    def __init__(
-        self,
-        kernel: TreeKernel,
-        forest: Forest,
-        dual_coef: NDArray[np.float64],
-        intercept: NDArray[np.float64],
-    ) -> None:
-        self.kernel = kernel.replace()
-        self.forest, self.dual_coef, self.intercept = forest, dual_coef, intercept
-
-    def kernels(self, forest: Forest, *, n_jobs: int | None) -> NDArray[np.float64]:
-        return self.kernel.gram(forest, self.forest, n_jobs=n_jobs)
-
-    def score(self, forest: Forest, *, n_jobs: int | None) -> NDArray[np.float64]:
-        kernels = self.kernels(forest, n_jobs=n_jobs)
-        scores: NDArray[np.float64] = kernels @ self.dual_coef + self.intercept
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-
-def _has_model(kernel: TreeKernel) -> bool:
-    """Whether there is a `DagModel` of a kernel, whose parameters are in range."""
-    _ = kernel._core
-    try:
-        DagModel(kernel)
-    except ValueError:
-        return False
-    return True
+def _has_graph(kernel: TreeKernel) -> bool:
+    """Whether a model of a kernel scores in a time that does not grow with support trees."""
+    return DagModel(kernel).is_graph
 
 
 class TreePerceptron(_Explained):
@@ -1323,9 +1294,9 @@ class TreePerceptron(_Explained):
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel. Its parameters are set and searched as ``kernel__decay`` and so on.
-    vote : {"average", "last", "vote"}
+    kernel : TreeKernel, optional
+        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as ``kernel__decay`` and so on.
+    predict_with : {"average", "last", "vote"}
         Predict with the averaged weights, with the last weights, or by a vote of all
         versions, each weighted by the examples seen while it was current.
     n_iter : int, default 5
@@ -1369,8 +1340,8 @@ class TreePerceptron(_Explained):
 
     def __init__(
         self,
-        kernel: TreeKernel,
-        vote: Literal["average", "last", "vote"] = "average",
+        kernel: TreeKernel | None = None,
+        predict_with: Literal["average", "last", "vote"] = "average",
         *,
         n_iter: int = 5,
         shuffle: bool = True,
@@ -1380,7 +1351,7 @@ class TreePerceptron(_Explained):
         verbose: bool = False,
     ) -> None:
         self.kernel = kernel
-        self.vote = vote
+        self.predict_with = predict_with
         self.n_iter = n_iter
         self.shuffle = shuffle
         self.class_weight = class_weight
@@ -1467,8 +1438,9 @@ class TreePerceptron(_Explained):
             raise ValueError(msg)
         if known is None:
             self._start(given)
-        for name in ("kernel", "vote"):
-            was, now = getattr(self.perceptron_, name), getattr(self, name)
+        given_now = {"kernel": self._kernel(), "predict_with": self.predict_with}
+        for name, now in given_now.items():
+            was = getattr(self.perceptron_, name)
             if was != now:
                 msg = f"{name} must stay {was!r} for partial_fit, got {now!r}; fit anew"
                 raise ValueError(msg)
@@ -1512,10 +1484,10 @@ class TreePerceptron(_Explained):
 
     def _model(self) -> DagModel:
         check_is_fitted(self)
-        if self.perceptron_.vote == "vote":
+        if self.perceptron_.predict_with == "vote":
             msg = (
-                "vote must be 'average' or 'last' to explain a perceptron: a vote is not a "
-                "sum over fragments"
+                "predict_with must be 'average' or 'last' to explain a perceptron: a vote is "
+                "not a sum over fragments"
             )
             raise ValueError(msg)
         return self.perceptron_.model
@@ -1527,8 +1499,10 @@ class TreePerceptron(_Explained):
 
     def _start(self, classes: NDArray[Any]) -> None:
         n_outputs = 1 if len(classes) == 2 else len(classes)
-        self.kernel_ = _checked_kernel(self.kernel).replace()
-        self.perceptron_ = Perceptron(self.kernel_, self.vote, n_outputs=n_outputs)
+        self.kernel_ = self._kernel()
+        self.perceptron_ = Perceptron(
+            self.kernel_, self.predict_with, n_outputs=n_outputs
+        )
         self.classes_ = classes
 
     def _learn(
@@ -1539,7 +1513,7 @@ class TreePerceptron(_Explained):
             kept = np.flatnonzero(counts)
             forest, codes, costs = forest[kept.tolist()], codes[kept], costs[kept]
         signs = _signs(codes, len(self.classes_))
-        self.perceptron_.learn(
+        self.perceptron_.partial_fit(
             forest, signs, sample_weight=costs, progress=bool(self.verbose)
         )
 

@@ -1,6 +1,6 @@
 """Trees as vectors for linear models: fragments as columns, and landmarks.
 
-Needs scikit-learn: ``pip install 'treekernel_rs[sklearn]'``.
+Needs the extra ``sklearn``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from treekernel_rs import _core
+from treekernel_rs._arguments import check_jobs
 from treekernel_rs._extras import SKLEARN, needs
-from treekernel_rs.kernels import TreeKernel, _jobs
+from treekernel_rs.tree_kernels import TreeKernel
 
 with needs(__name__, SKLEARN, "sklearn"):
     from scipy.sparse import csr_matrix
@@ -172,7 +173,7 @@ class TreeVectorizer(_TreeTransformer):
             forest,
             self.min_df,
             self.counts,
-            _jobs(self.n_jobs),
+            check_jobs(self.n_jobs),
         )
         self._n_features_out = len(self._vocabulary)
         return self._matrix(rows)
@@ -220,7 +221,7 @@ class TreeVectorizer(_TreeTransformer):
         array([[0., 1.]], dtype=float32)
         """
         forest = _trees(X)
-        n_jobs = _jobs(self.n_jobs)
+        n_jobs = check_jobs(self.n_jobs)
         if self.n_features is None:
             check_is_fitted(self, "_vocabulary")
             return self._matrix(self._vocabulary.transform(forest, self.counts, n_jobs))
@@ -361,6 +362,8 @@ class TreeNystroem(_TreeTransformer):
         The landmarks.
     landmark_indices_ : ndarray of int64
         Their places in the training set.
+    index_ : TreeIndex
+        The index of the landmarks, which `transform` uses; built by its first call.
     kernel_ : TreeKernel
         The kernel at the time of `fit`.
     rank_ : int
@@ -431,6 +434,7 @@ class TreeNystroem(_TreeTransformer):
         chosen = select(forest, min(self.n_components, len(forest)))
         self.landmark_indices_ = np.asarray(chosen, dtype=np.int64)
         self.landmarks_: Forest = forest[self.landmark_indices_.tolist()]
+        self.index_ = kernel.index(self.landmarks_)
         between = kernel.gram(self.landmarks_, n_jobs=self.n_jobs)
         values, vectors = np.linalg.eigh(between)
         # Below this an eigenvalue is rounding: nothing is divided by it.
@@ -460,7 +464,7 @@ class TreeNystroem(_TreeTransformer):
         (2, 2)
         """
         check_is_fitted(self, "_whitening")
-        kernels = self.kernel_.gram(_trees(X), self.landmarks_, n_jobs=self.n_jobs)
+        kernels = self.index_.gram(_trees(X), n_jobs=self.n_jobs)
         return np.asarray(kernels @ self._whitening)
 
     @property

@@ -2,7 +2,7 @@
 
 A Gaussian process chooses the parameters of its kernel by the likelihood of the training
 data, with gradients instead of a grid (Beck, Cohn, Hardmeier & Specia, "Learning Structural
-Kernels for Natural Language Processing", TACL 2015). `TreeKernel` is a kernel of this
+Kernels for Natural Language Processing", TACL 2015). `GPTreeKernel` is a kernel of this
 library as `GaussianProcessRegressor` and `GaussianProcessClassifier` want it.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from treekernel_rs._extras import SKLEARN, needs
-from treekernel_rs.kernels import TreeKernel as _TreeKernel
+from treekernel_rs.tree_kernels import TreeKernel
 
 with needs(__name__, SKLEARN, "sklearn"):
     from sklearn.gaussian_process.kernels import (
@@ -34,27 +34,27 @@ if TYPE_CHECKING:
 
     Bounds = tuple[float, float] | Literal["fixed"]
 
-__all__ = ["TreeKernel"]
+__all__ = ["GPTreeKernel"]
 
 #: Of parameters above 0 and at most 1. Others are fixed where nothing is said.
 _DEFAULT: dict[str, Bounds] = {"decay": (1e-3, 1.0), "mu": (1e-3, 1.0)}
 
 
-class TreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[misc]
+class GPTreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[misc]
     """A tree kernel as a kernel of a Gaussian process.
 
     Its hyperparameters are the real parameters of the tree kernel, on a logarithmic scale,
     with exact derivatives. It can be combined with other kernels: usually a constant factor
-    and white noise. Normalise the tree kernel, unless larger trees are to vary more.
+    and white noise. Normalise the tree kernel, unless larger trees should vary more.
 
     The process takes a list of bracketed strings, an array of them, or a `Forest`.
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel, ElasticTreeKernel, ...
+    kernel : TreeKernel
         The kernel, with the parameters to begin with.
     bounds : dict or "fixed", optional
-        By parameter the least and the largest value that is tried, or "fixed". By default
+        For each parameter the smallest and the largest value to try, or "fixed". By default
         `decay` and `mu` are searched from 0.001 to 1, and all others are fixed. Those of
         parts of a composition are named as in `get_params`: ``left__decay``.
     n_jobs : int, optional
@@ -65,9 +65,11 @@ class TreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[misc]
     >>> import numpy as np, treekernel_rs as tk
     >>> from sklearn.gaussian_process import GaussianProcessRegressor
     >>> from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
-    >>> tree = tk.gaussian_process.TreeKernel(tk.SubsetTreeKernel(0.9, normalize=True))
+    >>> tree = tk.gaussian_process.GPTreeKernel(tk.SubsetTreeKernel(0.9, normalize=True))
     >>> tree.hyperparameters[0].name, tree.theta.round(3), tree.bounds.round(3)
     ('decay', array([-0.105]), array([[-6.908,  0.   ]]))
+    >>> tree.diag(["(A a)"]), tree.is_stationary(), tree.get_params()["bounds"]
+    (array([1.]), False, None)
     >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(S (C a) (B b))", "(S (C a) (B c))"]
     >>> noise = WhiteKernel(0.1, "fixed")
     >>> gp = GaussianProcessRegressor(ConstantKernel(1.0, "fixed") * tree + noise)
@@ -80,7 +82,7 @@ class TreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[misc]
 
     def __init__(
         self,
-        kernel: _TreeKernel,
+        kernel: TreeKernel,
         bounds: Mapping[str, Bounds] | Literal["fixed"] | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -147,9 +149,9 @@ class TreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[misc]
         """Name the constructor's parameters and their values."""
         return {"kernel": self.kernel, "bounds": self._given, "n_jobs": self.n_jobs}
 
-    def __sklearn_clone__(self) -> TreeKernel:
+    def __sklearn_clone__(self) -> GPTreeKernel:
         kernel = _checked_kernel(self.kernel).replace()
-        return TreeKernel(kernel, self._given, self.n_jobs)
+        return GPTreeKernel(kernel, self._given, self.n_jobs)
 
     def __call__(
         self, X: TreesX, Y: TreesX | None = None, eval_gradient: bool = False
@@ -161,7 +163,7 @@ class TreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[misc]
         X, Y : Forest or sequence of str
             The trees; without Y, those of X with each other.
         eval_gradient : bool, default False
-            Whether the derivatives by `theta` are wanted, too; only without Y.
+            Whether to return the derivatives by `theta` as well; requires Y=None.
 
         Returns
         -------
@@ -174,7 +176,7 @@ class TreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[misc]
         if not eval_gradient:
             return kernel.gram(x, None if Y is None else _trees(Y), n_jobs=self.n_jobs)
         if Y is not None:
-            msg = "the gradient is evaluated without Y only"
+            msg = "eval_gradient=True requires Y=None"
             raise ValueError(msg)
         free, values = self._free(), self._values()
         if not free:
@@ -190,11 +192,11 @@ class TreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[misc]
         return kernel.diag(_trees(X), n_jobs=self.n_jobs)
 
     def is_stationary(self) -> bool:
-        """Tell that the kernel is no function of a difference."""
+        """Return False: the kernel is not a function of a difference."""
         return False
 
     def __repr__(self) -> str:
-        return f"TreeKernel({self.kernel!r})"
+        return f"GPTreeKernel({self.kernel!r})"
 
 
 def _default(name: str) -> Bounds:

@@ -1,4 +1,4 @@
-"""Trees that are indexed once, for many queries."""
+"""Trees that are indexed once, for many queries; and rows that are computed on demand."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treekernel_rs._core import Forest, Index, as_forest
-from treekernel_rs._held import HeldKernel
-from treekernel_rs.kernels import (
-    TreeKernel,
-    _at_least_one,
-    _check_out,
-    _check_sink,
-    _float_type,
-    _jobs,
-    _own,
-    _real,
-    _warn_of_both,
-    _warn_of_zeros,
+from treekernel_rs._arguments import (
+    check_at_least_one,
+    check_float_type,
+    check_jobs,
+    check_number,
+    check_out,
+    check_sink,
+    progress_callback,
 )
-from treekernel_rs.neighbors import Neighbors, SimilarPairs
+from treekernel_rs._core import Forest, Index, KernelRows, as_forest
+from treekernel_rs._held import HeldKernel
+from treekernel_rs._matrices import warn_of_both, warn_of_zeros
+from treekernel_rs.neighbors import JoinResult, Neighbors
+from treekernel_rs.tree_kernels import TreeKernel, copied_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-    from treekernel_rs.kernels import Progress, Trees
+    from treekernel_rs._arguments import Progress, Trees
 
-__all__ = ["IndexRows", "TreeIndex"]
+__all__ = ["IndexRows", "KernelRows", "TreeIndex"]
 
 
 class TreeIndex:
@@ -40,14 +39,14 @@ class TreeIndex:
     after `add` builds it again. A pickle contains the trees only. A query takes time for its
     own nodes and for one row.
 
-    Three kinds of kernels make an index for the call: kernels made of kernels;
+    Two kinds of kernels index the trees again for a query, together with those of the query:
     `PartialTreeKernel` with a similarity of labels; and `PartialTreeKernel` and
     `SubpathKernel`, if a node of a query has several children or a branch below it, and all
-    indexed nodes with its label have a single leaf.
+    indexed nodes with its label have a single leaf. So do kernels that are made of these.
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
+    kernel : TreeKernel
         The kernel.
     Y : Forest or sequence of str
         The trees.
@@ -76,7 +75,7 @@ class TreeIndex:
     kernel = HeldKernel[TreeKernel]()
 
     def __init__(self, kernel: TreeKernel, Y: Trees) -> None:
-        self.kernel = _own(kernel)
+        self.kernel = copied_kernel(kernel)
         forest = Y if isinstance(Y, Forest) else as_forest(Y)
         self._core = Index(self.kernel._core, forest, self.kernel.normalize)
 
@@ -141,7 +140,7 @@ class TreeIndex:
         >>> tk.SubsetTreeKernel().index(["(A a)"]).build().nbytes > 0
         True
         """
-        self._core.build(_jobs(n_jobs))
+        self._core.build(check_jobs(n_jobs))
         return self
 
     def gram(
@@ -176,12 +175,12 @@ class TreeIndex:
         x = as_forest(X)
         shape = (len(x), len(self))
         if out is None:
-            out = np.empty(shape, _float_type(dtype))
+            out = np.empty(shape, check_float_type(dtype))
         else:
-            _check_out(out, shape, dtype)
-        tell = self.kernel._tell(progress)
-        rows, columns = self._core.gram(x, out, _jobs(n_jobs), tell)
-        _warn_of_both(rows, columns, self.forest)
+            check_out(out, shape, dtype)
+        tell = progress_callback(progress, type(self.kernel).__name__)
+        rows, columns = self._core.gram(x, out, check_jobs(n_jobs), tell)
+        warn_of_both(rows, columns, self.forest)
         return out
 
     def rows(self, X: Trees, *, n_jobs: int | None = None) -> IndexRows:
@@ -206,7 +205,7 @@ class TreeIndex:
         >>> len(rows), rows[0].tolist(), rows[:].shape
         (1, [0.5, 0.0], (1, 2))
         """
-        return IndexRows(self, as_forest(X), _jobs(n_jobs))
+        return IndexRows(self, as_forest(X), check_jobs(n_jobs))
 
     def top_k(
         self,
@@ -241,9 +240,9 @@ class TreeIndex:
         """
         x = None if X is None else as_forest(X)
         k, jobs, tell = (
-            _at_least_one("k", k),
-            _jobs(n_jobs),
-            self.kernel._tell(progress),
+            check_at_least_one("k", k),
+            check_jobs(n_jobs),
+            progress_callback(progress, type(self.kernel).__name__),
         )
         found, zeros = self._core.top_k(x, k, jobs, tell)
         self._warn(x, zeros)
@@ -257,8 +256,8 @@ class TreeIndex:
         n_jobs: int | None = None,
         out: Callable[..., object] | None = None,
         progress: Progress | bool | None = None,
-    ) -> SimilarPairs:
-        """Find all pairs of a tree of X and an indexed tree that are similar enough.
+    ) -> JoinResult:
+        """Find all pairs of a tree of X and an indexed tree above a similarity.
 
         Parameters
         ----------
@@ -269,7 +268,7 @@ class TreeIndex:
 
         Returns
         -------
-        SimilarPairs
+        JoinResult
             As the kernel's `join`.
 
         Examples
@@ -281,17 +280,17 @@ class TreeIndex:
         (array([2]), array([1]))
         """
         x = None if X is None else as_forest(X)
-        least, out = _real("min_similarity", min_similarity), _check_sink(out)
-        tell = self.kernel._tell(progress)
-        found, zeros = self._core.join(x, least, _jobs(n_jobs), tell, out)
+        least, out = check_number("min_similarity", min_similarity), check_sink(out)
+        tell = progress_callback(progress, type(self.kernel).__name__)
+        found, zeros = self._core.join(x, least, check_jobs(n_jobs), tell, out)
         self._warn(x, zeros)
-        return SimilarPairs(*found, (len(self if x is None else x), len(self)))
+        return JoinResult(*found, (len(self if x is None else x), len(self)))
 
     def _warn(self, x: Forest | None, zeros: tuple[list[int], list[int]]) -> None:
         if x is None:
-            _warn_of_zeros(zeros[0], "Y", stacklevel=4)
+            warn_of_zeros(zeros[0], "Y", stacklevel=4)
         else:
-            _warn_of_both(*zeros, self.forest, stacklevel=5)
+            warn_of_both(*zeros, self.forest, stacklevel=5)
 
 
 class IndexRows:

@@ -15,8 +15,8 @@ from treekernel_rs._core import as_tree
 from treekernel_rs._extras import SKLEARN, needs
 from treekernel_rs._strangers import scores_of
 from treekernel_rs.dag import DagModel, Fragment
-from treekernel_rs.kernels import TreeKernel
 from treekernel_rs.solve import KernelMachine
+from treekernel_rs.tree_kernels import TreeKernel
 
 with needs(__name__, SKLEARN, "sklearn"):
     from sklearn.base import OutlierMixin, RegressorMixin
@@ -49,7 +49,13 @@ if TYPE_CHECKING:
     from treekernel_rs._core import Forest, Tree
     from treekernel_rs.estimators import TreesX
 
-__all__ = ["TreeLogistic", "TreeOneClass", "TreeRanker", "TreeRidge", "TreeSVR"]
+__all__ = [
+    "TreeLogisticRegression",
+    "TreeOneClassSVM",
+    "TreeRanker",
+    "TreeRidge",
+    "TreeSVR",
+]
 
 
 class _Machine(_TreeEstimator):
@@ -146,7 +152,7 @@ class _Machine(_TreeEstimator):
         return self._model().contributions(as_tree(tree))
 
 
-class TreeLogistic(_Machine, _Explained):
+class TreeLogisticRegression(_Machine, _Explained):
     """Logistic regression over trees: class probabilities from an exact kernel machine.
 
     It solves the problem of scikit-learn's `LogisticRegression` with ``solver="liblinear"``
@@ -156,9 +162,8 @@ class TreeLogistic(_Machine, _Explained):
 
     Parameters
     ----------
-    kernel : tree kernel, optional
-        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
-        default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
+    kernel : TreeKernel, optional
+        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
         ``kernel__decay`` and so on.
     C : float, default 1
         Weight of the loss; a larger C means less regularisation.
@@ -194,7 +199,7 @@ class TreeLogistic(_Machine, _Explained):
     model_ : DagModel
         The decision functions.
     support_, dual_coef_, intercept_ : ndarray
-        The indices of the support trees, their weights, and the constants.
+        Indices and weights of the support trees, and the intercept of each output.
     n_iter_ : int
         The number of passes.
     dual_gap_ : ndarray
@@ -204,7 +209,7 @@ class TreeLogistic(_Machine, _Explained):
     --------
     >>> import treekernel_rs as tk
     >>> X = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (B b))", "(S (C c) (B b))"]
-    >>> model = tk.TreeLogistic(tk.SubsetTreeKernel(0.4), C=10).fit(X, [0, 0, 1, 1])
+    >>> model = tk.TreeLogisticRegression(tk.SubsetTreeKernel(0.4), C=10).fit(X, [0, 0, 1, 1])
     >>> model.predict_proba(["(S (A a) (D d))"]).round(2)
     array([[0.78, 0.22]])
     >>> model.predict(X), model.decision_function(X).round(1)
@@ -368,9 +373,8 @@ class TreeSVR(_Regressor):
 
     Parameters
     ----------
-    kernel : tree kernel, optional
-        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
-        default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
+    kernel : TreeKernel, optional
+        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
         ``kernel__decay`` and so on.
     C : float, default 1
         Penalty for errors, as in `SVR`.
@@ -379,12 +383,12 @@ class TreeSVR(_Regressor):
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}
         Whether larger errors cost the excess or its square.
     tol, max_iter, cache_size, warm_start, random_state, n_jobs, verbose
-        As in `TreeLogistic`.
+        As in `TreeLogisticRegression`.
 
     Attributes
     ----------
     kernel_, model_, support_, dual_coef_, intercept_, n_iter_, dual_gap_
-        As in `TreeLogistic`.
+        As in `TreeLogisticRegression`.
 
     Examples
     --------
@@ -465,21 +469,20 @@ class TreeRidge(_Regressor):
 
     Parameters
     ----------
-    kernel : tree kernel, optional
-        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
-        default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
+    kernel : TreeKernel, optional
+        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
         ``kernel__decay`` and so on.
     alpha : float, default 1
         Strength of regularisation, as in `Ridge`.
     fit_intercept : bool, default True
-        Whether there is a constant; it is not regularised.
+        Whether there is an intercept; it is not regularised.
     tol, max_iter, cache_size, warm_start, random_state, n_jobs, verbose
-        As in `TreeLogistic`.
+        As in `TreeLogisticRegression`.
 
     Attributes
     ----------
     kernel_, model_, support_, dual_coef_, intercept_, n_iter_, dual_gap_
-        As in `TreeLogistic`.
+        As in `TreeLogisticRegression`.
 
     Examples
     --------
@@ -558,21 +561,20 @@ class TreeRanker(_Machine):
 
     Parameters
     ----------
-    kernel : tree kernel, optional
-        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
-        default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
+    kernel : TreeKernel, optional
+        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
         ``kernel__decay`` and so on.
     C : float, default 1
         Penalty for violated preferences.
     loss : {"hinge", "squared_hinge", "logistic"}
         The loss of a preference.
     tol, max_iter, cache_size, warm_start, random_state, n_jobs, verbose
-        As in `TreeLogistic`.
+        As in `TreeLogisticRegression`.
 
     Attributes
     ----------
     kernel_, model_, support_, dual_coef_, intercept_, n_iter_, dual_gap_
-        As in `TreeLogistic`; the intercept is 0.
+        As in `TreeLogisticRegression`; the intercept is 0.
 
     Examples
     --------
@@ -696,35 +698,34 @@ class TreeRanker(_Machine):
         return float((0.5 + 0.5 * ahead).mean())
 
 
-class TreeOneClass(OutlierMixin, _Machine):  # type: ignore[misc]
+class TreeOneClassSVM(OutlierMixin, _Machine):  # type: ignore[misc]
     """Detect trees that are unlike the training set.
 
     It solves the problem of scikit-learn's `OneClassSVM` with a precomputed kernel.
 
     Parameters
     ----------
-    kernel : tree kernel, optional
-        `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel` or `ElasticTreeKernel`; by
-        default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
+    kernel : TreeKernel, optional
+        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
         ``kernel__decay`` and so on.
     nu : float, default 0.5
         At most this share of the training set are outliers, and at least this share are
         support trees.
     tol, max_iter, cache_size, warm_start, random_state, n_jobs, verbose
-        As in `TreeLogistic`.
+        As in `TreeLogisticRegression`.
 
     Attributes
     ----------
     kernel_, model_, support_, dual_coef_, intercept_, n_iter_, dual_gap_
-        As in `TreeLogistic`.
+        As in `TreeLogisticRegression`.
     offset_ : float
-        The constant that is subtracted from `score_samples`.
+        `decision_function` is `score_samples` minus this.
 
     Examples
     --------
     >>> import treekernel_rs as tk
     >>> X = ["(S (A a) (B b))", "(S (A a) (B b))", "(S (A a) (B c))", "(X (Y y))"]
-    >>> model = tk.TreeOneClass(tk.SubsetTreeKernel(0.4, normalize=True), nu=0.5).fit(X)
+    >>> model = tk.TreeOneClassSVM(tk.SubsetTreeKernel(0.4, normalize=True), nu=0.5).fit(X)
     >>> model.predict(["(V (A a) (W w))"])
     array([-1])
     >>> model.decision_function(["(V (A a) (W w))"]).round(2)
@@ -799,7 +800,7 @@ class TreeOneClass(OutlierMixin, _Machine):  # type: ignore[misc]
         return self._scores(X)
 
     def score_samples(self, X: TreesX) -> NDArray[np.float64]:
-        """Compute `decision_function` without its constant.
+        """Compute `decision_function` plus `offset_`.
 
         Parameters
         ----------

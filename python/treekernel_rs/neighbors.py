@@ -11,7 +11,7 @@ from treekernel_rs._extras import needs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Neighbors", "SimilarPairs"]
+__all__ = ["JoinResult", "Neighbors"]
 
 
 class Neighbors(NamedTuple):
@@ -32,7 +32,7 @@ class Neighbors(NamedTuple):
     values: NDArray[np.float64]
 
 
-class SimilarPairs(NamedTuple):
+class JoinResult(NamedTuple):
     """Pairs of trees with their kernels, by a kernel's `join`, row by row.
 
     Examples

@@ -11,39 +11,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treekernel_rs._core import Pair, PairCore, PairForest, as_pairs
-from treekernel_rs.kernels import (
-    Parameters,
-    _at_least_one,
-    _bar,
-    _check_out,
-    _flag,
-    _float_type,
-    _integer,
-    _jobs,
-    _real,
-    _warn_of_zeros,
+from treekernel_rs._arguments import check_flag, check_integer, check_number
+from treekernel_rs._core import (
+    ConstraintLimitError,
+    Pair,
+    PairCore,
+    PairForest,
+    as_pairs,
 )
-from treekernel_rs.neighbors import Neighbors, SimilarPairs
+from treekernel_rs._matrices import MatrixMethods
+from treekernel_rs._parameters import Normalizing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
+    from treekernel_rs._arguments import Progress
     from treekernel_rs._core import KernelRows
+    from treekernel_rs.neighbors import JoinResult, Neighbors
 
     OnePair = Pair | tuple[str | bytes, str | bytes]
     Pairs = PairForest | Sequence[OnePair]
-    Progress = Callable[[int, int], object]
 
-__all__ = ["PairKernel"]
-
-#: Kernels that `top_k` and `join` hold at a time.
-_CELLS = 1 << 22
+__all__ = ["ConstraintLimitError", "Pair", "PairForest", "PairKernel"]
 
 
-class PairKernel(Parameters):
+class PairKernel(MatrixMethods, Normalizing):
     r"""The rewrite rules that two sentence pairs share.
 
     Every two isomorphic pairs of fragments add decay^n, where n is the number of productions
@@ -82,6 +76,11 @@ class PairKernel(Parameters):
     method: str
     normalize: bool
     max_constraints: int
+    _items = "pairs"
+
+    @staticmethod
+    def _as_items(items: Any) -> PairForest:
+        return as_pairs(items)
 
     def __init__(
         self,
@@ -99,11 +98,11 @@ class PairKernel(Parameters):
         )
 
     def _make(self) -> PairCore:
-        _flag(self.normalize)
+        check_flag(self.normalize)
         return PairCore(
-            _real("decay", self.decay),
+            check_number("decay", self.decay),
             _text("method", self.method),
-            _integer("max_constraints", self.max_constraints),
+            check_integer("max_constraints", self.max_constraints),
         )
 
     def _examples(self, X: Pairs) -> PairForest:
@@ -147,7 +146,7 @@ class PairKernel(Parameters):
         X, Y : PairForest or sequence of (left, right)
             The pairs; without Y, those of X with each other.
         dtype : float64 or float32
-            Type of the result; that of `out` where it is given.
+            Type of the result; that of `out` if it is given.
         n_jobs : int, optional
             Threads; by default and for -1 all cores the process may use, with 1 only
             the caller's thread.
@@ -155,13 +154,13 @@ class PairKernel(Parameters):
         out : ndarray or memmap, optional
             C-contiguous float64 or float32 matrix to fill.
         progress : callable or True, optional
-            Called with the numbers of rows done and in all; True shows a bar (tqdm's,
-            where it is installed).
+            Called as progress(done, total), in rows; True shows a bar (of tqdm if it is
+            installed).
 
         Returns
         -------
         ndarray, shape (len(X), len(Y))
-            `out` where it is given.
+            `out` if it is given.
 
         Raises
         ------
@@ -182,29 +181,6 @@ class PairKernel(Parameters):
         """
         return self._matrix(X, Y, dtype, n_jobs, out, progress)
 
-    def _matrix(
-        self,
-        X: Pairs,
-        Y: Pairs | None,
-        dtype: DTypeLike,
-        n_jobs: int | None,
-        out: NDArray[Any] | None,
-        progress: Progress | bool | None,
-    ) -> NDArray[Any]:
-        x = as_pairs(X)
-        y = None if Y is None else as_pairs(Y)
-        shape = (len(x), len(x if y is None else y))
-        if out is None:
-            out = np.empty(shape, _float_type(dtype))
-        else:
-            _check_out(out, shape, dtype)
-        tell = _teller(type(self).__name__, progress)
-        rows, columns = self._core.gram(x, y, out, self.normalize, _jobs(n_jobs), tell)
-        _warn_of_zeros(rows, "X", what="pairs")
-        if y is not None:
-            _warn_of_zeros(columns, "Y", what="pairs")
-        return out
-
     def diag(self, X: Pairs, *, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Compute the kernel of each pair with itself.
 
@@ -214,12 +190,10 @@ class PairKernel(Parameters):
         >>> tk.PairKernel(1.0).diag([("(A:1 (B:1 b))", "(C c)"), ("(A a)", "(x)")])
         array([3., 0.])
         """
-        values, zeros = self._core.diagonal(as_pairs(X), self.normalize, _jobs(n_jobs))
-        _warn_of_zeros(zeros, "X", stacklevel=3, what="pairs")
-        return values
+        return self._diag(X, n_jobs)
 
     def rows(self, X: Pairs, *, n_jobs: int | None = None) -> KernelRows:
-        """Make the rows of the matrix of X with itself ready to be asked for.
+        """Prepare the rows of the matrix of X with itself, to compute them on demand.
 
         Parameters
         ----------
@@ -245,9 +219,7 @@ class PairKernel(Parameters):
         >>> rows[0], len(rows)
         (array([0.25, 0.  ]), 2)
         """
-        rows, zeros = self._core.rows(as_pairs(X), self.normalize, _jobs(n_jobs))
-        _warn_of_zeros(zeros, "X", stacklevel=3, what="pairs")
-        return rows
+        return self._rows(X, n_jobs)
 
     def pairs(
         self,
@@ -260,8 +232,8 @@ class PairKernel(Parameters):
     ) -> NDArray[np.float64]:
         """Compute single kernels.
 
-        ``pairs(X, Y)`` has pair n of X with pair n of Y; ``pairs(X, i, j)`` pair ``i[n]`` of
-        X with pair ``j[n]`` of X.
+        ``pairs(X, Y)`` compares pair n of X with pair n of Y; ``pairs(X, i, j)`` compares
+        pair ``i[n]`` of X with pair ``j[n]`` of X.
 
         Parameters
         ----------
@@ -290,24 +262,7 @@ class PairKernel(Parameters):
         >>> tk.PairKernel(0.5).pairs(X, [0, 0], [0, 1])
         array([0.25, 0.  ])
         """
-        x, y = as_pairs(X), None
-        i: Any = Y
-        if j is None:
-            y = as_pairs(Y)
-            if len(y) != len(x):
-                msg = f"Y has {len(y)} pairs, expected {len(x)}, as X"
-                raise ValueError(msg)
-            i = j = np.arange(len(x))
-        tell = _teller(type(self).__name__, progress)
-        values, (rows, columns) = self._core.pairs(
-            x, y, i, j, self.normalize, _jobs(n_jobs), tell
-        )
-        if y is None:
-            rows = sorted({*rows, *columns})
-        _warn_of_zeros(rows, "X", stacklevel=3, what="pairs")
-        if y is not None:
-            _warn_of_zeros(columns, "Y", stacklevel=3, what="pairs")
-        return values
+        return self._pairs(X, Y, j, n_jobs, progress)
 
     def top_k(
         self,
@@ -320,14 +275,14 @@ class PairKernel(Parameters):
     ) -> Neighbors:
         """Find the pairs of Y that have the largest kernels with each pair of X.
 
-        All kernels are computed, some rows at a time.
+        All kernels are computed; those of X with itself once for both pairs.
 
         Parameters
         ----------
         X, Y : PairForest or sequence of (left, right)
             The pairs; without Y, those of X, each without itself.
         k : int, default 10
-            How many; fewer where there are fewer pairs.
+            How many; fewer if there are fewer pairs.
         n_jobs, progress
             As in `gram`.
 
@@ -343,21 +298,7 @@ class PairKernel(Parameters):
         >>> tk.PairKernel(0.5).top_k(X, k=1).indices.ravel()
         array([2, 0, 0])
         """
-        k = _at_least_one("k", k)
-        x, y = as_pairs(X), None if Y is None else as_pairs(Y)
-        k = min(k, len(x) - 1 if y is None else len(y)) if len(x) else 0
-        indices = np.zeros((len(x), k), np.int64)
-        values = np.zeros((len(x), k))
-        for start, block in self._blocks(x, y, n_jobs, progress):
-            if y is None:
-                own = np.arange(len(block))
-                block[own, start + own] = -np.inf
-            nearest = np.argsort(-block, axis=1, kind="stable")[:, :k]
-            indices[start : start + len(block)] = nearest
-            values[start : start + len(block)] = np.take_along_axis(
-                block, nearest, axis=1
-            )
-        return Neighbors(indices, values)
+        return self._top_k(X, Y, k, n_jobs, progress)
 
     def join(
         self,
@@ -366,24 +307,25 @@ class PairKernel(Parameters):
         *,
         min_similarity: float = 0.8,
         n_jobs: int | None = None,
+        out: Callable[..., object] | None = None,
         progress: Progress | bool | None = None,
-    ) -> SimilarPairs:
+    ) -> JoinResult:
         """Find all kernels that are at least `min_similarity`.
 
-        All kernels are computed, some rows at a time.
+        All kernels are computed.
 
         Parameters
         ----------
         X, Y : PairForest or sequence of (left, right)
             The pairs; without Y, kernels of pairs i < j of X, each once.
         min_similarity : float, default 0.8
-            The least kernel.
-        n_jobs, progress
-            As in `gram`.
+            The smallest kernel value of a pair.
+        n_jobs, out, progress
+            As in a tree kernel's `join`.
 
         Returns
         -------
-        SimilarPairs
+        JoinResult
             As a tree kernel's `join`.
 
         Examples
@@ -394,45 +336,7 @@ class PairKernel(Parameters):
         >>> found.rows, found.columns, found.values
         (array([0]), array([2]), array([1.]))
         """
-        least = _real("min_similarity", min_similarity)
-        if np.isnan(least):
-            msg = f"min_similarity must be a number, got {least}"
-            raise ValueError(msg)
-        x, y = as_pairs(X), None if Y is None else as_pairs(Y)
-        found: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
-        for start, block in self._blocks(x, y, n_jobs, progress):
-            rows, columns = np.nonzero(block >= least)
-            kept = np.full(len(rows), True) if y is not None else columns > start + rows
-            rows, columns = rows[kept], columns[kept]
-            found.append((start + rows, columns, block[rows, columns]))
-        none = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-        parts = zip(*found, strict=True) if found else ((part,) for part in none)
-        rows, columns, values = (np.concatenate(part) for part in parts)
-        return SimilarPairs(rows, columns, values, (len(x), len(x if y is None else y)))
-
-    def _blocks(
-        self,
-        x: PairForest,
-        y: PairForest | None,
-        n_jobs: int | None,
-        progress: Progress | bool | None,
-    ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Yield some rows of the matrix at a time, and the number of the first."""
-        tell, columns = _teller(type(self).__name__, progress), x if y is None else y
-        height = max(16, _CELLS // max(1, len(columns)))
-        zeros: tuple[list[int], list[int]] = ([], [])
-        for start in range(0, len(x), height):
-            rows = x[start : start + height]
-            out = np.empty((len(rows), len(columns)))
-            args = (out, self.normalize, _jobs(n_jobs), None)
-            own, others = self._core.gram(rows, columns, *args)
-            zeros = ([*zeros[0], *(start + row for row in own)], others)
-            if tell is not None:
-                tell(start + len(rows), len(x))
-            yield start, out
-        _warn_of_zeros(zeros[0], "X", stacklevel=4, what="pairs")
-        if y is not None:
-            _warn_of_zeros(zeros[1], "Y", stacklevel=4, what="pairs")
+        return self._join(X, Y, min_similarity, n_jobs, out, progress)
 
     def pair(self, p: OnePair, q: OnePair) -> float:
         """Compute the kernel of two pairs.
@@ -476,17 +380,6 @@ class PairKernel(Parameters):
         [[(1, 1), (2, 2)]]
         """
         return self._core.constraints(p, q)
-
-
-def _teller(name: str, progress: Progress | bool | None) -> Progress | None:
-    if progress is True:
-        return _bar(name)
-    if progress is None or progress is False:
-        return None
-    if callable(progress):
-        return progress
-    msg = f"progress must be a callable, True or None, got {progress!r}"
-    raise TypeError(msg)
 
 
 def _text(name: str, value: object) -> str:

@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treekernel_rs._arguments import check_integer
 from treekernel_rs._core import Forest, __version__
 from treekernel_rs._extras import SKLEARN, needs
 from treekernel_rs._replacing import replacing
 from treekernel_rs.algebra import ScaledKernel
 from treekernel_rs.dag import DagModel, _plural, _shown
 from treekernel_rs.drawing import _printable, _signed, draw
-from treekernel_rs.kernels import (
+from treekernel_rs.tree_kernels import (
     ElasticTreeKernel,
     SubsetTreeKernel,
     SubtreeKernel,
     TreeKernel,
-    _integer,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def report(
     Parameters
     ----------
     estimator : fitted classifier
-        `TreeSVC`, `TreeLogistic` and `TreePerceptron` are explained in full. For other
+        `TreeSVC`, `TreeLogisticRegression` and `TreePerceptron` are explained in full. For other
         classifiers of trees (pipelines, `TreeKNeighborsClassifier`) the page has the scores
         and trees without colours. For a fitted search, the best estimator is used.
     X : Forest or sequence of str
@@ -151,7 +151,9 @@ def report(
     limits = {"n_fragments": n_fragments, "n_trees": n_trees, "max_nodes": max_nodes}
     limits |= {"n_neighbors": n_neighbors, "min_size": min_size}
     for name, value in limits.items():
-        if _integer(name, value) < (least := int(name in ("n_trees", "max_nodes"))):
+        if check_integer(name, value) < (
+            least := int(name in ("n_trees", "max_nodes"))
+        ):
             msg = f"{name} must be at least {least}, got {value}"
             raise ValueError(msg)
     forest, truth = _with_labels(X, y)

@@ -2,8 +2,8 @@
 
     sigma(x, y) from -1 to 1, symmetric, 1 for equal labels
 
-A similarity holds plain data, and is asked once per call for all labels of the trees at
-hand: never per pair of nodes. The kernel is positive semidefinite if and only if
+A similarity holds plain data. It is computed once per call for all labels of the trees, never
+per pair of nodes. The kernel is positive semidefinite if and only if
 sigma is.
 """
 
@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
+from treekernel_rs._arguments import check_flag
 from treekernel_rs._core import LabelTable, as_forest
 from treekernel_rs._extras import needs
-from treekernel_rs.kernels import Parameters, _flag
+from treekernel_rs._parameters import Parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from treekernel_rs.kernels import Trees
+    from treekernel_rs._arguments import Trees
 
     Labelled: TypeAlias = tuple[Sequence[str], Any]
     Pairs: TypeAlias = (
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     Vectors: TypeAlias = Mapping[str, ArrayLike] | Labelled
     Classes: TypeAlias = Mapping[str, Hashable] | Callable[[str], Hashable] | str | None
 
-__all__ = ["ComposedSimilarity", "PairSimilarity", "VectorSimilarity"]
+__all__ = ["ComposedSimilarity", "TableSimilarity", "VectorSimilarity"]
 
 #: Labels of a block whose eigenvalues are computed by NumPy; SciPy has those of more.
 _DENSE = 4_000
@@ -98,12 +99,12 @@ class Similarity(Parameters):
         Parameters
         ----------
         X : Forest or sequence of str
-            The trees whose labels are meant.
+            The trees whose labels are compared.
 
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> similar = tk.PairSimilarity({("a", "b"): -1, ("b", "c"): -1, ("a", "c"): -1})
+        >>> similar = tk.kernels.TableSimilarity({("a", "b"): -1, ("b", "c"): -1, ("a", "c"): -1})
         >>> round(similar.smallest_eigenvalue(["(a (b) (c))"]), 6)
         -1.0
         """
@@ -116,7 +117,7 @@ class Similarity(Parameters):
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> tk.PairSimilarity({("cat", "dog"): 0.8}).matrix(["cat", "cow", "dog"])
+        >>> tk.kernels.TableSimilarity({("cat", "dog"): 0.8}).matrix(["cat", "cow", "dog"])
         array([[1. , 0. , 0.8],
                [0. , 1. , 0. ],
                [0.8, 0. , 1. ]])
@@ -156,8 +157,8 @@ class Similarity(Parameters):
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> tk.PairSimilarity({("cat", "dog"): 0.8}).to_json()
-        '{"version": 1, "kernel": "PairSimilarity", "pairs": [["cat", "dog", 0.8]]}'
+        >>> tk.kernels.TableSimilarity({("cat", "dog"): 0.8}).to_json()
+        '{"version": 1, "kernel": "TableSimilarity", "pairs": [["cat", "dog", 0.8]]}'
         """
         return super().to_json()
 
@@ -177,7 +178,7 @@ class Similarity(Parameters):
         return super()._read(stored)
 
 
-class PairSimilarity(Similarity):
+class TableSimilarity(Similarity):
     """Pairs of labels with their similarities; pairs not given have 0.
 
     It may be indefinite. Kernels then warn, and the warning says what to do.
@@ -193,7 +194,7 @@ class PairSimilarity(Similarity):
     Examples
     --------
     >>> import treekernel_rs as tk
-    >>> similar = tk.PairSimilarity({("cat", "dog"): 0.8})
+    >>> similar = tk.kernels.TableSimilarity({("cat", "dog"): 0.8})
     >>> k = tk.PartialTreeKernel(similarity=similar)
     >>> round(k.pair("(N (cat))", "(N (dog))"), 6)
     0.13568
@@ -343,7 +344,7 @@ class VectorSimilarity(Similarity):
     --------
     >>> import treekernel_rs as tk
     >>> vectors = {"cat": [1.0, 0.0], "dog": [0.8, 0.6]}
-    >>> similar = tk.VectorSimilarity(vectors, power=2)
+    >>> similar = tk.kernels.VectorSimilarity(vectors, power=2)
     >>> similar
     VectorSimilarity(<2 vectors>, power=2)
     >>> round(tk.PartialTreeKernel(similarity=similar).pair("(N (cat))", "(N (dog))"), 6)
@@ -421,7 +422,7 @@ class ComposedSimilarity(Similarity):
     --------
     >>> import treekernel_rs as tk
     >>> vectors = {"run::v": [1.0, 0.0], "walk::v": [0.6, 0.8]}
-    >>> similar = tk.ComposedSimilarity(vectors)
+    >>> similar = tk.kernels.ComposedSimilarity(vectors)
     >>> similar.matrix(["COMP##root<*::*,run::v>", "COMP##root<*::*,walk::v>"])
     array([[1. , 0.6],
            [0.6, 1. ]])
@@ -465,10 +466,10 @@ class ComposedSimilarity(Similarity):
     def _of(self, labels: list[str]) -> LabelTable:
         own, vector = vars(self), self._core
         if own["compose"] not in ("sum", "product", "dilation"):
-            msg = f"compose must be sum, product or dilation, got {own['compose']!r}"
+            msg = f"compose must be 'sum', 'product' or 'dilation', got {own['compose']!r}"
             raise ValueError(msg)
         for name in ("same_pos", "same_relation", "lexical"):
-            _flag(own[name], name)
+            check_flag(own[name], name)
         rows = _Rows(len(labels))
         for i, label in enumerate(labels):
             class_, key = _word(label)
@@ -516,7 +517,7 @@ class _Rows:
                 msg = f"threshold must be a finite number or None, got {threshold!r}"
                 raise ValueError(msg)
             threshold = float(threshold)
-        _flag(clip, "clip")
+        check_flag(clip, "clip")
         # Only what has a vector goes to the matrix; its place in the table stays.
         length = len(next(iter(self._vectors.values()), ()))
         matrix = np.zeros((len(self._classes), length))
@@ -576,7 +577,7 @@ def _labelled(name: str, given: Any) -> tuple[list[str], Any]:
     seen: set[str] = set()
     for label in labels:
         if label in seen:
-            msg = f"{name}: the label {label!r} stands twice"
+            msg = f"{name}: duplicate label {label!r}"
             raise ValueError(msg)
         seen.add(label)
     return labels, given[1]
@@ -591,7 +592,7 @@ def _class(classes: Any, label: str) -> Hashable:
         return classes.get(label)  # type: ignore[no-any-return]
     if classes == "kelp":
         return None
-    msg = f'classes must be None, a dict, a callable or "kelp", got {classes!r}'
+    msg = f"classes must be None, a dict, a callable or 'kelp', got {classes!r}"
     raise ValueError(msg)
 
 

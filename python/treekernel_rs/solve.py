@@ -7,24 +7,30 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from treekernel_rs import _core
-from treekernel_rs._core import as_forest
+from treekernel_rs._arguments import (
+    check_integer,
+    check_jobs,
+    check_number,
+    progress_callback,
+)
+from treekernel_rs._core import __version__, as_forest
 from treekernel_rs._held import HeldKernel
+from treekernel_rs._versions import warn_if_other
 from treekernel_rs.dag import (
     DagModel,
-    PolynomialKernel,
+    VectorPolynomial,
     _floats,
     _plural,
     _shaped,
-    _told,
     _vectors,
 )
-from treekernel_rs.kernels import TreeKernel, _integer, _jobs, _own, _real
+from treekernel_rs.tree_kernels import TreeKernel, copied_kernel
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from treekernel_rs._arguments import Progress, Trees
     from treekernel_rs._core import Solver
-    from treekernel_rs.kernels import Progress, Trees
 
 __all__ = ["KernelMachine"]
 
@@ -48,8 +54,9 @@ class KernelMachine:
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel or ElasticTreeKernel
-        The kernel.
+    kernel : TreeKernel
+        The kernel. If its `DagModel` is no graph, a pass takes a kernel for each of its
+        examples and each support tree.
     X : Forest or sequence of str
         The trees.
     y : array-like, shape (n_trees,) or (n_trees, n_outputs), optional
@@ -59,7 +66,7 @@ class KernelMachine:
         "hinge", "squared_hinge", "logistic", "epsilon_insensitive",
         "squared_epsilon_insensitive" (with ``epsilon=0`` ridge regression) or "one_class".
     C : float or array-like of the shape of y, default 1
-        The factor c of each example's loss.
+        Weight of each example's loss.
     epsilon : float, default 0.1
         The half width of the tube of the "epsilon" losses.
     nu : float, default 0.5
@@ -75,7 +82,7 @@ class KernelMachine:
         at least 1. Requires ``intercept="none"``.
     X_vec : array-like or CSR matrix, shape (n_trees, n_features), optional
         Feature vectors of the trees, if `vectors` is set.
-    vectors : PolynomialKernel, optional
+    vectors : VectorPolynomial, optional
         The kernel of feature vectors that come with the trees, as in `Perceptron`.
     mix : float, default 1
         The kernel is ``mix * K_tree + (1 - mix) * K_vectors``. Scores take a dot product
@@ -94,18 +101,18 @@ class KernelMachine:
     dual_coef : ndarray, shape (n_trees,) or (n_trees, n_outputs)
         The weights of the trees.
     intercept : ndarray, shape (n_outputs,)
-        The constants of scores.
+        Intercept of each output.
 
     Examples
     --------
     >>> import treekernel_rs as tk
     >>> X = ["(S (A a) (B b))", "(S (A a) (C c))", "(S (B b) (B b))", "(S (C c) (B b))"]
-    >>> machine = tk.KernelMachine(tk.SubsetTreeKernel(0.4), X, [-1, -1, 1, 1], C=10)
+    >>> machine = tk.solve.KernelMachine(tk.SubsetTreeKernel(0.4), X, [-1, -1, 1, 1], C=10)
     >>> machine.run()
     True
     >>> machine.dual_coef.round(2)
     array([-0.84, -0.5 ,  0.5 ,  0.84])
-    >>> machine.model().score(X).round(2)
+    >>> machine.model().decision_function(X).round(2)
     array([-1., -1.,  1.,  1.])
     """
 
@@ -125,11 +132,11 @@ class KernelMachine:
         intercept_scaling: float = 1.0,
         preferences: ArrayLike | None = None,
         X_vec: Any = None,
-        vectors: PolynomialKernel | None = None,
+        vectors: VectorPolynomial | None = None,
         mix: float = 1.0,
         random_state: int = 0,
     ) -> None:
-        self.kernel = _own(kernel)
+        self.kernel = copied_kernel(kernel)
         self.forest = as_forest(X)
         kinds = {"free": None, "feature": intercept_scaling, "none": 0.0}
         if intercept not in kinds:
@@ -154,26 +161,26 @@ class KernelMachine:
             msg = f"C must be a number or of shape {targets.shape}, got {costs.shape}"
             raise ValueError(msg)
         costs = np.ascontiguousarray(np.broadcast_to(costs, targets.shape))
-        number = _real("epsilon", epsilon)
+        number = check_number("epsilon", epsilon)
         if loss == "one_class":
-            if not 0 < (nu := _real("nu", nu)) <= 1:
+            if not 0 < (nu := check_number("nu", nu)) <= 1:
                 msg = f"nu must be above 0 and at most 1, got {nu}"
                 raise ValueError(msg)
             number = nu * float(costs.sum()) / self.n_outputs
-        beside = self._beside(X_vec, vectors, _real("mix", mix))
+        beside = self._beside(X_vec, vectors, check_number("mix", mix))
         self._core: Solver = _core.Solver(
             self.kernel._core,
             self.kernel.normalize,
             self.forest,
             loss,
             number,
-            None if constant is None else _real("intercept_scaling", constant),
+            None if constant is None else check_number("intercept_scaling", constant),
             targets.ravel(),
             costs.ravel(),
             self.n_outputs,
             None if pairs is None else pairs.ravel(),
             beside,
-            _integer("random_state", random_state) & (2**64 - 1),
+            check_integer("random_state", random_state) & (2**64 - 1),
         )
         self._made: dict[str, Any] = {
             "y": targets,
@@ -191,10 +198,10 @@ class KernelMachine:
         }
 
     def _beside(
-        self, X_vec: Any, vectors: PolynomialKernel | None, mix: float
+        self, X_vec: Any, vectors: VectorPolynomial | None, mix: float
     ) -> tuple[tuple[int, float, float], float, tuple[Any, ...]] | None:
-        if vectors is not None and not isinstance(vectors, PolynomialKernel):
-            msg = f"vectors must be a PolynomialKernel or None, got {vectors!r}"
+        if vectors is not None and not isinstance(vectors, VectorPolynomial):
+            msg = f"vectors must be a VectorPolynomial or None, got {vectors!r}"
             raise ValueError(msg)
         if (X_vec is None) != (vectors is None):
             msg = "X_vec and vectors must be given together"
@@ -241,8 +248,11 @@ class KernelMachine:
             earlier: where kernels times C are so large that rounding allows no such `tol`,
             it ends when passes no longer lower the violation or improve the dual objective.
         """
-        tol, cache_size = _real("tol", tol), _real("cache_size", cache_size)
-        max_iter = _integer("max_iter", max_iter)
+        tol, cache_size = (
+            check_number("tol", tol),
+            check_number("cache_size", cache_size),
+        )
+        max_iter = check_integer("max_iter", max_iter)
         for name, value in (("tol", tol), ("max_iter", max_iter)):
             if not 0 <= value < 2**63:
                 msg = f"{name} must be at least 0 and below 2**63, got {value}"
@@ -250,8 +260,11 @@ class KernelMachine:
         if not 0 < cache_size < 2**40:
             msg = f"cache_size must be above 0 and below 2**40, got {cache_size}"
             raise ValueError(msg)
-        cache, told = int(cache_size * 2**20), _told(self, progress)
-        return self._core.run(tol, max_iter, cache, _jobs(n_jobs), told)
+        cache, told = (
+            int(cache_size * 2**20),
+            progress_callback(progress, type(self).__name__, "tree"),
+        )
+        return self._core.run(tol, max_iter, cache, check_jobs(n_jobs), told)
 
     def start_from(self, other: KernelMachine, factor: float = 1.0) -> Self:
         """Start from the solution of another machine over the same examples.
@@ -267,10 +280,10 @@ class KernelMachine:
         --------
         >>> import treekernel_rs as tk
         >>> X, y = ["(S (A a))", "(S (B b))"], [1, -1]
-        >>> first = tk.KernelMachine(tk.SubsetTreeKernel(0.4), X, y, C=1)
+        >>> first = tk.solve.KernelMachine(tk.SubsetTreeKernel(0.4), X, y, C=1)
         >>> first.run()
         True
-        >>> second = tk.KernelMachine(tk.SubsetTreeKernel(0.4), X, y, C=2)
+        >>> second = tk.solve.KernelMachine(tk.SubsetTreeKernel(0.4), X, y, C=2)
         >>> second.start_from(first, 2).run()
         True
         """
@@ -288,7 +301,7 @@ class KernelMachine:
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> machine = tk.KernelMachine(tk.SubsetTreeKernel(0.4), ["(A a)"], [1.0])
+        >>> machine = tk.solve.KernelMachine(tk.SubsetTreeKernel(0.4), ["(A a)"], [1.0])
         >>> machine.is_like(machine)
         True
         """
@@ -306,10 +319,10 @@ class KernelMachine:
     def _vectors_of(self) -> tuple[Any, ...] | None:
         return _vectors(self._made["X_vec"], len(self.forest))
 
-    def score(
+    def decision_function(
         self, X: Trees, X_vec: Any = None, *, n_jobs: int | None = None
     ) -> NDArray[np.float64]:
-        """Score trees, with feature vectors where the machine has them.
+        """Score trees, with feature vectors if the machine has them.
 
         Makes a model for the call; to score often without vectors, keep `model()`.
 
@@ -330,14 +343,14 @@ class KernelMachine:
         --------
         >>> import treekernel_rs as tk
         >>> kernel, X, y = tk.SubsetTreeKernel(0.4), ["(S a)", "(S b)"], [1, -1]
-        >>> numbers, cubic = [[1.0, 0.0], [0.0, 1.0]], tk.PolynomialKernel(3)
-        >>> machine = tk.KernelMachine(kernel, X, y, X_vec=numbers, vectors=cubic, mix=0.5)
-        >>> machine.run(), machine.score(X, numbers).round(2)
+        >>> numbers, cubic = [[1.0, 0.0], [0.0, 1.0]], tk.kernels.VectorPolynomial(3)
+        >>> machine = tk.solve.KernelMachine(kernel, X, y, X_vec=numbers, vectors=cubic, mix=0.5)
+        >>> machine.run(), machine.decision_function(X, numbers).round(2)
         (True, array([ 1., -1.]))
         """
         x = as_forest(X)
         vectors = _vectors(X_vec, len(x))
-        scores = self._core.score(x, vectors, _jobs(n_jobs), None)
+        scores = self._core.score(x, vectors, check_jobs(n_jobs), None)
         return _shaped(scores, self.n_outputs)
 
     def model(self) -> DagModel:
@@ -346,8 +359,8 @@ class KernelMachine:
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> machine = tk.KernelMachine(tk.SubsetTreeKernel(0.4), ["(A a)"], [1.0])
-        >>> machine.run(), machine.model().score(["(A a)"])
+        >>> machine = tk.solve.KernelMachine(tk.SubsetTreeKernel(0.4), ["(A a)"], [1.0])
+        >>> machine.run(), machine.model().decision_function(["(A a)"])
         (True, array([1.]))
         """
         return DagModel.from_dual(
@@ -364,7 +377,7 @@ class KernelMachine:
 
     @property
     def intercept(self) -> NDArray[np.float64]:
-        """The constants of scores."""
+        """Intercept of each output."""
         constants: NDArray[np.float64] = self._core.state(True)["intercept"]
         return constants
 
@@ -380,7 +393,7 @@ class KernelMachine:
 
     @property
     def objective(self) -> NDArray[np.float64]:
-        """The objective, when all examples were scored for the last time."""
+        """The objective of the last solution."""
         objective: NDArray[np.float64] = self._core.state(True)["primal"]
         return objective
 
@@ -393,7 +406,8 @@ class KernelMachine:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the examples, and what was learned."""
         state = self._core.state(False)
-        return _restored, (type(self), self.kernel, self.forest, self._made, state)
+        made = (self._made, state, __version__)
+        return _restored, (type(self), self.kernel, self.forest, *made)
 
     def __repr__(self) -> str:
         """Name the kernel, the loss and the passes so far."""
@@ -417,7 +431,9 @@ def _restored(
     forest: Trees,
     made: dict[str, Any],
     state: dict[str, Any],
+    version: str | None = None,
 ) -> KernelMachine:
+    warn_if_other(version)
     machine = of(kernel, forest, **made)
     machine._core.set_state(state)
     return machine

@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
+from treekernel_rs._arguments import check_at_least_one
 from treekernel_rs._core import as_forest
 from treekernel_rs._extras import needs
-from treekernel_rs.kernels import TreeKernel, _at_least_one, _own
+from treekernel_rs.tree_kernels import TreeKernel, copied_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from treekernel_rs.kernels import Trees
+    from treekernel_rs._arguments import Trees
 
     Floats = NDArray[np.float64]
     #: The measure and its derivatives by the kernel's parameters and by r.
@@ -63,20 +64,20 @@ def tune_kernel(
 
     Parameters
     ----------
-    kernel : SubtreeKernel, SubsetTreeKernel, PartialTreeKernel, ElasticTreeKernel, ...
-        The kernel to begin with; best a normalised one.
+    kernel : TreeKernel
+        The kernel to start from, preferably normalised.
     X : Forest or sequence of str
         The trees.
     y : array of shape (len(X),)
         Values, if they are floats; else classes.
     objective : {"alignment", "marginal_likelihood"}
-        What is made as large as possible: the centred alignment of the kernel with the
-        targets, or the likelihood of a Gaussian process.
+        What to maximise: the centred alignment of the kernel with the targets, or the
+        likelihood of a Gaussian process.
     parameters : list of str, optional
-        Which are tuned; `decay` and `mu` by default, also those of all parts of a
+        Which to tune; by default `decay` and `mu`, also those of all parts of a
         composition (``left__decay``).
     max_iter : int, default 50
-        Steps at most.
+        Limit of steps.
     n_jobs : int, optional
         Threads, as in `gram`.
 
@@ -93,13 +94,13 @@ def tune_kernel(
     >>> round(best.decay, 2)
     0.32
     """
-    kernel = _own(kernel)  # type: ignore[assignment]
+    kernel = copied_kernel(kernel)  # type: ignore[assignment]
     names = _tuned(kernel, parameters)
     measures = {"alignment": _alignment, "marginal_likelihood": _likelihood}
     if objective not in measures:
         msg = f"objective must be one of {sorted(measures)}, got {objective!r}"
         raise ValueError(msg)
-    max_iter = _at_least_one("max_iter", max_iter)
+    max_iter = check_at_least_one("max_iter", max_iter)
     forest = as_forest(X)
     measure = measures[objective](_targets(y, len(forest)))
     return _climb(kernel, names, forest, measure, max_iter, n_jobs)

@@ -2,7 +2,7 @@
 
 `Views` holds aligned columns, one entry per example, and is cut like an array, so that
 scikit-learn can split it. `ViewKernel` has a kernel for each view, and adds or multiplies
-them; `PreferencePairs` compares examples that are two candidates each. Both compute whole
+them; `PreferenceKernel` compares examples that are two candidates each. Both compute whole
 matrices of their parts, and then numpy does the rest: time and threads are those of the
 parts, memory is a matrix more.
 """
@@ -14,30 +14,30 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from treekernel_rs._core import Forest, Pair, PairForest, as_forest, as_pairs
-from treekernel_rs.dag import PolynomialKernel
-from treekernel_rs.kernels import (
-    Parameters,
-    TreeKernel,
-    _bar,
-    _check_out,
-    _flag,
-    _float_type,
-    _real,
-    _warn_of_zeros,
+from treekernel_rs._arguments import (
+    check_flag,
+    check_float_type,
+    check_number,
+    check_out,
+    progress_callback,
 )
+from treekernel_rs._core import Forest, Pair, PairForest, as_forest, as_pairs
+from treekernel_rs._matrices import warn_of_zeros
+from treekernel_rs._parameters import Normalizing, Parameters
+from treekernel_rs.dag import VectorPolynomial
 from treekernel_rs.pairs import PairKernel
+from treekernel_rs.tree_kernels import TreeKernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
-    from treekernel_rs.kernels import Progress
+    from treekernel_rs._arguments import Progress
 
     Matrix = NDArray[np.float64]
 
-__all__ = ["PreferencePairs", "ViewKernel", "Views"]
+__all__ = ["PreferenceKernel", "ViewKernel", "Views"]
 
 #: Kernels of vectors by name.
 _VECTORS = ("linear", "cosine", "rbf")
@@ -65,7 +65,7 @@ class Views:
     Examples
     --------
     >>> import numpy as np, treekernel_rs as tk
-    >>> X = tk.Views(
+    >>> X = tk.kernels.Views(
     ...     question=["(S (A a))", "(S (B b))", "(S (A a))"], numbers=[[1, 0], [0, 1], [1, 1]]
     ... )
     >>> X
@@ -274,7 +274,7 @@ def _of_own(kernel: Any, squares: Matrix, width: int) -> Matrix:
 
 def _of_dots(kernel: Any, dots: Matrix, xx: Matrix, yy: Matrix, width: int) -> Matrix:
     """Compute kernels of vectors from dot products."""
-    if isinstance(kernel, PolynomialKernel):
+    if isinstance(kernel, VectorPolynomial):
         degree, coef0, gamma = kernel._core
         powers: Matrix = (gamma * dots + coef0) ** degree
         return powers
@@ -299,7 +299,7 @@ def _check_kernel(name: str, kernel: Any, column: Any) -> None:
     elif isinstance(kernel, _OfViews):
         right, what = isinstance(column, Views), "views"
     elif (
-        isinstance(kernel, PolynomialKernel)
+        isinstance(kernel, VectorPolynomial)
         or callable(kernel)
         or (isinstance(kernel, str) and kernel in _VECTORS)
     ):
@@ -308,7 +308,7 @@ def _check_kernel(name: str, kernel: Any, column: Any) -> None:
     else:
         msg = (
             f"the kernel of {name!r} must be one of trees, pairs or views, a "
-            f"PolynomialKernel, a callable, or one of {', '.join(map(repr, _VECTORS))}, "
+            f"VectorPolynomial, a callable, or one of {', '.join(map(repr, _VECTORS))}, "
             f"got {kernel!r}"
         )
         raise ValueError(msg)
@@ -317,10 +317,9 @@ def _check_kernel(name: str, kernel: Any, column: Any) -> None:
         raise TypeError(msg)
 
 
-class _OfViews(Parameters):
+class _OfViews(Normalizing):
     """What kernels of views have in common."""
 
-    normalize: bool
     _is_composed: ClassVar[bool] = True
 
     def _names(self) -> list[str]:
@@ -356,7 +355,7 @@ class _OfViews(Parameters):
         Returns
         -------
         ndarray of float64, shape (len(X), len(Y))
-            Symmetric bit for bit where there is no Y.
+            Without Y it is symmetric, bit for bit.
         """
         return self.gram(X, Y)
 
@@ -377,35 +376,35 @@ class _OfViews(Parameters):
         X, Y : Views, DataFrame or mapping of str to columns
             The examples; without Y, those of X with each other.
         dtype : float64 or float32
-            Type of the result; that of `out` where it is given.
+            Type of the result; that of `out` if it is given.
         n_jobs : int, optional
             Threads for the matrices of trees, as in a tree kernel's `gram`.
         out : ndarray or memmap, optional
             C-contiguous matrix that the result is copied to.
         progress : callable or True, optional
-            Called with the numbers of rows done and in all, of every view's matrix.
+            Called as progress(done, total), in rows, for the matrix of every view.
 
         Returns
         -------
         ndarray, shape (len(X), len(Y))
-            `out` where it is given.
+            `out` if it is given.
 
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> X = tk.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
-        >>> k = tk.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
+        >>> X = tk.kernels.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
+        >>> k = tk.kernels.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
         >>> k.gram(X, n_jobs=1)
         array([[2., 2.],
                [2., 5.]])
         """
-        _flag(self.normalize)
+        check_flag(self.normalize)
         x, y = self._examples(X), None if Y is None else self._examples(Y)
         shape = (len(x), len(x if y is None else y))
-        wanted = _float_type(dtype)
+        wanted = check_float_type(dtype)
         if out is not None:
-            _check_out(out, shape, dtype)
-        tell = _bar(type(self).__name__) if progress is True else progress or None
+            check_out(out, shape, dtype)
+        tell = progress_callback(progress, type(self).__name__)
         values = self._raw(x, y, n_jobs, tell)
         if self.normalize:
             rows = self._raw_pairs(x, None, n_jobs)
@@ -413,10 +412,10 @@ class _OfViews(Parameters):
             values = _normalized(values, _root(rows)[:, None], _root(columns)[None, :])
             if y is None:
                 np.fill_diagonal(values, (rows > 0).astype(np.float64))
-            _warn_of_zeros(np.flatnonzero(rows <= 0).tolist(), "X", what="examples")
+            warn_of_zeros(np.flatnonzero(rows <= 0).tolist(), "X", what="examples")
             if y is not None:
                 zeros = np.flatnonzero(columns <= 0).tolist()
-                _warn_of_zeros(zeros, "Y", what="examples")
+                warn_of_zeros(zeros, "Y", what="examples")
         if out is None:
             return values.astype(wanted, copy=False)
         out[...] = values
@@ -435,13 +434,13 @@ class _OfViews(Parameters):
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> X = tk.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
-        >>> k = tk.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
+        >>> X = tk.kernels.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
+        >>> k = tk.kernels.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
         >>> k.diag(X)
         array([2., 5.])
         """
         values = self._raw_pairs(self._examples(X), None, n_jobs)
-        return (values > 0).astype(np.float64) if _flag(self.normalize) else values
+        return (values > 0).astype(np.float64) if check_flag(self.normalize) else values
 
     def pairs(self, X: Any, Y: Any, *, n_jobs: int | None = None) -> Matrix:
         """Compute the kernels of example n of X with example n of Y.
@@ -456,8 +455,8 @@ class _OfViews(Parameters):
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> X = tk.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
-        >>> k = tk.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
+        >>> X = tk.kernels.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
+        >>> k = tk.kernels.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
         >>> k.pairs(X, X[::-1])
         array([2., 2.])
         """
@@ -466,7 +465,7 @@ class _OfViews(Parameters):
             msg = f"Y has {len(y)} examples, expected {len(x)}, as X"
             raise ValueError(msg)
         values = self._raw_pairs(x, y, n_jobs)
-        if not _flag(self.normalize):
+        if not check_flag(self.normalize):
             return values
         rows, columns = (self._raw_pairs(each, None, n_jobs) for each in (x, y))
         return _normalized(values, _root(rows), _root(columns))
@@ -482,8 +481,8 @@ class _OfViews(Parameters):
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> X = tk.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
-        >>> k = tk.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
+        >>> X = tk.kernels.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
+        >>> k = tk.kernels.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
         >>> k.pair(X[0], {"tree": "(A a)", "number": 3.0})
         4.0
         """
@@ -522,7 +521,7 @@ class ViewKernel(_OfViews):
     ----------
     kernels : dict of str to kernel
         A kernel for each view. For trees, pairs and views, a kernel of these. For numbers, a
-        `PolynomialKernel`, "linear", "cosine", "rbf" (with gamma 1 / number of columns, as
+        `VectorPolynomial`, "linear", "cosine", "rbf" (with gamma 1 / number of columns, as
         in scikit-learn), or a callable that takes two columns and returns a matrix.
     weights : dict or sequence of float, optional
         Factors of the views in a sum, finite and not negative; 1 by default.
@@ -535,10 +534,10 @@ class ViewKernel(_OfViews):
     Examples
     --------
     >>> import treekernel_rs as tk
-    >>> X = tk.Views(
+    >>> X = tk.kernels.Views(
     ...     question=["(S (A a) (B b))", "(S (A a) (B c))"], numbers=[[1.0, 0.0], [1.0, 1.0]]
     ... )
-    >>> k = tk.ViewKernel({"question": tk.SubsetTreeKernel(1.0), "numbers": "linear"})
+    >>> k = tk.kernels.ViewKernel({"question": tk.SubsetTreeKernel(1.0), "numbers": "linear"})
     >>> k(X)
     array([[7., 4.],
            [4., 8.]])
@@ -611,7 +610,7 @@ class ViewKernel(_OfViews):
         if len(weights) != len(names):
             msg = f"weights must be {len(names)}, one per view, got {len(weights)}"
             raise ValueError(msg)
-        factors = [_real("weights", weight) for weight in weights]
+        factors = [check_number("weights", weight) for weight in weights]
         if not all(0 <= factor < np.inf for factor in factors):
             msg = f"weights must be finite and not negative, got {self.weights!r}"
             raise ValueError(msg)
@@ -656,7 +655,7 @@ class ViewKernel(_OfViews):
         return self._combined(x, paired)
 
 
-class PreferencePairs(_OfViews):
+class PreferenceKernel(_OfViews):
     """The kernel of pairs of candidates: K(a1,b1) + K(a2,b2) - K(a1,b2) - K(a2,b1).
 
     An example is a pair of candidates, of which the first is better or worse than the second.
@@ -676,8 +675,8 @@ class PreferencePairs(_OfViews):
     Examples
     --------
     >>> import treekernel_rs as tk
-    >>> X = tk.Views(first=["(S (A a))", "(S (B b))"], second=["(S (B b))", "(S (A a))"])
-    >>> tk.PreferencePairs(tk.SubsetTreeKernel(1.0))(X)
+    >>> X = tk.kernels.Views(first=["(S (A a))", "(S (B b))"], second=["(S (B b))", "(S (A a))"])
+    >>> tk.kernels.PreferenceKernel(tk.SubsetTreeKernel(1.0))(X)
     array([[ 6., -6.],
            [-6.,  6.]])
     """

@@ -5,19 +5,25 @@ A kernel's `weights` may be a mapping, too. docs/KERNELS.md has what they do in 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
-from treekernel_rs._core import Forest, Vocabulary, as_forest
-from treekernel_rs.kernels import Parameters, _of_pairs, _pairs_of
+from treekernel_rs._arguments import check_number
+from treekernel_rs._core import Forest, Vocabulary, __version__, as_forest
+from treekernel_rs._parameters import Parameters
+from treekernel_rs._versions import warn_if_other
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from treekernel_rs.kernels import Trees, WeightKey
+    from treekernel_rs._arguments import Trees
+
+    WeightKey: TypeAlias = str | tuple[str, tuple[str, ...]] | None
+    Weights: TypeAlias = Mapping[Any, float] | "FittedWeights"
 
     Found = tuple[list[WeightKey], NDArray[np.int64], NDArray[np.int64]]
 
@@ -37,7 +43,7 @@ class FittedWeights(Parameters):
 
     @property
     def weights_(self) -> dict[WeightKey, float]:
-        """The weights, by label or production; None: of all others."""
+        """The weights by label or production; the key None is for all others."""
         try:
             return vars(self)["_fitted"]  # type: ignore[no-any-return]
         except KeyError:
@@ -86,19 +92,22 @@ class FittedWeights(Parameters):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle parameters and weights."""
-        return _restored, (type(self), self._parameters, vars(self).get("_fitted"))
+        fitted = vars(self).get("_fitted")
+        return _restored, (type(self), self._parameters, fitted, __version__)
 
     _also_stored = ("fitted",)
 
     def _stored(self) -> dict[str, Any]:
         fitted = vars(self).get("_fitted")
-        more = {} if fitted is None else {"fitted": _pairs_of(fitted)}
+        more = {} if fitted is None else {"fitted": _weights_to_pairs(fitted)}
         return {**self._parameters, **more}
 
     @classmethod
     def _read(cls, stored: dict[str, Any]) -> Self:
         fitted = stored.pop("fitted", None)
-        return cls(**stored)._with(None if fitted is None else _of_pairs(fitted))
+        return cls(**stored)._with(
+            None if fitted is None else _weights_from_pairs(fitted)
+        )
 
     def _with(self, fitted: dict[WeightKey, float] | None) -> Self:
         if fitted is not None:
@@ -111,7 +120,7 @@ class FittedWeights(Parameters):
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> tk.Idf().fit(["(A a)"]).replace(of="productions")
+        >>> tk.kernels.Idf().fit(["(A a)"]).replace(of="productions")
         Idf('productions')
         """
         new = super().replace(**changes)
@@ -125,8 +134,12 @@ class FittedWeights(Parameters):
 
 
 def _restored(
-    kind: type[FittedWeights], parameters: dict[str, Any], fitted: Any
+    kind: type[FittedWeights],
+    parameters: dict[str, Any],
+    fitted: Any,
+    version: str | None = None,
 ) -> FittedWeights:
+    warn_if_other(version)
     return kind(**parameters)._with(fitted)
 
 
@@ -156,7 +169,7 @@ class Idf(FittedWeights):
     --------
     >>> import treekernel_rs as tk
     >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(S (B b))"]
-    >>> idf = tk.Idf().fit(X)
+    >>> idf = tk.kernels.Idf().fit(X)
     >>> {label: round(weight, 2) for label, weight in idf.weights_.items()}
     {'a': 1.29, 'A': 1.29, 'b': 1.29, 'B': 1.0, 'S': 1.0, 'c': 1.69, None: 2.39}
     >>> tk.SubsetTreeKernel(0.4, weights=idf)(X).round(3)[0]
@@ -184,7 +197,7 @@ class Idf(FittedWeights):
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> tk.Idf("productions").fit(["(S (A a))", "(S (A b))"]).weights_[("S", ("A",))]
+        >>> tk.kernels.Idf("productions").fit(["(S (A a))", "(S (A b))"]).weights_[("S", ("A",))]
         1.0
         """
         names, _, columns = self._symbols(X)
@@ -225,7 +238,7 @@ class LearnedWeights(FittedWeights):
     --------
     >>> import treekernel_rs as tk
     >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(S (D a) (B b))", "(S (D a) (B c))"]
-    >>> learned = tk.LearnedWeights().fit(X, [0, 0, 1, 1])
+    >>> learned = tk.kernels.LearnedWeights().fit(X, [0, 0, 1, 1])
     >>> {label: round(weight, 2) for label, weight in learned.weights_.items()}
     {'a': 0.0, 'A': 1.0, 'b': 0.21, 'B': 0.0, 'S': 0.0, 'c': 0.21, 'D': 1.0, None: 0.0}
     """
@@ -239,7 +252,7 @@ class LearnedWeights(FittedWeights):
     least: float
 
     def fit(self, X: Trees, y: ArrayLike) -> Self:
-        """Find what labels or productions tell of y.
+        """Learn a weight for each label or production from y.
 
         Parameters
         ----------
@@ -255,7 +268,7 @@ class LearnedWeights(FittedWeights):
         Examples
         --------
         >>> import treekernel_rs as tk
-        >>> learned = tk.LearnedWeights(method="alignment")
+        >>> learned = tk.kernels.LearnedWeights(method="alignment")
         >>> learned.fit(["(A a)", "(A b)"], [0.5, 2.5]).weights_["a"]
         1.0
         """
@@ -324,3 +337,61 @@ class LearnedWeights(FittedWeights):
         worth = (dots**2).sum(1) / np.where(varies, squares, 1) * varies
         largest = worth.max(initial=0.0)
         return np.asarray(worth / largest if largest > 0 else worth)
+
+
+def _weights_to_pairs(weights: Mapping[Any, float]) -> list[list[Any]]:
+    """Write weights as JSON has them: pairs of key and weight."""
+    return [[key, float(weight)] for key, weight in weights.items()]
+
+
+def _weights_from_pairs(pairs: list[list[Any]]) -> dict[Any, float]:
+    return {
+        (key[0], tuple(key[1])) if isinstance(key, list) else key: weight
+        for key, weight in pairs
+    }
+
+
+def split_weights(
+    weights: Any, has_productions: bool
+) -> tuple[list[tuple[str, float]], list[tuple[str, list[str], float]], float]:
+    """Read weights: of labels, of productions, and of all others."""
+    found = {} if weights is None else weights
+    if hasattr(type(weights), "weights_"):
+        found = weights.weights_
+    if not isinstance(found, Mapping):
+        msg = f"weights must be a mapping, Idf or LearnedWeights, got {weights!r}"
+        raise TypeError(msg)
+    labels: list[tuple[str, float]] = []
+    productions: list[tuple[str, list[str], float]] = []
+    others = 1.0
+    for key, given in found.items():
+        weight = check_number(f"weights[{key!r}]", given)
+        if not 0 <= weight < float("inf"):
+            msg = f"weights[{key!r}] must be finite and not negative, got {given!r}"
+            raise ValueError(msg)
+        match key:
+            case None:
+                others = weight
+            case str() if " -> " not in key:
+                labels.append((key, weight))
+            case str():
+                head, _, right = key.partition(" -> ")
+                productions.append((head, right.split(), weight))
+            case (str() as parent, tuple() as children) if all(
+                isinstance(child, str) for child in children
+            ):
+                productions.append((parent, list(children), weight))
+            case _:
+                msg = (
+                    "keys of weights are a label, a production as ('NP', ('DT', 'NN')) or "
+                    f"'NP -> DT NN', or None, got {key!r}"
+                )
+                raise TypeError(msg)
+    if productions and not has_productions:
+        first = productions[0][0], tuple(productions[0][1])
+        msg = (
+            "weights of productions are for SubtreeKernel and SubsetTreeKernel; others "
+            f"have weights of labels, got {first!r}"
+        )
+        raise ValueError(msg)
+    return labels, productions, others

@@ -13,7 +13,8 @@
 //! # Complexity
 //! By the distinct subtrees of the model that is added, whatever the other has.
 
-use super::{BYTES_PER_NODE, Model, Perceptron, Rest, SAFE};
+use super::score::ScoreTableCache;
+use super::{Model, Perceptron, SAFE_MAGNITUDE};
 use crate::index::reader::NONE;
 use crate::memory;
 use crate::{Context, Error, Forest, Label, NodeId, Result};
@@ -53,7 +54,7 @@ impl Model {
         let nodes = self.absorb(other, context)?;
         // 2. Weights: nothing stops this.
         let magnitude = self.bound() + factor.abs() * other.bound();
-        if magnitude <= SAFE && other.large.0.is_empty() {
+        if magnitude <= SAFE_MAGNITUDE && other.whole.is_empty() {
             self.magnitude = magnitude;
             return self.add_model(other, factor, &nodes);
         }
@@ -66,7 +67,7 @@ impl Model {
             trial.check_weights("weights", at, trial.weights(*node))?;
         }
         trial.check_weights("sums", 0, trial.weights.sums())?;
-        trial.check_weights("large_alphas", 0, &trial.large.1)?;
+        trial.check_weights("large_alphas", 0, trial.whole.alphas())?;
         *self = trial;
         Ok(())
     }
@@ -102,15 +103,13 @@ impl Model {
     fn bound(&self) -> f64 {
         let all = (0..self.nodes.len()).map(|node| NodeId(node as u32));
         let of = |node| self.weights(node).iter().map(|f| f.abs()).sum::<f64>();
-        let large = self.large.1.iter().map(|alpha| alpha.abs()).sum::<f64>();
-        all.map(of).sum::<f64>() + large
+        let whole = self.whole.alphas().iter().map(|alpha| alpha.abs()).sum::<f64>();
+        all.map(of).sum::<f64>() + whole
     }
 
     /// Enters the subtrees of another model; returns their ids here.
     fn absorb(&mut self, other: &Self, context: &Context) -> Result<Vec<NodeId>> {
         let n = other.nodes.len();
-        let width = self.options.n_outputs;
-        memory::room(n, width.saturating_mul(16) + BYTES_PER_NODE)?;
         let mut labels = memory::filled(NONE, other.nodes.labels().len())?;
         let mut own = Vec::new();
         memory::reserve(&mut own, n)?;
@@ -123,12 +122,9 @@ impl Model {
             }
             self.below.clear();
             let below = other.nodes.children(node).iter();
-            self.below.extend(below.map(|child| own[child.index()]));
-            let id = self.nodes.intern(Label(labels[name.index()]), &self.below)?;
-            if id.index() == self.slots.len() {
-                self.enter_node(id)?;
-            }
-            own.push(id);
+            memory::extend(&mut self.below, below.map(|child| own[child.index()]))?;
+            let id = self.enter_below(Label(labels[name.index()]))?;
+            memory::push(&mut own, id)?;
             context.check()?;
         }
         context.report(n, n)?;
@@ -138,12 +134,15 @@ impl Model {
     /// Adds weights, of subtrees that are there.
     fn add_model(&mut self, other: &Self, factor: f64, nodes: &[NodeId]) -> Result<()> {
         let width = self.options.n_outputs;
-        for (tree, alphas) in other.large.1.chunks(width).enumerate() {
-            let scaled: Vec<f64> = alphas.iter().map(|alpha| factor * alpha).collect();
-            let root = other.large.0.roots()[tree];
-            self.add_large(other.large.0.nodes(), root, &scaled)?;
+        let trees = other.whole.forest();
+        for (&root, alphas) in
+            trees.roots().iter().zip(other.whole.alphas().chunks(width))
+        {
+            let scaled = memory::collect(alphas.iter().map(|alpha| factor * alpha))?;
+            self.whole.add(trees.nodes(), root, &scaled)?;
         }
-        self.rest = Rest::default();
+        self.whole.drop_zeros(width);
+        self.score_tables = ScoreTableCache::default();
         for (there, node) in nodes.iter().enumerate() {
             let alphas = other.weights(NodeId(there as u32));
             self.weights.add(self.slots[node.index()], factor, alphas);
@@ -167,11 +166,11 @@ impl Model {
         labels: &[f64],
         context: &Context,
     ) -> Result<Pass> {
-        memory::room(1, self.nbytes().saturating_mul(3))?;
+        memory::room(1, self.nbytes())?;
         let mut learner = Perceptron::from_version(self.clone())?;
         learner.learn(forest, labels, None, context)?;
         let n_mistakes = learner.n_mistakes();
-        let (sum, last) = (learner.model(), learner.into_last());
+        let (sum, last) = (learner.try_model()?, learner.into_last());
         Ok(Pass { last, sum, n_mistakes })
     }
 }

@@ -12,7 +12,7 @@ use crate::kernel::naive::kernel as k;
 use crate::{Forest, Kernel};
 use std::sync::Arc;
 
-/// K(a,b), normalised if that is asked for.
+/// K(a,b), normalised or not.
 pub fn value(
     kernel: &dyn Kernel,
     normalize: bool,

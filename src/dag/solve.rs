@@ -29,8 +29,9 @@
 //! duality gap, and the next examples to be solved. So late passes see few trees, and a
 //! problem small enough is one batch: the matrix, computed once.
 //!
-//! The steps within a batch are those of greatest gain, and Newton's (`solve/batch.rs`).
-//! Every one of them lowers the dual. Nothing depends on the number of threads. A pass starts
+//! The steps within a batch are those of greatest gain, and Newton's (`solve/batch.rs`). Some
+//! passes over several batches are Newton's steps for all of them (`solve/joint.rs`).
+//! Every step lowers the dual. Nothing depends on the number of threads. A pass starts
 //! from β alone, so a solver that was stopped, or stored, goes on as if nothing had been.
 //!
 //! # Complexity
@@ -39,6 +40,8 @@
 //! the model of the support trees, and the matrix of a batch, as large as the caller allows.
 
 mod batch;
+mod dual;
+mod joint;
 mod loss;
 
 use std::sync::{Mutex, PoisonError};
@@ -56,9 +59,10 @@ use super::{
 use crate::dtk::random::Stream;
 use crate::gram;
 use crate::index::reader::NONE;
+use crate::kernel::IntoKernel;
 use crate::memory;
 use crate::threads::{Tasks, Threads};
-use crate::{Context, Error, Forest, Kernel, Result};
+use crate::{Context, Error, Forest, Result};
 
 /// What is added to all scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -146,8 +150,8 @@ pub struct Solver {
 
 /// Trees that a batch tries to leave over: fewer waste scores, more are a large matrix.
 const BATCH: usize = 1024;
-/// So many times what fits into a matrix are few.
-const FEW: usize = 8;
+/// Where at most so many times what fits into a matrix is left, a batch takes all that fits.
+const SMALL_MULTIPLE: usize = 8;
 /// Until all examples were scored, none has this violation.
 const FIRST: f64 = 2.0;
 /// Passes over the active examples between two over all.
@@ -184,7 +188,7 @@ impl Solver {
     /// As [`SumModel::new`]; [`Error::Length`] and [`Error::Array`] for what does not fit the
     /// problem, [`Error::Parameter`] for a loss or an intercept out of range.
     pub fn new(
-        kernel: &dyn Kernel,
+        kernel: impl IntoKernel,
         normalize: bool,
         forest: &Forest,
         problem: Problem,
@@ -192,20 +196,20 @@ impl Solver {
     ) -> Result<Self> {
         let width = problem.n_outputs;
         let options = Options { normalize, n_outputs: width };
-        let kernel = Terms::new(kernel, normalize)?;
+        let kernel = Terms::new(kernel.into_kernel(), normalize)?;
         SumModel::of(kernel.clone(), width)?;
         problem.check(forest.len())?;
         let n = problem.preferences.as_ref().map_or(forest.len(), Vec::len);
         let mut state = State {
             betas: memory::filled(0.0, n * width)?,
-            intercept: vec![0.0; width],
-            active: (0..n as u32).collect(),
+            intercept: memory::filled(0.0, width)?,
+            active: memory::collect(0..n as u32)?,
             since: 0,
             is_settled: matches!(problem.loss, Loss::OneClass(_)),
             n_iter: 0,
             violation: f64::INFINITY,
-            primal: vec![f64::INFINITY; width],
-            gap: vec![f64::INFINITY; width],
+            primal: memory::filled(f64::INFINITY, width)?,
+            gap: memory::filled(f64::INFINITY, width)?,
             best: [f64::INFINITY, f64::NEG_INFINITY],
             idle: 0,
         };
@@ -269,10 +273,8 @@ impl Solver {
         };
         let mut scores = self.model(betas, context)?.score(forest, context)?.0;
         if let Some(beside) = &self.beside {
-            let (alphas, asked) = (
-                self.tree_weights(betas),
-                others.iter().map(|row| &**row).collect::<Vec<_>>(),
-            );
+            let alphas = self.tree_weights(betas)?;
+            let asked = memory::collect(others.iter().map(|row| &**row))?;
             beside.add_to_scores(&alphas, width, &asked, &mut scores, context)?;
         }
         for (tree, scores) in scores.chunks_mut(width).enumerate() {
@@ -361,20 +363,23 @@ impl Solver {
     }
 
     /// The weight of every tree, by output: β, or what preferences sum up to.
-    pub fn dual_coef(&self) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn dual_coef(&self) -> Result<Vec<f64>> {
         self.tree_weights(&self.state.betas)
     }
 
-    fn tree_weights(&self, betas: &[f64]) -> Vec<f64> {
+    fn tree_weights(&self, betas: &[f64]) -> Result<Vec<f64>> {
         let Some(preferences) = &self.problem.preferences else {
-            return betas.to_vec();
+            return memory::copied(betas);
         };
         let width = self.options.n_outputs;
-        let mut sums = vec![0.0; self.forest.len() * width];
+        let mut sums = memory::filled(0.0, self.forest.len() * width)?;
         for (betas, &pair) in betas.chunks(width).zip(preferences) {
             weigh(&mut sums, pair, betas);
         }
-        sums
+        Ok(sums)
     }
 
     fn term(&self, at: usize) -> Term {
@@ -421,6 +426,8 @@ impl Solver {
             }
             self.state = if self.state.is_settled {
                 self.score_all(context)?
+            } else if self.is_joint(&limits) {
+                self.joint_pass(&limits, context)?
             } else {
                 self.pass(&limits, context)?
             };
@@ -431,25 +438,27 @@ impl Solver {
     fn pass(&self, limits: &Limits, context: &Context) -> Result<State> {
         let width = self.options.n_outputs;
         let is_free = self.problem.intercept == Intercept::Free;
-        let mut next = self.state.clone();
+        let mut next = self.state.copied()?;
         next.n_iter += 1;
         next.since = next.since.saturating_add(1);
-        let order = Stream::numbered(self.seed, self.state.n_iter)
+        let mut order = Stream::numbered(self.seed, self.state.n_iter)
             .permutation(next.active.len(), context)?;
-        let order: Vec<u32> =
-            order.into_iter().map(|at| self.state.active[at as usize]).collect();
+        for example in &mut order {
+            *example = self.state.active[*example as usize];
+        }
         next.active.clear();
         let mut model = self.model(&next.betas, context)?;
         let most = self.most_examples(limits);
         let is_whole = order.len() <= most;
         // Many are scored in small batches, as most of them will be left out.
-        let wanted = if order.len() <= FEW * most { most } else { BATCH.min(most) };
+        let wanted =
+            if order.len() <= SMALL_MULTIPLE * most { most } else { BATCH.min(most) };
         let mut take = wanted;
         let (mut worst, mut start) = (0.0f64, 0);
         while start < order.len() {
             let batch = &order[start..order.len().min(start + take)];
             // 1. Score, and leave out what is right.
-            let trees = self.trees_of(batch);
+            let trees = self.trees_of(batch)?;
             let scores = self.scores(&model, &next.betas, &trees, context)?;
             let mut left = Vec::new();
             for &example in batch {
@@ -460,7 +469,7 @@ impl Solver {
                     if left.len() == most {
                         break;
                     }
-                    left.push(example);
+                    memory::push(&mut left, example)?;
                 }
                 start += 1;
             }
@@ -474,26 +483,23 @@ impl Solver {
             }
             // 2. Solve the others, in the matrix's order.
             left.sort_unstable();
-            let known = self.trees_of(&left);
-            let places = left.iter().map(|&e| self.places(&known, e)).collect();
-            let kernel = self.matrix(&known, context)?;
-            let block = Block { examples: left, places, n_trees: known.len(), kernel };
-            let solved: Vec<_> = (0..width).map(|_| Mutex::new(None)).collect();
+            let block = self.block(left, context)?;
+            let solved = memory::filled_with(width, || Mutex::new(None))?;
             let threads = Threads::new(context, width);
             threads.run(
                 &Tasks::untold(width),
-                &mut vec![(); threads.size()],
+                &mut memory::filled((), threads.size())?,
                 |output, (), context| {
-                    let own: Vec<f64> = (block.examples.iter())
-                        .map(|&e| self.places(&trees, e))
-                        .map(|pair| score(&scores[output..], pair, width))
-                        .collect();
-                    let at = |e: &u32| *e as usize * width + output;
                     let examples = block.examples.iter();
-                    let terms = examples.clone().map(|e| self.term(at(e))).collect();
-                    let betas = examples.map(|e| next.betas[at(e)]).collect();
+                    let pairs = examples.clone().map(|&e| self.places(&trees, e));
+                    let own = pairs.map(|pair| score(&scores[output..], pair, width));
+                    let own = memory::collect(own)?;
+                    let at = |e: &u32| *e as usize * width + output;
+                    let terms =
+                        memory::collect(examples.clone().map(|e| self.term(at(e))))?;
+                    let betas = memory::collect(examples.map(|e| next.betas[at(e)]))?;
                     let loss = self.problem.loss;
-                    let done = Batch::new(&block, loss, is_free, terms, betas, own)
+                    let done = Batch::new(&block, loss, is_free, terms, betas, own)?
                         .solve(0.25 * limits.tol, context)?;
                     *solved[output].lock().unwrap_or_else(PoisonError::into_inner) =
                         Some(done);
@@ -510,18 +516,20 @@ impl Solver {
                 next.intercept[output] = intercept.unwrap_or(next.intercept[output]);
             }
             // 3. Add what changed.
-            let mut changes = vec![0.0; known.len() * width];
+            let mut changes = memory::filled(0.0, block.trees.len() * width)?;
+            let mut change = memory::filled(0.0, width)?;
             for (&example, &pair) in block.examples.iter().zip(&block.places) {
                 let own = example as usize * width..(example as usize + 1) * width;
                 let (new, old) = (&next.betas[own.clone()], &self.state.betas[own]);
-                let change: Vec<f64> =
-                    new.iter().zip(old).map(|(n, o)| n - o).collect();
+                for (change, (new, old)) in change.iter_mut().zip(new.iter().zip(old)) {
+                    *change = new - old;
+                }
                 weigh(&mut changes, pair, &change);
             }
             if !is_whole {
-                model.add(&self.select(&known), &changes, context)?;
+                model.add(&self.select(&block.trees)?, &changes, context)?;
             }
-            next.active.extend_from_slice(&block.examples);
+            memory::extend(&mut next.active, block.examples)?;
         }
         next.is_settled = is_whole
             || next.active.is_empty()
@@ -533,24 +541,24 @@ impl Solver {
     /// Scores all examples: how far they are from a solution, and which are not solved.
     fn score_all(&self, context: &Context) -> Result<State> {
         let (loss, width) = (self.problem.loss, self.options.n_outputs);
-        let mut next = self.state.clone();
+        let mut next = self.state.copied()?;
         next.since = 0;
         next.is_settled = false;
         let model = self.model(&next.betas, context)?;
-        let all: Vec<u32> = (0..self.forest.len() as u32).collect();
+        let all = memory::collect(0..self.forest.len() as u32)?;
         let scores = self.scores(&model, &next.betas, &all, context)?;
         let n = self.n_examples();
-        let mut is_active = vec![false; n];
+        let mut is_active = memory::filled(false, n)?;
         next.violation = 0.0;
         for output in 0..width {
-            let (slopes, own): (Vec<_>, Vec<_>) = (0..n)
-                .map(|example| {
-                    let at = example * width + output;
-                    let trees = self.trees(example as u32);
-                    let slopes = loss.slopes(&self.term(at), next.betas[at]);
-                    (slopes, score(&scores[output..], trees, width))
-                })
-                .unzip();
+            let slopes = memory::collect((0..n).map(|example| {
+                let at = example * width + output;
+                loss.slopes(&self.term(at), next.betas[at])
+            }))?;
+            let own =
+                memory::collect((0..n as u32).map(|example| {
+                    score(&scores[output..], self.trees(example), width)
+                }))?;
             let mut violation = 0.0f64;
             if self.problem.intercept == Intercept::Free {
                 let balance = Balance::of(slopes.iter().zip(&own));
@@ -589,9 +597,10 @@ impl Solver {
         next.idle = if is_better { 0 } else { next.idle.saturating_add(1) };
         next.best = [least.min(next.violation), highest.max(dual)];
         next.active.clear();
-        next.active.extend((0..n as u32).filter(|&e| is_active[e as usize]));
+        let active = (0..n as u32).filter(|&e| is_active[e as usize]);
+        memory::extend(&mut next.active, active)?;
         if self.problem.intercept != Intercept::Free {
-            next.intercept = self.sums(&next.betas);
+            next.intercept = self.sums(&next.betas)?;
         }
         Ok(next)
     }
@@ -617,19 +626,19 @@ impl Solver {
     fn model(&self, betas: &[f64], context: &Context) -> Result<SumModel> {
         let width = self.options.n_outputs;
         let mut model = SumModel::of(self.kernel.clone(), width)?;
-        model.add(&self.forest, &self.tree_weights(betas), context)?;
+        model.add(&self.forest, &self.tree_weights(betas)?, context)?;
         Ok(model)
     }
 
     /// The intercept that is a feature, by output: ι² Σβ.
-    fn sums(&self, betas: &[f64]) -> Vec<f64> {
-        let mut sums = vec![0.0; self.options.n_outputs];
+    fn sums(&self, betas: &[f64]) -> Result<Vec<f64>> {
+        let mut sums = memory::filled(0.0, self.options.n_outputs)?;
         if let Intercept::Feature(value) = self.problem.intercept {
             for betas in betas.chunks(sums.len()) {
                 add_scaled(value * value, betas, &mut sums);
             }
         }
-        sums
+        Ok(sums)
     }
 
     /// The scores of some trees, without a free intercept.
@@ -640,13 +649,13 @@ impl Solver {
         trees: &[u32],
         context: &Context,
     ) -> Result<Vec<f64>> {
-        let mut scores = model.score(&self.select(trees), context)?.0;
+        let mut scores = model.score(&self.select(trees)?, context)?.0;
         if let Some(beside) = &self.beside {
-            let (alphas, width) = (self.tree_weights(betas), self.options.n_outputs);
-            let asked: Vec<_> = beside.some(trees).collect();
+            let (alphas, width) = (self.tree_weights(betas)?, self.options.n_outputs);
+            let asked = memory::collect(beside.some(trees))?;
             beside.add_to_scores(&alphas, width, &asked, &mut scores, context)?;
         }
-        let sums = self.sums(betas);
+        let sums = self.sums(betas)?;
         for scores in scores.chunks_mut(sums.len()) {
             add_scaled(1.0, &sums, scores);
         }
@@ -656,7 +665,7 @@ impl Solver {
     /// The matrix of some trees, with the feature.
     fn matrix(&self, trees: &[u32], context: &Context) -> Result<Vec<f64>> {
         let mut out = memory::filled(0.0, trees.len() * trees.len())?;
-        let forest = self.select(trees);
+        let forest = self.select(trees)?;
         let forest = compact(&forest, context)?;
         let options = gram::Options { normalize: self.options.normalize };
         gram::fill(self.kernel.kernel(), &forest, None, options, &mut out, context)?;
@@ -671,8 +680,17 @@ impl Solver {
         Ok(out)
     }
 
-    fn select(&self, trees: &[u32]) -> Forest {
-        self.forest.select(trees.iter().map(|&tree| tree as usize))
+    /// Examples with the matrix of their trees.
+    fn block(&self, examples: Vec<u32>, context: &Context) -> Result<Block> {
+        let trees = self.trees_of(&examples)?;
+        let places = examples.iter().map(|&e| self.places(&trees, e));
+        let places = memory::collect(places)?;
+        let kernel = self.matrix(&trees, context)?;
+        Ok(Block { examples, trees, places, kernel })
+    }
+
+    fn select(&self, trees: &[u32]) -> Result<Forest> {
+        self.forest.picked(trees.iter().map(|&tree| tree as usize))
     }
 
     /// How many examples a block may have.
@@ -682,12 +700,12 @@ impl Solver {
     }
 
     /// The trees of some examples, each once, ascending.
-    fn trees_of(&self, examples: &[u32]) -> Vec<u32> {
+    fn trees_of(&self, examples: &[u32]) -> Result<Vec<u32>> {
         let all = examples.iter().flat_map(|&example| self.trees(example));
-        let mut trees: Vec<u32> = all.filter(|&tree| tree != NONE).collect();
+        let mut trees = memory::collect(all.filter(|&tree| tree != NONE))?;
         trees.sort_unstable();
         trees.dedup();
-        trees
+        Ok(trees)
     }
 
     fn places(&self, trees: &[u32], example: u32) -> [u32; 2] {
@@ -696,6 +714,21 @@ impl Solver {
 }
 
 impl State {
+    /// The same state.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(crate) fn copied(&self) -> Result<Self> {
+        Ok(Self {
+            betas: memory::copied(&self.betas)?,
+            intercept: memory::copied(&self.intercept)?,
+            active: memory::copied(&self.active)?,
+            primal: memory::copied(&self.primal)?,
+            gap: memory::copied(&self.gap)?,
+            ..*self
+        })
+    }
+
     fn free_intercept(&self, intercept: Intercept, output: usize) -> f64 {
         if intercept == Intercept::Free { self.intercept[output] } else { 0.0 }
     }

@@ -4,29 +4,30 @@
 //! Σ_i α_i Σ_p c_p K_p(x_i, x)  =  Σ_p c_p S_p(x)
 //! ```
 //!
-//! Terms are kernels with an index, each normalised or not. Where the sum is normalised as
-//! a whole, α_i is divided by √K(x_i,x_i) as it comes in, and S(x) by √K(x,x), as in
-//! [`Model`]. A kernel with an index is the sum of one term, and nothing is added.
+//! Terms are kernels, each normalised or not: those with an index have graphs, the others
+//! support trees. Where the sum is normalised as a whole, α_i is divided by √K(x_i,x_i) as it
+//! comes in, and S(x) by √K(x,x), as in [`Model`]. Any other kernel is the sum of one term,
+//! and nothing is added.
 //!
 //! # Complexity
 //! That of the terms' models.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::{
     Fragments, Model, Options, Pass, Query, add_scaled, check_finite, check_length,
     compact,
 };
 use crate::gram;
-use crate::kernel::{Composed, Indexed, Operation};
+use crate::kernel::{IntoKernel, Operation};
 use crate::memory;
 use crate::{Context, Error, Forest, Kernel, Result};
 
-/// A sum of kernels that have an index.
+/// A kernel as a sum of others.
 #[derive(Debug, Clone)]
 pub(crate) struct Terms {
     /// None: the only term is the kernel itself.
-    whole: Option<Composed>,
+    whole: Option<Arc<dyn Kernel>>,
     all: Vec<Term>,
     /// Whether the sum is normalised: not where a single term can be.
     normalize: bool,
@@ -35,27 +36,19 @@ pub(crate) struct Terms {
 #[derive(Debug, Clone)]
 struct Term {
     factor: f64,
-    kernel: Indexed,
+    kernel: Arc<dyn Kernel>,
     normalize: bool,
 }
 
 impl Terms {
     /// # Errors
-    /// [`Error::Parameter`], and [`Error::Unsupported`] for a kernel that is no such sum.
-    pub(crate) fn new(kernel: &dyn Kernel, normalize: bool) -> Result<Self> {
+    /// [`Error::Parameter`].
+    pub(crate) fn new(kernel: Arc<dyn Kernel>, normalize: bool) -> Result<Self> {
         kernel.check()?;
         let mut terms = Vec::new();
-        if !read(kernel, 1.0, false, &mut terms) {
-            let refused = kernel.require("models", super::for_models).err();
-            return Err(match refused {
-                Some(Error::Unsupported { kernel, what, mut can }) => {
-                    can.push("Sum");
-                    Error::Unsupported { kernel, what, can }
-                }
-                other => other.unwrap_or(Error::Interrupted),
-            });
-        }
-        let whole = kernel.composed().cloned();
+        read(&kernel, 1.0, false, &mut terms);
+        let is_itself = terms.iter().any(|term| Arc::ptr_eq(&term.kernel, &kernel));
+        let whole = (!is_itself).then_some(kernel);
         let mut new = Self { whole, all: terms, normalize };
         if let [one] = &mut new.all[..]
             && normalize
@@ -69,37 +62,31 @@ impl Terms {
 
     pub(crate) fn kernel(&self) -> &dyn Kernel {
         match &self.whole {
-            Some(kernel) => kernel,
-            None => self.all[0].kernel.kernel(),
+            Some(kernel) => &**kernel,
+            None => &*self.all[0].kernel,
         }
     }
 }
 
-/// Whether a kernel is a sum of terms, which are added to `terms`.
-fn read(
-    kernel: &dyn Kernel,
-    factor: f64,
-    normalize: bool,
-    terms: &mut Vec<Term>,
-) -> bool {
-    if let Some((kernel, _)) = super::for_models(kernel) {
-        terms.push(Term { factor, kernel, normalize });
-        return true;
-    }
-    let Some(composed) = kernel.composed() else { return false };
-    let parts = composed.parts();
-    match composed.operation() {
-        Operation::Sum if !normalize => {
-            parts.iter().all(|part| read(&**part, factor, false, terms))
+/// Takes a kernel apart into terms.
+fn read(kernel: &Arc<dyn Kernel>, factor: f64, normalize: bool, terms: &mut Vec<Term>) {
+    if let Some(composed) = kernel.composed() {
+        let parts = composed.parts();
+        match composed.operation() {
+            Operation::Sum if !normalize => {
+                return parts.iter().for_each(|part| read(part, factor, false, terms));
+            }
+            // Of a kernel times a number that is not 0 the normalised one is the kernel's.
+            Operation::Scaled(own) => {
+                let own = if normalize && own > 0.0 { 1.0 } else { own };
+                return read(&parts[0], factor * own, normalize, terms);
+            }
+            Operation::Normalized => return read(&parts[0], factor, true, terms),
+            _ => {}
         }
-        // Of a kernel times a number that is not 0 the normalised one is the kernel's.
-        Operation::Scaled(own) => {
-            let own = if normalize && own > 0.0 { 1.0 } else { own };
-            read(&*parts[0], factor * own, normalize, terms)
-        }
-        Operation::Normalized => read(&*parts[0], factor, true, terms),
-        _ => false,
     }
+    // bounded: a kernel's parts
+    terms.push(Term { factor, kernel: Arc::clone(kernel), normalize });
 }
 
 /// A kernel machine of a sum of kernels, without its support trees. See [`Model`].
@@ -128,20 +115,23 @@ pub struct SumModel {
 }
 
 impl SumModel {
-    /// An empty model of a kernel with an index, or of a sum of such kernels.
+    /// An empty model of a kernel, with a part for each term of a sum.
     ///
     /// # Errors
     /// As [`Model::new`].
-    pub fn new(kernel: &dyn Kernel, options: Options) -> Result<Self> {
-        Self::of(Terms::new(kernel, options.normalize)?, options.n_outputs)
+    pub fn new(kernel: impl IntoKernel, options: Options) -> Result<Self> {
+        Self::of(
+            Terms::new(kernel.into_kernel(), options.normalize)?,
+            options.n_outputs,
+        )
     }
 
     pub(crate) fn of(terms: Terms, n_outputs: usize) -> Result<Self> {
         let part = |term: &Term| {
             let options = Options { normalize: term.normalize, n_outputs };
-            Model::new(term.kernel.kernel(), options)
+            Model::new(&term.kernel, options)
         };
-        let parts = terms.all.iter().map(part).collect::<Result<_>>()?;
+        let parts = memory::try_collect(terms.all.iter().map(part))?;
         let intercept = memory::filled(0.0, n_outputs)?;
         Ok(Self { terms, parts, n_outputs, intercept })
     }
@@ -162,6 +152,11 @@ impl SumModel {
     /// The models of all terms.
     pub fn parts(&self) -> &[Model] {
         &self.parts
+    }
+
+    /// Whether all parts are graphs: see [`Model::is_graph`].
+    pub fn is_graph(&self) -> bool {
+        self.parts.iter().all(Model::is_graph)
     }
 
     /// What is added to the scores of each output.
@@ -215,8 +210,8 @@ impl SumModel {
         let width = self.n_outputs;
         check_length("alphas", alphas, forest.len() * width, "trees times n_outputs")?;
         let scales = self.scales(forest, context)?;
-        let mut alphas = Cow::Borrowed(alphas);
-        for (own, scale) in alphas.to_mut().chunks_mut(width).zip(&scales) {
+        let mut alphas = memory::copied(alphas)?;
+        for (own, scale) in alphas.chunks_mut(width).zip(&scales) {
             for alpha in own {
                 *alpha *= scale;
             }
@@ -227,7 +222,7 @@ impl SumModel {
             part.add(forest, &alphas, context)?;
         }
         self.parts = parts;
-        Ok((0..scales.len()).filter(|&tree| scales[tree] == 0.0).collect())
+        zeros(&scales)
     }
 
     /// The scores of trees, as [`Model::score`].
@@ -243,16 +238,16 @@ impl SumModel {
             return model.score(forest, context);
         }
         let mut out = memory::filled(0.0, forest.len() * self.n_outputs)?;
-        let mut zeros = Vec::new();
+        let mut unknown = Vec::new();
         for (part, term) in self.parts.iter().zip(&self.terms.all) {
             let (scores, none) = part.score(forest, context)?;
             add_scaled(term.factor, &scores, &mut out);
-            zeros = none;
+            unknown = none;
         }
         if self.parts.len() > 1 {
             let scales = self.scales(forest, context)?;
             self.scale(&scales, &mut out);
-            zeros = (0..scales.len()).filter(|&tree| scales[tree] == 0.0).collect();
+            unknown = zeros(&scales)?;
         }
         for (tree, scores) in out.chunks_mut(self.n_outputs).enumerate() {
             add_scaled(1.0, &self.intercept, scores);
@@ -260,7 +255,7 @@ impl SumModel {
                 return Err(Error::ScoreOverflow { tree });
             }
         }
-        Ok((out, zeros))
+        Ok((out, unknown))
     }
 
     fn scale(&self, scales: &[f64], out: &mut [f64]) {
@@ -309,7 +304,8 @@ impl SumModel {
         let [one] = &self.parts[..] else {
             let (kernel, what) = (self.kernel().name(), "fragments with weights");
             let can =
-                vec!["Subtree", "SubsetTree", "PartialTree", "ElasticTree", "Subpath"];
+                ["Subtree", "SubsetTree", "PartialTree", "ElasticTree", "Subpath"];
+            let can = can.to_vec(); // bounded: five
             return Err(Error::Unsupported { kernel, what, can });
         };
         let mut found = one.top_fragments(query, context)?;
@@ -326,13 +322,12 @@ impl SumModel {
             return Ok(Vec::new());
         }
         let forest = compact(forest, context)?;
-        let trees = gram::Distinct::new(forest.roots());
-        let singles =
-            gram::prepare(self.kernel(), forest.nodes(), &trees.roots, context)?;
-        let selfs = gram::self_kernels(&*singles, trees.len(), context)?;
-        let scales: Vec<f64> = selfs.into_iter().map(gram::scale).collect();
-        let all: Vec<f64> =
-            trees.of.iter().map(|&tree| scales[tree as usize]).collect();
+        let gram::Different { items: trees, places } = gram::Different::new(&*forest)?;
+        let singles = self.kernel().pairs(trees.nodes(), trees.roots(), context)?;
+        let place = |tree: usize| (places.first[tree] as usize, "X");
+        let norms = gram::Norms::new(&*singles, trees.len(), place, context)?;
+        let scales = places.of.iter().map(|&tree| norms.scales[tree as usize]);
+        let all = memory::collect(scales)?;
         match all.iter().position(|scale| scale.is_nan()) {
             Some(tree) => Err(Error::ScoreOverflow { tree }),
             None => Ok(all),
@@ -368,7 +363,7 @@ impl SumModel {
         for (part, more) in parts.iter_mut().zip(&other.parts) {
             part.merge(more, factor, context)?;
         }
-        let mut intercept = self.intercept.clone();
+        let mut intercept = memory::copied(&self.intercept)?;
         add_scaled(factor, &other.intercept, &mut intercept);
         check_finite("intercept", &intercept)?;
         (self.parts, self.intercept) = (parts, intercept);
@@ -387,7 +382,8 @@ impl SumModel {
     ) -> Result<Pass> {
         let Some(model) = self.plain() else {
             let (kernel, what) = (self.kernel().name(), "perceptrons");
-            return Err(Error::Unsupported { kernel, what, can: vec!["SubsetTree"] });
+            let can = vec!["SubsetTree"]; // bounded: one
+            return Err(Error::Unsupported { kernel, what, can });
         };
         model.pass_over(forest, labels, context)
     }
@@ -397,31 +393,36 @@ impl SumModel {
     /// # Errors
     /// As [`new`](Self::new), and [`Error::Length`] for another number of models.
     pub fn from_parts(
-        kernel: &dyn Kernel,
+        kernel: impl IntoKernel,
         options: Options,
-        parts: impl FnOnce(&[(&dyn Kernel, Options)]) -> Result<Vec<Model>>,
+        parts: impl FnOnce(&[(&Arc<dyn Kernel>, Options)]) -> Result<Vec<Model>>,
     ) -> Result<Self> {
         let mut new = Self::new(kernel, options)?;
-        let wanted: Vec<_> =
-            new.parts.iter().map(|part| (part.kernel(), part.options())).collect();
+        let wanted = new.parts.iter().map(|part| (&part.kernel, part.options()));
+        let wanted = memory::collect(wanted)?;
         let parts = parts(&wanted)?;
         check_length("parts", &parts, new.parts.len(), "one for each term")?;
         new.parts = parts;
         if new.plain().is_none() {
             // That of the sum stands by itself.
-            let none = vec![0.0; new.n_outputs];
+            let none = memory::filled(0.0, new.n_outputs)?;
             new.parts.iter_mut().try_for_each(|part| part.set_intercept(&none))?;
         }
         Ok(new)
     }
 }
 
+/// The trees whose scale says that nothing is known of them.
+fn zeros(scales: &[f64]) -> Result<Vec<usize>> {
+    memory::collect((0..scales.len()).filter(|&tree| scales[tree] == 0.0))
+}
+
 impl From<Model> for SumModel {
     fn from(model: Model) -> Self {
         let Options { normalize, n_outputs } = model.options;
-        let term = Term { factor: 1.0, kernel: model.kernel.clone(), normalize };
-        let terms = Terms { whole: None, all: vec![term], normalize: false };
-        let intercept = vec![0.0; n_outputs];
-        Self { terms, parts: vec![model], n_outputs, intercept }
+        let term = Term { factor: 1.0, kernel: Arc::clone(&model.kernel), normalize };
+        let (all, parts) = (vec![term], vec![model]); // bounded: one of each
+        let terms = Terms { whole: None, all, normalize: false };
+        Self { terms, parts, n_outputs, intercept: Vec::new() }
     }
 }

@@ -12,10 +12,10 @@
 //! A row of kernels takes time by the support vectors and by the entries that they have
 //! in the columns of the vector's own.
 
-use std::collections::HashMap;
 use std::sync::Mutex;
 
 use super::add_scaled;
+use crate::memory::{self, Map};
 use crate::threads::{Tasks, Threads};
 use crate::{Context, Error, Result};
 
@@ -150,27 +150,31 @@ impl Features<'_> {
         self.check(n_rows)?;
         let row = |row| {
             let mut entries = Vec::new();
-            self.row(row, &mut entries);
-            entries
+            self.row(row, &mut entries)?;
+            Ok(entries)
         };
-        Ok((0..n_rows).map(row).collect())
+        memory::try_collect((0..n_rows).map(row))
     }
 
     /// The entries of a row that are not zero.
-    pub(super) fn row(&self, row: usize, entries: &mut Vec<(u32, f64)>) {
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(super) fn row(&self, row: usize, entries: &mut Vec<(u32, f64)>) -> Result<()> {
         entries.clear();
         match *self {
             Self::Dense { n_columns, values } => {
                 let values = &values[row * n_columns..][..n_columns];
-                entries.extend((0..).zip(values.iter().copied()));
+                memory::extend(entries, (0..).zip(values.iter().copied()))?;
             }
             Self::Sparse { indptr, indices, data, .. } => {
                 let range = indptr[row] as usize..indptr[row + 1] as usize;
                 let columns = indices[range.clone()].iter().map(|&j| j as u32);
-                entries.extend(columns.zip(data[range].iter().copied()));
+                memory::extend(entries, columns.zip(data[range].iter().copied()))?;
             }
         }
         entries.retain(|entry| entry.1 != 0.0);
+        Ok(())
     }
 }
 
@@ -240,14 +244,14 @@ impl Beside {
         const PER_TASK: usize = 32;
         let supports = alphas.chunks(width).zip(&self.rows);
         let supports = supports.filter(|(own, _)| own.iter().any(|&a| a != 0.0));
-        let (alphas, rows): (Vec<&[f64]>, Vec<&Vec<_>>) = supports.unzip();
-        let vectors = self.vectors(rows.into_iter().map(|row| &**row));
-        let parts: Vec<_> =
-            scores.chunks_mut(PER_TASK * width).map(Mutex::new).collect();
+        let alphas = memory::collect(supports.clone().map(|(own, _)| own))?;
+        let vectors = self.vectors(supports.map(|(_, row)| &**row))?;
+        let parts =
+            memory::collect(scores.chunks_mut(PER_TASK * width).map(Mutex::new))?;
         let threads = Threads::new(context, parts.len());
         threads.run(
             &Tasks::untold(parts.len()),
-            &mut vec![Vec::new(); threads.size()],
+            &mut memory::filled_with(threads.size(), Vec::new)?,
             |part, kernels, context| {
                 let Ok(mut scores) = parts[part].lock() else { return Ok(()) };
                 let asked = &asked[part * PER_TASK..];
@@ -255,7 +259,7 @@ impl Beside {
                     for score in scores.iter_mut() {
                         *score *= self.mix;
                     }
-                    vectors.kernels(entries, kernels);
+                    vectors.kernels(entries, kernels)?;
                     for (kernel, alphas) in kernels.iter().zip(&alphas) {
                         add_scaled((1.0 - self.mix) * kernel, alphas, scores);
                     }
@@ -276,11 +280,11 @@ impl Beside {
         matrix: &mut [f64],
         context: &Context,
     ) -> Result<()> {
-        let vectors = self.vectors(self.some(trees));
+        let vectors = self.vectors(self.some(trees))?;
         let mut kernels = Vec::new();
         let rows = self.some(trees).zip(matrix.chunks_mut(trees.len().max(1)));
         for (row, (entries, values)) in rows.enumerate() {
-            vectors.kernels(entries, &mut kernels);
+            vectors.kernels(entries, &mut kernels)?;
             for (column, (value, kernel)) in values.iter_mut().zip(&kernels).enumerate()
             {
                 *value = self.mix * *value + (1.0 - self.mix) * kernel;
@@ -293,13 +297,17 @@ impl Beside {
         Ok(())
     }
 
-    fn vectors<'a>(&self, rows: impl Iterator<Item = &'a [(u32, f64)]>) -> Vectors {
+    fn vectors<'a>(
+        &self,
+        rows: impl Iterator<Item = &'a [(u32, f64)]>,
+    ) -> Result<Vectors> {
         let mut vectors = Vectors::new(self.kernel);
-        rows.for_each(|row| vectors.push(row));
-        vectors
+        rows.into_iter().try_for_each(|row| vectors.push(row))?;
+        Ok(vectors)
     }
 }
 
+/// What the support vectors have in one column.
 #[derive(Debug, Clone)]
 enum Column {
     Sparse(Vec<(u32, f64)>),
@@ -307,19 +315,54 @@ enum Column {
     Dense(Vec<f64>),
 }
 
+impl Column {
+    /// Adds a value of the last of `n_rows` rows.
+    fn add(&mut self, n_rows: usize, value: f64) -> Result<()> {
+        const MIN_DENSE_ROWS: usize = 64;
+        match self {
+            // A sparse row may name a column twice.
+            Self::Dense(values) => {
+                memory::reach(values, n_rows, 0.0)?;
+                values[n_rows - 1] += value;
+            }
+            Self::Sparse(items) => {
+                memory::push(items, (n_rows as u32 - 1, value))?;
+                if n_rows >= MIN_DENSE_ROWS && items.len() * 4 > n_rows {
+                    let mut values = memory::filled(0.0, n_rows)?;
+                    for &(row, value) in &*items {
+                        values[row as usize] += value;
+                    }
+                    *self = Self::Dense(values);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets all rows from the `n_rows`th on.
+    fn truncate(&mut self, n_rows: usize) {
+        match self {
+            Self::Dense(values) => values.truncate(n_rows),
+            Self::Sparse(items) => {
+                while items.pop_if(|(row, _)| *row as usize >= n_rows).is_some() {}
+            }
+        }
+    }
+}
+
 /// The vectors of the support trees.
 #[derive(Debug, Clone)]
 pub(super) struct Vectors {
     pub(super) kernel: PolynomialKernel,
     /// Those that are not all 0: most of a matrix of texts never occur.
-    columns: HashMap<u32, Column>,
+    columns: Map<u32, Column>,
     n_columns: usize,
     len: usize,
 }
 
 impl Vectors {
     pub(super) fn new(kernel: PolynomialKernel) -> Self {
-        Self { kernel, columns: HashMap::new(), n_columns: 0, len: 0 }
+        Self { kernel, columns: Map::default(), n_columns: 0, len: 0 }
     }
 
     /// How many features there are; 0 as long as this is not known.
@@ -339,37 +382,39 @@ impl Vectors {
         Err(Error::Length { array: "a row of features", expected, got: n_columns })
     }
 
-    pub(super) fn push(&mut self, entries: &[(u32, f64)]) {
-        const LEAST: usize = 64;
-        let row = self.len;
+    /// Adds a vector.
+    ///
+    /// # Errors
+    /// [`Error::Memory`]: it is not there.
+    pub(super) fn push(&mut self, entries: &[(u32, f64)]) -> Result<()> {
         self.len += 1;
-        for &(column, value) in entries {
-            let new = || Column::Sparse(Vec::new());
-            let column = self.columns.entry(column).or_insert_with(new);
-            match column {
-                // A sparse row may name a column twice.
-                Column::Dense(values) => {
-                    values.resize(row + 1, 0.0);
-                    values[row] += value;
-                }
-                Column::Sparse(items) => {
-                    items.push((row as u32, value));
-                    if self.len >= LEAST && items.len() * 4 > self.len {
-                        let mut values = vec![0.0; self.len];
-                        for &(row, value) in &*items {
-                            values[row as usize] += value;
-                        }
-                        *column = Column::Dense(values);
-                    }
-                }
-            }
+        let added = entries.iter().try_for_each(|&(column, value)| {
+            let column = self.columns.get_or(column, Column::Sparse(Vec::new()))?;
+            column.add(self.len, value)
+        });
+        if added.is_err() {
+            self.pop();
         }
+        added
+    }
+
+    /// Forgets the last vector.
+    pub(super) fn pop(&mut self) {
+        self.len -= 1;
+        self.columns.values_mut().for_each(|column| column.truncate(self.len));
     }
 
     /// The kernels of a vector with all support vectors.
-    pub(super) fn kernels(&self, entries: &[(u32, f64)], out: &mut Vec<f64>) {
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(super) fn kernels(
+        &self,
+        entries: &[(u32, f64)],
+        out: &mut Vec<f64>,
+    ) -> Result<()> {
         out.clear();
-        out.resize(self.len, 0.0);
+        memory::reach(out, self.len, 0.0)?;
         for &(column, value) in entries {
             match self.columns.get(&column) {
                 Some(Column::Sparse(items)) => {
@@ -388,30 +433,34 @@ impl Vectors {
         for dot in out {
             *dot = self.kernel.value(*dot);
         }
+        Ok(())
     }
 
     /// Row by row: entries that are not zero.
-    pub(super) fn rows(&self) -> Vec<Vec<(u32, f64)>> {
-        let mut rows = vec![Vec::new(); self.len];
-        let mut columns: Vec<(&u32, &Column)> = self.columns.iter().collect();
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(super) fn rows(&self) -> Result<Vec<Vec<(u32, f64)>>> {
+        let mut rows = memory::filled_with(self.len, Vec::new)?;
+        let mut columns = memory::collect(self.columns.iter())?;
         columns.sort_unstable_by_key(|(number, _)| **number);
         for (&number, column) in columns {
             match column {
                 Column::Sparse(items) => {
                     for &(row, value) in items {
-                        rows[row as usize].push((number, value));
+                        memory::push(&mut rows[row as usize], (number, value))?;
                     }
                 }
                 Column::Dense(values) => {
                     for (row, &value) in values.iter().enumerate() {
                         if value != 0.0 {
-                            rows[row].push((number, value));
+                            memory::push(&mut rows[row], (number, value))?;
                         }
                     }
                 }
             }
         }
-        rows
+        Ok(rows)
     }
 
     pub(super) fn nbytes(&self) -> usize {

@@ -6,11 +6,12 @@
 //! of what it cost to compute, gets them back when it is used, and loses one when the
 //! hand passes; without any it goes. What is pinned stays, beyond the limit if need be.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::random::mix;
 use super::scale::Scale;
+use crate::Result;
+use crate::memory::{self, Map};
 
 /// What a slot holds, and of what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,8 +74,9 @@ struct Slot<T> {
 }
 
 pub(super) struct Cache<T> {
-    index: HashMap<u64, u32, BuildHasherDefault<Mixed>>,
+    index: Map<u64, u32, BuildHasherDefault<Mixed>>,
     slots: Vec<Slot<T>>,
+    /// Places of slots that hold nothing; with room for all of them.
     empty: Vec<u32>,
     buffers: Vec<Vec<T>>,
     hand: usize,
@@ -86,7 +88,7 @@ impl<T: Copy + Default> Cache<T> {
     /// For vectors of `width`, up to `nbytes` of them, and some in any case.
     pub(super) fn new(width: usize, nbytes: usize) -> Self {
         Self {
-            index: HashMap::default(),
+            index: Map::default(),
             slots: Vec::new(),
             empty: Vec::new(),
             buffers: Vec::new(),
@@ -122,26 +124,32 @@ impl<T: Copy + Default> Cache<T> {
     }
 
     /// A vector to write into, its content arbitrary.
-    pub(super) fn buffer(&mut self) -> Vec<T> {
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(super) fn buffer(&mut self) -> Result<Vec<T>> {
         if let Some(buffer) = self.buffers.pop() {
-            return buffer;
+            return Ok(buffer);
         }
         if self.index.len() >= self.capacity
             && let Some(buffer) = self.evict()
         {
-            return buffer;
+            return Ok(buffer);
         }
-        vec![T::default(); self.width]
+        memory::filled(T::default(), self.width)
     }
 
     /// Enters a vector that took about `cost` compositions.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
     pub(super) fn insert(
         &mut self,
         key: Key,
         data: Vec<T>,
         scale: Scale,
         cost: u64,
-    ) -> u32 {
+    ) -> Result<u32> {
         let lives = (64 - cost.leading_zeros()).min(63) as u8;
         let key = key.word();
         let slot = Slot { key, data, scale, pins: 0, lives, most: lives };
@@ -149,11 +157,12 @@ impl<T: Copy + Default> Cache<T> {
             self.slots[place as usize] = slot;
             place
         } else {
-            self.slots.push(slot);
+            memory::push(&mut self.slots, slot)?;
+            memory::reserve(&mut self.empty, self.slots.len())?;
             self.slots.len() as u32 - 1
         };
-        self.index.insert(key, place);
-        place
+        self.index.insert(key, place)?;
+        Ok(place)
     }
 
     /// Frees something that nobody will ask for, if it is there.
@@ -162,14 +171,14 @@ impl<T: Copy + Default> Cache<T> {
             && self.slots[slot as usize].pins == 0
         {
             let data = self.take(slot as usize);
-            self.buffers.push(data);
+            memory::set_aside(&mut self.buffers, data);
         }
     }
 
     fn take(&mut self, place: usize) -> Vec<T> {
         let slot = &mut self.slots[place];
         self.index.remove(&slot.key);
-        self.empty.push(place as u32);
+        self.empty.push(place as u32); // has room: for all
         std::mem::take(&mut slot.data)
     }
 
@@ -199,14 +208,14 @@ mod tests {
     #[test]
     fn what_is_cheap_goes_first_and_what_is_pinned_stays() {
         let mut cache: Cache<u8> = Cache::new(1, 8);
-        let first = cache.buffer();
-        let pinned = cache.insert(Key::Value(0), first, ONE, 1);
+        let first = cache.buffer().unwrap();
+        let pinned = cache.insert(Key::Value(0), first, ONE, 1).unwrap();
         cache.pin(pinned);
-        let dear = cache.buffer();
-        cache.insert(Key::Value(1), dear, ONE, 1 << 40);
+        let dear = cache.buffer().unwrap();
+        cache.insert(Key::Value(1), dear, ONE, 1 << 40).unwrap();
         for id in 2..30 {
-            let buffer = cache.buffer();
-            cache.insert(Key::Value(id), buffer, ONE, 1);
+            let buffer = cache.buffer().unwrap();
+            cache.insert(Key::Value(id), buffer, ONE, 1).unwrap();
             assert!(cache.find(Key::Value(id)).is_some());
         }
         assert!(cache.find(Key::Value(0)).is_some());
@@ -223,8 +232,8 @@ mod tests {
     fn a_cache_full_of_pins_grows() {
         let mut cache: Cache<u8> = Cache::new(1, 0);
         for id in 0..20 {
-            let buffer = cache.buffer();
-            let slot = cache.insert(Key::Sum(id), buffer, ONE, 5);
+            let buffer = cache.buffer().unwrap();
+            let slot = cache.insert(Key::Sum(id), buffer, ONE, 5).unwrap();
             cache.pin(slot);
         }
         assert!((0..20).all(|id| cache.find(Key::Sum(id)).is_some()));

@@ -36,14 +36,13 @@
 //! reason for noise. So it has to be far above what fragments of one production alone give:
 //! the sum of squares of their counts.
 
-use std::collections::{BTreeMap, HashMap};
-
 use super::composition::{Composition, Real};
 use super::scale::scale;
 use super::{Norm, Settings};
 use crate::kernel::{Rule, Scaled, Sketch};
+use crate::memory::{self, Map};
 use crate::vector::{Loop, vectorized};
-use crate::{NodeId, Nodes, Result, memory};
+use crate::{NodeId, Nodes, Result};
 
 /// A vector: numbers · weight · times · 2^exponent, as it is inside.
 pub(super) struct Found<'a, T> {
@@ -106,7 +105,7 @@ impl<T: Real> Found<'_, T> {
 }
 
 /// The noise above which it has won.
-const MOST_NOISE: f64 = 0.5;
+const NOISE_LIMIT: f64 = 0.5;
 /// Bits by which ‖T‖² is above that of the smallest fragments alone, where a vector is mostly
 /// noise.
 const ABOVE_SMALLEST: f64 = 4.0;
@@ -140,6 +139,7 @@ pub(super) struct Row {
 impl<'a> Finish<'a> {
     pub(super) fn new(
         nodes: &'a Nodes,
+        roots: &[NodeId],
         settings: &Settings,
         weights: Sketch,
         unit: f64,
@@ -148,7 +148,7 @@ impl<'a> Finish<'a> {
         let is_whole = settings.max_height.is_none() && settings.paths.is_none();
         let block = block(settings.composition);
         let products = if is_whole && weights.rule == Rule::Subset {
-            products(nodes, weights.smallest, block)?
+            products(nodes, roots, weights.smallest, block)?
         } else {
             Vec::new()
         };
@@ -171,7 +171,7 @@ impl<'a> Finish<'a> {
         found: &Found<'_, T>,
         own: Scaled,
         out: &mut [T],
-    ) -> Row {
+    ) -> Result<Row> {
         let size = found.size() - 2.0 * self.unit.log2();
         // A vector that is mostly noise may lack what is largest in the tree.
         let right_size = match self.products.get(root.index()) {
@@ -179,20 +179,17 @@ impl<'a> Finish<'a> {
             Some(product) => size.max(product.largest.log2()),
             None => size,
         };
-        let is_noisy = self.is_noisy(root, right_size);
+        let is_noisy = self.is_noisy(root, right_size)?;
         let divide = match self.normalize {
             None => Some(Scaled::of(1.0 / self.unit)),
             Some(Norm::Own) => None,
             _ if own.is_zero() => {
                 out.fill(T::zero());
-                return Row { is_zero: true, is_noisy, is_finite: true, size };
+                return Ok(Row { is_zero: true, is_noisy, is_finite: true, size });
             }
-            // The length is noise as well, if it is far from the 1 that it should be.
-            Some(Norm::Exact)
-                if is_noisy && self.is_whole && (size - own.log2()).abs() > 1.0 =>
-            {
-                None
-            }
+            // The length is noise as well, if it is far above the 1 that it can be, or
+            // below where nothing is left out.
+            Some(_) if is_noisy && self.is_far(size - own.log2()) => None,
             Some(Norm::Exact | Norm::Full) => Some(match own.value() {
                 float if float.is_normal() => {
                     Scaled::of(1.0 / self.unit / float.sqrt())
@@ -202,77 +199,88 @@ impl<'a> Finish<'a> {
         };
         let Some(factor) = divide else {
             let is_there = found.write_direction(self.unit, out);
-            return Row { is_zero: !is_there, is_noisy, is_finite: true, size };
+            return Ok(Row { is_zero: !is_there, is_noisy, is_finite: true, size });
         };
         found.write(factor, out);
         // A vector is not longer than the largest float, or has to be looked at.
         let largest = Scaled::of(T::LARGEST).log2() - 1.0;
         let is_finite = size / 2.0 + (factor.log2() + self.unit.log2()) < largest
             || out.iter().all(|x| x.get().is_finite());
-        Row { is_zero: false, is_noisy, is_finite, size }
+        Ok(Row { is_zero: false, is_noisy, is_finite, size })
+    }
+
+    /// Whether ‖T‖² is off by more than a factor of 2, by the logarithm of its share of
+    /// K(T,T).
+    fn is_far(&self, share: f64) -> bool {
+        share > 1.0 || (self.is_whole && share < -1.0)
     }
 
     /// Whether the vector of a tree is mostly noise, by the logarithm of its ‖T‖².
-    pub(super) fn is_noisy(&self, root: NodeId, size: f64) -> bool {
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(super) fn is_noisy(&self, root: NodeId, size: f64) -> Result<bool> {
         let by_size =
-            size > self.limit && size > self.size_of_smallest(root) + ABOVE_SMALLEST;
-        by_size || self.noise_of_products(root) > MOST_NOISE
+            size > self.limit && size > self.size_of_smallest(root)? + ABOVE_SMALLEST;
+        Ok(by_size || self.noise_of_products(root)? > NOISE_LIMIT)
     }
 
     /// What the product of each node brings, for vectors that have all fragments.
-    fn noise_of_products(&self, root: NodeId) -> f64 {
-        let Some(most) = self.products.get(root.index()) else { return 0.0 };
-        if (most.largest_spread - 1.0) * self.share_of_block <= MOST_NOISE {
-            return 0.0; // shares add up to 1 at most: nearly all trees end here
+    fn noise_of_products(&self, root: NodeId) -> Result<f64> {
+        let Some(most) = self.products.get(root.index()) else { return Ok(0.0) };
+        if (most.largest_spread - 1.0) * self.share_of_block <= NOISE_LIMIT {
+            return Ok(0.0); // shares add up to 1 at most: nearly all trees end here
         }
         if most.largest.is_infinite() || most.largest_spread.is_infinite() {
-            return f64::INFINITY;
+            return Ok(f64::INFINITY);
         }
-        let of_each = counts(self.nodes, root).into_iter().map(|(node, count)| {
+        let of_each = counts(self.nodes, root)?.into_iter().map(|(node, count)| {
             let product = self.products[node.index()];
             // In units of the largest, so that squares stay in range.
             (count * count * (product.weight / most.largest), product.spread)
         });
-        let of_each: Vec<_> = of_each.collect();
+        let of_each = memory::collect(of_each)?;
         let all: f64 = of_each.iter().map(|x| x.0).sum();
         let excess = of_each.iter().map(|&(w, r)| (w / all).powi(2) * (r - 1.0));
-        excess.sum::<f64>() * self.share_of_block
+        Ok(excess.sum::<f64>() * self.share_of_block)
     }
 
     /// The logarithm of what ‖T‖² would be if the smallest fragments were all: those of one
     /// production, or of one node for partial trees.
-    fn size_of_smallest(&self, root: NodeId) -> f64 {
+    fn size_of_smallest(&self, root: NodeId) -> Result<f64> {
         let is_partial = self.weights.rule == Rule::Partial;
-        let mut by_kind = BTreeMap::new();
-        for (node, count) in counts(self.nodes, root) {
-            let kind = if is_partial {
-                Some(self.nodes.label(node).0)
-            } else {
-                self.nodes.production(node).map(|production| production.0)
-            };
-            if let Some(kind) = kind {
-                *by_kind.entry(kind).or_insert(0.0) += count;
-            }
-        }
-        let squares: f64 = by_kind.values().map(|count: &f64| count * count).sum();
-        squares.log2() + self.weights.smallest.log2()
+        let kinds =
+            counts(self.nodes, root)?.into_iter().filter_map(|(node, count)| {
+                let kind = if is_partial {
+                    Some(self.nodes.label(node).0)
+                } else {
+                    self.nodes.production(node).map(|production| production.0)
+                };
+                Some((kind?, count))
+            });
+        let mut kinds = memory::collect(kinds)?;
+        memory::sort_by_key(&mut kinds, |kind| kind.0)?;
+        let same = kinds.chunk_by(|a, b| a.0 == b.0);
+        let counts = same.map(|same| same.iter().map(|kind| kind.1).sum::<f64>());
+        let squares: f64 = counts.map(|count| count * count).sum();
+        Ok(squares.log2() + self.weights.smallest.log2())
     }
 }
 
 /// How often each subtree is in a tree.
-fn counts(nodes: &Nodes, root: NodeId) -> Vec<(NodeId, f64)> {
+fn counts(nodes: &Nodes, root: NodeId) -> Result<Vec<(NodeId, f64)>> {
     // Parents come before their children.
-    let mut times = HashMap::from([(root, 1.0)]);
-    let mut subtrees = nodes.subtrees(root);
+    let mut times: Map<NodeId, f64> = Map::of([(root, 1.0)])?;
+    let mut subtrees = nodes.try_subtrees(root)?;
     subtrees.sort_unstable_by(|a, b| b.cmp(a));
     let counted = subtrees.into_iter().map(|node| {
         let count = times.get(&node).copied().unwrap_or(0.0);
         for &child in nodes.children(node) {
-            *times.entry(child).or_insert(0.0) += count;
+            *times.get_or(child, 0.0)? += count;
         }
-        (node, count)
+        Ok((node, count))
     });
-    counted.collect()
+    memory::try_collect(counted)
 }
 
 /// The vector s(n) of a node, with the names of the formulas above.
@@ -288,10 +296,19 @@ struct Product {
     largest_spread: f64,
 }
 
-fn products(nodes: &Nodes, decay: f64, block: f64) -> Result<Vec<Product>> {
-    let mut products: Vec<Product> = Vec::new();
-    memory::reserve(&mut products, nodes.len())?;
-    for node in (0..nodes.len() as u32).map(NodeId) {
+/// Those of the nodes of some trees; of other nodes nothing.
+fn products(
+    nodes: &Nodes,
+    roots: &[NodeId],
+    decay: f64,
+    block: f64,
+) -> Result<Vec<Product>> {
+    let is_reached = nodes.reachable(roots)?;
+    let nothing =
+        Product { weight: 0.0, spread: 1.0, largest: 0.0, largest_spread: 1.0 };
+    let mut products = memory::filled(nothing, is_reached.len())?;
+    let reached = (0..is_reached.len()).filter(|&node| is_reached[node]);
+    for node in reached.map(|node| NodeId(node as u32)) {
         let children = nodes.children(node);
         let (mut weight, mut spread) = (decay, 1.0);
         for child in children.iter().map(|c| products[c.index()]) {
@@ -308,7 +325,7 @@ fn products(nodes: &Nodes, decay: f64, block: f64) -> Result<Vec<Product>> {
             largest = largest.max(child.largest);
             largest_spread = f64::max(largest_spread, child.largest_spread);
         }
-        products.push(Product { weight, spread, largest, largest_spread });
+        products[node.index()] = Product { weight, spread, largest, largest_spread };
     }
     Ok(products)
 }
@@ -348,7 +365,7 @@ fn limit(settings: &Settings, weights: &Sketch) -> f64 {
             f64::min(variance.ln_1p() / decay.ln_1p(), most)
         }
     };
-    (numbers(settings) * MOST_NOISE / block).log2() / power + weights.smallest.log2()
+    (numbers(settings) * NOISE_LIMIT / block).log2() / power + weights.smallest.log2()
 }
 
 /// Divides a vector by its norm, if it is not zero.

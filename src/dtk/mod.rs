@@ -51,7 +51,7 @@
 //! # Complexity
 //! One composition per distinct pair of the fold, O(d), for convolutions O(d log d).
 //! Memory: the plan, linear in the distinct subtrees of a batch of 65,536 trees, and
-//! vectors that are asked for again, up to [`Options::cache_bytes`].
+//! vectors that are needed again, up to [`Options::cache_bytes`].
 
 mod cache;
 mod composition;
@@ -65,10 +65,10 @@ mod worker;
 
 use std::sync::{Arc, Mutex};
 
-use crate::gram::{self, Distinct};
+use crate::gram::{self, Different};
 use crate::kernel::{Parameter, Rule, Scaled, Sketch, Value, parameter};
 use crate::threads::{Tasks, Threads};
-use crate::{Context, Error, Forest, Kernel, Nodes, Result, memory};
+use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result, memory};
 use composition::Composer;
 pub use composition::{Composition, Real};
 use finish::{Finish, Found, Row};
@@ -317,7 +317,7 @@ impl DistributedTrees {
         const SAMPLE: usize = 256;
         let n = forest.len();
         let step = n.div_ceil(SAMPLE).max(1);
-        let sample = forest.select((0..n).step_by(step));
+        let sample = forest.picked((0..n).step_by(step))?;
         let own = decay_of(&*self.settings.kernel);
         let encoder = |thousandths: u32| {
             let mut settings = self.settings.clone();
@@ -358,21 +358,23 @@ impl DistributedTrees {
     fn median_size(&self, forest: &Forest, context: &Context) -> Result<f64> {
         let smallest = self.weights.smallest.log2();
         let sizes = self.sizes(forest, context)?;
-        Ok(median(sizes.into_iter().map(|s| (s - smallest).exp2()).collect()))
+        let sizes = sizes.into_iter().map(|size| (size - smallest).exp2());
+        Ok(median(memory::collect(sizes)?))
     }
 
     /// The share of these trees whose vectors are mostly noise.
     fn share_of_noisy(&self, forest: &Forest, context: &Context) -> Result<f64> {
-        let finish = self.finish(forest.nodes())?;
+        let finish = self.finish(forest.nodes(), forest.roots())?;
         let sizes = self.sizes(forest, context)?;
-        let trees = forest.roots().iter().zip(sizes);
-        let n_noisy =
-            trees.filter(|&(&root, size)| finish.is_noisy(root, size)).count();
-        Ok(n_noisy as f64 / forest.len() as f64)
+        let mut n_noisy = 0.0;
+        for (&root, size) in forest.roots().iter().zip(sizes) {
+            n_noisy += f64::from(u8::from(finish.is_noisy(root, size)?));
+        }
+        Ok(n_noisy / forest.len() as f64)
     }
 
-    fn finish<'a>(&self, nodes: &'a Nodes) -> Result<Finish<'a>> {
-        Finish::new(nodes, &self.settings, self.weights, self.composer.unit)
+    fn finish<'a>(&self, nodes: &'a Nodes, roots: &[NodeId]) -> Result<Finish<'a>> {
+        Finish::new(nodes, roots, &self.settings, self.weights, self.composer.unit)
     }
 
     /// The logarithms of ‖T‖², exact where nothing but the decay differs from the kernel.
@@ -381,7 +383,7 @@ impl DistributedTrees {
         let n = forest.len();
         if max_height.is_none() && paths.is_none() {
             let selfs = own_kernels(&*self.settings.kernel(), forest, context)?;
-            return Ok(selfs.into_iter().map(Scaled::log2).collect());
+            return memory::collect(selfs.into_iter().map(Scaled::log2));
         }
         let mut settings = self.settings.clone();
         settings.normalize = Some(Norm::Own);
@@ -389,7 +391,7 @@ impl DistributedTrees {
         let (encoder, options) = (self.with(settings)?, Options::default());
         let rows =
             encoder.encode_batch(forest, 0, n, options, &mut vectors, context)?.0;
-        Ok(rows.into_iter().map(|row| row.size).collect())
+        memory::collect(rows.into_iter().map(|row| row.size))
     }
 
     /// The vectors of all trees, row after row. A failed call may leave some written.
@@ -412,7 +414,7 @@ impl DistributedTrees {
         let mut report = Report::default();
         for (batch, out) in out.chunks_mut(BATCH * d).enumerate() {
             let start = batch * BATCH;
-            let trees = forest.select(start..start + out.len() / d);
+            let trees = forest.picked(start..start + out.len() / d)?;
             context.advance(start, n)?;
             let (rows, n_compositions) =
                 self.encode_batch(&trees, start, n, options, out, context)?;
@@ -424,7 +426,9 @@ impl DistributedTrees {
                     (row.is_noisy && row.is_finite, noisy),
                     (!row.is_finite, too_large),
                 ];
-                lists.into_iter().filter(|l| l.0).for_each(|l| l.1.push(tree));
+                for (_, list) in lists.into_iter().filter(|list| list.0) {
+                    memory::push(list, tree)?;
+                }
             }
         }
         if n > 0 {
@@ -454,7 +458,7 @@ impl DistributedTrees {
         };
         let selfs = match divisor {
             Some(kernel) => own_kernels(&*kernel, trees, &context.step())?,
-            None => vec![Scaled::of(1.0); roots.len()],
+            None => memory::filled(Scaled::of(1.0), roots.len())?,
         };
         // 2. What is to be composed.
         let shape = Shape {
@@ -471,18 +475,14 @@ impl DistributedTrees {
         let job = Job { nodes, plan: &plan, composer: &self.composer, weights };
         // 3. Tasks that are small enough to share the work out, and to stop soon.
         let per_task = (roots.len() / 64).clamp(1, 64);
-        let mut rows = vec![Row::default(); roots.len()];
-        let parts: Vec<_> = out
-            .chunks_mut(per_task * d)
-            .zip(rows.chunks_mut(per_task))
-            .map(Mutex::new)
-            .collect();
+        let mut rows = memory::filled(Row::default(), roots.len())?;
+        let parts = out.chunks_mut(per_task * d).zip(rows.chunks_mut(per_task));
+        let parts = memory::collect(parts.map(Mutex::new))?;
         let threads = Threads::new(context, parts.len());
         let share = options.cache_bytes / threads.size();
-        memory::room(threads.size(), Worker::<T>::most_bytes(&job, share))?;
-        let mut workers: Vec<Worker<'_, T>> =
-            (0..threads.size()).map(|_| Worker::new(&job, share)).collect();
-        let finish = self.finish(nodes)?;
+        let workers = (0..threads.size()).map(|_| Worker::<T>::new(&job, share));
+        let mut workers = memory::try_collect(workers)?;
+        let finish = self.finish(nodes, roots)?;
         let tasks = Tasks::of_rows(roots.len(), per_task);
         threads.run(
             &tasks.among(start..start + roots.len(), n),
@@ -496,7 +496,7 @@ impl DistributedTrees {
                     let written = |found: Found<'_, T>| {
                         finish.row(roots[tree], &found, selfs[tree], out)
                     };
-                    *row = worker.tree(roots[tree], written, context)?;
+                    *row = worker.tree(roots[tree], written, context)??;
                     if !row.is_finite {
                         if !options.zero_too_large {
                             return Err(too_large::<T>(start + tree));
@@ -552,8 +552,7 @@ impl DistributedTrees {
         };
         let job = Job { nodes: &nodes, plan: &plan, composer: &self.composer, weights };
         let share = Options::default().cache_bytes;
-        memory::room(1, Worker::<T>::most_bytes(&job, share))?;
-        let mut worker = Worker::new(&job, share);
+        let mut worker = Worker::new(&job, share)?;
         let pair = plan.pair_of[root.index()];
         let factor = Scaled::of(1.0 / self.composer.unit);
         worker.fragment(pair, |found| found.write(factor, out), context)?;
@@ -640,10 +639,10 @@ fn own_kernels(
     trees: &Forest,
     context: &Context,
 ) -> Result<Vec<Scaled>> {
-    let distinct = Distinct::new(trees.roots());
-    let singles = gram::prepare(kernel, trees.nodes(), &distinct.roots, context)?;
-    let selfs = gram::self_kernels(&*singles, distinct.len(), context)?;
-    Ok(distinct.of.iter().map(|&tree| selfs[tree as usize]).collect())
+    let Different { items, places } = Different::new(trees)?;
+    let singles = kernel.pairs(items.nodes(), items.roots(), context)?;
+    let (selfs, _) = gram::self_kernels(&*singles, items.len(), context)?;
+    memory::collect(places.of.iter().map(|&tree| selfs[tree as usize]))
 }
 
 fn too_large<T: Real>(tree: usize) -> Error {

@@ -8,7 +8,7 @@
 
 use super::composition::{Composition, Real};
 use super::{DistributedTrees, Fold};
-use crate::kernel::{IndexOf, PartialTree, SubsetTree, Subtree};
+use crate::kernel::{Parameter, Rule, Value};
 use crate::{Context, Kernel, NodeId, Nodes, Result};
 
 /// A fragment written out.
@@ -115,27 +115,33 @@ fn fragments(
     node: NodeId,
     height: usize,
 ) -> Vec<(Fragment, f64)> {
-    let leaf = nodes.is_leaf(node);
-    match kernel.indexed().map(|of| of.index) {
-        Some(
-            IndexOf::Subtree(Subtree { leaf_weight, .. })
-            | IndexOf::SubsetTree(SubsetTree { leaf_weight, .. }),
-        ) if leaf => vec![(bare(nodes, node), leaf_weight.sqrt())],
-        Some(IndexOf::Subtree(Subtree { decay, .. })) => {
-            whole(nodes, node, decay.sqrt())
-                .into_iter()
-                .filter(|(fragment, _)| levels(fragment) <= height)
-                .collect()
+    let value = |name: &str| {
+        let is_it = |parameter: &Parameter| parameter.name == name;
+        kernel.parameters().into_iter().find(is_it).map(|parameter| parameter.value)
+    };
+    let number = |name| match value(name) {
+        Some(Value::Number(number)) => number,
+        _ => f64::NAN,
+    };
+    let Some(sketch) = kernel.sketch() else { return Vec::new() };
+    let decay = number("decay");
+    match sketch.rule {
+        Rule::Subtree | Rule::Subset if nodes.is_leaf(node) => {
+            vec![(bare(nodes, node), number("leaf_weight").sqrt())]
         }
-        Some(IndexOf::SubsetTree(SubsetTree { decay, .. })) => {
-            subset(nodes, node, decay.sqrt(), height)
+        Rule::Subtree => whole(nodes, node, decay.sqrt())
+            .into_iter()
+            .filter(|(fragment, _)| levels(fragment) <= height)
+            .collect(),
+        Rule::Subset => subset(nodes, node, decay.sqrt(), height),
+        Rule::Partial => {
+            let longest = match value("max_children") {
+                Some(Value::Limit(Some(limit))) => limit,
+                _ => usize::MAX,
+            };
+            let numbers = (decay, number("mu"), number("leaf_factor"));
+            partial(nodes, node, numbers, longest, height)
         }
-        Some(IndexOf::PartialTree(kernel)) => {
-            let PartialTree { decay, mu, leaf_factor, max_children } = kernel;
-            let longest = max_children.unwrap_or(usize::MAX);
-            partial(nodes, node, (decay, mu, leaf_factor), longest, height)
-        }
-        _ => Vec::new(),
     }
 }
 

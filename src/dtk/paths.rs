@@ -14,28 +14,33 @@
 //! of one length, from any node down, that are still alive, and the dictionary: by the
 //! square of the depth of what trees share. A longest path bounds it.
 
-use std::collections::{HashMap, HashSet};
-
 use super::random::{fnv, mix};
-use crate::{Context, Forest, NodeId, Nodes, Result, memory};
+use crate::memory::{self, Map};
+use crate::{Context, Forest, NodeId, Nodes, Result};
 
 /// Paths found in at least two trees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Paths {
-    known: HashSet<u64>,
+    known: Map<u64, ()>,
 }
 
 impl Paths {
     /// Paths from their hashes, as [`hashes`](Self::hashes) gives them.
-    pub fn from_hashes(hashes: impl IntoIterator<Item = u64>) -> Self {
-        Self { known: hashes.into_iter().collect() }
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub fn from_hashes(hashes: impl IntoIterator<Item = u64>) -> Result<Self> {
+        Ok(Self { known: Map::of(hashes.into_iter().map(|hash| (hash, ())))? })
     }
 
     /// The hashes of all paths, ascending.
-    pub fn hashes(&self) -> Vec<u64> {
-        let mut hashes: Vec<u64> = self.known.iter().copied().collect();
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub fn hashes(&self) -> Result<Vec<u64>> {
+        let mut hashes = memory::collect(self.known.keys().copied())?;
         hashes.sort_unstable();
-        hashes
+        Ok(hashes)
     }
 
     /// How many there are.
@@ -50,7 +55,7 @@ impl Paths {
 
     #[inline]
     pub(super) fn contains(&self, hash: u64) -> bool {
-        self.known.contains(&hash)
+        self.known.contains_key(&hash)
     }
 
     /// The paths of at most `longest` productions that at least two of the trees have.
@@ -60,25 +65,23 @@ impl Paths {
         context: &Context,
     ) -> Result<Self> {
         let nodes = forest.nodes();
-        let (sizes, n_nodes) = (nodes.sizes(), nodes.len() as u64);
-        let of = |root: &NodeId| sizes[root.index()].min(n_nodes) as usize;
-        memory::room(forest.roots().iter().map(of).sum::<usize>() + nodes.len(), 32)?;
-        let productions = Productions::new(nodes);
+        let productions = Productions::new(nodes)?;
         // Per tree: the paths of the length at hand, as (hash, node they end in).
         let mut alive: Vec<Vec<(u64, NodeId)>> = Vec::new();
         for &root in forest.roots() {
             let inner = |&n: &NodeId| Some((productions.start(nodes, n)?, n));
-            alive.push(nodes.subtrees(root).iter().filter_map(inner).collect());
+            let paths = nodes.try_subtrees(root)?;
+            let paths = memory::collect(paths.iter().filter_map(inner))?;
+            memory::push(&mut alive, paths)?;
             context.check_now()?;
         }
-        let mut known = HashSet::new();
+        let mut known = Map::default();
         for _ in 0..longest {
-            memory::room(alive.iter().map(Vec::len).sum(), BYTES_PER_PATH)?;
             // The tree a path was first seen in, and whether there was another.
-            let mut seen: HashMap<u64, (usize, bool)> = HashMap::new();
+            let mut seen: Map<u64, (usize, bool)> = Map::default();
             for (tree, paths) in alive.iter().enumerate() {
                 for &(hash, _) in paths {
-                    let (first, again) = seen.entry(hash).or_insert((tree, false));
+                    let (first, again) = seen.get_or(hash, (tree, false))?;
                     *again |= *first != tree;
                 }
                 context.check_now()?;
@@ -89,7 +92,7 @@ impl Paths {
                     for (place, &child) in nodes.children(node).iter().enumerate() {
                         if let Some(next) = productions.next(nodes, hash, place, child)
                         {
-                            longer.push((next, child));
+                            memory::push(&mut longer, (next, child))?;
                         }
                     }
                 }
@@ -99,7 +102,9 @@ impl Paths {
                 context.check_now()?;
             }
             let before = known.len();
-            known.extend(seen.iter().filter(|(_, s)| s.1).map(|(&hash, _)| hash));
+            for (&hash, _) in seen.iter().filter(|(_, seen)| seen.1) {
+                known.insert(hash, ())?;
+            }
             if known.len() == before {
                 break;
             }
@@ -108,26 +113,24 @@ impl Paths {
     }
 }
 
-/// Bytes that a path of a tree takes while longer ones are made, in tables that double.
-const BYTES_PER_PATH: usize = 128;
-
 /// What the productions of a store hash to, by their text.
 pub(super) struct Productions(Vec<u64>);
 
 impl Productions {
-    pub(super) fn new(nodes: &Nodes) -> Self {
-        let labels: Vec<u64> =
-            nodes.labels().names().map(|name| mix(fnv(name.as_bytes()))).collect();
-        let mut hashes = Vec::with_capacity(nodes.n_productions());
+    pub(super) fn new(nodes: &Nodes) -> Result<Self> {
+        let labels = nodes.labels().names().map(|name| mix(fnv(name.as_bytes())));
+        let labels = memory::collect(labels)?;
+        let mut hashes = Vec::new();
+        memory::reserve(&mut hashes, nodes.n_productions())?;
         for production in 0..nodes.n_productions() {
             let production = crate::ProductionId(production as u32);
             let parts = nodes.production_labels(production);
             let hash = parts.iter().fold(parts.len() as u64, |hash, label| {
                 mix(hash.rotate_left(5) ^ labels[label.index()])
             });
-            hashes.push(hash);
+            memory::push(&mut hashes, hash)?;
         }
-        Self(hashes)
+        Ok(Self(hashes))
     }
 
     /// The path that is an inner node alone.

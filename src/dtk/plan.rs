@@ -18,8 +18,6 @@ use super::paths::{Paths, Productions};
 use crate::kernel::Rule;
 
 pub(super) const NONE: u32 = u32::MAX;
-/// Bytes that a distinct subtree takes in a plan, in lists that double.
-const BYTES_PER_NODE: usize = 320;
 
 /// One side of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,11 +104,10 @@ impl Plan {
         shape: Shape<'_>,
         context: &Context,
     ) -> Result<Self> {
-        memory::room(nodes.len(), BYTES_PER_NODE)?;
-        let reached = nodes.reachable(roots);
+        let reached = nodes.reachable(roots)?;
         let mut plan = Self {
-            pair_of: vec![NONE; reached.len()],
-            simple: vec![false; reached.len()],
+            pair_of: memory::filled(NONE, reached.len())?,
+            simple: memory::filled(false, reached.len())?,
             ..Self::default()
         };
         let all = || (0..reached.len() as u32).filter(|&n| reached[n as usize]);
@@ -125,11 +122,11 @@ impl Plan {
             (None, height, _) => {
                 plan.keep_all(nodes, inner(), shape, context)?;
                 if let Some(height) = height {
-                    plan.drop_high(nodes, inner(), height);
+                    plan.drop_high(nodes, inner(), height)?;
                 }
             }
         }
-        plan.size = vec![1; reached.len()];
+        plan.size = memory::filled(1, reached.len())?;
         for node in inner() {
             let below = nodes.children(node).iter().map(|c| plan.size[c.index()]);
             plan.widest = plan.widest.max(nodes.children(node).len());
@@ -137,7 +134,7 @@ impl Plan {
             plan.simple[node.index()] =
                 !shape.leaves_count && nodes.is_preterminal(node);
         }
-        plan.count_uses(nodes, roots, all().map(NodeId), shape);
+        plan.count_uses(nodes, roots, all().map(NodeId), shape)?;
         Ok(plan)
     }
 
@@ -169,9 +166,10 @@ impl Plan {
         let mut operands = Vec::new();
         for node in inner {
             operands.clear();
-            operands.extend(nodes.children(node).iter().map(|&child| {
+            let children = nodes.children(node).iter().map(|&child| {
                 operand(nodes, child, self.pair_of[child.index()], shape.rule)
-            }));
+            });
+            memory::extend(&mut operands, children)?;
             self.pair_of[node.index()] =
                 self.fold(nodes.label(node).0, &operands, shape.fold)?;
             context.check()?;
@@ -185,8 +183,8 @@ impl Plan {
         nodes: &Nodes,
         inner: impl Iterator<Item = NodeId>,
         max_height: usize,
-    ) {
-        let mut heights = vec![0; self.pair_of.len()];
+    ) -> Result<()> {
+        let mut heights = memory::filled(0, self.pair_of.len())?;
         for node in inner {
             let below = nodes.children(node).iter().map(|c| heights[c.index()]);
             heights[node.index()] = 1 + below.max().unwrap_or(0);
@@ -194,6 +192,7 @@ impl Plan {
                 self.pair_of[node.index()] = NONE;
             }
         }
+        Ok(())
     }
 
     /// Cuts at each height up to the one wanted: s_k(n) asks for s_{k-1} of the children.
@@ -207,12 +206,13 @@ impl Plan {
     ) -> Result<()> {
         let mut operands = Vec::new();
         for _ in 0..max_height {
-            let before = self.pair_of.clone();
+            let before = memory::copied(&self.pair_of)?;
             for node in inner() {
                 operands.clear();
-                operands.extend(nodes.children(node).iter().map(|&child| {
+                let children = nodes.children(node).iter().map(|&child| {
                     operand(nodes, child, before[child.index()], shape.rule)
-                }));
+                });
+                memory::extend(&mut operands, children)?;
                 self.pair_of[node.index()] =
                     self.fold(nodes.label(node).0, &operands, shape.fold)?;
                 context.check()?;
@@ -243,7 +243,7 @@ impl Plan {
             first_child: usize,
             pair: u32,
         }
-        let productions = Productions::new(nodes);
+        let productions = Productions::new(nodes)?;
         let highest = shape.max_height.unwrap_or(usize::MAX);
         let (mut items, mut operands) = (Vec::new(), Vec::new());
         for root in inner {
@@ -254,7 +254,9 @@ impl Plan {
             // Level by level down, then back up.
             items.clear();
             let (place, first_child, pair) = (0, 0, NONE);
-            items.push(Item { node: root, path, height: 1, place, first_child, pair });
+            let (node, height) = (root, 1);
+            let first = Item { node, path, height, place, first_child, pair };
+            memory::push(&mut items, first)?;
             let mut next = 0;
             while next < items.len() {
                 let Item { node, path, height, .. } = items[next];
@@ -265,14 +267,9 @@ impl Plan {
                         && paths.contains(path)
                     {
                         let (node, height) = (child, height + 1);
-                        items.push(Item {
-                            node,
-                            path,
-                            height,
-                            place,
-                            first_child,
-                            pair,
-                        });
+                        let item =
+                            Item { node, path, height, place, first_child, pair };
+                        memory::push(&mut items, item)?;
                     }
                 }
                 next += 1;
@@ -286,7 +283,8 @@ impl Plan {
                 for (place, &child) in nodes.children(node).iter().enumerate() {
                     let item = kept.next_if(|item| item.place == place);
                     let pair = item.map_or(NONE, |item| item.pair);
-                    operands.push(operand(nodes, child, pair, shape.rule));
+                    let operand = operand(nodes, child, pair, shape.rule);
+                    memory::push(&mut operands, operand)?;
                 }
                 end = first_child;
                 items[at].pair =
@@ -328,8 +326,9 @@ impl Plan {
         let id = new_id(self.pairs.len(), "distinct compositions")?;
         let below =
             [left, right].map(|o| o.pair().map_or(0, |p| self.cost[p as usize]));
-        self.pairs.push(pair);
-        self.cost.push(below[0].saturating_add(below[1]).saturating_add(1));
+        memory::push(&mut self.pairs, pair)?;
+        let cost = below[0].saturating_add(below[1]).saturating_add(1);
+        memory::push(&mut self.cost, cost)?;
         self.table.insert(hash, id)?;
         Ok(id)
     }
@@ -340,11 +339,11 @@ impl Plan {
         roots: &[NodeId],
         all: impl Iterator<Item = NodeId>,
         shape: Shape<'_>,
-    ) {
+    ) -> Result<()> {
         self.table = IdTable::default();
-        self.pair_uses = vec![0; self.pairs.len()];
-        self.sum_uses = vec![0; self.pair_of.len()];
-        self.label_uses = vec![0; nodes.labels().len()];
+        self.pair_uses = memory::filled(0, self.pairs.len())?;
+        self.sum_uses = memory::filled(0, self.pair_of.len())?;
+        self.label_uses = memory::filled(0, nodes.labels().len())?;
         let add = |count: &mut u32| *count = count.saturating_add(1);
         for pair in &self.pairs {
             for operand in [pair.left, pair.right] {
@@ -369,6 +368,7 @@ impl Plan {
         for &root in roots {
             self.use_sum(nodes, root);
         }
+        Ok(())
     }
 
     fn use_sum(&mut self, nodes: &Nodes, node: NodeId) {

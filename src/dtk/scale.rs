@@ -18,7 +18,7 @@ use crate::kernel::Scaled;
 use crate::vector::{Loop, vectorized};
 
 /// Bits that numbers may have moved before they are looked at.
-const MOST_DRIFT: i64 = 48;
+const MAX_DRIFT: i64 = 48;
 /// Bits that they may be away from 1 after that.
 const NEAR: i64 = 24;
 /// Bits that a weight may be away from 1 and still be a number of the smallest type.
@@ -47,7 +47,7 @@ impl Scale {
     }
 
     /// Of labels whose products are to be looked at always.
-    pub(super) const RESTLESS: Self = Self::of_label(MOST_DRIFT + 1);
+    pub(super) const RESTLESS: Self = Self::of_label(MAX_DRIFT + 1);
 
     /// Of a sum, which no product is made of.
     pub(super) fn of_sum(exponent: i64) -> Self {
@@ -61,14 +61,15 @@ impl Scale {
         value: Option<(f64, Self)>,
     ) -> Weighted {
         let missing = (0.0, Self::of_label(0));
-        let terms = [label, value].map(|term| term.unwrap_or(missing));
-        let [label, value] = terms.map(|(w, own)| (bits(w) + own.exponent).max(LOWEST));
-        let most = label.max(value);
-        let exponent = if most.abs() <= FAR { 0 } else { most };
-        let [label, value] = terms.map(|(w, own)| times(w, own.exponent - exponent));
-        let drift = terms[0].1.drift.max(terms[1].1.drift) + 1;
-        let scale = Self { exponent, drift: drift + (most - exponent).abs() };
-        Weighted { label, value, scale }
+        let (label, value) = (label.unwrap_or(missing), value.unwrap_or(missing));
+        let most = size(label).max(size(value));
+        let exponent = near(most);
+        let drift = label.1.drift.max(value.1.drift) + 1;
+        Weighted {
+            label: times(label.0, label.1.exponent - exponent),
+            value: times(value.0, value.1.exponent - exponent),
+            scale: Self { exponent, drift: drift + (most - exponent).abs() },
+        }
     }
 
     /// Of a product of two vectors.
@@ -97,7 +98,7 @@ impl Scale {
     /// is the size of labels, if they have.
     #[inline]
     pub(super) fn settle<T: Real>(&mut self, natural: i64, numbers: &mut [T]) {
-        if self.drift > MOST_DRIFT {
+        if self.drift > MAX_DRIFT {
             self.measure(natural, numbers);
         }
     }
@@ -133,25 +134,35 @@ pub(super) struct Sum<T> {
 impl<T: Real> Sum<T> {
     /// The exponent of a first term, and the number it is multiplied by.
     pub(super) fn first(weight: f64, scale: Scale) -> (T, i64) {
-        let term = Scale::operand(None, Some((weight, scale)));
-        (T::of(term.value), term.scale.exponent)
+        let exponent = near(size((weight, scale)));
+        (T::of(times(weight, scale.exponent - exponent)), exponent)
     }
 
     /// The number that another term is multiplied by. The sum so far is made smaller if
     /// the term is far larger.
     pub(super) fn admit(&mut self, weight: f64, scale: Scale) -> T {
-        let term = Scale::operand(None, Some((weight, scale)));
-        let above = term.scale.exponent - self.exponent;
-        if above > 0 {
-            let factor = T::of(times(1.0, -above));
+        let exponent = near(size((weight, scale)));
+        if exponent > self.exponent {
+            let factor = T::of(times(1.0, self.exponent - exponent));
             for x in &mut self.numbers {
                 *x = *x * factor;
             }
-            self.exponent = term.scale.exponent;
-            return T::of(term.value);
+            self.exponent = exponent;
         }
-        T::of(times(term.value, above))
+        T::of(times(weight, scale.exponent - self.exponent))
     }
+}
+
+/// The power of two at or below a weight times a vector.
+#[inline]
+fn size((weight, scale): (f64, Scale)) -> i64 {
+    (bits(weight) + scale.exponent).max(LOWEST)
+}
+
+/// The exponent of a vector of some size: none, where its numbers hold it.
+#[inline]
+fn near(size: i64) -> i64 {
+    if size.abs() <= FAR { 0 } else { size }
 }
 
 /// The power of two at or below a number, of normal ones exactly.
@@ -271,7 +282,7 @@ mod tests {
             for sign in [1, -1] {
                 let x = if sign > 0 { size } else { 1.0 / size };
                 let mut numbers = vec![0.0, -x, x / 8.0];
-                let mut scale = Scale { exponent: 0, drift: MOST_DRIFT + 1 };
+                let mut scale = Scale { exponent: 0, drift: MAX_DRIFT + 1 };
                 scale.settle(0, &mut numbers);
                 let back =
                     Scaled::of(f64::from(numbers[1])).times_two_to(scale.exponent);
@@ -283,7 +294,7 @@ mod tests {
                 assert_eq!((scale, numbers), again);
             }
         }
-        let mut scale = Scale { exponent: 3, drift: MOST_DRIFT + 1 };
+        let mut scale = Scale { exponent: 3, drift: MAX_DRIFT + 1 };
         scale.settle(0, &mut [0.0f64; 4]);
         assert_eq!(scale.exponent, LOWEST);
     }

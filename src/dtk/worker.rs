@@ -26,7 +26,7 @@ use super::finish::Found;
 use super::plan::{NONE, Operand, Plan, label_of};
 use super::scale::{Scale, Sum, Weighted, add, scale};
 use crate::kernel::{Rule, Sketch};
-use crate::{Context, NodeId, Nodes, Result};
+use crate::{Context, NodeId, Nodes, Result, memory};
 
 impl Sketch {
     /// Vectors that a pair's value consists of: the value, and for partial trees what
@@ -87,48 +87,31 @@ pub(super) struct Worker<'a, T> {
 }
 
 impl<'a, T: Real> Worker<'a, T> {
-    /// Bytes that a worker may take: what its caches keep within their limit, and what waits
-    /// beyond it.
-    pub(super) fn most_bytes(job: &Job<'_>, nbytes: usize) -> usize {
-        let (d, plan) = (job.composer.d, job.plan);
-        let (n_pairs, n_labels) = (plan.pairs.len(), plan.label_uses.len());
-        let n_waiting = 8 + 2 * (n_pairs + 2).ilog2() as usize;
-        let vector = size_of::<T>().saturating_mul(d);
-        let of = |size: usize, n: usize| {
-            size.saturating_mul(n.min((nbytes / 2 / size).max(8) + n_waiting))
-        };
-        let mut bytes = of(vector.saturating_mul(job.weights.parts()), n_pairs)
-            .saturating_add(of(vector, plan.pair_of.len() + n_labels))
-            .saturating_add(vector.saturating_mul(2));
-        if job.composer.composition == Composition::Convolution {
-            let spectra = of(vector + 2 * size_of::<T>(), 2 * (n_pairs + n_labels));
-            bytes = bytes.saturating_add(spectra).saturating_add(16 * vector);
-        }
-        let uses = 4 * (n_pairs + plan.pair_of.len() + n_labels);
-        bytes.saturating_add(uses)
-    }
-
-    pub(super) fn new(job: &'a Job<'a>, nbytes: usize) -> Self {
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(super) fn new(job: &'a Job<'a>, nbytes: usize) -> Result<Self> {
         let d = job.composer.d;
-        let fft = (job.composer.composition == Composition::Convolution).then(|| {
-            let fft = job.composer.fft::<T>();
-            Transform { scratch: fft.scratch(), left: fft.spectrum(), fft }
-        });
+        let mut fft = None;
+        if job.composer.composition == Composition::Convolution {
+            let plan = job.composer.fft::<T>()?;
+            let (scratch, left) = (plan.scratch()?, plan.spectrum()?);
+            fft = Some(Transform { scratch, left, fft: plan });
+        }
         let share = nbytes / if fft.is_some() { 3 } else { 2 };
-        Self {
+        Ok(Self {
             job,
             values: Cache::new(d * job.weights.parts(), share),
             singles: Cache::new(d, share),
             spectra: Cache::new(d / 2 + 1, share),
             stack: Vec::new(),
-            pair_uses: job.plan.pair_uses.clone(),
-            sum_uses: job.plan.sum_uses.clone(),
-            label_uses: job.plan.label_uses.clone(),
-            operand: vec![T::default(); d],
-            composed: vec![T::default(); d],
+            pair_uses: memory::copied(&job.plan.pair_uses)?,
+            sum_uses: memory::copied(&job.plan.sum_uses)?,
+            label_uses: memory::copied(&job.plan.label_uses)?,
+            operand: memory::filled(T::default(), d)?,
+            composed: memory::filled(T::default(), d)?,
             fft,
             n_compositions: 0,
-        }
+        })
     }
 
     /// The vector of a tree, as `write` wants it.
@@ -157,7 +140,7 @@ impl<'a, T: Real> Worker<'a, T> {
             let slot = if let Some(slot) = self.singles.find(Key::Sum(root.0)) {
                 slot
             } else {
-                self.push_sum(root);
+                self.push_sum(root)?;
                 self.run(context)?
             };
             let numbers = self.singles.get(slot);
@@ -196,7 +179,7 @@ impl<'a, T: Real> Worker<'a, T> {
         if let Some(slot) = self.values.find(Key::Value(pair)) {
             return Ok(slot);
         }
-        self.push_pair(pair);
+        self.push_pair(pair)?;
         self.run(context)
     }
 
@@ -222,8 +205,9 @@ impl<'a, T: Real> Worker<'a, T> {
 
     // --- pairs ------------------------------------------------------------------
 
-    fn push_pair(&mut self, pair: u32) {
-        self.stack.push(Frame::Pair { pair, held: [Held::Nothing; 2], ready: 0 });
+    fn push_pair(&mut self, pair: u32) -> Result<()> {
+        let held = [Held::Nothing; 2];
+        memory::push(&mut self.stack, Frame::Pair { pair, held, ready: 0 })
     }
 
     /// Asks for operands, the heavy one first; composes when both are there.
@@ -244,8 +228,8 @@ impl<'a, T: Real> Worker<'a, T> {
                 if let Some(found) = self.hold(side, below) {
                     held[side] = found;
                 } else {
-                    self.stack.push(Frame::Pair { pair, held, ready });
-                    self.push_pair(below);
+                    memory::push(&mut self.stack, Frame::Pair { pair, held, ready })?;
+                    self.push_pair(below)?;
                     return Ok(0);
                 }
             }
@@ -281,7 +265,7 @@ impl<'a, T: Real> Worker<'a, T> {
     }
 
     fn compose(&mut self, pair: u32, held: [Held; 2]) -> Result<u32> {
-        let mut out = self.values.buffer();
+        let mut out = self.values.buffer()?;
         let mut scale = match self.job.weights.rule {
             Rule::Partial => self.compose_partial(pair, held, &mut out),
             _ if self.fft.is_some() => self.compose_spectra(pair, held, &mut out),
@@ -289,7 +273,7 @@ impl<'a, T: Real> Worker<'a, T> {
         }?;
         scale.settle(self.job.composer.natural(), &mut out);
         let cost = self.job.plan.cost[pair as usize];
-        Ok(self.values.insert(Key::Value(pair), out, scale, cost))
+        self.values.insert(Key::Value(pair), out, scale, cost)
     }
 
     /// The weights of an operand's label and of its value.
@@ -366,7 +350,10 @@ impl<'a, T: Real> Worker<'a, T> {
             labels[side] = label_of(self.job.weights.rule, operand, pair.head)
                 .map(|label| self.pinned_label_spectrum(side, label))
                 .transpose()?;
-            values[side] = operand.pair().map(|p| self.spectrum(side, p, held[side]));
+            values[side] = operand
+                .pair()
+                .map(|below| self.spectrum(side, below, held[side]))
+                .transpose()?;
         }
         let weighted: [Weighted; 2] = std::array::from_fn(|side| {
             self.weighted(operands[side], labels[side].is_some(), held[side])
@@ -408,7 +395,7 @@ impl<'a, T: Real> Worker<'a, T> {
         let spectrum = match (right[1], pair.right.pair()) {
             _ if self.fft.is_none() => None,
             (Some(label), _) => Some(self.pinned_label_spectrum(1, label)?),
-            (None, pair) => Some(self.spectrum(1, pair.unwrap_or(NONE), held[1])),
+            (None, pair) => Some(self.spectrum(1, pair.unwrap_or(NONE), held[1])?),
         };
         let before = match held[0] {
             Held::Value(slot) => Some(self.values.get(slot)),
@@ -459,7 +446,7 @@ impl<'a, T: Real> Worker<'a, T> {
                 (&mut self.fft, spectrum)
             {
                 let composer = self.job.composer;
-                composer.spectrum(Side::Left, left, shuffled, scratch);
+                composer.spectrum(fft, Side::Left, left, shuffled, scratch);
                 let Weighted { label, value, .. } = of_right;
                 let weight = if slots[1].is_some() { label } else { value };
                 let right = Some((self.spectra.get(right), T::of(weight)));
@@ -498,26 +485,26 @@ impl<'a, T: Real> Worker<'a, T> {
     }
 
     /// The spectrum of a pair's value as an operand, pinned.
-    fn spectrum(&mut self, side: usize, pair: u32, held: Held) -> u32 {
+    fn spectrum(&mut self, side: usize, pair: u32, held: Held) -> Result<u32> {
         let value = match held {
             Held::Spectrum(slot) => {
                 self.spectra.pin(slot);
-                return slot;
+                return Ok(slot);
             }
             Held::Value(slot) => slot,
             Held::Nothing => unreachable!("a pair below is always held"),
         };
         let scale = self.values.scale(value);
-        let mut out = self.spectra.buffer();
-        if let Some(Transform { scratch, .. }) = &mut self.fft {
+        let mut out = self.spectra.buffer()?;
+        if let Some(Transform { fft, scratch, .. }) = &mut self.fft {
             let value = &self.values.get(value)[..self.job.composer.d];
-            self.job.composer.spectrum(SIDES[side], value, &mut out, scratch);
+            self.job.composer.spectrum(fft, SIDES[side], value, &mut out, scratch);
         }
         let key = [Key::LeftValue(pair), Key::RightValue(pair)][side];
         let cost = self.job.plan.cost[pair as usize];
-        let slot = self.spectra.insert(key, out, scale, cost);
+        let slot = self.spectra.insert(key, out, scale, cost)?;
         self.spectra.pin(slot);
-        slot
+        Ok(slot)
     }
 
     fn release_pair(&mut self, pair: u32) {
@@ -538,11 +525,11 @@ impl<'a, T: Real> Worker<'a, T> {
         if let Some(slot) = self.singles.find(Key::Label(label)) {
             return Ok(slot);
         }
-        let mut out = self.singles.buffer();
+        let mut out = self.singles.buffer()?;
         let name = self.job.nodes.labels().name(crate::Label(label));
         self.job.composer.label(name, &mut out, &Context::default())?;
         let scale = self.job.composer.label_scale();
-        Ok(self.singles.insert(Key::Label(label), out, scale, 4))
+        self.singles.insert(Key::Label(label), out, scale, 4)
     }
 
     fn pinned_label(&mut self, label: u32) -> Result<u32> {
@@ -562,12 +549,12 @@ impl<'a, T: Real> Worker<'a, T> {
             slot
         } else {
             let vector = self.label(label)?;
-            let mut out = self.spectra.buffer();
-            if let Some(Transform { scratch, .. }) = &mut self.fft {
+            let mut out = self.spectra.buffer()?;
+            if let Some(Transform { fft, scratch, .. }) = &mut self.fft {
                 let vector = self.singles.get(vector);
-                self.job.composer.spectrum(SIDES[side], vector, &mut out, scratch);
+                self.job.composer.spectrum(fft, SIDES[side], vector, &mut out, scratch);
             }
-            self.spectra.insert(key, out, self.job.composer.label_scale(), 4)
+            self.spectra.insert(key, out, self.job.composer.label_scale(), 4)?
         };
         self.spectra.pin(slot);
         Ok(slot)
@@ -592,7 +579,7 @@ impl<'a, T: Real> Worker<'a, T> {
 
     // --- sums -------------------------------------------------------------------
 
-    fn push_sum(&mut self, node: NodeId) {
+    fn push_sum(&mut self, node: NodeId) -> Result<()> {
         let plan = self.job.plan;
         let children = self.job.nodes.children(node);
         let size = |place: usize| plan.size[children[place].index()];
@@ -603,7 +590,8 @@ impl<'a, T: Real> Worker<'a, T> {
                 heavy = place;
             }
         }
-        self.stack.push(Frame::Sum { node, heavy: heavy as u32, next: 0, sum: None });
+        let heavy = heavy as u32;
+        memory::push(&mut self.stack, Frame::Sum { node, heavy, next: 0, sum: None })
     }
 
     fn step_sum(
@@ -629,26 +617,32 @@ impl<'a, T: Real> Worker<'a, T> {
                 if weights.leaf_sum > 0.0 {
                     let label = self.job.nodes.label(child).0;
                     let slot = self.label(label)?;
-                    self.add_single(&mut sum, weights.leaf_sum, slot);
+                    self.add_single(&mut sum, weights.leaf_sum, slot)?;
                     self.release_label(label);
                 }
             } else if plan.simple[child.index()] {
                 if pair != NONE {
                     let Some(slot) = self.values.find(Key::Value(pair)) else {
-                        self.stack.push(Frame::Sum { node, heavy, next, sum });
-                        self.push_pair(pair);
+                        memory::push(
+                            &mut self.stack,
+                            Frame::Sum { node, heavy, next, sum },
+                        )?;
+                        self.push_pair(pair)?;
                         return Ok(0);
                     };
-                    self.add_value(&mut sum, weights.value, slot);
+                    self.add_value(&mut sum, weights.value, slot)?;
                     self.release_pair(pair);
                 }
             } else {
                 let Some(slot) = self.singles.find(Key::Sum(child.0)) else {
-                    self.stack.push(Frame::Sum { node, heavy, next, sum });
-                    self.push_sum(child);
+                    memory::push(
+                        &mut self.stack,
+                        Frame::Sum { node, heavy, next, sum },
+                    )?;
+                    self.push_sum(child)?;
                     return Ok(0);
                 };
-                self.add_single(&mut sum, 1.0, slot);
+                self.add_single(&mut sum, 1.0, slot)?;
                 self.release_sum(child);
             }
             next += 1;
@@ -657,47 +651,64 @@ impl<'a, T: Real> Worker<'a, T> {
         let mut cost = 1;
         if pair != NONE {
             let Some(slot) = self.values.find(Key::Value(pair)) else {
-                self.stack.push(Frame::Sum { node, heavy, next, sum });
-                self.push_pair(pair);
+                memory::push(&mut self.stack, Frame::Sum { node, heavy, next, sum })?;
+                self.push_pair(pair)?;
                 return Ok(0);
             };
-            self.add_value(&mut sum, weights.value, slot);
+            self.add_value(&mut sum, weights.value, slot)?;
             self.release_pair(pair);
             cost = plan.cost[pair as usize];
         }
-        let sum = sum.unwrap_or_else(|| {
-            let mut numbers = self.singles.buffer();
+        let sum = if let Some(sum) = sum {
+            sum
+        } else {
+            let mut numbers = self.singles.buffer()?;
             numbers.fill(T::zero());
             Sum { numbers, exponent: 0 }
-        });
+        };
         let scale = Scale::of_sum(sum.exponent);
-        Ok(self.singles.insert(Key::Sum(node.0), sum.numbers, scale, cost))
+        self.singles.insert(Key::Sum(node.0), sum.numbers, scale, cost)
     }
 
-    fn add_single(&mut self, sum: &mut Option<Sum<T>>, weight: f64, slot: u32) {
+    fn add_single(
+        &mut self,
+        sum: &mut Option<Sum<T>>,
+        weight: f64,
+        slot: u32,
+    ) -> Result<()> {
         let scale_of = self.singles.scale(slot);
         if let Some(sum) = sum {
             let weight = sum.admit(weight, scale_of);
-            return add(&mut sum.numbers, weight, self.singles.get(slot));
+            add(&mut sum.numbers, weight, self.singles.get(slot));
+            return Ok(());
         }
         self.singles.pin(slot);
-        let mut numbers = self.singles.buffer();
+        let numbers = self.singles.buffer();
         self.singles.unpin(slot);
+        let mut numbers = numbers?;
         let (weight, exponent) = Sum::first(weight, scale_of);
         scale(&mut numbers, weight, self.singles.get(slot));
         *sum = Some(Sum { numbers, exponent });
+        Ok(())
     }
 
-    fn add_value(&mut self, sum: &mut Option<Sum<T>>, weight: f64, slot: u32) {
+    fn add_value(
+        &mut self,
+        sum: &mut Option<Sum<T>>,
+        weight: f64,
+        slot: u32,
+    ) -> Result<()> {
         let (value, scale_of) = (self.values.get(slot), self.values.scale(slot));
         if let Some(sum) = sum {
             let weight = sum.admit(weight, scale_of);
-            return add(&mut sum.numbers, weight, value);
+            add(&mut sum.numbers, weight, value);
+            return Ok(());
         }
-        let mut numbers = self.singles.buffer();
+        let mut numbers = self.singles.buffer()?;
         let (weight, exponent) = Sum::first(weight, scale_of);
         scale(&mut numbers, weight, value);
         *sum = Some(Sum { numbers, exponent });
+        Ok(())
     }
 
     fn release_sum(&mut self, node: NodeId) {

@@ -1,66 +1,64 @@
-//! Rows pair by pair, for kernels that have no index.
+//! Rows pair by pair, for measures that have no index.
 
 use std::sync::Arc;
 
-use crate::kernel::{Prepared, TreeCounts};
-use crate::{Context, Nodes, Result};
+use super::{Items, Measure, QueryEngine, RowSource, RowWorker};
+use crate::kernel::{Prepared, Scaled};
+use crate::{Context, Error, Result, memory};
 
-/// Trees made ready, the columns before those of the rows.
+/// Cells between two looks at the clock, which takes longer than a small cell. A measure that
+/// takes longer than a tenth of a second for one asks the context itself.
+const PER_LOOK: usize = 8;
+
+/// Items made ready, the columns before those of the rows.
 pub(crate) struct Engine {
     pub(crate) pairs: Arc<dyn Prepared>,
-    /// Where the rows' trees start: at 0 where these are the columns.
+    /// Where the rows' items start: at 0 where these are the columns.
     pub(crate) first_row: usize,
 }
 
-impl super::Engine for Engine {
-    /// A worker borrows from the engine, so each row has one of its own: one for many
-    /// pairs all the same.
-    type Scratch = ();
-    const HEIGHT: usize = 16;
-
-    fn most(&self) -> f64 {
-        self.pairs.most()
-    }
-
-    fn scratch(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn row(
-        &self,
-        x: usize,
-        (): &mut (),
-        row: &mut [f64],
-        context: &Context,
-    ) -> Result<()> {
+impl RowSource for Engine {
+    fn worker(&self) -> Result<RowWorker<'_>> {
         let mut of = self.pairs.worker();
-        for (tree, value) in row.iter_mut().enumerate() {
-            *value = of(self.first_row + x, tree, context)?.value();
-            if value.is_infinite() {
-                *value = f64::INFINITY; // of either sign an overflow
+        Ok(Box::new(move |x, row, context| {
+            let mut given_up = Vec::new();
+            for (column, value) in row.iter_mut().enumerate() {
+                let single = of(self.first_row + x, column, context);
+                *value = match single.map(Scaled::value) {
+                    // Of either sign an overflow.
+                    Ok(value) if value.is_infinite() => f64::INFINITY,
+                    Ok(value) => value,
+                    Err(Error::ConstraintLimit { .. }) => {
+                        memory::push(&mut given_up, column as u32)?;
+                        f64::NAN
+                    }
+                    Err(error) => return Err(error),
+                };
+                if column.is_multiple_of(PER_LOOK) {
+                    context.check_now()?;
+                }
             }
-            context.check_now()?;
-        }
-        Ok(())
+            Ok(given_up)
+        }))
+    }
+
+    fn height(&self) -> usize {
+        16
     }
 }
 
-impl super::Askable for Engine {
-    type Rows = ();
-
-    fn read(&self, _: &Nodes, _: &Arc<Nodes>, _: &TreeCounts) -> Result<Option<()>> {
-        Ok(None)
-    }
-
-    fn row_of(
-        &self,
-        (): &(),
-        x: usize,
-        scratch: &mut (),
-        row: &mut [f64],
+impl<X: Items> QueryEngine<X> for Engine {
+    /// A measure makes all items of its pairs ready at once, so the columns once more.
+    fn query<'a>(
+        &'a self,
+        measure: &dyn Measure<X>,
+        columns: &X,
+        rows: &X,
         context: &Context,
-    ) -> Result<()> {
-        super::Engine::row(self, x, scratch, row, context)
+    ) -> Result<Box<dyn RowSource + 'a>> {
+        let both = columns.chain(rows, context)?;
+        let pairs = Arc::from(measure.prepare(&both, context)?);
+        Ok(Box::new(Self { pairs, first_row: columns.n_items() }))
     }
 
     fn nbytes(&self) -> usize {

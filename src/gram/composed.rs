@@ -10,16 +10,12 @@
 //! # Complexity
 //! Memory: that of the parts' engines, and for each thread a row of each.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use super::matrix::scale;
-use super::rows::{Asked, MakeSource};
-use super::{Askable, Index, Options, prepare, self_kernels};
-use crate::index::reader::NONE;
+use super::measure::Numbers;
+use super::normalize::{scale, scale_row};
+use super::{Measure, QueryEngine, RowSource, RowWorker, RowsOf, engine, gathered};
 use crate::kernel::composed::{Plan, Step, float_power};
-use crate::kernel::{Composed, Scaled, TreeCounts};
-use crate::{Context, NodeId, Nodes, Result, memory};
+use crate::kernel::{Composed, Kernel as _, Scaled};
+use crate::{Context, Forest, Result, memory};
 
 /// Columns at a time: some steps of them stay in the first cache.
 const WIDTH: usize = 256;
@@ -28,97 +24,114 @@ const WIDTH: usize = 256;
 pub(crate) struct Engine {
     kernel: Composed,
     plan: Plan,
-    leaves: Vec<Box<dyn Asked>>,
-    nodes: Arc<Nodes>,
-    columns: Vec<NodeId>,
-    rows: Vec<NodeId>,
-    /// What trees' kernels with themselves are needed for: none for sums and products.
-    norms: Option<Norms>,
+    leaves: Vec<Box<dyn QueryEngine<Forest>>>,
+    /// Where there are norms: the columns by their roots.
+    numbers: Option<Numbers<Forest>>,
+    columns: Rows,
 }
 
-/// Of columns and rows, by part and tree: 1 / √k(t,t) where it divides, k(t,t) where it is
-/// part of a distance.
-struct Norms {
-    columns: Vec<Vec<f64>>,
-    rows: Vec<Vec<f64>>,
-    /// By row: the column that is the same tree, and the kernel with it.
+/// Trees that are compared with the columns, or these themselves.
+struct Rows {
+    trees: Forest,
+    /// By part and tree: 1 / √k(t,t) where it divides, k(t,t) where it is part of a
+    /// distance. Nothing for sums and products.
+    norms: Vec<Vec<f64>>,
+    /// Where there are norms: the column that is the same tree, and the kernel with it.
     same: Vec<(u32, f64)>,
 }
 
+/// Rows of trees that ask.
+struct Query<'a> {
+    engine: &'a Engine,
+    leaves: Vec<Box<dyn RowSource + 'a>>,
+    rows: Rows,
+}
+
 /// What one worker keeps from row to row.
-#[derive(Default)]
-pub(crate) struct Scratch {
+struct Scratch<'a> {
+    workers: Vec<RowWorker<'a>>,
     leaves: Vec<Vec<f64>>,
     stack: Vec<f64>,
 }
 
+/// What self-kernels say: the norms by part and tree, and the composition's by tree.
+type SelfKernels = (Vec<Vec<f64>>, Vec<f64>);
+
 impl Engine {
-    /// Indexes different trees of one store for rows from `rows` (None: the lower triangle
-    /// of the columns).
+    /// Indexes different trees.
     pub(crate) fn new(
         kernel: &Composed,
-        nodes: &Arc<Nodes>,
-        columns: &[NodeId],
-        rows: Option<&[NodeId]>,
+        trees: &Forest,
+        rows_of: RowsOf,
         context: &Context,
     ) -> Result<Self> {
         let plan = Plan::new(kernel);
-        let options = Options { normalize: false };
-        let mut leaves = Vec::new();
-        for leaf in &plan.leaves {
-            let index = Index { kernel: &**leaf, nodes, columns, rows, options };
-            leaves.push(index.run(MakeSource, context)?.0);
-        }
-        let (columns, rows) = (columns.to_vec(), rows.unwrap_or(columns).to_vec());
-        let (kernel, nodes) = (kernel.clone(), Arc::clone(nodes));
-        let mut new = Self { kernel, plan, leaves, nodes, columns, rows, norms: None };
-        if new.plan.n_norms > 0 {
-            new.norms = Some(new.norms(context)?);
-        }
-        Ok(new)
+        let leaves = memory::try_collect(plan.leaves.iter().map(|leaf| {
+            engine(&**leaf, trees, rows_of, false, context).map(|(engine, _)| engine)
+        }))?;
+        let (norms, selfs) = self_kernels(&plan, trees, context)?;
+        let same = memory::collect((0..).zip(selfs))?;
+        let columns = Rows { trees: trees.copied()?, norms, same };
+        let numbers = (plan.n_norms > 0).then(|| Numbers::new(trees)).transpose()?;
+        Ok(Self { kernel: kernel.clone(), plan, leaves, numbers, columns })
     }
 
-    fn norms(&self, context: &Context) -> Result<Norms> {
-        let (n, is_same) = (self.columns.len(), self.rows == self.columns);
-        let others = if is_same { &[][..] } else { &self.rows };
-        let trees = [&self.columns, others].concat();
-        let mut leaves = Vec::new();
-        for leaf in &self.plan.leaves {
-            let singles = prepare(&**leaf, &self.nodes, &trees, context)?;
-            leaves.push(self_kernels(&*singles, trees.len(), context)?);
-        }
-        let (mut stack, mut found, mut values) = (Vec::new(), Vec::new(), Vec::new());
-        let mut norms = vec![Vec::with_capacity(trees.len()); self.plan.n_norms];
-        let mut own = Vec::with_capacity(trees.len());
-        for tree in 0..trees.len() {
+    /// Workers and lists for rows.
+    fn scratch<'a>(
+        &self,
+        leaves: impl Iterator<Item = Result<RowWorker<'a>>>,
+    ) -> Result<Scratch<'a>> {
+        Ok(Scratch {
+            workers: memory::try_collect(leaves)?,
+            leaves: memory::filled_with(self.leaves.len(), Vec::new)?,
+            stack: memory::filled(0.0, self.plan.depth * WIDTH)?,
+        })
+    }
+
+    fn row(
+        &self,
+        (rows, x): (&Rows, usize),
+        scratch: &mut Scratch<'_>,
+        row: &mut [f64],
+        context: &Context,
+    ) -> Result<Vec<u32>> {
+        // 1. The rows of the parts.
+        let mut given_up = Vec::new();
+        for (leaf, values) in scratch.workers.iter_mut().zip(&mut scratch.leaves) {
             values.clear();
-            values.extend(leaves.iter().map(|leaf| leaf[tree]));
-            own.push(self.plan.own(&values, &mut stack, &mut found).value());
-            for step in &self.plan.steps {
-                match *step {
-                    Step::Normalize(part) => norms[part].push(scale(found[part])),
-                    Step::Gaussian(_, part) => norms[part].push(found[part].value()),
-                    _ => {}
-                }
+            memory::reach(values, row.len(), 0.0)?;
+            memory::extend(&mut given_up, leaf(x, values, context)?)?;
+        }
+        given_up.sort_unstable();
+        given_up.dedup();
+        // 2. Compose them.
+        for (number, part) in row.chunks_mut(WIDTH).enumerate() {
+            self.run((rows, x), number * WIDTH, scratch, part);
+        }
+        // 3. What floats do not hold.
+        for (column, value) in row.iter_mut().enumerate() {
+            if !value.is_finite() && given_up.binary_search(&(column as u32)).is_err() {
+                *value = self.single((rows, x), column, context)?.value();
             }
         }
-        let number: HashMap<NodeId, u32> =
-            self.columns.iter().copied().zip(0..).collect();
-        let first_row = if is_same { 0 } else { n };
-        let same = self.rows.iter().zip(&own[first_row..]);
-        let same =
-            same.map(|(root, &own)| (number.get(root).copied().unwrap_or(NONE), own));
-        let same = same.collect();
-        let rows = norms.iter().map(|of| of[first_row..].to_vec()).collect();
-        for of in &mut norms {
-            of.truncate(n);
+        // 4. A tree with itself is exactly what its self-kernel says.
+        if let Some(&(column, own)) = rows.same.get(x)
+            && let Some(value) = row.get_mut(column as usize)
+        {
+            *value = own;
         }
-        Ok(Norms { columns: norms, rows, same })
+        Ok(given_up)
     }
 
     /// Runs the steps for some columns, from `start` on, of which the leaves have values.
-    fn run(&self, x: usize, start: usize, scratch: &mut Scratch, row: &mut [f64]) {
-        let Scratch { leaves, stack } = scratch;
+    fn run(
+        &self,
+        (rows, x): (&Rows, usize),
+        start: usize,
+        scratch: &mut Scratch<'_>,
+        row: &mut [f64],
+    ) {
+        let Scratch { leaves, stack, .. } = scratch;
         let len = row.len();
         let mut top = 0; // the stack's height
         for &step in &self.plan.steps {
@@ -140,25 +153,20 @@ impl Engine {
                 continue;
             }
             let values = &mut stack[(top - 1) * WIDTH..][..len];
-            let of = |part: usize| {
-                let norms = self.norms.as_ref();
-                norms.map(|n| (n.rows[part][x], &n.columns[part][start..][..len]))
+            let norms = |part: usize| {
+                (rows.norms[part][x], &self.columns.norms[part][start..][..len])
             };
             match step {
                 Step::Scale(factor) => each(values, |value| value * factor),
                 Step::Plus(constant) => each(values, |value| value + constant),
                 Step::Power(degree) => each(values, |value| float_power(value, degree)),
                 Step::Normalize(part) => {
-                    let Some((own, others)) = of(part) else { continue };
-                    for (value, other) in values.iter_mut().zip(others) {
-                        let norm = own * other;
-                        // Of NaN no minimum is taken: it says that floats do not do.
-                        let cosine = *value * norm;
-                        *value = if cosine > 1.0 { 1.0 } else { cosine };
-                    }
+                    let (own, others) = norms(part);
+                    // What floats do not hold becomes NaN.
+                    scale_row(values, own, others, 1.0);
                 }
                 Step::Gaussian(gamma, part) => {
-                    let Some((own, others)) = of(part) else { continue };
+                    let (own, others) = norms(part);
                     for (value, other) in values.iter_mut().zip(others) {
                         let square = own + other - 2.0 * *value;
                         let square = if square < 0.0 { 0.0 } else { square };
@@ -172,13 +180,46 @@ impl Engine {
     }
 
     /// One value, in numbers that do not overflow.
-    fn single(&self, x: usize, column: usize, context: &Context) -> Result<Scaled> {
-        let mut nodes = Nodes::default();
-        let column = nodes.absorb_one(&self.nodes, self.columns[column], context)?;
-        let row = nodes.absorb_one(&self.nodes, self.rows[x], context)?;
-        let singles = prepare(&self.kernel, &Arc::new(nodes), &[row, column], context)?;
+    fn single(
+        &self,
+        (rows, x): (&Rows, usize),
+        column: usize,
+        context: &Context,
+    ) -> Result<Scaled> {
+        let parts = [(&rows.trees, &[x][..]), (&self.columns.trees, &[column])];
+        let trees = gathered(parts, context)?;
+        let singles = self.kernel.pairs(trees.nodes(), trees.roots(), context)?;
         singles.worker()(0, 1, context)
     }
+}
+
+/// Asks the leaves for the kernels of trees with themselves; nothing where the plan needs
+/// none.
+fn self_kernels(plan: &Plan, trees: &Forest, context: &Context) -> Result<SelfKernels> {
+    let n = trees.len();
+    if plan.n_norms == 0 {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let leaves = memory::try_collect(plan.leaves.iter().map(|leaf| {
+        let singles = leaf.pairs(trees.nodes(), trees.roots(), context)?;
+        Ok(super::self_kernels(&*singles, n, context)?.0)
+    }))?;
+    let norms = (0..plan.n_norms).map(|_| memory::filled(0.0, n));
+    let (mut norms, mut selfs) = (memory::try_collect(norms)?, memory::filled(0.0, n)?);
+    let (mut stack, mut found, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    for (tree, own) in selfs.iter_mut().enumerate() {
+        values.clear();
+        memory::extend(&mut values, leaves.iter().map(|leaf| leaf[tree]))?;
+        *own = plan.own(&values, &mut stack, &mut found).value();
+        for step in &plan.steps {
+            match *step {
+                Step::Normalize(part) => norms[part][tree] = scale(found[part]),
+                Step::Gaussian(_, part) => norms[part][tree] = found[part].value(),
+                _ => {}
+            }
+        }
+    }
+    Ok((norms, selfs))
 }
 
 #[inline]
@@ -188,73 +229,51 @@ fn each(values: &mut [f64], of: impl Fn(f64) -> f64) {
     }
 }
 
-impl super::Engine for Engine {
-    type Scratch = Scratch;
-
-    fn scratch(&self) -> Result<Scratch> {
-        Ok(Scratch {
-            leaves: vec![Vec::new(); self.leaves.len()],
-            stack: vec![0.0; self.plan.depth * WIDTH],
-        })
-    }
-
-    fn row(
-        &self,
-        x: usize,
-        scratch: &mut Scratch,
-        row: &mut [f64],
-        context: &Context,
-    ) -> Result<()> {
-        // 1. The rows of the parts.
-        for (leaf, values) in self.leaves.iter().zip(&mut scratch.leaves) {
-            values.clear();
-            memory::reach(values, row.len(), 0.0)?;
-            leaf.row(x, values, context)?;
-        }
-        // 2. Compose them.
-        for (number, part) in row.chunks_mut(WIDTH).enumerate() {
-            self.run(x, number * WIDTH, scratch, part);
-        }
-        // 3. What floats do not hold.
-        for (column, value) in row.iter_mut().enumerate() {
-            if !value.is_finite() {
-                *value = self.single(x, column, context)?.value();
-            }
-        }
-        // 4. A tree with itself is exactly what its self-kernel says.
-        if let Some(&(column, own)) = self.norms.as_ref().map(|norms| &norms.same[x])
-            && let Some(value) = row.get_mut(column as usize)
-        {
-            *value = own;
-        }
-        Ok(())
+impl RowSource for Engine {
+    fn worker(&self) -> Result<RowWorker<'_>> {
+        let mut scratch = self.scratch(self.leaves.iter().map(|leaf| leaf.worker()))?;
+        Ok(Box::new(move |x, row, context| {
+            self.row((&self.columns, x), &mut scratch, row, context)
+        }))
     }
 }
 
-impl Askable for Engine {
-    type Rows = ();
-
-    fn read(&self, _: &Nodes, _: &Arc<Nodes>, _: &TreeCounts) -> Result<Option<()>> {
-        Ok(None)
+impl RowSource for Query<'_> {
+    fn worker(&self) -> Result<RowWorker<'_>> {
+        let leaves = self.leaves.iter().map(|leaf| leaf.worker());
+        let mut scratch = self.engine.scratch(leaves)?;
+        Ok(Box::new(move |x, row, context| {
+            self.engine.row((&self.rows, x), &mut scratch, row, context)
+        }))
     }
+}
 
-    fn row_of(
-        &self,
-        (): &(),
-        x: usize,
-        scratch: &mut Scratch,
-        row: &mut [f64],
+impl QueryEngine<Forest> for Engine {
+    fn query<'a>(
+        &'a self,
+        _: &dyn Measure<Forest>,
+        columns: &Forest,
+        rows: &Forest,
         context: &Context,
-    ) -> Result<()> {
-        super::Engine::row(self, x, scratch, row, context)
+    ) -> Result<Box<dyn RowSource + 'a>> {
+        let leaves = self.plan.leaves.iter().zip(&self.leaves);
+        let leaves = memory::try_collect(
+            leaves.map(|(kernel, leaf)| leaf.query(&**kernel, columns, rows, context)),
+        )?;
+        let (norms, selfs) = self_kernels(&self.plan, rows, context)?;
+        let same = match &self.numbers {
+            Some(numbers) => {
+                memory::collect(numbers.find(columns, rows)?.into_iter().zip(selfs))?
+            }
+            None => Vec::new(),
+        };
+        let rows = Rows { trees: rows.copied()?, norms, same };
+        Ok(Box::new(Query { engine: self, leaves, rows }))
     }
 
     fn nbytes(&self) -> usize {
-        let norms = self.norms.as_ref().map_or(0, |norms| {
-            let lists = norms.columns.iter().chain(&norms.rows);
-            lists.map(|of| of.len() * 8).sum::<usize>() + norms.same.len() * 16
-        });
+        let Rows { trees, norms, .. } = &self.columns;
         let leaves = self.leaves.iter().map(|leaf| leaf.nbytes()).sum::<usize>();
-        leaves + norms + (self.columns.len() + self.rows.len()) * size_of::<NodeId>()
+        leaves + (norms.len() + 3) * trees.len() * 8
     }
 }

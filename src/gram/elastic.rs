@@ -10,7 +10,6 @@
 
 use std::sync::Arc;
 
-use super::Askable;
 use crate::index::counts::{CountsScratch, Products, tally};
 use crate::index::elastic::{Index, Query, Scratch as WalkScratch};
 use crate::index::id_map::{IdMap, Wanted};
@@ -20,7 +19,7 @@ use crate::index::weights::{Sink, View};
 use crate::kernel::TreeCounts;
 use crate::ragged::Ragged;
 use crate::threads::Threads;
-use crate::{Context, NodeId, Nodes, Result, memory};
+use crate::{Context, Forest, NodeId, Nodes, Result, memory};
 
 /// The index, where its subtrees stand, and the trees of the rows.
 #[derive(Debug)]
@@ -80,12 +79,11 @@ pub(crate) struct Scratch {
 }
 
 impl Engine {
-    /// Indexes the trees of `columns` for rows from `rows` (None: from the same trees).
+    /// Indexes the trees of `columns`.
     pub(crate) fn new(
         nodes: &Arc<Nodes>,
         decay: f64,
         columns: &TreeCounts,
-        rows: Option<&TreeCounts>,
         threads: &Threads<'_>,
     ) -> Result<Self> {
         // 1. The index, tree by tree.
@@ -125,17 +123,13 @@ impl Engine {
         // 3. Integers.
         threads.context.check()?;
         let n_labels = nodes.labels().len();
-        let own = |trees| {
-            let labels = memory::collect(0..n_labels as u32)?;
-            Rows::new(&index, nodes, labels, trees, n_labels)
-        };
-        let own_columns = own(columns)?;
-        let [labels, simple] = &own_columns.base;
+        let labels = memory::collect(0..n_labels as u32)?;
+        let rows = Rows::new(&index, nodes, labels, columns, n_labels)?;
+        let [labels, simple] = &rows.base;
         let base = [
             Products::new(decay, n_labels, labels)?,
             Products::new(decay * decay, index.n_simple(), simple)?,
         ];
-        let rows = rows.map_or(Ok(own_columns), own)?;
         Ok(Self { nodes: Arc::clone(nodes), index, slots, groups, base, rows })
     }
 }
@@ -184,7 +178,12 @@ impl View for BySlotView<'_> {
 }
 
 impl super::Engine for Engine {
+    type Rows = Rows;
     type Scratch = Scratch;
+
+    fn own_rows(&self) -> &Rows {
+        &self.rows
+    }
 
     fn scratch(&self) -> Result<Scratch> {
         let [labels, simple] = &self.base;
@@ -197,37 +196,6 @@ impl super::Engine for Engine {
     }
 
     fn row(
-        &self,
-        x: usize,
-        scratch: &mut Scratch,
-        row: &mut [f64],
-        context: &Context,
-    ) -> Result<()> {
-        self.row_of(&self.rows, x, scratch, row, context)
-    }
-}
-
-impl super::Askable for Engine {
-    type Rows = Rows;
-
-    fn read(
-        &self,
-        columns: &Nodes,
-        store: &Arc<Nodes>,
-        trees: &TreeCounts,
-    ) -> Result<Option<Rows>> {
-        let labels = IdMap::new(store, columns, Wanted::Labels, |_| None)?.labels;
-        Rows::new(&self.index, store, labels, trees, columns.labels().len()).map(Some)
-    }
-
-    fn nbytes(&self) -> usize {
-        let groups: usize = self.groups.iter().map(|group| 24 + group.len() * 4).sum();
-        let counts: usize = self.base.iter().map(|base| base.counts.nbytes()).sum();
-        let rows = self.rows.base.iter().map(Ragged::nbytes).sum::<usize>();
-        self.index.nbytes() + self.slots.nbytes() + groups + counts + rows
-    }
-
-    fn row_of(
         &self,
         own: &Rows,
         x: usize,
@@ -256,13 +224,32 @@ impl super::Askable for Engine {
         }
         Ok(())
     }
+
+    fn read(
+        &self,
+        columns: &Forest,
+        rows: &Forest,
+        trees: &TreeCounts,
+        _: &Context,
+    ) -> Result<(Option<Self>, Rows)> {
+        let (columns, rows) = (columns.nodes(), rows.nodes());
+        let labels = IdMap::new(rows, columns, Wanted::Labels, |_| None)?.labels;
+        let n_labels = columns.labels().len();
+        Ok((None, Rows::new(&self.index, rows, labels, trees, n_labels)?))
+    }
+
+    fn nbytes(&self) -> usize {
+        let groups: usize = self.groups.iter().map(|group| 24 + group.len() * 4).sum();
+        let counts: usize = self.base.iter().map(|base| base.counts.nbytes()).sum();
+        let rows = self.rows.base.iter().map(Ragged::nbytes).sum::<usize>();
+        self.index.nbytes() + self.slots.nbytes() + groups + counts + rows
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Engine as _;
     use super::*;
-    use crate::Forest;
 
     #[test]
     fn deep_trees_stand_beside_flat_ones() {
@@ -270,18 +257,25 @@ mod tests {
         let forest =
             Forest::from_bracket_items(["(A (B b) (C c))", &*chain, "(A (B c) (C c))"])
                 .unwrap();
-        let counts = TreeCounts::new(forest.nodes(), forest.roots()).unwrap();
+        let counts =
+            TreeCounts::read(forest.nodes(), forest.roots(), &Context::default())
+                .unwrap();
         let engine = Engine::new(
             forest.nodes(),
             0.4,
             &counts,
-            None,
             &Threads::alone(&Context::default()),
         )
         .unwrap();
         let mut row = [0.0; 3];
         engine
-            .row(2, &mut engine.scratch().unwrap(), &mut row, &Context::default())
+            .row(
+                &engine.rows,
+                2,
+                &mut engine.scratch().unwrap(),
+                &mut row,
+                &Context::default(),
+            )
             .unwrap();
         // One A against 20,001 of them, the leaf included: λ each.
         assert!((row[1] - 0.4 * 20_001.0).abs() < 1e-6, "{}", row[1]);
@@ -292,21 +286,26 @@ mod tests {
         let wide = String::from("(A") + &" (A A A A)".repeat(800) + ")";
         let forest =
             Forest::from_bracket_items(["(A (A A))", &*wide, "(A (B A) A)"]).unwrap();
-        let counts = TreeCounts::new(forest.nodes(), forest.roots()).unwrap();
+        let counts =
+            TreeCounts::read(forest.nodes(), forest.roots(), &Context::default())
+                .unwrap();
         let engine = Engine::new(
             forest.nodes(),
             1.0,
             &counts,
-            Some(&counts),
             &Threads::alone(&Context::default()),
         )
         .unwrap();
         let mut scratch = engine.scratch().unwrap();
         let mut row = [0.0; 3];
-        engine.row(1, &mut scratch, &mut row, &Context::default()).unwrap();
+        engine
+            .row(&engine.rows, 1, &mut scratch, &mut row, &Context::default())
+            .unwrap();
         assert!(row[0].is_finite() && row[2].is_finite(), "{row:?}");
         assert_eq!(row[1], f64::INFINITY);
-        engine.row(0, &mut scratch, &mut row, &Context::default()).unwrap();
+        engine
+            .row(&engine.rows, 0, &mut scratch, &mut row, &Context::default())
+            .unwrap();
         assert!(row.iter().all(|value| value.is_finite()), "{row:?}");
     }
 }

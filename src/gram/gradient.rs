@@ -30,7 +30,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::matrix::Distinct;
+use super::trained::Different;
 use super::{Options, Report};
 use crate::kernel::{self, Composed, Scaled, Sloped, SlopesWorker, Value};
 use crate::threads::{Tasks, Threads};
@@ -41,10 +41,12 @@ use crate::{Context, Error, Forest, Kernel, Result, memory};
 pub fn parameter_names(kernel: &dyn Kernel) -> Vec<String> {
     let all = kernel.parameters().into_iter();
     let own = all.filter(|of| matches!(of.value, Value::Number(_)));
-    let mut names: Vec<String> = own.map(|of| of.name.to_owned()).collect();
+    let own = own.map(|of| of.name.to_owned());
+    let mut names: Vec<String> = own.collect(); // bounded: a kernel's parameters
     for (prefix, part) in kernel.composed().iter().flat_map(|of| of.named_parts()) {
-        let of_part = parameter_names(&**part).into_iter();
-        names.extend(of_part.map(|name| format!("{prefix}{name}")));
+        for name in parameter_names(&**part) {
+            names.push(format!("{prefix}{name}")); // bounded: a kernel's parameters
+        }
     }
     names
 }
@@ -74,22 +76,17 @@ pub fn gradient(
     }
     // 1. Trees of one store, each once: those of the columns, and those of the rows.
     context.advance(0, x.len())?;
-    let both = y.map(|y| y.try_union_store(x, context)).transpose()?;
-    let (columns, rows) = match &both {
-        Some((y, x)) => (y, x),
-        None => (x, x),
-    };
-    let trees = [columns.roots(), rows.roots()].concat();
-    let trees = Distinct::new(&trees);
-    let (columns, rows) = trees.of.split_at(columns.len());
-    let store = both.as_ref().map_or(x, |(y, _)| y).nodes();
-    let Some(pairs) = kernel.sloped(store, &trees.roots, context)? else {
+    let columns = y.unwrap_or(x);
+    let all = Forest::try_concat_all([columns, x], context)?;
+    let Different { items: trees, places } = Different::new(&all)?;
+    let (columns, rows) = places.of.split_at(columns.len());
+    let Some(pairs) = kernel.sloped(trees.nodes(), trees.roots(), context)? else {
         return Err(unsupported(kernel));
     };
     let matrix = Gradient { pairs: &*pairs, n_slopes, columns, rows, options };
     // 2. Self-kernels.
     let (selfs, self_slopes) = if options.normalize {
-        matrix.selfs(trees.roots.len(), context)?
+        matrix.selfs(trees.len(), context)?
     } else {
         Default::default()
     };
@@ -98,9 +95,10 @@ pub fn gradient(
     let zeros = |of: &[u32]| {
         let is_zero =
             |tree: u32| selfs.get(tree as usize).is_some_and(|own| own.is_zero());
-        (0..of.len()).filter(|&at| is_zero(of[at])).collect()
+        memory::collect((0..of.len()).filter(|&at| is_zero(of[at])))
     };
-    Ok(Report { zero_rows: zeros(rows), zero_columns: zeros(columns) })
+    let (zero_rows, zero_columns) = (zeros(rows)?, zeros(columns)?);
+    Ok(Report { zero_rows, zero_columns, ..Report::default() })
 }
 
 /// That a kernel has no derivatives, and which have.
@@ -109,8 +107,8 @@ fn unsupported(kernel: &dyn Kernel) -> Error {
         let pairs = kernel.sloped(&Arc::default(), &[], &Context::default());
         matches!(pairs, Ok(Some(_)))
     };
-    let can =
-        kernel::all().into_iter().filter(has).map(|kernel| kernel.name()).collect();
+    let can = kernel::all().into_iter().filter(has).map(|kernel| kernel.name());
+    let can = can.collect(); // bounded: the kernels that there are
     // Of a composition the part that has none.
     let without =
         |of: &Composed| of.parts().iter().find(|part| !has(part)).map(Arc::clone);
@@ -143,7 +141,7 @@ impl Gradient<'_> {
         let mut slopes = memory::filled(zero, n * self.n_slopes)?;
         let slopes_of = slopes.chunks_mut(PER_TASK * self.n_slopes);
         let parts = selfs.chunks_mut(PER_TASK).zip(slopes_of);
-        let parts: Vec<_> = parts.map(Mutex::new).collect();
+        let parts = memory::collect(parts.map(Mutex::new))?;
         self.run(&Tasks::untold(parts.len()), context, |part, of, context| {
             let Ok(mut part_of) = parts[part].lock() else { return Ok(()) };
             let (selfs, slopes) = &mut *part_of;
@@ -167,8 +165,7 @@ impl Gradient<'_> {
         task: impl Fn(usize, &mut SlopesWorker<'_>, &Context) -> Result<()> + Sync,
     ) -> Result<()> {
         let threads = Threads::new(context, tasks.len());
-        let mut workers: Vec<_> =
-            (0..threads.size()).map(|_| self.pairs.worker()).collect();
+        let mut workers = memory::filled_with(threads.size(), || self.pairs.worker())?;
         threads.run(tasks, &mut workers, task)
     }
 
@@ -186,13 +183,13 @@ impl Gradient<'_> {
         if n_rows * n_columns == 0 || self.n_slopes == 0 {
             return Ok(());
         }
-        let (first_row, first_column) = (firsts(self.rows), firsts(self.columns));
+        let (first_row, first_column) = (firsts(self.rows)?, firsts(self.columns)?);
         // By row: its part of each matrix.
-        let mut parts: Vec<Vec<&mut [f64]>> = (0..n_rows).map(|_| Vec::new()).collect();
+        let mut parts = memory::filled_with(n_rows, Vec::new)?;
         for (at, row) in out.chunks_mut(n_columns).enumerate() {
-            parts[at % n_rows].push(row);
+            memory::push(&mut parts[at % n_rows], row)?;
         }
-        let parts: Vec<_> = parts.into_iter().map(Mutex::new).collect();
+        let parts = memory::collect(parts.into_iter().map(Mutex::new))?;
         let slopes_of =
             |tree: u32| &self_slopes[tree as usize * self.n_slopes..][..self.n_slopes];
         self.run(&Tasks::of_rows(n_rows, 1), context, |x, of, context| {
@@ -201,7 +198,7 @@ impl Gradient<'_> {
             if first_row[a as usize] != x as u32 {
                 return Ok(());
             }
-            let slopes = &mut *vec![Scaled::of(0.0); self.n_slopes];
+            let slopes = &mut *memory::filled(Scaled::of(0.0), self.n_slopes)?;
             for (y, &b) in self.columns.iter().enumerate() {
                 let is_later = symmetric && first_column[b as usize] > x as u32;
                 if first_column[b as usize] != y as u32 || is_later {
@@ -260,11 +257,11 @@ impl Gradient<'_> {
 }
 
 /// By tree: where it stands first.
-fn firsts(of: &[u32]) -> Vec<u32> {
-    let mut first =
-        vec![u32::MAX; of.iter().max().map_or(0, |&most| most as usize + 1)];
+fn firsts(of: &[u32]) -> Result<Vec<u32>> {
+    let n = of.iter().max().map_or(0, |&most| most as usize + 1);
+    let mut first = memory::filled(u32::MAX, n)?;
     for (at, &tree) in of.iter().enumerate().rev() {
         first[tree as usize] = at as u32;
     }
-    first
+    Ok(first)
 }

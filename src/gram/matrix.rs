@@ -8,16 +8,15 @@ use std::hash::Hash;
 use std::sync::Mutex;
 
 use super::mirror::{Strip, mirror_within};
-use super::{Engine, Report, norms};
-use crate::kernel::{LARGEST, Prepared, SMALLEST, Scaled, Worker};
-use crate::memory::filled;
+use super::normalize::{Normalizer, Norms};
+use super::{Items, Report, RowSource, RowWorker};
+use crate::kernel::{Prepared, Worker};
+use crate::memory::{Map, collect, filled, push, reserve, try_collect};
 use crate::nontemporal::NonTemporal;
 use crate::threads::{Tasks, Threads};
 use crate::vector::{Loop, vectorized};
-use crate::{Context, Error, NodeId, Result};
+use crate::{Context, Error, Result};
 
-/// "Not among the columns".
-const NONE: u32 = u32::MAX;
 /// Rows that are mirrored together: more make longer strips, fewer are still in the
 /// caches (128 to 512 tried: 256 best by 2 to 3 %).
 pub(crate) const HEIGHT: usize = 256;
@@ -28,8 +27,6 @@ pub trait Element: NonTemporal + Copy + Send + Sync + Default + 'static {
     const LARGEST: f64;
     /// Rounds.
     fn of(value: f64) -> Self;
-    /// Whether it is no number: a value that was given up.
-    fn is_gap(self) -> bool;
 }
 
 impl Element for f64 {
@@ -37,10 +34,6 @@ impl Element for f64 {
     #[inline]
     fn of(value: f64) -> Self {
         value
-    }
-
-    fn is_gap(self) -> bool {
-        self.is_nan()
     }
 }
 
@@ -50,19 +43,13 @@ impl Element for f32 {
     fn of(value: f64) -> Self {
         value as Self
     }
-
-    fn is_gap(self) -> bool {
-        self.is_nan()
-    }
 }
 
-/// Trees, or other things told apart by an id, without repetition.
-pub(crate) struct Distinct<I = NodeId> {
-    /// Different trees, in the order of their first occurrence.
-    pub(crate) roots: Vec<I>,
-    /// Each tree's number among them.
+/// Which items of a list are equal.
+pub(crate) struct Distinct {
+    /// Each item's number among the different ones, in the order of their first occurrence.
     pub(crate) of: Vec<u32>,
-    /// Each different tree's first occurrence.
+    /// Each different item's first occurrence.
     pub(crate) first: Vec<u32>,
     /// Stretches in which tree and place ascend together: (tree, place, length).
     runs: Vec<(u32, u32, u32)>,
@@ -70,54 +57,59 @@ pub(crate) struct Distinct<I = NodeId> {
     repeats: Vec<(u32, u32)>,
 }
 
-impl<I: Copy + Eq + Hash> Distinct<I> {
-    pub(crate) fn new(roots: &[I]) -> Self {
+impl Distinct {
+    /// Of items of one store.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(crate) fn of<X: Items>(items: &X) -> Result<Self> {
+        Self::new((0..items.n_items()).map(|item| items.key(item, &|root| root)))
+    }
+
+    /// Of things that are equal if their keys are.
+    ///
+    /// # Errors
+    /// [`Error::Memory`], and that of a key.
+    pub(crate) fn new<K: Eq + Hash>(
+        keys: impl ExactSizeIterator<Item = Result<K>>,
+    ) -> Result<Self> {
         let mut distinct = Self {
-            roots: Vec::new(),
-            of: Vec::with_capacity(roots.len()),
+            of: Vec::new(),
             first: Vec::new(),
             runs: Vec::new(),
             repeats: Vec::new(),
         };
-        let mut number = std::collections::HashMap::new();
-        for (place, &root) in roots.iter().enumerate() {
-            let next = distinct.roots.len() as u32;
-            let tree = *number.entry(root).or_insert(next);
-            distinct.of.push(tree);
+        reserve(&mut distinct.of, keys.len())?;
+        let mut number: Map<K, u32> = Map::default();
+        for (place, key) in keys.enumerate() {
+            let next = distinct.first.len() as u32;
+            let tree = *number.get_or(key?, next)?;
+            push(&mut distinct.of, tree)?;
             if tree < next {
-                distinct.repeats.push((tree, place as u32));
+                push(&mut distinct.repeats, (tree, place as u32))?;
                 continue;
             }
-            distinct.roots.push(root);
-            distinct.first.push(place as u32);
+            push(&mut distinct.first, place as u32)?;
             match distinct.runs.last_mut() {
                 Some((start, at, len)) if *at + *len == place as u32 => {
                     debug_assert_eq!(*start + *len, tree);
                     *len += 1;
                 }
-                _ => distinct.runs.push((tree, place as u32, 1)),
+                _ => push(&mut distinct.runs, (tree, place as u32, 1))?,
             }
         }
         distinct.repeats.sort_unstable();
-        distinct
+        Ok(distinct)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.roots.len()
+        self.first.len()
     }
 
-    /// Per tree its number among others, or [`NONE`].
-    pub(crate) fn among(&self, others: &Self) -> Vec<u32> {
-        let number: std::collections::HashMap<I, u32> =
-            others.roots.iter().copied().zip(0..).collect();
-        self.roots.iter().map(|r| number.get(r).copied().unwrap_or(NONE)).collect()
-    }
-
-    /// Places of trees that a scale of 0 says have no kernel with themselves.
-    pub(crate) fn zeros(&self, scales: &[f64]) -> Vec<usize> {
-        let is_zero =
-            |place: &usize| scales.get(self.of[*place] as usize) == Some(&0.0);
-        (0..self.of.len()).filter(is_zero).collect()
+    /// Places of items that are not there once values are divided by their own.
+    pub(crate) fn zeros(&self, norms: &Norms) -> Result<Vec<usize>> {
+        let is_zero = |place: &usize| norms.is_zero(self.of[*place] as usize);
+        collect((0..self.of.len()).filter(is_zero))
     }
 
     /// Copies the values of the trees `from..from + values.len()` to their places.
@@ -152,7 +144,7 @@ impl<I: Copy + Eq + Hash> Distinct<I> {
     }
 
     /// The stretches in which trees of `from..to` ascend together with their places.
-    pub(crate) fn stretches(&self, from: usize, to: usize) -> Vec<Stretch> {
+    pub(crate) fn stretches(&self, from: usize, to: usize) -> Result<Vec<Stretch>> {
         let first = self.runs.partition_point(|run| (run.0 + run.2) as usize <= from);
         let within = |&(tree, place, len): &(u32, u32, u32)| {
             let start = from.max(tree as usize);
@@ -163,7 +155,7 @@ impl<I: Copy + Eq + Hash> Distinct<I> {
             }
         };
         let stretches = self.runs[first..].iter().map(within);
-        stretches.take_while(|stretch| stretch.start < stretch.end).collect()
+        collect(stretches.take_while(|stretch| stretch.start < stretch.end))
     }
 
     /// Further occurrences of the trees `from..to`: (tree, place).
@@ -175,18 +167,19 @@ impl<I: Copy + Eq + Hash> Distinct<I> {
     }
 
     /// Takes a matrix apart into the rows of first occurrences and those of repeats.
-    fn split_rows<'a, T>(&self, out: &'a mut [T], width: usize) -> Rows<'a, T> {
-        let mut rows =
-            Rows { first: Vec::with_capacity(self.len()), repeats: Vec::new() };
+    fn split_rows<'a, T>(&self, out: &'a mut [T], width: usize) -> Result<Rows<'a, T>> {
+        let mut rows = Rows { first: Vec::new(), repeats: Vec::new() };
+        reserve(&mut rows.first, self.len())?;
+        reserve(&mut rows.repeats, self.repeats.len())?;
         for (place, row) in out.chunks_mut(width.max(1)).enumerate() {
             let tree = self.of[place];
             if self.first[tree as usize] as usize == place {
-                rows.first.push(row);
+                rows.first.push(row); // has room
             } else {
-                rows.repeats.push((tree, row));
+                rows.repeats.push((tree, row)); // has room
             }
         }
-        rows
+        Ok(rows)
     }
 }
 
@@ -212,89 +205,57 @@ impl<T: Copy> Rows<'_, T> {
 
 /// What makes raw values into those of the result.
 pub(crate) struct Finish<'a> {
-    /// Per tree 1 / sqrt(K(t,t)); 0 for a tree without kernel, NaN where a float does
-    /// not do.
-    pub(crate) row_scale: &'a [f64],
-    pub(crate) column_scale: &'a [f64],
-    pub(crate) row_self: &'a [Scaled],
-    pub(crate) column_self: &'a [Scaled],
-    /// Where rows' trees start among those of `pairs`.
-    pub(crate) first_row: usize,
+    /// None: values stay as they are, and must be finite.
+    pub(crate) normalizer: Option<Normalizer<'a>>,
+    /// Single pairs of a row and a column, where values are normalised.
     pub(crate) singles: Option<&'a dyn Prepared>,
-    /// Per row the column of the same tree, or [`NONE`].
-    pub(crate) same: &'a [u32],
     pub(crate) largest: f64,
-    /// Whether NaN stands for a value that the engine gave up: see
-    /// [`Engine::GIVES_UP`].
-    pub(crate) gaps: bool,
-    /// The largest normalised value: 1, which rounding may take two different trees just
-    /// above; more where values are no dot products.
-    pub(crate) most: f64,
 }
 
-impl Finish<'_> {
-    /// A worker for pairs; None where nothing is normalised.
-    pub(crate) fn worker(&self) -> Option<Worker<'_>> {
-        self.singles.map(Prepared::worker)
+impl<'a> Finish<'a> {
+    /// For rows that are the columns.
+    pub(crate) fn symmetric(
+        norms: Option<&'a Norms>,
+        singles: Option<&'a dyn Prepared>,
+        largest: f64,
+    ) -> Self {
+        let normalizer =
+            norms.map(|norms| Normalizer { rows: norms, columns: norms, same: None });
+        Self { normalizer, singles, largest }
     }
 
-    /// Normalises a row, or makes sure that it is finite.
+    /// A worker for pairs; None where nothing is normalised.
+    pub(crate) fn worker(&self) -> Option<Worker<'_>> {
+        self.normalizer.as_ref().and(self.singles).map(Prepared::worker)
+    }
+
+    /// Normalises a row, or makes sure that it is finite, but for the columns that were
+    /// given up.
     pub(crate) fn row(
         &self,
         x: usize,
         row: &mut [f64],
+        given_up: &mut Vec<u32>,
         worker: &mut Option<Worker<'_>>,
         context: &Context,
         overflow: impl Fn(usize) -> Error,
     ) -> Result<()> {
-        let Some(of) = worker else {
-            let largest = self.largest;
-            let mut n_fitting = 0;
-            vectorized(CountFitting { row, largest, n_fitting: &mut n_fitting });
-            if n_fitting == row.len() {
-                return Ok(());
-            }
-            let fits = |value: &f64| *value <= largest || self.gaps && value.is_nan();
-            return match row.iter().position(|value| !fits(value)) {
-                Some(first) => Err(overflow(first)),
-                None => Ok(()),
-            };
+        if let (Some(normalizer), Some(of)) = (&self.normalizer, worker) {
+            return normalizer.row(x, row, given_up, |t| of(x, t, context));
+        }
+        let largest = self.largest;
+        let mut n_fitting = 0;
+        vectorized(CountFitting { row, largest, n_fitting: &mut n_fitting });
+        if n_fitting + given_up.len() == row.len() {
+            return Ok(());
+        }
+        let fits = |&column: &usize| {
+            row[column] <= largest || given_up.binary_search(&(column as u32)).is_ok()
         };
-        let scale = self.row_scale[x];
-        let selfs = |t: usize| (self.row_self[x], self.column_self[t]);
-        if self.gaps {
-            for (t, value) in row.iter_mut().enumerate() {
-                let (factor, (a, b)) = (scale * self.column_scale[t], selfs(t));
-                if [*value, a.value(), b.value()].iter().any(|value| value.is_nan()) {
-                    *value = f64::NAN;
-                } else if factor.is_nan() || value.is_infinite() {
-                    *value = of(self.first_row + x, t, context)?.cosine(a, b);
-                } else {
-                    *value *= factor;
-                }
-                if *value > self.most {
-                    *value = self.most;
-                }
-            }
-        } else {
-            let (scales, mut n_numbers) = (&self.column_scale[..row.len()], 0);
-            let n = &mut n_numbers;
-            vectorized(Normalize { row, scale, scales, most: self.most, n_numbers: n });
-            // Where a float holds no scale, numbers with a wide exponent do.
-            let is_strange = |t: &usize| (scale * scales[*t]).is_nan();
-            let all = if n_numbers < row.len() { 0..row.len() } else { 0..0 };
-            for t in all.filter(is_strange) {
-                let (a, b) = selfs(t);
-                let value = of(self.first_row + x, t, context)?.cosine(a, b);
-                row[t] = value.min(self.most);
-            }
+        match (0..row.len()).find(|column| !fits(column)) {
+            Some(first) => Err(overflow(first)),
+            None => Ok(()),
         }
-        if scale != 0.0
-            && let Some(value) = row.get_mut(self.same[x] as usize)
-        {
-            *value = 1.0;
-        }
-        Ok(())
     }
 }
 
@@ -315,98 +276,60 @@ impl Loop for CountFitting<'_> {
     }
 }
 
-/// Multiplies values by two scales, and counts for how many these are numbers.
-struct Normalize<'a> {
-    row: &'a mut [f64],
-    scale: f64,
-    scales: &'a [f64],
-    most: f64,
-    n_numbers: &'a mut usize,
-}
-
-impl Loop for Normalize<'_> {
-    #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
-    #[inline(always)]
-    fn run(self) {
-        let Self { row, scale, scales, most, n_numbers } = self;
-        for (value, &other) in row.iter_mut().zip(scales) {
-            let factor = scale * other;
-            *n_numbers += usize::from(!factor.is_nan());
-            *value = (*value * factor).min(most);
-        }
-    }
-}
-
 /// The matrix at work.
-pub(crate) struct Matrix<'a, T, I = NodeId> {
+pub(crate) struct Matrix<'a, T> {
     pub(crate) out: &'a mut [T],
-    pub(crate) columns: &'a Distinct<I>,
+    pub(crate) columns: &'a Distinct,
     /// None: the columns, too.
-    pub(crate) rows: Option<&'a Distinct<I>>,
+    pub(crate) rows: Option<&'a Distinct>,
 }
 
-impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
-    /// Computes and stores all rows. `singles` has the columns' trees, followed by the
-    /// rows' where these are others; None: the matrix is not normalised.
-    pub(crate) fn fill<E: Engine>(
-        self,
-        engine: &E,
-        singles: Option<&dyn Prepared>,
-        context: &Context,
-    ) -> Result<Report> {
-        let n_columns = self.columns.len();
-        let others = self.rows.filter(|rows| rows.roots != self.columns.roots);
-        let n_pairs = n_columns + others.map_or(0, Distinct::<I>::len);
-        let place = |t: usize| {
-            let column = self.columns.first.get(t).map(|&first| (first as usize, "Y"));
-            let row = || others.map(|rows| (rows.first[t - n_columns] as usize, "X"));
-            let (tree, set) = column.or_else(row).unwrap_or_default();
-            (tree, if self.rows.is_none() { "X" } else { set })
-        };
-        let selfs = match singles {
-            Some(of) => norms(of, n_pairs, place, context)?,
-            None => Vec::new(),
-        };
-        let scales: Vec<f64> = selfs.iter().map(|&value| scale(value)).collect();
-        let first_row = others.map_or(0, |_| n_columns);
-        let cut = |of: usize| of.min(scales.len());
-        let same = match self.rows {
-            _ if singles.is_none() => Vec::new(),
-            Some(rows) => rows.among(self.columns),
-            None => (0..n_columns as u32).collect(),
-        };
-        let finish = Finish {
-            row_scale: &scales[cut(first_row)..],
-            column_scale: &scales[..cut(n_columns)],
-            row_self: &selfs[cut(first_row)..],
-            column_self: &selfs[..cut(n_columns)],
-            first_row,
-            singles,
-            same: &same,
-            largest: T::LARGEST,
-            gaps: E::GIVES_UP,
-            most: engine.most(),
-        };
-        self.fill_as(engine, &finish, context)
-    }
+/// Cells of different items that were given up.
+type GivenUp = Mutex<Map<(u32, u32), ()>>;
 
-    /// The same with known kernels of trees with themselves.
-    pub(crate) fn fill_as<E: Engine>(
+impl<T: Element> Matrix<'_, T> {
+    /// Computes and stores all rows.
+    pub(crate) fn fill(
         mut self,
-        engine: &E,
+        source: &dyn RowSource,
         finish: &Finish<'_>,
         context: &Context,
     ) -> Result<Report> {
-        let report = Report {
-            zero_rows: self.rows.unwrap_or(self.columns).zeros(finish.row_scale),
-            zero_columns: self.columns.zeros(finish.column_scale),
-        };
+        let given_up = GivenUp::default();
         if self.rows.is_none() {
-            self.fill_symmetric(engine, finish, context)?;
+            self.fill_symmetric(source, finish, &given_up, context)?;
         } else {
-            self.fill_rectangle(engine, finish, context)?;
+            self.fill_rectangle(source, finish, &given_up, context)?;
         }
-        Ok(report)
+        let rows = self.rows.unwrap_or(self.columns);
+        let given_up = self.places(&given_up.into_inner().unwrap_or_default())?;
+        Ok(match &finish.normalizer {
+            Some(of) => Report {
+                zero_rows: rows.zeros(of.rows)?,
+                zero_columns: self.columns.zeros(of.columns)?,
+                given_up,
+            },
+            None => Report { given_up, ..Report::default() },
+        })
+    }
+
+    /// Where cells stand: of a symmetric matrix in the lower triangle.
+    fn places(&self, cells: &Map<(u32, u32), ()>) -> Result<Vec<(usize, usize)>> {
+        let mut places = Vec::new();
+        if cells.is_empty() {
+            return Ok(places);
+        }
+        let rows = self.rows.unwrap_or(self.columns);
+        for (row, &x) in rows.of.iter().enumerate() {
+            let width = self.rows.map_or(row + 1, |_| self.columns.of.len());
+            for (column, &t) in self.columns.of[..width].iter().enumerate() {
+                let is_mirrored = self.rows.is_none() && cells.contains_key(&(t, x));
+                if is_mirrored || cells.contains_key(&(x, t)) {
+                    push(&mut places, (row, column))?;
+                }
+            }
+        }
+        Ok(places)
     }
 
     fn overflow(&self, x: usize, t: usize) -> Error {
@@ -415,83 +338,101 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
         Error::Overflow { row, column }
     }
 
-    fn fill_rectangle<E: Engine>(
-        &mut self,
-        engine: &E,
+    /// Computes a row of the first columns.
+    fn row(
+        &self,
+        x: usize,
+        (rows, worker): (&mut RowWorker<'_>, &mut Option<Worker<'_>>),
+        values: &mut [f64],
         finish: &Finish<'_>,
+        given_up: &GivenUp,
+        context: &Context,
+    ) -> Result<()> {
+        let mut columns = rows(x, values, context)?;
+        let overflow = |t| self.overflow(x, t);
+        finish.row(x, values, &mut columns, worker, context, overflow)?;
+        if !columns.is_empty()
+            && let Ok(mut given_up) = given_up.lock()
+        {
+            for t in columns {
+                given_up.insert((x as u32, t), ())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_rectangle(
+        &mut self,
+        source: &dyn RowSource,
+        finish: &Finish<'_>,
+        given_up: &GivenUp,
         context: &Context,
     ) -> Result<()> {
         let Some(rows) = self.rows else { return Ok(()) };
         let (n, width) = (rows.len(), self.columns.len());
         let out = std::mem::take(&mut self.out);
-        let split = rows.split_rows(out, self.columns.of.len());
+        let mut split = rows.split_rows(out, self.columns.of.len())?;
         let threads = Threads::new(context, n);
-        let new = || Ok((engine.scratch()?, finish.worker(), filled(0.0, width)?));
-        let scratch = (0..threads.size()).map(|_| new());
-        let mut scratch = scratch.collect::<Result<Vec<_>>>()?;
-        let Rows { first, repeats } = split;
-        let cells: Vec<Mutex<&mut [T]>> = first.into_iter().map(Mutex::new).collect();
+        let new = || Ok((source.worker()?, finish.worker(), filled(0.0, width)?));
+        let mut scratch = try_collect((0..threads.size()).map(|_| new()))?;
+        let cells = collect(split.first.iter_mut().map(Mutex::new))?;
         threads.run(
             &Tasks::of_rows(n, 1),
             &mut scratch,
-            |x, (engine_scratch, worker, values), context| {
-                engine.row(x, engine_scratch, values, context)?;
-                finish.row(x, values, worker, context, |t| self.overflow(x, t))?;
+            |x, (rows, worker, values), context| {
+                self.row(x, (rows, worker), values, finish, given_up, context)?;
                 if let Ok(mut row) = cells[x].lock() {
                     self.columns.spread(0, values, &mut row);
                 }
                 Ok(())
             },
         )?;
-        let first =
-            cells.into_iter().filter_map(|cell| cell.into_inner().ok()).collect();
-        Rows { first, repeats }.copy_repeats();
+        drop(cells);
+        split.copy_repeats();
         context.report(n, n)
     }
 
-    fn fill_symmetric<E: Engine>(
+    fn fill_symmetric(
         &mut self,
-        engine: &E,
+        source: &dyn RowSource,
         finish: &Finish<'_>,
+        given_up: &GivenUp,
         context: &Context,
     ) -> Result<()> {
-        let n = self.columns.len();
+        let (n, height) = (self.columns.len(), source.height());
         let out = std::mem::take(&mut self.out);
-        let mut rows = self.columns.split_rows(out, self.columns.of.len());
+        let mut rows = self.columns.split_rows(out, self.columns.of.len())?;
         let threads = Threads::new(context, n);
-        let new = || Ok((engine.scratch()?, finish.worker(), filled(0.0, n)?));
-        let scratch = (0..threads.size()).map(|_| new());
-        let mut scratch = scratch.collect::<Result<Vec<_>>>()?;
-        let blocks: Vec<_> = rows.first.chunks_mut(E::HEIGHT).map(Mutex::new).collect();
+        let new = || Ok((source.worker()?, finish.worker(), filled(0.0, n)?));
+        let mut scratch = try_collect((0..threads.size()).map(|_| new()))?;
+        let blocks = collect(rows.first.chunks_mut(height).map(Mutex::new))?;
         threads.run(
-            &Tasks::of_rows(n, E::HEIGHT),
+            &Tasks::of_rows(n, height),
             &mut scratch,
-            |number, (engine_scratch, worker, values), context| {
-                let (start, end) =
-                    (number * E::HEIGHT, n.min((number + 1) * E::HEIGHT));
+            |number, (rows, worker, values), context| {
+                let (start, end) = (number * height, n.min((number + 1) * height));
                 for x in start..end {
                     let values = &mut values[..=x];
-                    engine.row(x, engine_scratch, values, context)?;
-                    finish.row(x, values, worker, context, |t| self.overflow(x, t))?;
+                    self.row(x, (rows, worker), values, finish, given_up, context)?;
                     if let Ok(mut rows) = blocks[number].lock() {
                         self.columns.spread(0, values, rows[x - start]);
                     }
                     context.check_now()?;
                 }
                 let Ok(mut own) = blocks[number].lock() else { return Ok(()) };
-                mirror_within(self.columns, start, &mut own);
-                let strip = Strip::new(self.columns, start, &own);
+                mirror_within(self.columns, start, &mut own)?;
+                let strip = Strip::new(self.columns, start, &own)?;
                 // Whoever is at work on an earlier block keeps its rows for a moment.
                 let mut busy = Vec::new();
                 for (before, block) in blocks[..number].iter().enumerate() {
                     match block.try_lock() {
-                        Ok(mut rows) => strip.store(before * E::HEIGHT, &mut rows),
-                        Err(_) => busy.push(before),
+                        Ok(mut rows) => strip.store(before * height, &mut rows),
+                        Err(_) => push(&mut busy, before)?,
                     }
                 }
                 for before in busy {
                     if let Ok(mut rows) = blocks[before].lock() {
-                        strip.store(before * E::HEIGHT, &mut rows);
+                        strip.store(before * height, &mut rows);
                     }
                 }
                 Ok(())
@@ -500,14 +441,5 @@ impl<T: Element, I: Copy + Eq + Hash + Sync> Matrix<'_, T, I> {
         drop(blocks);
         rows.copy_repeats();
         context.report(n, n)
-    }
-}
-
-/// 1 / sqrt(value); 0 for 0, NaN where floats do not do.
-pub(crate) fn scale(value: Scaled) -> f64 {
-    match value.value() {
-        _ if value.is_zero() => 0.0,
-        float if float < LARGEST && float > SMALLEST => 1.0 / float.sqrt(),
-        _ => f64::NAN,
     }
 }

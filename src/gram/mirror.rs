@@ -14,10 +14,9 @@
 //! second-level cache): 2.4, for each line is on a page of its own. On two threads, which
 //! share the memory's bandwidth, a matrix of all questions gains a sixth.
 
-use std::hash::Hash;
-
 use super::matrix::{Distinct, Element, Stretch};
-use crate::NodeId;
+use crate::Result;
+use crate::memory::collect;
 use crate::nontemporal::{LINE_BYTES, fence};
 
 /// Rows of the result that are written in turns, a line each. (32 cost 5 % more.)
@@ -27,11 +26,11 @@ const LANES: usize = 64;
 const CORNER: usize = 32;
 
 /// Mirrors what the rows of some consecutive trees, from `start` on, have for each other.
-pub(crate) fn mirror_within<T: Element, I: Copy + Eq + Hash>(
-    columns: &Distinct<I>,
+pub(crate) fn mirror_within<T: Element>(
+    columns: &Distinct,
     start: usize,
     rows: &mut [&mut [T]],
-) {
+) -> Result<()> {
     for corner in (0..rows.len()).step_by(CORNER) {
         let (before, own) = rows.split_at_mut(corner);
         let len = own.len().min(CORNER);
@@ -40,13 +39,14 @@ pub(crate) fn mirror_within<T: Element, I: Copy + Eq + Hash>(
             let (above, from) = own.split_at_mut(tree);
             mirror_cells(columns, start + corner, above, from[0]);
         }
-        Strip::new(columns, start + corner, own).store(start, before);
+        Strip::new(columns, start + corner, own)?.store(start, before);
     }
+    Ok(())
 }
 
 /// Mirrors the row of the tree that follows those of `above`, which are from `first` on.
-fn mirror_cells<T: Element, I: Copy + Eq + Hash>(
-    columns: &Distinct<I>,
+fn mirror_cells<T: Element>(
+    columns: &Distinct,
     first: usize,
     above: &mut [&mut [T]],
     from: &[T],
@@ -64,30 +64,30 @@ fn mirror_cells<T: Element, I: Copy + Eq + Hash>(
 }
 
 /// Finished rows of some consecutive trees, to be mirrored into those of earlier trees.
-pub(crate) struct Strip<'a, T, I = NodeId> {
+pub(crate) struct Strip<'a, T> {
     rows: Vec<&'a [T]>,
     /// The first row's tree.
     start: usize,
     stretches: Vec<Stretch>,
     /// Further occurrences: (tree, place).
     repeats: &'a [(u32, u32)],
-    columns: &'a Distinct<I>,
+    columns: &'a Distinct,
 }
 
-impl<'a, T: Element, I: Copy + Eq + Hash> Strip<'a, T, I> {
+impl<'a, T: Element> Strip<'a, T> {
     pub(crate) fn new(
-        columns: &'a Distinct<I>,
+        columns: &'a Distinct,
         start: usize,
         rows: &'a [&mut [T]],
-    ) -> Self {
+    ) -> Result<Self> {
         let end = start + rows.len();
-        Self {
-            rows: rows.iter().map(|row| &**row).collect(),
+        Ok(Self {
+            rows: collect(rows.iter().map(|row| &**row))?,
             start,
-            stretches: columns.stretches(start, end),
+            stretches: columns.stretches(start, end)?,
             repeats: columns.repeats(start, end),
             columns,
-        }
+        })
     }
 
     /// Stores what there is for the rows of some consecutive trees.
@@ -192,13 +192,11 @@ impl<T: Element> Lines<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NodeId;
 
     /// Cells of a symmetric matrix of trees, mirrored strip by strip, against the
     /// definition: whatever the alignment of rows, repeats and heights of strips.
     fn check<T: Element + PartialEq + std::fmt::Debug>(trees: &[u32], height: usize) {
-        let roots: Vec<NodeId> = trees.iter().map(|&t| NodeId(t)).collect();
-        let columns = Distinct::new(&roots);
+        let columns = Distinct::new(trees.iter().map(Ok)).unwrap();
         let (n, width) = (columns.len(), trees.len());
         let value = |x: usize, t: usize| T::of((x.max(t) * 1000 + x.min(t)) as f64);
         let mut out = vec![T::of(-1.0); n * width];
@@ -211,8 +209,8 @@ mod tests {
             }
             let (before, own) = rows.split_at_mut(start);
             let own = &mut own[..end - start];
-            mirror_within(&columns, start, own);
-            Strip::new(&columns, start, own).store(0, before);
+            mirror_within(&columns, start, own).unwrap();
+            Strip::new(&columns, start, own).unwrap().store(0, before);
         }
         for (x, row) in rows.iter().enumerate() {
             for (place, cell) in row.iter().enumerate() {

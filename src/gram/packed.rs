@@ -1,13 +1,13 @@
 //! The rows of a lower triangle, handed out one by one.
 
-use std::sync::Arc;
+use std::sync::Mutex;
 
-use super::matrix::{Distinct, Finish, scale};
-use super::{Engine, Index, Options, Report, WithEngine, norms};
-use crate::kernel::Prepared;
-use crate::memory::{filled, reach};
+use super::matrix::Finish;
+use super::trained::{Different, engine};
+use super::{Items, Measure, Options, Report, RowsOf};
+use crate::memory::{collect, copied, extend, filled, reach, try_collect};
 use crate::threads::{Tasks, Threads};
-use crate::{Context, Error, Forest, Kernel, Result};
+use crate::{Context, Error, Result};
 
 /// Calls `sink` with each tree's number i and its kernels with trees 0 to i: for who
 /// stores half a matrix, or none. Rows come in ascending order where one thread computes
@@ -28,99 +28,108 @@ use crate::{Context, Error, Forest, Kernel, Result};
 ///
 /// # Errors
 /// As [`fill`](super::fill); `sink` may have been called with some rows.
-pub fn for_each_row(
-    kernel: &dyn Kernel,
-    x: &Forest,
+pub fn for_each_row<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
     options: Options,
     sink: impl Fn(usize, &[f64]) + Sync,
     context: &Context,
 ) -> Result<Report> {
-    kernel.check()?;
-    let trees = Distinct::new(x.roots());
-    let roots = trees.roots.clone();
-    Index { kernel, nodes: x.nodes(), columns: &roots, rows: None, options }
-        .run(Lower { trees, sink }, context)
-}
-
-struct Lower<S> {
-    trees: Distinct,
-    sink: S,
-}
-
-impl<S: Fn(usize, &[f64]) + Sync> WithEngine for Lower<S> {
-    type Output = Report;
-
-    fn call<E: Engine + Send + 'static>(
-        self,
-        engine: E,
-        singles: Option<Arc<dyn Prepared>>,
-        context: &Context,
-    ) -> Result<Report> {
-        let Self { trees, sink } = self;
-        let singles = singles.as_deref();
-        let n = trees.of.len();
-        let selfs = match singles {
-            Some(of) => {
-                let place = |t: usize| (trees.first[t] as usize, "X");
-                norms(of, trees.len(), place, context)?
+    measure.check()?;
+    let (trees, rows_of) = (Different::new(x)?, RowsOf::LowerTriangle);
+    let (engine, singles) =
+        engine(measure, &trees.items, rows_of, options.normalize, context)?;
+    let norms = match &singles {
+        Some(of) if options.normalize => Some(trees.norms(&**of, "X", context)?),
+        _ => None,
+    };
+    let finish = Finish::symmetric(norms.as_ref(), singles.as_deref(), f64::MAX);
+    let trees = &trees.places;
+    let n = trees.of.len();
+    // Different trees among the first i + 1: the columns of row i.
+    let mut known = 0;
+    let width = |&tree: &u32| {
+        known = known.max(tree as usize + 1);
+        known
+    };
+    let widths = collect(trees.of.iter().map(width))?;
+    let threads = Threads::new(context, n);
+    let new = || {
+        let values = filled(0.0, trees.len())?;
+        Ok((engine.worker()?, finish.worker(), values, Vec::new()))
+    };
+    let mut scratch = try_collect((0..threads.size()).map(|_| new()))?;
+    let given_up = Mutex::new(Vec::new());
+    threads.run(
+        &Tasks::of_rows(n, 1),
+        &mut scratch,
+        |i, (rows, worker, values, row), context| {
+            let x = trees.of[i] as usize;
+            let values = &mut values[..widths[i]];
+            let mut columns = rows(x, values, context)?;
+            let overflow =
+                |t| Error::Overflow { row: i, column: trees.first[t] as usize };
+            finish.row(x, values, &mut columns, worker, context, overflow)?;
+            if !columns.is_empty()
+                && let Ok(mut given_up) = given_up.lock()
+            {
+                let is_missing = |&j: &usize| columns.contains(&trees.of[j]);
+                extend(&mut given_up, (0..=i).filter(is_missing).map(|j| (i, j)))?;
             }
-            None => Vec::new(),
-        };
-        let scales: Vec<f64> = selfs.iter().map(|&value| scale(value)).collect();
-        let same: Vec<u32> = (0..trees.len() as u32).collect();
-        let finish = Finish {
-            row_scale: &scales,
-            column_scale: &scales,
-            row_self: &selfs,
-            column_self: &selfs,
-            first_row: 0,
-            singles,
-            same: &same,
-            largest: f64::MAX,
-            gaps: false,
-            most: engine.most(),
-        };
-        // Different trees among the first i + 1: the columns of row i.
-        let mut known = 0;
-        let width = |&tree: &u32| {
-            known = known.max(tree as usize + 1);
-            known
-        };
-        let widths: Vec<usize> = trees.of.iter().map(width).collect();
-        let threads = Threads::new(context, n);
-        let new = || {
-            Ok((
-                engine.scratch()?,
-                finish.worker(),
-                filled(0.0, trees.len())?,
-                Vec::new(),
-            ))
-        };
-        let scratch = (0..threads.size()).map(|_| new());
-        let mut scratch = scratch.collect::<Result<Vec<_>>>()?;
-        threads.run(
-            &Tasks::of_rows(n, 1),
-            &mut scratch,
-            |i, (engine_scratch, worker, values, row), context| {
-                let x = trees.of[i] as usize;
-                let values = &mut values[..widths[i]];
-                engine.row(x, engine_scratch, values, context)?;
-                finish.row(x, values, worker, context, |t| Error::Overflow {
-                    row: i,
-                    column: trees.first[t] as usize,
-                })?;
-                if widths[i] == i + 1 {
-                    sink(i, values); // no tree has come twice so far
-                } else {
-                    reach(row, n, 0.0)?;
-                    trees.spread(0, values, row);
-                    sink(i, &row[..=i]);
-                }
-                Ok(())
-            },
-        )?;
-        let zeros = trees.zeros(&scales);
-        context.report(n, n)?;
-        Ok(Report { zero_rows: zeros.clone(), zero_columns: zeros })
+            if widths[i] == i + 1 {
+                sink(i, values); // no tree has come twice so far
+            } else {
+                reach(row, n, 0.0)?;
+                trees.spread(0, values, row);
+                sink(i, &row[..=i]);
+            }
+            Ok(())
+        },
+    )?;
+    let zero_rows =
+        norms.as_ref().map_or(Ok(Vec::new()), |norms| trees.zeros(norms))?;
+    context.report(n, n)?;
+    let mut given_up = given_up.into_inner().unwrap_or_default();
+    given_up.sort_unstable();
+    Ok(Report { zero_columns: copied(&zero_rows)?, zero_rows, given_up })
+}
+
+/// The values of all pairs of items i < j, by i and then by j, as SciPy's `pdist` has them.
+///
+/// ```
+/// use treekernel_rs::edit::EditDistance;
+/// use treekernel_rs::{Context, Forest, gram};
+///
+/// let forest = Forest::from_brackets("(a) (a b) (a b c d)")?;
+/// let (measure, options) = (EditDistance::default(), gram::Options::default());
+/// let (values, _) = gram::condensed(&measure, &forest, options, &Context::default())?;
+/// assert_eq!(values, [1.0, 3.0, 2.0]);
+/// # Ok::<(), treekernel_rs::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`fill`](super::fill), and [`Error::Parameter`] for a measure that is not symmetric.
+pub fn condensed<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    options: Options,
+    context: &Context,
+) -> Result<(Vec<f64>, Report)> {
+    measure.check()?;
+    if !measure.is_symmetric() {
+        let name = "the measure";
+        let expected = "symmetric: a condensed matrix has one value for two items";
+        return Err(Error::Parameter { name, expected, got: "another".to_owned() });
     }
+    let n = x.n_items();
+    let values = Mutex::new(filled(0.0, n * n.saturating_sub(1) / 2)?);
+    let sink = |i: usize, row: &[f64]| {
+        if let Ok(mut values) = values.lock() {
+            for (j, &value) in row[..i].iter().enumerate() {
+                values[n * j - j * (j + 1) / 2 + i - j - 1] = value;
+            }
+        }
+    };
+    let report = for_each_row(measure, x, options, sink, context)?;
+    Ok((values.into_inner().unwrap_or_default(), report))
 }

@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::matrix::Distinct;
 use super::subset;
-use crate::kernel::composed::{Plan, Singles};
+use super::trained::Different;
+use super::{Items, Measure, RowsOf};
 use crate::kernel::{
-    IndexOf, Prepared, SubsetTree, TreeCounts, Worker, subset as subset_trees,
+    Prepared, Scaled, SubsetTree, TreeCounts, Worker, subset as subset_trees,
 };
-use crate::memory;
+use crate::memory::{copied, filled};
 use crate::threads::Threads;
 use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 
@@ -37,19 +37,20 @@ pub struct Pairs {
     singles: Box<dyn Prepared>,
     /// Each tree's number among the different ones.
     tree: Vec<u32>,
+    /// How much a value may take before it is given up.
+    limit: u64,
 }
 
 impl Pairs {
-    /// Makes the trees of a forest ready.
+    /// Makes the trees of a forest ready, or the pairs of a list.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a kernel out of range, [`Error::Capacity`].
-    pub fn new(kernel: &dyn Kernel, forest: &Forest) -> Result<Self> {
-        let trees = Distinct::new(forest.roots());
-        kernel.check()?;
-        let context = &Context::default();
-        let singles = prepare(kernel, forest.nodes(), &trees.roots, context)?;
-        Ok(Self { singles, tree: trees.of })
+    pub fn new<X: Items>(measure: &dyn Measure<X>, items: &X) -> Result<Self> {
+        measure.check()?;
+        let Different { items, places } = Different::new(items)?;
+        let singles = measure.prepare(&items, &Context::default())?;
+        Ok(Self { singles, tree: places.of, limit: measure.limit() })
     }
 
     /// How many trees there are.
@@ -64,7 +65,8 @@ impl Pairs {
 
     /// A function from the numbers of two trees to their kernel, not normalised. It
     /// keeps what it needs from call to call: one worker for each thread, and for many
-    /// pairs. A value too large for a float is [`Error::Overflow`] with these numbers.
+    /// pairs. A value too large for a float is [`Error::Overflow`] with these numbers, one
+    /// that is given up [`Error::ConstraintLimit`].
     ///
     /// # Panics
     /// The function panics on a number that is not below [`len`](Self::len).
@@ -72,11 +74,14 @@ impl Pairs {
         let mut of = self.singles.worker();
         move |a, b| {
             let [x, y] = [a, b].map(|tree| self.tree[tree] as usize);
-            let value = of(x, y, &Context::default())?.value();
-            if value.is_finite() {
-                Ok(value)
-            } else {
-                Err(Error::Overflow { row: a, column: b })
+            match of(x, y, &Context::default()).map(Scaled::value) {
+                Ok(value) if value.is_finite() => Ok(value),
+                Ok(_) => Err(Error::Overflow { row: a, column: b }),
+                Err(Error::ConstraintLimit { .. }) => {
+                    let (pairs, limit) = (vec![(a, b)], self.limit); // bounded: one
+                    Err(Error::ConstraintLimit { pairs, limit })
+                }
+                Err(error) => Err(error),
             }
         }
     }
@@ -105,17 +110,18 @@ pub fn pair(
             let expected = "1 or more: the first tree is compared".to_owned();
             return Err(Error::Length { array, expected, got: 0 });
         };
-        roots.push(nodes.absorb_one(forest.nodes(), root, context)?);
+        let root = nodes.absorb_one(forest.nodes(), root, context)?;
+        roots.push(root); // bounded: two
     }
     // Different trees come in one order, whichever is called a.
-    let is_reversed =
-        content_order(&nodes, &TreeCounts::read(&nodes, &roots, context)?).is_gt();
+    let trees = TreeCounts::read(&nodes, &roots, context)?;
+    let is_reversed = content_order(&nodes, &trees)?.is_gt();
     if is_reversed {
         roots.reverse();
     }
     roots.dedup();
     let last = roots.len() - 1;
-    let singles = prepare(kernel, &Arc::new(nodes), &roots, context)?;
+    let singles = kernel.pairs(&Arc::new(nodes), &roots, context)?;
     let mut of = singles.worker();
     if !normalize {
         let value = of(0, last, context)?.value();
@@ -137,8 +143,8 @@ pub fn pair(
 }
 
 /// The order of two trees by their labels and shapes.
-fn content_order(nodes: &Nodes, trees: &TreeCounts) -> Ordering {
-    let mut place = [vec![0; nodes.len()], vec![0; nodes.len()]];
+fn content_order(nodes: &Nodes, trees: &TreeCounts) -> Result<Ordering> {
+    let mut place = [filled(0, nodes.len())?, filled(0, nodes.len())?];
     for (tree, place) in place.iter_mut().enumerate() {
         (0..).zip(trees.nodes(tree)).for_each(|(at, node)| place[node.index()] = at);
     }
@@ -150,31 +156,21 @@ fn content_order(nodes: &Nodes, trees: &TreeCounts) -> Ordering {
             std::iter::once((nodes.name(node), below.len())).chain(below_it)
         })
     };
-    content(0).cmp(content(1))
+    Ok(content(0).cmp(content(1)))
 }
 
-/// Makes trees ready for single pairs. Parameters are in their ranges.
-pub(crate) fn prepare(
-    kernel: &dyn Kernel,
+/// Pairs of the subset tree kernel: large ones by an index.
+pub(crate) fn subset_tree_pairs(
+    kernel: &SubsetTree,
     nodes: &Arc<Nodes>,
     roots: &[NodeId],
     context: &Context,
 ) -> Result<Box<dyn Prepared>> {
-    if let Some(composed) = kernel.composed() {
-        let plan = Plan::new(composed);
-        let prepared =
-            plan.leaves.iter().map(|leaf| prepare(&**leaf, nodes, roots, context));
-        let leaves = prepared.collect::<Result<_>>()?;
-        return Ok(Box::new(Singles { plan, leaves, roots: roots.to_vec() }));
-    }
-    let Some(IndexOf::SubsetTree(kernel)) = kernel.indexed().map(|of| of.index) else {
-        return kernel.pairs(nodes, roots, context);
-    };
-    let SubsetTree { decay, leaf_weight } = kernel;
+    let SubsetTree { decay, leaf_weight } = *kernel;
     let trees =
         subset_trees::Trees::new(nodes, decay, leaf_weight, false, roots, context)?;
-    let (nodes, roots) = (Arc::clone(nodes), roots.to_vec());
-    Ok(Box::new(SubsetTrees { trees, kernel, nodes, roots }))
+    let (nodes, roots) = (Arc::clone(nodes), copied(roots)?);
+    Ok(Box::new(SubsetTrees { trees, kernel: kernel.clone(), nodes, roots }))
 }
 
 /// Matching pairs of nodes from which on the index of a row engine, which avoids most
@@ -205,19 +201,18 @@ impl Prepared for SubsetTrees {
                 TreeCounts::read(&nodes, &[root], context)
             };
             let (rows, columns) = (own(a)?, own(b)?);
-            memory::room(1, rows.made(&nodes) + columns.made(&nodes))?;
             let threads = &Threads::alone(context);
-            let (nodes, rows) = (&nodes, Some(&rows));
+            let (nodes, none) = (&nodes, Vec::new());
             let engine = subset::Engine::new(
                 nodes,
                 decay,
                 leaf_weight,
-                Vec::new(),
+                none,
                 &columns,
-                rows,
+                RowsOf::Others,
                 threads,
             )?;
-            engine.single(context)
+            engine.single(&engine.look_up(nodes, nodes, &rows)?, context)
         })
     }
 }

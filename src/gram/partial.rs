@@ -17,7 +17,6 @@ pub(super) mod smoothed;
 
 use std::sync::Arc;
 
-use super::Askable;
 use crate::index::counts::{CountsScratch, Products, tally};
 use crate::index::id_map::{IdMap, Wanted};
 use crate::index::partial::{self, Below, Index, Query};
@@ -30,7 +29,7 @@ use crate::kernel::TreeCounts;
 use crate::kernel::partial::Weights;
 use crate::ragged::Ragged;
 use crate::threads::Threads;
-use crate::{Context, NodeId, Nodes, Result, memory};
+use crate::{Context, Forest, Label, NodeId, Nodes, Result, memory};
 
 /// What the kernel is made with.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +43,7 @@ pub(crate) struct Params {
 /// The index of some trees (columns), and others (rows) that walk it.
 #[derive(Debug)]
 pub(crate) struct Engine {
+    params: Params,
     index: Index<u32>,
     prefixes: Prefixes,
     slots: Slots,
@@ -103,18 +103,20 @@ fn roots(trees: &TreeCounts) -> Result<Vec<NodeId>> {
     memory::collect((0..trees.len()).filter_map(|t| trees.nodes(t).last().copied()))
 }
 
-/// By label, if any is: whether all inner nodes of some trees are simple preterminals.
-fn simple_labels<'a>(
+/// By label: whether all inner nodes of some trees are simple preterminals, and it is none of
+/// some.
+fn simple_labels(
     nodes: &Nodes,
-    trees: impl Iterator<Item = &'a TreeCounts>,
-    if_any: bool,
+    trees: &TreeCounts,
+    not_simple: &[Label],
 ) -> Result<Vec<bool>> {
-    let mut simple = memory::filled(if_any, nodes.labels().len())?;
-    for trees in trees {
-        for &node in (0..trees.len()).flat_map(|tree| trees.nodes(tree)) {
-            if !nodes.is_leaf(node) && simple_leaf(nodes, node).is_none() {
-                simple[nodes.label(node).index()] = false;
-            }
+    let mut simple = memory::filled(true, nodes.labels().len())?;
+    for label in not_simple {
+        simple[label.index()] = false;
+    }
+    for &node in (0..trees.len()).flat_map(|tree| trees.nodes(tree)) {
+        if !nodes.is_leaf(node) && simple_leaf(nodes, node).is_none() {
+            simple[nodes.label(node).index()] = false;
         }
     }
     Ok(simple)
@@ -154,7 +156,8 @@ pub(crate) struct Scratch {
 }
 
 impl Engine {
-    /// Indexes the trees of `columns` for rows from `rows` (None: from the same trees).
+    /// Indexes the trees of `columns`, for others in which nodes with some labels are no
+    /// simple preterminals.
     ///
     /// # Errors
     /// [`crate::Error::Capacity`] beyond 2^32 edges or pairs of them.
@@ -162,32 +165,28 @@ impl Engine {
         nodes: &Arc<Nodes>,
         params: Params,
         columns: &TreeCounts,
-        rows: Option<&TreeCounts>,
+        not_simple: &[Label],
         threads: &Threads<'_>,
     ) -> Result<Self> {
-        Self::build(nodes, params, columns, rows, None, threads)
+        let simple = simple_labels(nodes, columns, not_simple)?;
+        Self::build(nodes, params, columns, simple, None, threads)
     }
 
-    /// The same for labels that go together in groups, which get to know the subtrees.
+    /// The same, given by label whether its nodes are simple preterminals; for labels that go
+    /// together in groups, which get to know the subtrees.
     fn build(
         nodes: &Arc<Nodes>,
         params: Params,
         columns: &TreeCounts,
-        rows: Option<&TreeCounts>,
+        simple: Vec<bool>,
         mut similar: Option<&mut smoothed::Similar>,
         threads: &Threads<'_>,
     ) -> Result<Self> {
         let Params { decay, mu, leaf_factor, max_children } = params;
-        let others = rows.filter(|&rows| !std::ptr::eq(rows, columns));
-        let rows = others.unwrap_or(columns);
-        // 1. Find the labels whose nodes are simple preterminals.
-        let trees = [Some(columns), others];
-        let simple =
-            simple_labels(nodes, trees.into_iter().flatten(), similar.is_none())?;
         let is_simple = |node: NodeId| simple[nodes.label(node).index()];
-        // 2. Find the columns' inner subtrees, in the order of a walk.
+        // 1. Find the columns' inner subtrees, in the order of a walk.
         let (new, mut number) = new_subtrees(nodes, columns, threads)?;
-        // 3. Enter them.
+        // 2. Enter them.
         let (slots, slot_of) =
             Slots::new(columns, &new, is_simple, &Slots::times(columns, nodes.len())?)?;
         let mut index = Index::new(decay, mu, leaf_factor, max_children);
@@ -220,9 +219,11 @@ impl Engine {
             prefixes.groups.close("subtrees")?;
         }
         index.shrink()?;
-        // 4. Count what needs no index.
+        // 3. Count what needs no index.
         let id_map = match similar {
-            None => IdMap::of_same(nodes, Wanted::LabelPairs, rows, |k| index.find(k)),
+            None => {
+                IdMap::of_same(nodes, Wanted::LabelPairs, columns, |k| index.find(k))
+            }
             Some(_) => IdMap::new(nodes, nodes, Wanted::Labels, |_| None),
         }?;
         threads.context.check()?;
@@ -239,7 +240,7 @@ impl Engine {
             }
         }
         let (bases, nodes) = (Vec::new(), Arc::clone(nodes));
-        let mut own = Rows { nodes, id_map, roots: roots(rows)?, bases };
+        let mut own = Rows { nodes, id_map, roots: roots(columns)?, bases };
         let n_labels = own.nodes.labels().len();
         let Weights { inner, mixed, leaf } = Weights::new(decay, mu, leaf_factor);
         let kinds = [
@@ -258,30 +259,64 @@ impl Engine {
         let simple = Some(simple).filter(|_| leaf > 0.0);
         let mut bases = Vec::new();
         for (weight, kind) in kinds.iter().copied().chain(simple) {
-            let columns = symbols.tally(&own, columns, kind, false)?;
+            let tallied = symbols.tally(&own, columns, kind, false)?;
             let n_symbols = match kind {
                 Kind::Labels(..) => n_labels,
                 Kind::Simple => symbols.keys.keys.len(),
             };
             // What no column has need not be looked up: where leaves and inner nodes have
             // no label in common, that is all.
-            if !columns.items.is_empty() {
-                let products = Products::new(weight, n_symbols, &columns)?;
+            if !tallied.items.is_empty() {
+                let products = Products::new(weight, n_symbols, &tallied)?;
                 let same = match kind {
                     Kind::Labels(in_rows, in_columns) => in_rows == in_columns,
                     Kind::Simple => true,
                 };
-                own.bases.push(if same && others.is_none() {
-                    columns
+                let symbols = if same {
+                    tallied
                 } else {
-                    let mut symbols = symbols.tally(&own, rows, kind, true)?;
+                    let mut symbols = symbols.tally(&own, columns, kind, true)?;
                     symbols.retain(|&(symbol, _)| products.counts.has(symbol));
                     symbols
-                });
-                bases.push((products, kind));
+                };
+                own.bases.push(symbols); // bounded: one for each kind
+                bases.push((products, kind)); // bounded: one for each kind
             }
         }
-        Ok(Self { index, prefixes, slots, bases, symbols, rows: own })
+        Ok(Self { params, index, prefixes, slots, bases, symbols, rows: own })
+    }
+
+    /// Trees of a store as rows.
+    fn rows_of(
+        &self,
+        nodes: &Arc<Nodes>,
+        id_map: IdMap,
+        trees: &TreeCounts,
+    ) -> Result<Rows> {
+        let (nodes, bases) = (Arc::clone(nodes), Vec::new());
+        let mut rows = Rows { nodes, id_map, roots: roots(trees)?, bases };
+        for (base, kind) in &self.bases {
+            let mut symbols = self.symbols.tally(&rows, trees, *kind, true)?;
+            symbols.retain(|&(symbol, _)| base.counts.has(symbol));
+            rows.bases.push(symbols); // bounded: one for each kind
+        }
+        Ok(rows)
+    }
+
+    /// By the columns' labels: those whose nodes are simple preterminals there, but not all
+    /// of them in other trees. Their subtrees have no slots.
+    fn not_simple(
+        &self,
+        store: &Nodes,
+        id_map: &IdMap,
+        trees: &TreeCounts,
+    ) -> Result<Vec<Label>> {
+        let nodes = (0..trees.len()).flat_map(|tree| trees.nodes(tree)).copied();
+        let inner = nodes
+            .filter(|&n| !store.is_leaf(n) && simple_leaf(store, n).is_none())
+            .map(|node| Label(id_map.labels[store.label(node).index()]));
+        let was_simple = |l: &Label| self.symbols.labels.get(l.index()) == Some(&true);
+        memory::collect(inner.filter(was_simple))
     }
 }
 
@@ -316,7 +351,12 @@ impl SimpleSymbols {
 }
 
 impl super::Engine for Engine {
+    type Rows = Rows;
     type Scratch = Scratch;
+
+    fn own_rows(&self) -> &Rows {
+        &self.rows
+    }
 
     fn scratch(&self) -> Result<Scratch> {
         let bases = self.bases.iter().map(|base| base.0.counts.scratch());
@@ -325,61 +365,11 @@ impl super::Engine for Engine {
             reader: Reader::default(),
             walk: partial::Scratch::default(),
             slots: self.slots.scratch()?,
-            bases: bases.collect::<Result<_>>()?,
+            bases: memory::try_collect(bases)?,
         })
     }
 
     fn row(
-        &self,
-        x: usize,
-        scratch: &mut Scratch,
-        row: &mut [f64],
-        context: &Context,
-    ) -> Result<()> {
-        self.row_of(&self.rows, x, scratch, row, context)
-    }
-}
-
-impl super::Askable for Engine {
-    type Rows = Rows;
-
-    fn read(
-        &self,
-        columns: &Nodes,
-        store: &Arc<Nodes>,
-        trees: &TreeCounts,
-    ) -> Result<Option<Rows>> {
-        let find = |key| self.index.find(key);
-        let id_map = IdMap::new(store, columns, Wanted::LabelPairs, find)?;
-        let nodes = Arc::clone(store);
-        let mut rows = Rows { nodes, id_map, roots: roots(trees)?, bases: Vec::new() };
-        // Where a label is simple among the columns its subtrees have no slots.
-        let is_strange = |&node: &NodeId| {
-            let label = rows.id_map.labels[store.label(node).index()];
-            !store.is_leaf(node)
-                && simple_leaf(store, node).is_none()
-                && self.symbols.labels.get(label as usize) == Some(&true)
-        };
-        if (0..trees.len()).any(|tree| trees.nodes(tree).iter().any(is_strange)) {
-            return Ok(None);
-        }
-        for (base, kind) in &self.bases {
-            let mut symbols = self.symbols.tally(&rows, trees, *kind, true)?;
-            symbols.retain(|&(symbol, _)| base.counts.has(symbol));
-            rows.bases.push(symbols);
-        }
-        Ok(Some(rows))
-    }
-
-    fn nbytes(&self) -> usize {
-        let counts: usize = self.bases.iter().map(|base| base.0.counts.nbytes()).sum();
-        let rows = self.rows.bases.iter().map(Ragged::nbytes).sum::<usize>();
-        let rows = rows + self.rows.id_map.nbytes() + self.symbols.keys.nbytes();
-        let built = self.index.nbytes() + self.slots.nbytes() + self.prefixes.nbytes();
-        counts + rows + built
-    }
-
-    fn row_of(
         &self,
         rows: &Rows,
         x: usize,
@@ -405,6 +395,39 @@ impl super::Askable for Engine {
         self.slots.finish(slots, row);
         Ok(())
     }
+
+    fn read(
+        &self,
+        columns: &Forest,
+        rows: &Forest,
+        trees: &TreeCounts,
+        context: &Context,
+    ) -> Result<(Option<Self>, Rows)> {
+        let map = |engine: &Self| {
+            let find = |key| engine.index.find(key);
+            let wanted = Wanted::LabelPairs;
+            IdMap::of_trees(rows.nodes(), columns.nodes(), wanted, trees, find)
+        };
+        let id_map = map(self)?;
+        let not_simple = self.not_simple(rows.nodes(), &id_map, trees)?;
+        if not_simple.is_empty() {
+            return Ok((None, self.rows_of(rows.nodes(), id_map, trees)?));
+        }
+        let threads = &Threads::for_trees(context, columns.len());
+        let nodes = columns.nodes();
+        let counts = &TreeCounts::by(true, nodes, columns.roots(), threads)?;
+        let anew = Self::new(nodes, self.params, counts, &not_simple, threads)?;
+        let rows = anew.rows_of(rows.nodes(), map(&anew)?, trees)?;
+        Ok((Some(anew), rows))
+    }
+
+    fn nbytes(&self) -> usize {
+        let counts: usize = self.bases.iter().map(|base| base.0.counts.nbytes()).sum();
+        let rows = self.rows.bases.iter().map(Ragged::nbytes).sum::<usize>();
+        let rows = rows + self.rows.id_map.nbytes() + self.symbols.keys.nbytes();
+        let built = self.index.nbytes() + self.slots.nbytes() + self.prefixes.nbytes();
+        counts + rows + built
+    }
 }
 
 #[cfg(test)]
@@ -419,17 +442,12 @@ mod tests {
         let forest =
             Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
         let nodes = forest.nodes();
-        let trees = TreeCounts::new(nodes, forest.roots()).unwrap();
+        let trees =
+            TreeCounts::read(nodes, forest.roots(), &Context::default()).unwrap();
         let params =
             Params { decay: 0.4, mu: 0.4, leaf_factor: 2.0, max_children: None };
-        Engine::new(
-            nodes,
-            params,
-            &trees,
-            Some(&trees),
-            &Threads::alone(&Context::default()),
-        )
-        .unwrap()
+        let context = Context::default();
+        Engine::new(nodes, params, &trees, &[], &Threads::alone(&context)).unwrap()
     }
 
     /// All rows, by one worker.
@@ -437,7 +455,9 @@ mod tests {
         let n = engine.rows.roots.len();
         let mut row = |x| {
             let mut row = vec![f64::NAN; n];
-            engine.row(x, scratch, &mut row, &Context::default()).unwrap();
+            engine
+                .row(&engine.rows, x, scratch, &mut row, &Context::default())
+                .unwrap();
             row
         };
         (0..n).map(&mut row).collect()
@@ -475,7 +495,7 @@ mod tests {
         })
         .with_interval(Duration::ZERO);
         assert_eq!(
-            engine.row(0, &mut scratch, &mut row, stop),
+            engine.row(&engine.rows, 0, &mut scratch, &mut row, stop),
             Err(Error::Interrupted)
         );
         assert!(scratch.walk.is_clean());

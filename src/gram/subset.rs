@@ -18,9 +18,8 @@
 //! As the index.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use super::Askable;
+use super::RowsOf;
 use crate::index::counts::{Counts, CountsScratch, Products, Tally};
 use crate::index::id_map::{Edge, IdMap, Key, LISTS, Wanted};
 use crate::index::prefixes::{Prefix, Prefixes};
@@ -33,7 +32,7 @@ use crate::kernel::{Number, Scaled, TreeCounts};
 use crate::memory;
 use crate::ragged::{Filler, Ragged};
 use crate::threads::Threads;
-use crate::{Context, Label, NodeId, Nodes, ProductionId, Result};
+use crate::{Context, Forest, Label, NodeId, Nodes, ProductionId, Result};
 
 const PATTERNS: &str = "pairs of tree and pattern";
 
@@ -54,6 +53,7 @@ pub(crate) struct Engine<F = f64> {
     leaf_weights: Vec<f64>,
     /// By production: its number among the columns', or [`NONE`].
     group: Vec<u32>,
+    /// The columns as rows; where only others ask, without what they walk by.
     rows: Rows,
 }
 
@@ -94,9 +94,8 @@ pub(crate) struct Scratch<N = f64> {
 }
 
 impl<F: Factors> Engine<F> {
-    /// Indexes the trees of `columns` for rows from `rows` (None: from the same trees), by λ
-    /// of all productions, and where it is one for all, `leaf_weight`; or that of each label
-    /// beside it.
+    /// Indexes the trees of `columns`, by λ of all productions, and where it is one for all,
+    /// `leaf_weight`; or that of each label beside it.
     #[allow(clippy::needless_pass_by_value)] // mostly one number
     pub(crate) fn new(
         nodes: &Nodes,
@@ -104,10 +103,9 @@ impl<F: Factors> Engine<F> {
         leaf_weight: f64,
         leaf_weights: Vec<f64>,
         columns: &TreeCounts,
-        rows: Option<&TreeCounts>,
+        rows_of: RowsOf,
         threads: &Threads<'_>,
     ) -> Result<Self> {
-        let others = rows.filter(|&rows| !std::ptr::eq(rows, columns));
         // 1. Number the columns' subtrees by first tree, children first.
         let mut builder = Builder::new(nodes, columns)?;
         let ((), times) = threads.both(
@@ -142,12 +140,12 @@ impl<F: Factors> Engine<F> {
                 production_of[group as usize] = production;
             }
         }
-        let mut index = Index::new(decay.pick(&production_of), leaf_weight);
-        let has_preterminal = builder.has_preterminal();
+        let mut index = Index::new(decay.pick(&production_of)?, leaf_weight);
+        let has_preterminal = builder.has_preterminal()?;
         index.largest_group = builder.sizes.iter().copied().max().unwrap_or(0);
         index.group_sizes = std::mem::take(&mut builder.sizes);
         index.lists = lists.try_into()?;
-        if rows.is_none() {
+        if rows_of == RowsOf::LowerTriangle {
             // Nobody will look them up.
             index.keys.keys = list_keys;
         } else {
@@ -160,7 +158,7 @@ impl<F: Factors> Engine<F> {
         let ((patterns, column_patterns), (groups, leaves, rows)) = threads.both(
             |threads| {
                 let is_wanted = |key: Key| has_preterminal[key[2] as usize];
-                let patterns = Patterns::new(&index, is_wanted);
+                let patterns = Patterns::new(&index, is_wanted)?;
                 let counts = builder.count_patterns(&edges, &patterns, threads)?;
                 Ok((patterns, counts))
             },
@@ -169,23 +167,16 @@ impl<F: Factors> Engine<F> {
                 let own_groups = tally_groups(&own, n_groups)?;
                 let of = |tree| own_groups.get(tree).iter().copied();
                 let groups = Counts::new(n_groups, of, own_groups.len())?;
-                let (trees, row_groups, id_map) = if let Some(rows) = others {
-                    let group = |production| builder.group_at(production);
-                    let trees = inner_nodes(nodes, rows, group)?;
-                    let row_groups = tally_groups(&trees, n_groups)?;
-                    (trees, row_groups, builder.map_of(rows, &index)?)
-                } else {
-                    (own, own_groups, builder.own_map(&edges)?)
+                let id_map = match rows_of {
+                    RowsOf::Others => IdMap::blank(Wanted::Productions),
+                    _ => builder.own_map(&edges)?,
                 };
-                let own_leaves = |_| {
-                    let trees = others.unwrap_or(columns);
-                    leaves_of(nodes, trees, |label| Some(label.0))
-                };
+                let own_leaves = |_| leaves_of(nodes, columns, |label| Some(label.0));
                 let rows = Rows {
-                    trees,
+                    trees: own,
                     n_nodes: nodes.len(),
                     id_map,
-                    groups: row_groups,
+                    groups: own_groups,
                     leaves: leaves
                         .as_ref()
                         .map_or_else(|| Ok(Ragged::default()), own_leaves)?,
@@ -200,7 +191,7 @@ impl<F: Factors> Engine<F> {
                 let [group, _, child] = index.keys.keys[*list as usize];
                 index.decay.of(group) * index.decay.of(child)
             };
-            patterns.lists.iter().map(weight).collect()
+            memory::collect(patterns.lists.iter().map(weight))?
         };
         Ok(Self {
             rows,
@@ -246,7 +237,7 @@ impl<F: Factors> Engine<F> {
         let tree = rows.trees.get(x);
         let items = tree.iter().map(|own| (own.node, own.count));
         scratch.reader.set(rows.n_nodes, items)?;
-        scratch.symbols.patterns.clear();
+        scratch.symbols.start(tree.len())?;
         let group = |place: usize| tree[place].group;
         self.walk(rows, patterns, scratch, |walk, symbols, _| {
             walk.plan(group, symbols)
@@ -285,13 +276,13 @@ impl<F: Factors> Engine<F> {
     ) -> Result<()> {
         self.walk(rows, patterns, scratch, |walk, _, scratch| {
             let mut sink = Row::new(&self.slots, scratch, row)?;
-            let done = walk.walk(&mut sink, context);
-            if done.is_ok() {
-                sink.finish();
-            } else {
-                sink.cancel();
+            match walk.walk(&mut sink, context) {
+                Ok(()) => sink.finish(),
+                Err(error) => {
+                    sink.cancel();
+                    Err(error)
+                }
             }
-            done
         })
     }
 
@@ -319,56 +310,34 @@ impl<F: Factors> Engine<F> {
         run(&mut walk, symbols, row)
     }
 
-    /// The kernel of row 0 and column 0, of an index of one tree each: for trees so
-    /// large that pairs of nodes are too many, or values too large for floats.
-    pub(crate) fn single(&self, context: &Context) -> Result<Scaled> {
+    /// The kernel of some rows' first tree and column 0: for trees so large that pairs of
+    /// nodes are too many, or values too large for floats.
+    pub(crate) fn single(&self, rows: &Rows, context: &Context) -> Result<Scaled> {
         let mut scratch = self.new_scratch()?;
         let mut base = [0.0];
-        self.base_row((&self.rows, 0), None, &mut scratch, &mut base)?;
+        self.base_row((rows, 0), None, &mut scratch, &mut base)?;
         let mut row = [Scaled::of(base[0])];
-        self.add_corrections(&self.rows, None, &mut scratch, &mut row, context)?;
+        self.add_corrections(rows, None, &mut scratch, &mut row, context)?;
         Ok(row[0])
     }
-}
 
-impl<F: Factors> super::Engine for Engine<F> {
-    type Scratch = Scratch;
-
-    fn scratch(&self) -> Result<Scratch> {
-        self.new_scratch()
-    }
-
-    fn row(
-        &self,
-        x: usize,
-        scratch: &mut Scratch,
-        row: &mut [f64],
-        context: &Context,
-    ) -> Result<()> {
-        self.row_of(&self.rows, x, scratch, row, context)
-    }
-}
-
-impl<F: Factors> super::Askable for Engine<F> {
-    type Rows = Rows;
-
-    fn read(
+    /// Looks up trees of any store.
+    pub(crate) fn look_up(
         &self,
         columns: &Nodes,
-        store: &Arc<Nodes>,
+        store: &Nodes,
         trees: &TreeCounts,
-    ) -> Result<Option<Rows>> {
+    ) -> Result<Rows> {
         let group = |production: u32| {
             Some(*self.group.get(production as usize)?).filter(|&group| group != NONE)
         };
-        let id_map = IdMap::new(store, columns, Wanted::Productions, |[p, at, c]| {
-            self.index.find([group(p)?, at, group(c)?])
-        })?;
+        let find = |[p, at, c]: Key| self.index.find([group(p)?, at, group(c)?]);
+        let id_map = IdMap::of_trees(store, columns, Wanted::Productions, trees, find)?;
         let own = |p: &ProductionId| id_map.productions.get(p.index()).copied();
         let known = |p: ProductionId| own(&p).and_then(group).unwrap_or(NONE);
         let label = |l: Label| Some(id_map.labels[l.index()]).filter(|&l| l != NONE);
         let inner = inner_nodes(store, trees, known)?;
-        Ok(Some(Rows {
+        Ok(Rows {
             groups: tally_groups(&inner, self.index.group_sizes.len())?,
             trees: inner,
             n_nodes: store.len(),
@@ -377,10 +346,23 @@ impl<F: Factors> super::Askable for Engine<F> {
                 None => Ragged::default(),
             },
             id_map,
-        }))
+        })
+    }
+}
+
+impl<F: Factors + 'static> super::Engine for Engine<F> {
+    type Rows = Rows;
+    type Scratch = Scratch;
+
+    fn own_rows(&self) -> &Rows {
+        &self.rows
     }
 
-    fn row_of(
+    fn scratch(&self) -> Result<Scratch> {
+        self.new_scratch()
+    }
+
+    fn row(
         &self,
         rows: &Rows,
         x: usize,
@@ -390,6 +372,20 @@ impl<F: Factors> super::Askable for Engine<F> {
     ) -> Result<()> {
         self.base_row((rows, x), Some(&self.patterns), scratch, row)?;
         self.add_corrections(rows, Some(&self.patterns), scratch, row, context)
+    }
+
+    fn reads_leaves(&self) -> bool {
+        self.leaves.is_some()
+    }
+
+    fn read(
+        &self,
+        columns: &Forest,
+        rows: &Forest,
+        trees: &TreeCounts,
+        _: &Context,
+    ) -> Result<(Option<Self>, Rows)> {
+        Ok((None, self.look_up(columns.nodes(), rows.nodes(), trees)?))
     }
 
     fn nbytes(&self) -> usize {
@@ -490,10 +486,6 @@ impl<'a> Builder<'a> {
         })
     }
 
-    fn group_at(&self, production: ProductionId) -> u32 {
-        self.group.get(production.index()).copied().unwrap_or(NONE)
-    }
-
     fn add_column(&mut self, node: NodeId, production: ProductionId) -> Result<u32> {
         let children = self.nodes.children(node);
         let group = &mut self.group[production.index()];
@@ -581,7 +573,7 @@ impl<'a> Builder<'a> {
         let (mut keys, mut all, mut list_of) = SomeLists::default();
         let mut lens: Vec<u32> = Vec::new();
         // By production of a child: its list, if it is not one of another place.
-        let mut of_child = vec![NONE; self.sizes.len()];
+        let mut of_child = memory::filled(NONE, self.sizes.len())?;
         let [start, end] = [range.start, range.end].map(|at| {
             let is_before = |&place: &u32| work_before(below, place as usize) < at;
             self.places.partition_point(is_before)
@@ -602,11 +594,11 @@ impl<'a> Builder<'a> {
                     // (Of another place: below `first`.)
                     if *list == NONE || (*list as usize) < first {
                         *list = new_id(keys.len(), LISTS)?;
-                        keys.push([group as u32, position as u32, child]);
-                        lens.push(0);
+                        keys.push([group as u32, position as u32, child]); // has room
+                        lens.push(0); // has room
                     }
                     lens[*list as usize - first] += 1;
-                    list_of.push(*list - first as u32);
+                    list_of.push(*list - first as u32); // has room
                 }
                 let numbers = &mut list_of[all.items.len()..];
                 let entries = below.get(place).iter().zip(&*numbers);
@@ -625,12 +617,12 @@ impl<'a> Builder<'a> {
     }
 
     /// By group: whether it has a subtree without inner children.
-    fn has_preterminal(&self) -> Vec<bool> {
-        let mut has = vec![false; self.sizes.len()];
+    fn has_preterminal(&self) -> Result<Vec<bool>> {
+        let mut has = memory::filled(false, self.sizes.len())?;
         for column in self.column.iter().filter(|column| column.is_preterminal) {
             has[column.group as usize] = true;
         }
-        has
+        Ok(has)
     }
 
     /// How often the columns' subtrees are in the lists of patterns.
@@ -657,19 +649,6 @@ impl<'a> Builder<'a> {
         }
         let of = |tree| all.get(tree).iter().copied();
         Counts::new(patterns.lists.len(), of, all.len())
-    }
-
-    /// Rows that are other trees of the same store.
-    fn map_of<F: Factors>(
-        &self,
-        rows: &TreeCounts,
-        index: &Index<u32, F>,
-    ) -> Result<IdMap> {
-        IdMap::of_same(self.nodes, Wanted::Productions, rows, |[parent, at, child]| {
-            let [p, c] = [parent, child].map(|p| self.group[p as usize]);
-            // (No list has NONE in its key.)
-            index.find([p, at, c])
-        })
     }
 
     /// The columns as rows: their edges have known lists.

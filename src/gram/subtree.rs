@@ -29,9 +29,6 @@
 //! A row takes time by the pairs (subtree, column) that match and, for the integers and
 //! the output, by its length. Memory by the distinct subtrees of each tree.
 
-use std::sync::Arc;
-
-use super::Askable;
 use crate::index::counts::{CountsScratch, Products};
 use crate::index::id_map::{IdMap, Wanted};
 use crate::intern::new_id;
@@ -39,7 +36,7 @@ use crate::kernel::TreeCounts;
 use crate::kernel::subtree::Count;
 use crate::memory::{collect, filled, push};
 use crate::ragged::{Filler, Ragged};
-use crate::{Context, NodeId, Nodes, Result};
+use crate::{Context, Forest, NodeId, Nodes, Result};
 
 /// "No number".
 const NONE: u32 = u32::MAX;
@@ -47,8 +44,6 @@ const NONE: u32 = u32::MAX;
 /// The index.
 #[derive(Debug)]
 pub(crate) struct Engine<C = u32> {
-    /// Per column: what it shares with no other; empty unless symmetric.
-    alone: Vec<f64>,
     /// Lists of (tree, count), by number.
     lists: Ragged<(u32, C)>,
     /// Preterminals, leaves: subtrees of equal weight, counted in integers.
@@ -63,12 +58,14 @@ pub(crate) struct Engine<C = u32> {
 }
 
 /// Trees that are multiplied with the columns'.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Rows {
     /// Lists with count in x times weight.
     lists: Ragged<(u32, f64)>,
     /// Preterminals, leaves, with counts.
     levels: [Ragged<(u32, u32)>; 2],
+    /// Of a lower triangle: what each tree has with itself by subtrees of no other tree.
+    alone: Vec<f64>,
 }
 
 /// What one worker keeps from row to row.
@@ -78,7 +75,7 @@ pub(crate) struct Scratch {
 }
 
 impl<C: Count> Engine<C> {
-    /// Indexes the trees of `columns` for rows from `rows` (None: from the same trees), by the
+    /// Indexes the trees of `columns`, for `whole` rows or the lower triangle, by the
     /// weights of all subtrees and what f makes of counts. `levels`: the weights that all
     /// preterminals and all leaves have, where they have one and f(count) is the count.
     pub(crate) fn new(
@@ -87,10 +84,8 @@ impl<C: Count> Engine<C> {
         levels: Option<[f64; 2]>,
         of: fn(u32) -> C,
         columns: &TreeCounts,
-        rows: Option<&TreeCounts>,
+        whole: bool,
     ) -> Result<Self> {
-        let symmetric = rows.is_none();
-        let rows = rows.unwrap_or(columns);
         // 1. How many trees have each subtree.
         let mut seen = filled(0u32, nodes.len())?;
         for tree in 0..columns.len() {
@@ -98,7 +93,7 @@ impl<C: Count> Engine<C> {
                 seen[node.index()] += 1;
             }
         }
-        let least = if symmetric { 2 } else { 1 };
+        let least = if whole { 1 } else { 2 };
         // 2. Which way a node takes: its level, the lists, or none.
         let level = |node: NodeId| {
             if seen[node.index()] < least || weights[node.index()] == 0.0 {
@@ -114,9 +109,9 @@ impl<C: Count> Engine<C> {
             }
         };
         let ways = collect((0..nodes.len()).map(|n| level(NodeId(n as u32))))?;
-        // 3. What is in one tree only adds to the diagonal of a symmetric matrix.
+        // 3. What is in one tree only adds to the diagonal of a lower triangle.
         let mut alone = Vec::new();
-        if symmetric {
+        if !whole {
             for tree in 0..columns.len() {
                 let own = columns.iter(tree).filter(|(n, _)| seen[n.index()] == 1);
                 let value = own.map(|(node, count)| {
@@ -163,15 +158,13 @@ impl<C: Count> Engine<C> {
             }
         }
         // 5. Integers for the levels, and the rows' view of all.
-        let none = || Rows { lists: Ragged::default(), levels: Default::default() };
         let mut engine = Self {
-            alone,
             lists: lists.done(),
             levels: [None, None],
             ways,
             number,
             weights,
-            rows: none(),
+            rows: Rows::default(),
             of,
         };
         let own = engine.translate(columns, |node| node)?;
@@ -182,8 +175,7 @@ impl<C: Count> Engine<C> {
                 engine.levels[level] = Some(products);
             }
         }
-        engine.rows =
-            if symmetric { own } else { engine.translate(rows, |node| node)? };
+        engine.rows = Rows { alone, ..own };
         Ok(engine)
     }
 
@@ -195,7 +187,7 @@ impl<C: Count> Engine<C> {
         twin: impl Fn(NodeId) -> NodeId,
     ) -> Result<Rows> {
         const WHAT: &str = "subtrees of rows";
-        let mut rows = Rows { lists: Ragged::default(), levels: Default::default() };
+        let mut rows = Rows::default();
         for tree in 0..trees.len() {
             for (node, count) in trees.iter(tree) {
                 let node = twin(node).index();
@@ -229,8 +221,13 @@ enum Way {
     Level(u8),
 }
 
-impl<C: Count> super::Engine for Engine<C> {
+impl<C: Count + 'static> super::Engine for Engine<C> {
+    type Rows = Rows;
     type Scratch = Scratch;
+
+    fn own_rows(&self) -> &Rows {
+        &self.rows
+    }
 
     fn scratch(&self) -> Result<Scratch> {
         let [first, second] = self.levels.each_ref().map(Option::as_ref);
@@ -238,34 +235,6 @@ impl<C: Count> super::Engine for Engine<C> {
     }
 
     fn row(
-        &self,
-        x: usize,
-        scratch: &mut Scratch,
-        row: &mut [f64],
-        context: &Context,
-    ) -> Result<()> {
-        self.row_of(&self.rows, x, scratch, row, context)?;
-        if let (Some(value), Some(alone)) = (row.get_mut(x), self.alone.get(x)) {
-            *value += alone;
-        }
-        Ok(())
-    }
-}
-
-impl<C: Count> super::Askable for Engine<C> {
-    type Rows = Rows;
-
-    fn read(
-        &self,
-        columns: &Nodes,
-        store: &Arc<Nodes>,
-        trees: &TreeCounts,
-    ) -> Result<Option<Rows>> {
-        let id_map = IdMap::new(store, columns, Wanted::Nodes, |_| None)?;
-        self.translate(trees, |node| NodeId(id_map.nodes[node.index()])).map(Some)
-    }
-
-    fn row_of(
         &self,
         rows: &Rows,
         x: usize,
@@ -286,7 +255,23 @@ impl<C: Count> super::Askable for Engine<C> {
                 *value += weight * count.into();
             }
         }
+        if let (Some(value), Some(alone)) = (row.get_mut(x), rows.alone.get(x)) {
+            *value += alone;
+        }
         Ok(())
+    }
+
+    fn read(
+        &self,
+        columns: &Forest,
+        rows: &Forest,
+        trees: &TreeCounts,
+        _: &Context,
+    ) -> Result<(Option<Self>, Rows)> {
+        let (store, columns) = (rows.nodes(), columns.nodes());
+        let id_map = IdMap::of_trees(store, columns, Wanted::Nodes, trees, |_| None)?;
+        let twin = |node: NodeId| NodeId(id_map.nodes[node.index()]);
+        Ok((None, self.translate(trees, twin)?))
     }
 
     fn nbytes(&self) -> usize {
@@ -294,6 +279,6 @@ impl<C: Count> super::Askable for Engine<C> {
         let rows = self.rows.levels.iter().map(Ragged::nbytes).sum::<usize>();
         let ways = self.ways.len() * (size_of::<Way>() + 12);
         let rows = rows + self.rows.lists.nbytes() + self.lists.nbytes();
-        counts.sum::<usize>() + rows + ways + self.alone.len() * 8
+        counts.sum::<usize>() + rows + ways + self.rows.alone.len() * 8
     }
 }

@@ -13,7 +13,7 @@ use std::ops::{Add, AddAssign, Mul};
 
 use crate::intern::new_id;
 use crate::kernel::TreeCounts;
-use crate::memory::{collect, filled, reach};
+use crate::memory::{collect, filled, reach, reserve};
 use crate::ragged::Ragged;
 use crate::vector::{Loop, vectorized};
 use crate::{NodeId, Result};
@@ -295,7 +295,9 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn new(n_symbols: usize) -> Result<Self> {
-        Ok(Self { times: filled(0, n_symbols)?, met: Vec::new() })
+        let (times, mut met) = (filled(0, n_symbols)?, Vec::new());
+        reserve(&mut met, n_symbols)?;
+        Ok(Self { times, met })
     }
 
     /// Adds to a symbol's count, of nodes of one tree: [`crate::kernel::TreeCounts`] sees to it
@@ -304,7 +306,7 @@ impl Tally {
     pub(crate) fn add(&mut self, symbol: u32, times: u32) {
         let sum = &mut self.times[symbol as usize];
         if *sum == 0 {
-            self.met.push(symbol);
+            self.met.push(symbol); // has room
         }
         *sum += times;
     }

@@ -50,7 +50,7 @@
 //! edges of nodes with equal labels, and by the products of the child numbers of nodes
 //! with equal labels. Index: at most some [`DEEP`] entries per distinct node. A worker's
 //! scratch: a number per pair of an inner node of the query and a subtree of its label, or
-//! an edge of one where nodes are nested; at most [`MOST_VALUES`].
+//! an edge of one where nodes are nested; at most [`MAX_LISTED_VALUES`].
 
 use std::ops::Range;
 
@@ -64,15 +64,9 @@ use crate::{Context, NodeId, Nodes, Result, memory};
 /// has half its length, sentences 4 to 8.)
 const DEEP: u64 = if cfg!(test) { 12 } else { 64 };
 /// A query with more values of X than this (256 MB of scratch) goes without lists.
-const MOST_VALUES: usize = if cfg!(test) { 1 << 9 } else { 1 << 25 };
+const MAX_LISTED_VALUES: usize = if cfg!(test) { 1 << 9 } else { 1 << 25 };
 /// The dense recursion takes so many pairs of nodes at a time, or one tree.
 const BATCH: usize = if cfg!(test) { 1 << 10 } else { 1 << 22 };
-/// What an entry takes where its list has just grown, and entries that are asked for at
-/// least.
-const BYTES_PER_ENTRY: usize = 32;
-const ENTRIES_AT_ONCE: usize = 1 << 12;
-/// What the dense recursion takes for a node, beside the values of open ones.
-const BYTES_PER_NODE: usize = 64;
 /// Steps between two questions whether to go on.
 const BETWEEN_CHECKS: usize = 1 << 20;
 
@@ -123,7 +117,7 @@ struct InnerEntry {
 /// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Index {
-    decay: f64,
+    pub(crate) decay: f64,
     /// By label.
     groups: Vec<Group>,
     /// By node: what it is, its nodes, and the sum of those of all nodes at or below it.
@@ -142,9 +136,6 @@ pub(crate) struct Index {
     /// Inner subtrees as they came, with the trees that they came with.
     order: Vec<(NodeId, u32)>,
     has_deep: bool,
-    /// Entries of all lists, and of how many the next ones are to be asked for.
-    n_entries: usize,
-    asked_at: usize,
     below: Below,
     tally: Tally,
 }
@@ -194,7 +185,7 @@ impl<T> Lists<T> {
             let new = List { key, first_edge: edge, items: Vec::new() };
             memory::reserve(&mut self.lists, 1)?;
             self.table.insert(self.table.hash_key(key), list)?;
-            self.lists.push(new);
+            self.lists.push(new); // has room
             list
         };
         memory::push(&mut self.lists[list as usize].items, item)
@@ -357,8 +348,6 @@ impl Index {
             inner: Lists::default(),
             order: Vec::new(),
             has_deep: false,
-            n_entries: 0,
-            asked_at: 0,
             below: Below::default(),
             tally: Tally::default(),
         }
@@ -440,16 +429,7 @@ impl Index {
         }
         let below = nodes.children(node);
         let (size, path, is_deep) = self.depth(below);
-        // 2. Room for its entries, and for as many as there are.
-        // Of an edge: no more than there are nodes, written out or different.
-        let own =
-            if is_deep { 0 } else { size.min((below.len() * self.n_nodes) as u64) };
-        let most = self.n_entries + 2 * own as usize;
-        if most > self.asked_at {
-            memory::room(most + ENTRIES_AT_ONCE, BYTES_PER_ENTRY)?;
-            self.asked_at = 2 * most + ENTRIES_AT_ONCE;
-        }
-        // 3. Its place in its group.
+        // 2. Its place in its group.
         let label = nodes.label(node);
         let (group, leaf) = (2 * label.0, label.index());
         memory::reach(&mut self.groups, leaf + 1, Group::default())?;
@@ -465,14 +445,14 @@ impl Index {
                 own.has_simple = true;
                 let key = [label.0, 0, nodes.label(child).0];
                 let simple = self.simple.insert(key, "simple subtrees")?;
-                self.simple_numbers.push((own.n_plain, tree));
+                self.simple_numbers.push((own.n_plain, tree)); // has room
                 Kind::Simple(simple)
             }
             _ if is_deep => Kind::Deep(own.n_plain),
             _ => Kind::Listed(own.ends.len() as u32),
         };
         let slot = if let Kind::Listed(number) = kind {
-            // 4. Its edges in the lists.
+            // 3. Its edges in the lists.
             let first = own.ends.last().copied().unwrap_or(0);
             let end = new_id(first as usize + below.len(), EDGES)?;
             let mut listed = (first..end).zip(below);
@@ -486,15 +466,15 @@ impl Index {
                 return Err(error);
             }
             let own = &mut self.groups[leaf];
-            own.ends.push(end);
-            own.trees.push(tree);
+            own.ends.push(end); // has room
+            own.trees.push(tree); // has room
             Slot { group: group + 1, number }
         } else {
             own.n_plain += 1;
             Slot { group, number: own.n_plain - 1 }
         };
         if kind != Kind::Leaf {
-            self.order.push((node, tree));
+            self.order.push((node, tree)); // has room
             self.has_deep |= is_deep;
         }
         self.n_nodes += 1;
@@ -510,28 +490,25 @@ impl Index {
         (above, edge): (u32, u32),
         child: NodeId,
     ) -> Result<()> {
-        let Self { kinds, plain, inner, below, tally, n_entries, .. } = self;
+        let Self { kinds, plain, inner, below, tally, .. } = self;
         // Counts are no more than the nodes of a listed subtree.
-        let mut add = |n_entries: &mut usize, key, count| {
-            *n_entries += 1;
-            plain.add(key, edge, Entry { edge, count: count as u32 })
-        };
+        let mut add =
+            |key, count| plain.add(key, edge, Entry { edge, count: count as u32 });
         tally.drain().for_each(drop); // what an error left
         for (node, count) in below.read(nodes, child, None)? {
             let label = nodes.label(node).0;
             tally.add(label, count)?;
             match kinds[node.index()] {
-                Kind::Simple(simple) => add(n_entries, [above, 1, simple], count)?,
+                Kind::Simple(simple) => add([above, 1, simple], count)?,
                 Kind::Listed(node) => {
                     let entry = InnerEntry { edge, node, count: count as u32 };
-                    *n_entries += 1;
                     inner.add([above, 0, label], edge, entry)?;
                 }
                 Kind::None | Kind::Leaf | Kind::Deep(_) => {}
             }
         }
         for (label, count) in tally.drain() {
-            add(n_entries, [above, 0, label], count)?;
+            add([above, 0, label], count)?;
         }
         Ok(())
     }
@@ -650,7 +627,8 @@ impl Index {
                 self.plan_child(query, item.node, child, step.n_edges, scratch)?;
                 let Plan { cost, n_values, plain, inner, nested, .. } = &scratch.plan;
                 let n_steps = plain.len() + inner.len() + nested.len();
-                if *cost > most || n_steps > most_steps || *n_values > MOST_VALUES {
+                if *cost > most || n_steps > most_steps || *n_values > MAX_LISTED_VALUES
+                {
                     return Ok(false);
                 }
             }
@@ -743,11 +721,10 @@ impl Index {
             }
         }
         plan.cost += below.order.len() as u64;
-        memory::reserve(&mut plan.plain, tally.met.len())?;
         for (own, count) in tally.drain() {
             if let Some((list, len)) = self.plain.before([label, 0, own], n_edges) {
                 plan.cost += len;
-                plan.plain.push((list, self.decay * count));
+                memory::push(&mut plan.plain, (list, self.decay * count))?;
             }
         }
         let ends = [plan.plain.len(), plan.inner.len(), plan.nested.len()];
@@ -787,19 +764,17 @@ impl Index {
             let n_edges = n_edges as usize;
             let own_total = totals.len();
             if is_nested {
-                memory::reserve(totals, n_edges)?;
-                totals.resize(own_total + n_edges, 0.0);
+                memory::reach(totals, own_total + n_edges, 0.0)?;
             }
-            memory::reserve(excess, ends.len())?;
             let Some((last, others)) = children.split_last() else {
                 // Nothing below p is below any of its label: X is 0.
-                excess.resize(excess.len() + ends.len(), 0.0);
+                memory::reach(excess, excess.len() + ends.len(), 0.0)?;
                 continue;
             };
             // 1. V of a child: the sums Ca over everything below it, by edge of the columns.
             let mut add = |child: &Child, v: &mut Vec<f64>| {
                 v.clear();
-                v.resize(n_edges, 0.0);
+                v.resize(n_edges, 0.0); // has room
                 let (before, own_total) = totals.split_at_mut(own_total);
                 walked += n_edges + self.add_below(plan, child, excess, before, v);
                 for (total, value) in own_total.iter_mut().zip(&*v) {
@@ -825,7 +800,7 @@ impl Index {
             sink.node(place, item.count);
             let mut view = sink.view(2 * label + 1);
             let mut at = 0;
-            excess.extend(ends.iter().enumerate().map(|(number, &end)| {
+            let excesses = ends.iter().enumerate().map(|(number, &end)| {
                 let own = at..end as usize;
                 at = end as usize;
                 let all = if sums.is_empty() {
@@ -835,7 +810,8 @@ impl Index {
                 };
                 view.add(number as u32, self.decay * all);
                 self.decay * all
-            }));
+            });
+            memory::extend(excess, excesses)?;
             view.close();
             if walked > BETWEEN_CHECKS {
                 walked = 0;
@@ -917,7 +893,8 @@ impl Index {
                 number = *known;
             }
             let children = query.store.children(item.node).iter();
-            dense.lanes.push(number, children.map(|&c| query.tree.place(c) as u32));
+            let places = children.map(|&c| query.tree.place(c) as u32);
+            dense.lanes.push(number, places); // has room
         }
         if n_labels == 0 {
             return Ok(());
@@ -925,7 +902,6 @@ impl Index {
         // 2. Batches of subtrees, each told once.
         told.clear();
         memory::reach(told, nodes.len().div_ceil(64), 0)?;
-        memory::room(items.len() + nodes.len(), BYTES_PER_NODE)?;
         let is_wanted = |node: NodeId| match self.kinds[node.index()] {
             Kind::Deep(_) => true,
             Kind::Listed(_) | Kind::Simple(_) => all,
@@ -950,7 +926,7 @@ impl Index {
             for &node in &batch.order {
                 let label = numbers[nodes.label(node).index()];
                 let children = nodes.children(node).iter();
-                dense.tree.push(label, children.map(|&c| batch.at(c)));
+                dense.tree.push(label, children.map(|&c| batch.at(c))); // has room
             }
             let tell = |node: usize, place: usize, value: f64| {
                 let node = batch.order[node];

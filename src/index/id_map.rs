@@ -9,7 +9,7 @@
 use super::reader::NONE;
 use crate::intern::{Keys, new_id};
 use crate::kernel::TreeCounts;
-use crate::{NodeId, Nodes, Result, memory};
+use crate::{NodeId, Nodes, ProductionId, Result, memory};
 
 /// What an edge asks for: (production, position, production of the child) or (label, 0,
 /// label of the child).
@@ -72,9 +72,7 @@ impl IdMap {
             Wanted::Labels => {}
             Wanted::Nodes => id_map.find_nodes(store, model)?,
             Wanted::Productions => {
-                let all = 0..store.n_productions();
-                let all = all.map(|p| id_map.find_production(store, model, p));
-                id_map.productions = memory::collect(all)?;
+                id_map.productions = id_map.find_productions(store, model)?;
                 id_map.read_edges(store)?;
                 let here = std::mem::take(&mut id_map.productions);
                 id_map.find_lists(|production| here[production as usize], find)?;
@@ -102,7 +100,7 @@ impl IdMap {
         memory::reserve(&mut map.ends, store.len())?;
         for node in (0..store.len()).map(|n| NodeId(n as u32)) {
             memory::extend(&mut map.edges, edges(node))?;
-            map.ends.push(new_id(map.edges.len(), "edges")?);
+            memory::push(&mut map.ends, new_id(map.edges.len(), "edges")?)?;
         }
         Ok(map)
     }
@@ -130,7 +128,48 @@ impl IdMap {
         })
     }
 
-    fn blank(wanted: Wanted) -> Self {
+    /// As [`new`](Self::new), with the edges of some trees only; the store may be the model's.
+    pub(crate) fn of_trees(
+        store: &Nodes,
+        model: &Nodes,
+        wanted: Wanted,
+        trees: &TreeCounts,
+        find: impl Fn(Key) -> Option<u32>,
+    ) -> Result<Self> {
+        let is_same = std::ptr::eq(store, model);
+        if wanted == Wanted::Nodes && !is_same {
+            return Self::new(store, model, wanted, find);
+        }
+        let mut map = if is_same {
+            let labels = memory::collect(0..store.labels().len() as u32)?;
+            Self { labels, ..Self::blank(wanted) }
+        } else {
+            Self::new(store, model, Wanted::Labels, |_| None)?
+        };
+        if wanted == Wanted::Nodes {
+            map.nodes = memory::collect(0..store.len() as u32)?;
+            return Ok(map);
+        }
+        if wanted == Wanted::Productions {
+            map.productions = if is_same {
+                memory::collect(0..store.n_productions() as u32)?
+            } else {
+                map.find_productions(store, model)?
+            };
+        }
+        let here =
+            if wanted == Wanted::Productions { &map.productions } else { &map.labels };
+        let edges = Self::of_same(store, wanted, trees, |[parent, at, child]| {
+            let [parent, child] = [parent, child].map(|id| here[id as usize]);
+            let is_known = parent != NONE && child != NONE;
+            if is_known { find([parent, at, child]) } else { None }
+        })?;
+        let Self { labels, productions, .. } = map;
+        Ok(Self { labels, productions, ..edges })
+    }
+
+    /// The map of a store without nodes.
+    pub(crate) fn blank(wanted: Wanted) -> Self {
         Self {
             wanted,
             labels: Vec::new(),
@@ -172,21 +211,32 @@ impl IdMap {
             let label = self.labels[store.label(node).index()];
             below.clear();
             let children = store.children(node).iter();
-            memory::extend(&mut below, children.map(|c| self.nodes[c.index()]))?;
-            let known = label != NONE && !below.contains(&NONE);
+            memory::extend(
+                &mut below,
+                children.map(|c| NodeId(self.nodes[c.index()])),
+            )?;
+            let known = label != NONE && !below.contains(&NodeId(NONE));
             let there = if known { model.find_node(label, &below) } else { None };
-            self.nodes.push(there.map_or(NONE, |node| node.0));
+            memory::push(&mut self.nodes, there.map_or(NONE, |node| node.0))?;
         }
         Ok(())
     }
 
-    fn find_production(&self, store: &Nodes, model: &Nodes, production: usize) -> u32 {
-        let labels = store.production_labels(crate::ProductionId(production as u32));
-        let there: Vec<u32> = labels.iter().map(|l| self.labels[l.index()]).collect();
-        if there.contains(&NONE) {
-            return NONE;
+    /// By production of the store: the model's, or [`NONE`].
+    fn find_productions(&self, store: &Nodes, model: &Nodes) -> Result<Vec<u32>> {
+        let (mut found, mut there) = (Vec::new(), Vec::new());
+        for production in (0..store.n_productions() as u32).map(ProductionId) {
+            let labels = store.production_labels(production).iter();
+            there.clear();
+            memory::extend(&mut there, labels.map(|l| self.labels[l.index()]))?;
+            let known = if there.contains(&NONE) {
+                None
+            } else {
+                model.find_production(&there)
+            };
+            memory::push(&mut found, known.map_or(NONE, |p| p.0))?;
         }
-        model.find_production(&there).map_or(NONE, |p| p.0)
+        Ok(found)
     }
 
     fn read_edges(&mut self, store: &Nodes) -> Result<()> {
@@ -199,7 +249,7 @@ impl IdMap {
                     memory::push(&mut self.edges, Edge { key, child })?;
                 }
             }
-            self.ends.push(new_id(self.edges.len(), "edges")?);
+            memory::push(&mut self.ends, new_id(self.edges.len(), "edges")?)?;
         }
         Ok(())
     }

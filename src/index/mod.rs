@@ -11,32 +11,33 @@
 //!                                                     └ contributions  per node of the query
 //! ```
 
-pub(crate) mod at_rest;
 pub(crate) mod counts;
 pub(crate) mod elastic;
+pub(crate) mod family;
 pub(crate) mod id_map;
 pub(crate) mod partial;
 pub(crate) mod prefixes;
 pub(crate) mod reader;
 pub(crate) mod rows;
+pub(crate) mod score_tables;
 pub(crate) mod subset;
 pub(crate) mod subtree;
 pub(crate) mod weights;
 
 /// What a sink calls a subtree: its number within its group, or something
 /// else that its entry in a list says at once.
-pub(crate) trait Target: Copy + Default {
+pub(crate) trait SinkId: Copy + Default {
     fn of(self, number: u32) -> u32;
 }
 
-impl Target for () {
+impl SinkId for () {
     #[inline]
     fn of(self, number: u32) -> u32 {
         number
     }
 }
 
-impl Target for u32 {
+impl SinkId for u32 {
     #[inline]
     fn of(self, _number: u32) -> u32 {
         self

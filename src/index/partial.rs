@@ -39,7 +39,7 @@
 
 pub(crate) mod smoothed;
 
-use super::Target;
+use super::SinkId;
 use super::id_map::{IdMap, Key, LISTS};
 use super::prefixes::{Extent, Prefix};
 use super::reader::{NONE, Reader};
@@ -99,10 +99,11 @@ struct Member<T> {
 /// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Index<T> {
-    decay: f64,
-    mu: f64,
+    pub(crate) decay: f64,
+    pub(crate) mu: f64,
+    pub(crate) leaf_factor: f64,
     weights: Weights,
-    longest: usize,
+    pub(crate) longest: usize,
     /// λ^0 .. λ^[`WIDE`].
     powers: Vec<f64>,
     /// By label and child's label: a number k. Inner children are in list 2k, leaves in
@@ -143,20 +144,20 @@ enum Values {
     None,
     /// Of a closed label: more with the one of this number, if there is one.
     Simple(u32),
-    /// Kept, by number.
-    Kept,
+    /// Stored at the node's place.
+    Stored,
 }
 
 /// Values of D, by number.
 #[derive(Debug)]
-enum Kept {
+enum NodeValues {
     /// The first `len`; the others are as for no common child. So many were touched.
     All { values: Vec<f64>, len: usize, touched: usize },
     /// Where each run of equal values ends.
     Runs(Vec<(u32, f64)>),
 }
 
-impl Default for Kept {
+impl Default for NodeValues {
     fn default() -> Self {
         Self::Runs(Vec::new())
     }
@@ -168,7 +169,7 @@ enum Child {
     Constant(f64),
     Simple(u32),
     /// Of the child at this place.
-    Kept(usize),
+    AtPlace(usize),
 }
 
 /// A query node's child and one list that it matches.
@@ -199,7 +200,7 @@ struct Link {
 pub(crate) struct Scratch {
     /// By place: D(v, ·) while a parent will ask.
     values: Vec<Values>,
-    kept: Vec<Kept>,
+    kept: Vec<NodeValues>,
     /// Arrays of values as for no common child. Arrays go from node to node, so a chain
     /// of equal labels needs two, not one for each node.
     clean: Vec<Vec<f64>>,
@@ -239,7 +240,7 @@ impl Scratch {
     }
 }
 
-impl<T: Target> Index<T> {
+impl<T: SinkId> Index<T> {
     pub(crate) fn new(
         decay: f64,
         mu: f64,
@@ -250,9 +251,10 @@ impl<T: Target> Index<T> {
         Self {
             decay,
             mu,
+            leaf_factor,
             weights: Weights::new(decay, mu, leaf_factor),
             longest: max_children.unwrap_or(usize::MAX),
-            powers: powers.take(WIDE + 1).collect(),
+            powers: powers.take(WIDE + 1).collect(), // of a fixed length
             keys: Keys::default(),
             lists: Growing::default(),
             joined: Keys::default(),
@@ -439,7 +441,7 @@ impl<T: Target> Index<T> {
         if n_known < items.len() {
             memory::reach(&mut scratch.values, items.len(), Values::None)?;
             memory::reserve(&mut scratch.kept, items.len() - n_known)?;
-            scratch.kept.resize_with(items.len(), Kept::default);
+            scratch.kept.resize_with(items.len(), NodeValues::default);
         }
         let mut walk = Walk { index: self, query, extent, scratch };
         let mut done = Ok(());
@@ -526,7 +528,7 @@ struct Walk<'a, T, E> {
     scratch: &'a mut Scratch,
 }
 
-impl<T: Target, E: Extent> Walk<'_, T, E> {
+impl<T: SinkId, E: Extent> Walk<'_, T, E> {
     /// Adds what a node's subtrees have beyond a node in common.
     fn node<S: Sink>(
         &mut self,
@@ -567,13 +569,9 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         // Nobody asks for the root's D.
         let n_values = if item.last_use == NONE { 0 } else { len };
         let mut own = self.scratch.clean.pop().unwrap_or_default();
-        if own.len() < n_values {
-            let more = n_values - own.len();
-            if let Err(error) = memory::reserve(&mut own, more) {
-                self.scratch.clean.push(own);
-                return Err(error);
-            }
-            own.resize(n_values, index.weights.inner);
+        if let Err(error) = memory::reach(&mut own, n_values, index.weights.inner) {
+            memory::set_aside(&mut self.scratch.clean, own);
+            return Err(error);
         }
         let mut done = Ok(());
         let touched = self.find_edges(item.node, group)?;
@@ -610,7 +608,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         // 4. Keep the values for parents.
         let touched = touched.filter(|_| unlisted.is_empty()).unwrap_or(len);
         if n_values == 0 {
-            self.scratch.clean.push(own);
+            memory::set_aside(&mut self.scratch.clean, own);
         } else {
             self.keep(place, own, n_values, touched);
         }
@@ -648,7 +646,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                     (false, false) => match values[place] {
                         Values::None => Child::Constant(index.weights.inner),
                         Values::Simple(same) => Child::Simple(same),
-                        Values::Kept => Child::Kept(place),
+                        Values::Stored => Child::AtPlace(place),
                     },
                     (is_leaf, is_other) => {
                         Child::Constant(index.weights.of(is_leaf, is_other))
@@ -726,11 +724,11 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                         view,
                     );
                 }
-                Child::Kept(place) => match &kept[place] {
-                    Kept::All { values, .. } => {
+                Child::AtPlace(place) => match &kept[place] {
+                    NodeValues::All { values, .. } => {
                         to.walk(ways, |child| values[child as usize], view);
                     }
-                    Kept::Runs(runs) => {
+                    NodeValues::Runs(runs) => {
                         to.walk(ways, |child| in_runs(runs, child), view);
                     }
                 },
@@ -785,10 +783,10 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 }
                 let place = tree.place(x);
                 match (values[place], &kept[place]) {
-                    (Values::Kept, Kept::All { values, .. }) => {
+                    (Values::Stored, NodeValues::All { values, .. }) => {
                         values[y.number as usize]
                     }
-                    (Values::Kept, Kept::Runs(runs)) => in_runs(runs, y.number),
+                    (Values::Stored, NodeValues::Runs(runs)) => in_runs(runs, y.number),
                     (Values::Simple(same), _) if same == y.number => {
                         index.weights.inner + index.mu * index.weights.leaf
                     }
@@ -818,32 +816,34 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
 
     /// Keeps a node's values for its parents.
     fn keep(&mut self, place: usize, values: Vec<f64>, len: usize, touched: usize) {
-        self.scratch.values[place] = Values::Kept;
+        self.scratch.values[place] = Values::Stored;
         let max_live = self.scratch.max_live.unwrap_or(MAX_LIVE);
         if self.scratch.live + len > max_live {
             let equal = |a: &f64, b: &f64| a == b;
             let n_runs = values[..len].chunk_by(equal).count();
-            if n_runs < len / 4 {
+            let mut runs = Vec::new();
+            // Without memory for runs the values stay as they are.
+            if n_runs < len / 4 && memory::reserve(&mut runs, n_runs).is_ok() {
                 let mut end = 0;
                 let run = |run: &[f64]| {
                     end += run.len() as u32;
                     (end, run[0])
                 };
-                let runs = values[..len].chunk_by(equal).map(run).collect();
-                self.scratch.kept[place] = Kept::Runs(runs);
+                runs.extend(values[..len].chunk_by(equal).map(run)); // has room
+                self.scratch.kept[place] = NodeValues::Runs(runs);
                 self.scratch.n_folded += 1;
                 self.clean(place, values, len, touched);
                 return;
             }
         }
         self.scratch.live += len;
-        self.scratch.kept[place] = Kept::All { values, len, touched };
+        self.scratch.kept[place] = NodeValues::All { values, len, touched };
     }
 
     /// Forgets a node's values.
     fn release(&mut self, place: usize) {
         let kept = std::mem::take(&mut self.scratch.kept[place]);
-        if let Kept::All { values, len, touched } = kept {
+        if let NodeValues::All { values, len, touched } = kept {
             self.scratch.live -= len;
             self.clean(place, values, len, touched);
         }
@@ -877,7 +877,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 }
             }
         }
-        self.scratch.clean.push(values);
+        memory::set_aside(&mut self.scratch.clean, values);
     }
 }
 
@@ -889,7 +889,7 @@ struct To<'a, T> {
     own: &'a mut [f64],
 }
 
-impl<T: Target> To<'_, T> {
+impl<T: SinkId> To<'_, T> {
     /// Multiplies T by D, and adds it to where it belongs. T are all μ and not stored
     /// unless the list has links, and not to be kept unless it goes on.
     ///
@@ -910,7 +910,9 @@ impl<T: Target> To<'_, T> {
         }
     }
 
-    #[inline]
+    /// A function of its own for each, so that all that its loop needs stays in registers:
+    /// inlined into their caller, some take a tenth more instructions.
+    #[inline(never)]
     fn finish<const LINKED: bool, const GOES_ON: bool, V: View>(
         self,
         d: impl Fn(u32) -> f64,

@@ -75,7 +75,7 @@ impl Reader {
         for (node, count) in tree {
             self.place[node.index()] = self.items.len() as u32;
             let count = f64::from(count);
-            self.items.push(Item { node, count, last_use: NONE });
+            self.items.push(Item { node, count, last_use: NONE }); // has room
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::intern::new_id;
 use crate::kernel::{Number, TreeCounts};
 use crate::memory;
 use crate::ragged::{self, Ragged};
-use crate::{NodeId, Result};
+use crate::{Error, NodeId, Result};
 
 const NONE: u32 = u32::MAX;
 
@@ -278,11 +278,13 @@ pub(crate) struct RowScratch<N = f64> {
     /// By shared subtree: what it adds to each of its trees; zero between rows.
     extra: Vec<N>,
     touched: Vec<u32>,
+    /// There was no memory to note one of them: the row is wrong.
+    is_refused: bool,
 }
 
 impl<N> Default for RowScratch<N> {
     fn default() -> Self {
-        Self { extra: Vec::new(), touched: Vec::new() }
+        Self { extra: Vec::new(), touched: Vec::new(), is_refused: false }
     }
 }
 
@@ -306,18 +308,22 @@ impl<'a, N: Number> Row<'a, N> {
         scratch: &'a mut RowScratch<N>,
         trees: &'a mut [N],
     ) -> Result<Self> {
-        let more = slots.shared.len().saturating_sub(scratch.extra.len());
-        if more > 0 {
-            memory::reserve(&mut scratch.extra, more)?;
-            memory::reserve(&mut scratch.touched, slots.shared.len())?;
-            scratch.extra.resize(slots.shared.len(), N::of(0.0));
-        }
+        memory::reach(&mut scratch.extra, slots.shared.len(), N::of(0.0))?;
+        memory::reserve(&mut scratch.touched, slots.shared.len())?;
         Ok(Self { slots, scratch, trees, count: N::of(0.0) })
     }
 
     /// Passes on what shared subtrees have collected.
-    pub(crate) fn finish(self) {
-        let RowScratch { extra, touched } = self.scratch;
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn finish(self) -> Result<()> {
+        let RowScratch { extra, touched, is_refused } = self.scratch;
+        if *is_refused {
+            let bytes = 2 * touched.len() * size_of::<u32>();
+            self.cancel();
+            return Err(Error::Memory { bytes });
+        }
         let Self { slots, trees, .. } = self;
         for number in touched.drain(..) {
             let number = number as usize;
@@ -337,10 +343,12 @@ impl<'a, N: Number> Row<'a, N> {
                 *value = *value + sum * N::of(f64::from(count));
             }
         }
+        Ok(())
     }
 
     /// Forgets it, after a walk that was given up.
     pub(crate) fn cancel(self) {
+        self.scratch.is_refused = false;
         for number in self.scratch.touched.drain(..) {
             self.scratch.extra[number as usize] = N::of(0.0);
         }
@@ -393,7 +401,11 @@ impl<N: Number> RowScratch<N> {
     fn add(&mut self, number: u32, value: N) {
         let sum = &mut self.extra[number as usize];
         if *sum == N::of(0.0) {
-            self.touched.push(number);
+            // What cancels to 0 is noted again.
+            if memory::push(&mut self.touched, number).is_err() {
+                self.is_refused = true;
+                return;
+            }
         }
         *sum = *sum + value;
     }
@@ -405,6 +417,17 @@ impl<N: Number> RowScratch<N> {
 pub(crate) struct Symbols {
     pub(crate) patterns: Vec<(u32, u32)>,
     count: u32,
+}
+
+impl Symbols {
+    /// Begins with a tree of so many nodes: each has a pattern at most.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(crate) fn start(&mut self, n_nodes: usize) -> Result<()> {
+        self.patterns.clear();
+        memory::reserve(&mut self.patterns, n_nodes)
+    }
 }
 
 /// Nothing is told of single subtrees in that pass.
@@ -428,7 +451,7 @@ impl<N: Number> Sink<N> for Symbols {
 
     #[inline]
     fn pattern(&mut self, pattern: u32, _value: N) {
-        self.patterns.push((pattern, self.count));
+        self.patterns.push((pattern, self.count)); // has room: see `start`
     }
 
     fn view(&mut self, _group: u32) -> NoView {

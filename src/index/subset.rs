@@ -32,7 +32,7 @@
 //! its tree and the index. A new subtree takes time by its children. Memory: 8 bytes per
 //! inner edge of a model, 12 of a matrix, and what a list takes.
 
-use super::Target;
+use super::SinkId;
 use super::id_map::{IdMap, Key, LISTS, Wanted};
 use super::prefixes::Extent;
 use super::reader::{NONE, Reader};
@@ -110,21 +110,24 @@ impl Patterns {
     /// an entry costs some fifteen times what copying a value does.
     const SHARE: usize = 12;
     /// ... and at least so many entries.
-    pub(crate) const LEAST: usize = 32;
+    pub(crate) const MIN_LENGTH: usize = 32;
 
     /// Whether a list is long for a group.
     pub(crate) fn is_long(len: usize, group: usize) -> bool {
-        len >= Self::LEAST && len * Self::SHARE >= group
+        len >= Self::MIN_LENGTH && len * Self::SHARE >= group
     }
 
     /// Those of the lists among which `wanted` are.
-    pub(crate) fn new<T: Target, F: Factors>(
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn new<T: SinkId, F: Factors>(
         index: &Index<T, F>,
         wanted: impl Fn(Key) -> bool,
-    ) -> Self {
+    ) -> Result<Self> {
         let mut patterns = Self {
-            groups: vec![false; index.group_sizes.len()],
-            of_list: vec![NONE; index.lists.len()],
+            groups: memory::filled(false, index.group_sizes.len())?,
+            of_list: memory::filled(NONE, index.lists.len())?,
             ..Self::default()
         };
         for (list, &key) in index.keys.keys.iter().enumerate() {
@@ -133,16 +136,16 @@ impl Patterns {
                 continue;
             }
             let decay = index.decay.of(key[0]);
-            let mut values = vec![decay; size];
+            let mut values = memory::filled(decay, size)?;
             for entry in entries {
                 values[entry.u as usize] += decay * index.decay.of(key[2]);
             }
             patterns.groups[key[0] as usize] = true;
             patterns.of_list[list] = patterns.lists.len() as u32;
-            patterns.lists.push(list as u32);
-            patterns.values.push(values);
+            memory::push(&mut patterns.lists, list as u32)?;
+            memory::push(&mut patterns.values, values)?;
         }
-        patterns
+        Ok(patterns)
     }
 
     pub(crate) fn nbytes(&self) -> usize {
@@ -235,7 +238,7 @@ impl<N> Scratch<N> {
     }
 }
 
-impl<T: Target, F: Factors> Index<T, F> {
+impl<T: SinkId, F: Factors> Index<T, F> {
     pub(crate) fn new(decay: F, leaf_weight: f64) -> Self {
         Self {
             decay,
@@ -350,7 +353,7 @@ enum Source<'a, N> {
     Array(&'a [N]),
 }
 
-impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
+impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
     /// The first pass: tells what nodes have in common with all subtrees of their
     /// production or pattern. `group` is a node's production in the index, or [`NONE`], by
     /// its place.
@@ -375,7 +378,7 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                 sink.group(group, decay);
                 if fold != NONE && place + 1 == items.len() {
                     // Told with the child.
-                    self.scratch.steps.push(step);
+                    self.scratch.steps.push(step); // has room
                     continue;
                 }
                 let (mut longest, mut of_child) = (0, decay);
@@ -416,10 +419,10 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                     sink.fold(NONE);
                 }
                 if step.n_lists > 0 || step.pattern != NONE {
-                    self.scratch.active.push(place as u32);
+                    self.scratch.active.push(place as u32); // has room
                 }
             }
-            self.scratch.steps.push(step);
+            self.scratch.steps.push(step); // has room
         }
         Ok(())
     }
@@ -431,11 +434,7 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         context: &Context,
     ) -> Result<()> {
         let (n, fold) = (self.tree.items().len(), self.fold());
-        let n_known = self.scratch.values.len();
-        if n_known < n {
-            memory::reserve(&mut self.scratch.values, n - n_known)?;
-            self.scratch.values.resize_with(n, || Values::Flat);
-        }
+        memory::reach_with(&mut self.scratch.values, n, || Values::Flat)?;
         for at in 0..self.scratch.active.len() {
             let place = self.scratch.active[at] as usize;
             let step = self.scratch.steps[place];
@@ -593,14 +592,14 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         let Scratch { clean, patterns, used, .. } = &mut *self.scratch;
         if step.pattern == NONE && self.index.decay.same().is_some() {
             let mut own = clean.pop().unwrap_or_default();
-            lengthen(&mut own, size, decay)?;
+            memory::reach(&mut own, size, decay)?;
             return Ok(own);
         }
         if let Some(own) = patterns.get_mut(step.pattern as usize).and_then(Vec::pop) {
             return Ok(own);
         }
         let mut own = used.pop().unwrap_or_default();
-        lengthen(&mut own, size, decay)?;
+        memory::reach(&mut own, size, decay)?;
         match self.start(step.group, step.pattern) {
             Source::Array(values) => {
                 let len = self.extent.group(step.group, values.len());
@@ -626,9 +625,10 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
             && (touched as usize) < own.len() / 4
         {
             let mut few = Vec::new();
-            if memory::reserve(&mut few, touched as usize).is_ok() {
-                let entries = self.lists(place, pattern).flat_map(|(list, _)| list);
-                few.extend(entries.map(|e| (e.u, own[e.u as usize])));
+            let entries = self.lists(place, pattern).flat_map(|(list, _)| list);
+            let values = entries.map(|e| (e.u, own[e.u as usize]));
+            let has_room = memory::reserve(&mut few, touched as usize).is_ok();
+            if has_room && memory::extend(&mut few, values).is_ok() {
                 self.give_back(place, own);
                 return self.put(place, Values::Few(few));
             }
@@ -667,7 +667,7 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         match self.start(group, pattern) {
             // Other productions start from other numbers.
             Source::Constant(_) if self.index.decay.same().is_none() => {
-                return set_aside(&mut self.scratch.used, own);
+                return memory::set_aside(&mut self.scratch.used, own);
             }
             Source::Constant(decay) if is_little => {
                 lists.for_each(|entry| own[entry.u as usize] = decay);
@@ -676,16 +676,15 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
             Source::Array(start) if E::WHOLE && is_little => {
                 lists.for_each(|entry| own[entry.u as usize] = start[entry.u as usize]);
                 let patterns = &mut self.scratch.patterns;
-                let more = (pattern as usize + 1).saturating_sub(patterns.len());
-                if memory::reserve(patterns, more).is_ok() {
-                    patterns.resize_with(patterns.len() + more, Vec::new);
-                    set_aside(&mut patterns[pattern as usize], own);
+                let len = pattern as usize + 1;
+                if memory::reach_with(patterns, len, Vec::new).is_ok() {
+                    memory::set_aside(&mut patterns[pattern as usize], own);
                 }
                 return;
             }
-            Source::Array(_) => return set_aside(&mut self.scratch.used, own),
+            Source::Array(_) => return memory::set_aside(&mut self.scratch.used, own),
         }
-        set_aside(&mut self.scratch.clean, own);
+        memory::set_aside(&mut self.scratch.clean, own);
     }
 
     /// Gives back the values of children that no later parent asks for.
@@ -711,29 +710,11 @@ impl<'a, T: Target, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
     }
 }
 
-/// Keeps an array for other nodes where there is room to note it.
-#[inline]
-fn set_aside<N>(arrays: &mut Vec<Vec<N>>, own: Vec<N>) {
-    if memory::reserve(arrays, 1).is_ok() {
-        arrays.push(own);
-    }
-}
-
-/// Makes an array as long as the largest production's.
-#[inline]
-fn lengthen<N: Number>(own: &mut Vec<N>, size: usize, value: N) -> Result<()> {
-    if own.len() < size {
-        memory::reserve(own, size - own.len())?;
-        own.resize(size, value);
-    }
-    Ok(())
-}
-
 /// Walks a list: `own` is C of the node, as far as its children were taken, and `below`
 /// that of its child. Functions of their own, so that what the loops need stays in
 /// registers.
 #[inline(never)]
-fn update<T: Target, N: Number, V: View<N>>(
+fn update<T: SinkId, N: Number, V: View<N>>(
     list: &[Entry<T>],
     own: &mut [N],
     below: Source<'_, N>,
@@ -761,7 +742,7 @@ fn update<T: Target, N: Number, V: View<N>>(
 
 /// The same where nobody asks for the node's values afterwards.
 #[inline(never)]
-fn read<T: Target, N: Number, V: View<N>>(
+fn read<T: SinkId, N: Number, V: View<N>>(
     list: &[Entry<T>],
     own: Source<'_, N>,
     below: Source<'_, N>,
@@ -782,7 +763,7 @@ fn read<T: Target, N: Number, V: View<N>>(
 }
 
 #[inline]
-fn tell<T: Target, N: Number, V: View<N>>(
+fn tell<T: SinkId, N: Number, V: View<N>>(
     list: &[Entry<T>],
     value: impl Fn(&Entry<T>) -> N,
     view: &mut V,

@@ -53,16 +53,14 @@ impl Index {
             return Ok(());
         };
         let (n_labels, n_productions) = (nodes.labels().len(), nodes.n_productions());
-        memory::reserve(labels, n_labels - labels.len())?;
-        memory::reserve(productions, n_productions - productions.len())?;
         memory::reserve(subtrees, 1)?;
         // Ids come in their order.
+        let new = (labels.len() as u32..n_labels as u32).map(Label);
+        memory::extend(labels, new.map(|l| weights.label(nodes.labels().name(l))))?;
         let n_before = productions.len();
-        for label in labels.len() as u32..n_labels as u32 {
-            labels.push(weights.label(nodes.labels().name(Label(label))));
-        }
-        for production in n_before as u32..n_productions as u32 {
-            productions.push(weights.production(nodes, ProductionId(production)));
+        let new = (n_before as u32..n_productions as u32).map(ProductionId);
+        for production in new {
+            memory::push(productions, weights.production(nodes, production)?)?;
         }
         let weight = match nodes.production(node) {
             None => self.leaf_weight * labels[nodes.label(node).index()],
@@ -76,7 +74,7 @@ impl Index {
             productions.truncate(n_before);
             return Err(error);
         }
-        subtrees.push(weight);
+        subtrees.push(weight); // has room
         Ok(())
     }
 
@@ -93,6 +91,10 @@ impl Index {
         })
     }
 
+    /// Tells a sink the values of all subtrees of a tree; `values` is scratch.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
     pub(crate) fn score<S: Sink>(
         &self,
         store: &Nodes,
@@ -100,8 +102,9 @@ impl Index {
         tree: &Reader,
         values: &mut Vec<f64>,
         sink: &mut S,
-    ) {
+    ) -> Result<()> {
         values.clear();
+        memory::reserve(values, tree.items().len())?;
         for (place, item) in tree.items().iter().enumerate() {
             if store.is_leaf(item.node) {
                 let label = id_map.labels[store.label(item.node).index()];
@@ -114,7 +117,7 @@ impl Index {
                     sink.leaf(label, weight);
                 }
                 // A factor of its parent's weight.
-                values.push(1.0);
+                values.push(1.0); // has room
                 continue;
             }
             let below = store.children(item.node).iter();
@@ -122,7 +125,7 @@ impl Index {
             let value = inner.fold(self.decay, |product, &child| {
                 product * values[tree.place(child)]
             });
-            values.push(value);
+            values.push(value); // has room
             let twin = id_map.nodes[item.node.index()];
             if twin != NONE {
                 let value = match &self.weighted {
@@ -135,5 +138,6 @@ impl Index {
                 view.close();
             }
         }
+        Ok(())
     }
 }

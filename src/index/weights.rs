@@ -74,7 +74,7 @@ impl Weights {
         if self.groups.len() <= group {
             memory::reach(&mut self.sums, (group + 1) * self.width, 0.0)?;
             memory::reach(&mut self.nonzero, group + 1, 0)?;
-            memory::reach(&mut self.groups, group + 1, Vec::new())?;
+            memory::reach_with(&mut self.groups, group + 1, Vec::new)?;
         }
         memory::reach(&mut self.groups[group], end, 0.0)
     }
@@ -152,20 +152,23 @@ impl Weights {
     }
 
     /// `scale · self - other`, number by number.
-    pub(crate) fn combined(&self, scale: f64, other: &Self) -> Self {
-        let of = |a: &[f64], b: &[f64]| -> Vec<f64> {
-            a.iter().zip(b).map(|(a, b)| scale * a - b).collect()
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn combined(&self, scale: f64, other: &Self) -> Result<Self> {
+        let of = |a: &[f64], b: &[f64]| {
+            memory::collect(a.iter().zip(b).map(|(a, b)| scale * a - b))
         };
         let pairs = self.groups.iter().zip(&other.groups);
-        let groups: Vec<Vec<f64>> = pairs.map(|(a, b)| of(a, b)).collect();
+        let groups = memory::try_collect(pairs.map(|(a, b)| of(a, b)))?;
         let count = |group: &Vec<f64>| group.iter().filter(|&&f| f != 0.0).count();
-        Self {
+        Ok(Self {
             width: self.width,
-            nonzero: groups.iter().map(|group| count(group) as u32).collect(),
+            nonzero: memory::collect(groups.iter().map(|group| count(group) as u32))?,
             groups,
-            sums: of(&self.sums, &other.sums),
-            leaves: of(&self.leaves, &other.leaves),
-        }
+            sums: of(&self.sums, &other.sums)?,
+            leaves: of(&self.leaves, &other.leaves)?,
+        })
     }
 
     pub(crate) fn nbytes(&self) -> usize {
@@ -189,39 +192,39 @@ pub(crate) struct Occurrences {
 }
 
 impl Occurrences {
-    /// Enters that a tree has a subtree; trees come in ascending order.
+    /// Makes room for a subtree of one more tree.
     ///
     /// # Errors
     /// [`crate::Error::Memory`].
-    pub(crate) fn add(&mut self, slot: Slot, tree: u32, count: f64) -> Result<()> {
+    pub(crate) fn reserve(&mut self, slot: Slot) -> Result<()> {
         let number = slot.number as usize;
         let own = if slot.group == LEAF {
             &mut self.leaves
         } else {
             let group = slot.group as usize;
-            if self.groups.len() <= group {
-                let more = group + 1 - self.groups.len();
-                memory::reserve(&mut self.groups, more)?;
-                memory::reserve(&mut self.sums, more)?;
-                self.groups.resize_with(group + 1, Vec::new);
-                self.sums.resize_with(group + 1, Vec::new);
-            }
+            memory::reach_with(&mut self.groups, group + 1, Vec::new)?;
+            memory::reach_with(&mut self.sums, group + 1, Vec::new)?;
+            memory::reserve(&mut self.sums[group], 1)?;
+            &mut self.groups[group]
+        };
+        memory::reach_with(own, number + 1, Vec::new)?;
+        memory::reserve(&mut own[number], 1)
+    }
+
+    /// Enters that a tree has a subtree, after [`reserve`](Self::reserve); trees come in
+    /// ascending order.
+    pub(crate) fn add(&mut self, slot: Slot, tree: u32, count: f64) {
+        let own = if slot.group == LEAF {
+            &mut self.leaves
+        } else {
+            let group = slot.group as usize;
             match self.sums[group].last_mut() {
                 Some((last, sum)) if *last == tree => *sum += count,
-                _ => {
-                    memory::reserve(&mut self.sums[group], 1)?;
-                    self.sums[group].push((tree, count));
-                }
+                _ => self.sums[group].push((tree, count)), // has room
             }
             &mut self.groups[group]
         };
-        if own.len() <= number {
-            memory::reserve(own, number + 1 - own.len())?;
-            own.resize_with(number + 1, Vec::new);
-        }
-        memory::reserve(&mut own[number], 1)?;
-        own[number].push((tree, count));
-        Ok(())
+        own[slot.number as usize].push((tree, count)); // has room
     }
 
     pub(crate) fn nbytes(&self) -> usize {
@@ -355,24 +358,24 @@ impl Numbers for Sizes<'_> {
     }
 
     fn add_leaf(&self, label: u32, value: f64, sums: &mut [f64]) {
-        let mut own = vec![0.0; sums.len()];
-        self.0.add_leaf(label, value, &mut own);
-        own.iter().zip(sums).for_each(|(f, sum)| *sum += f.abs());
+        let leaves = &self.0.leaves;
+        let own = leaves.get(label as usize * self.0.width..).unwrap_or_default();
+        own.iter().zip(sums).for_each(|(f, sum)| *sum += (value * f).abs());
     }
 }
 
-/// `scale · last - late`: with `late` the weights times the examples before they came,
+/// `scale · last - age_weighted`: with `age_weighted` the weights times the examples before they came,
 /// and `scale` all examples, every weight times the examples that it was part of.
 pub(crate) struct Averaged<'m> {
     pub(crate) last: &'m Weights,
-    pub(crate) late: &'m Weights,
+    pub(crate) age_weighted: &'m Weights,
     pub(crate) scale: f64,
 }
 
 impl Averaged<'_> {
-    fn add(&self, value: f64, last: &[f64], late: &[f64], sums: &mut [f64]) {
-        for ((sum, last), late) in sums.iter_mut().zip(last).zip(late) {
-            *sum += value * (self.scale * last - late);
+    fn add(&self, value: f64, last: &[f64], age_weighted: &[f64], sums: &mut [f64]) {
+        for ((sum, last), age_weighted) in sums.iter_mut().zip(last).zip(age_weighted) {
+            *sum += value * (self.scale * last - age_weighted);
         }
     }
 }
@@ -384,24 +387,30 @@ impl Numbers for Averaged<'_> {
 
     #[inline]
     fn group(&self, group: u32, _fold: u32) -> [&[f64]; 2] {
-        [self.last, self.late].map(|weights| &weights.groups[group as usize][..])
+        [self.last, self.age_weighted]
+            .map(|weights| &weights.groups[group as usize][..])
     }
 
     #[inline]
-    fn one(&self, last: f64, late: f64) -> f64 {
-        self.scale * last - late
+    fn one(&self, last: f64, age_weighted: f64) -> f64 {
+        self.scale * last - age_weighted
     }
 
     fn add_group(&self, group: u32, value: f64, sums: &mut [f64]) {
         let start = group as usize * self.last.width;
-        self.add(value, &self.last.sums[start..], &self.late.sums[start..], sums);
+        self.add(
+            value,
+            &self.last.sums[start..],
+            &self.age_weighted.sums[start..],
+            sums,
+        );
     }
 
     fn add_leaf(&self, label: u32, value: f64, sums: &mut [f64]) {
         let start = label as usize * self.last.width;
-        let [last, late] = [self.last, self.late]
+        let [last, age_weighted] = [self.last, self.age_weighted]
             .map(|weights| weights.leaves.get(start..).unwrap_or_default());
-        self.add(value, last, late, sums);
+        self.add(value, last, age_weighted, sums);
     }
 }
 
@@ -486,8 +495,8 @@ impl<N: Numbers> Sink for One<'_, N> {
 impl<N: Numbers> View for OneView<'_, N> {
     #[inline]
     fn add(&mut self, number: u32, value: f64) {
-        let [last, late] = self.group.map(|own| own[number as usize]);
-        self.own += value * self.numbers.one(last, late);
+        let [last, age_weighted] = self.group.map(|own| own[number as usize]);
+        self.own += value * self.numbers.one(last, age_weighted);
     }
 
     /// Four sums take turns, as each addition would wait for the one before.
@@ -495,8 +504,8 @@ impl<N: Numbers> View for OneView<'_, N> {
     fn add_all(&mut self, values: impl Iterator<Item = (u32, f64)>) {
         let (numbers, group) = (self.numbers, self.group);
         let sums = values.fold([0.0; 4], |[a, b, c, d], (number, value)| {
-            let [last, late] = group.map(|own| own[number as usize]);
-            [b, c, d, a + value * numbers.one(last, late)]
+            let [last, age_weighted] = group.map(|own| own[number as usize]);
+            [b, c, d, a + value * numbers.one(last, age_weighted)]
         });
         self.own += (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
@@ -591,11 +600,13 @@ impl<N: Numbers> View for SeveralView<'_, N> {
     #[inline]
     fn add(&mut self, number: u32, value: f64) {
         let width = self.sums.len();
-        let [last, late] =
+        let [last, age_weighted] =
             self.group.map(|own| &own[number as usize * width..][..width]);
         let value = self.count * value;
-        for ((sum, &last), &late) in self.sums.iter_mut().zip(last).zip(late) {
-            *sum += value * self.numbers.one(last, late);
+        for ((sum, &last), &age_weighted) in
+            self.sums.iter_mut().zip(last).zip(age_weighted)
+        {
+            *sum += value * self.numbers.one(last, age_weighted);
         }
     }
 
@@ -634,12 +645,12 @@ impl<N: Numbers> SeveralView<'_, N> {
 
     /// For a width that the compiler knows: so many outputs in registers.
     fn add_fixed<const W: usize>(&mut self, some: &[(u32, f64)]) {
-        let [last, late] = self.group.map(|own| own.as_chunks::<W>().0);
+        let [last, age_weighted] = self.group.map(|own| own.as_chunks::<W>().0);
         let mut totals = [0.0; W];
         for &(number, value) in some {
-            let own = last[number as usize].iter().zip(&late[number as usize]);
-            for (total, (&last, &late)) in totals.iter_mut().zip(own) {
-                *total += value * self.numbers.one(last, late);
+            let own = last[number as usize].iter().zip(&age_weighted[number as usize]);
+            for (total, (&last, &age_weighted)) in totals.iter_mut().zip(own) {
+                *total += value * self.numbers.one(last, age_weighted);
             }
         }
         add_scaled(self.count, &totals, self.sums);

@@ -28,14 +28,13 @@
 //! normalised or Gaussian part also takes the leaves' kernels of trees with themselves.
 //! Derivatives: as many numbers in each step as there are parameters.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::{
-    Kernel, Number, Parameter, Prepared, Range, Scaled, Sloped, SlopesWorker, Value,
-    Worker, parameter,
+    Builtin, Kernel, Number, Parameter, Prepared, Range, Scaled, Sloped, SlopesWorker,
+    Value, Worker, parameter,
 };
+use crate::memory::{self, Map};
 use crate::{Context, NodeId, Nodes, Result};
 
 /// What a composition does with its parts.
@@ -126,7 +125,7 @@ pub struct Composed {
 
 /// The most kernels and operations in a composition: what follows goes through it by
 /// recursion, and writes it out.
-const MOST: usize = 256;
+const MAX_SIZE: usize = 256;
 
 impl Composed {
     /// An operation on kernels: two for a sum or a product, else one.
@@ -139,9 +138,9 @@ impl Composed {
             let expected = "two for a sum or a product, else one";
             return Err(parameter("the number of kernels", expected, &parts.len()));
         }
-        let of = |part: &Arc<dyn Kernel>| part.composed().map_or(1, |part| part.size);
-        let size = 1 + parts.iter().map(of).sum::<usize>();
-        if size > MOST {
+        let size = |part: &Arc<dyn Kernel>| part.composed().map_or(1, |part| part.size);
+        let size = 1 + parts.iter().map(size).sum::<usize>();
+        if size > MAX_SIZE {
             let expected = "made of at most 256 kernels and operations";
             return Err(parameter("a kernel", expected, &size));
         }
@@ -186,17 +185,19 @@ impl Kernel for Composed {
         match self.operation {
             Operation::Sum | Operation::Product | Operation::Normalized => Vec::new(),
             Operation::Scaled(factor) => {
+                // bounded: one
                 vec![Parameter::new("factor", factor, Range::NotNegative)]
             }
             Operation::Power(degree) => {
-                vec![Parameter::new("degree", degree, Range::Degree)]
+                vec![Parameter::new("degree", degree, Range::Degree)] // bounded: one
             }
+            // bounded: two
             Operation::Polynomial { degree, coef0 } => vec![
                 Parameter::new("degree", degree, Range::Degree),
                 Parameter::new("coef0", coef0, Range::NotNegative),
             ],
             Operation::Gaussian(gamma) => {
-                vec![Parameter::new("gamma", gamma, Range::Positive)]
+                vec![Parameter::new("gamma", gamma, Range::Positive)] // bounded: one
             }
         }
     }
@@ -259,8 +260,8 @@ impl Kernel for Composed {
     ) -> Result<Box<dyn Prepared>> {
         let plan = Plan::new(self);
         let prepared = plan.leaves.iter().map(|leaf| leaf.pairs(nodes, roots, context));
-        let leaves = prepared.collect::<Result<_>>()?;
-        Ok(Box::new(Singles { plan, leaves, roots: roots.to_vec() }))
+        let leaves = memory::try_collect(prepared)?;
+        Ok(Box::new(Singles { plan, leaves, roots: memory::copied(roots)? }))
     }
 
     fn sloped(
@@ -275,14 +276,18 @@ impl Kernel for Composed {
             let Some(leaf) = leaf.sloped(nodes, roots, context)? else {
                 return Ok(None);
             };
-            all.leaves.push(leaf);
+            memory::push(&mut all.leaves, leaf)?;
         }
-        let roots = roots.to_vec();
+        let roots = memory::copied(roots)?;
         Ok(Some(Box::new(Slopes { formula: Some(formula), roots, ..all })))
     }
 
-    fn composed(&self) -> Option<&Composed> {
-        Some(self)
+    fn builtin(&self) -> Option<Builtin<'_>> {
+        Some(Builtin {
+            index: Some(Box::new(self.clone())),
+            composed: Some(self),
+            ..Builtin::new(self)
+        })
     }
 }
 
@@ -332,7 +337,7 @@ impl Plan {
         plan
     }
 
-    /// Writes a kernel behind what is there; compositions are at most [`MOST`] deep.
+    /// Writes a kernel behind what is there; compositions are at most [`MAX_SIZE`] deep.
     fn write(&mut self, kernel: &Composed) {
         for part in &kernel.parts {
             if let Some(part) = part.composed() {
@@ -340,15 +345,17 @@ impl Plan {
                 continue;
             }
             let known = self.leaves.iter().position(|leaf| **leaf == **part);
+            // bounded: a kernel's parts
             self.steps.push(Step::Leaf(known.unwrap_or(self.leaves.len())));
             if known.is_none() {
-                self.leaves.push(Arc::clone(part));
+                self.leaves.push(Arc::clone(part)); // bounded: a kernel's parts
             }
         }
         let power = |degree: Option<usize>| Step::Power(degree.unwrap_or_default());
         if let Operation::Polynomial { coef0, .. } = kernel.operation {
-            self.steps.push(Step::Plus(coef0));
+            self.steps.push(Step::Plus(coef0)); // bounded: a kernel's parts
         }
+        // bounded: a kernel's parts
         self.steps.push(match kernel.operation {
             Operation::Sum => Step::Add,
             Operation::Product => Step::Multiply,
@@ -374,7 +381,7 @@ impl Plan {
         stack.clear();
         for &step in &self.steps {
             if let Step::Leaf(leaf) = step {
-                stack.push(leaves[leaf]);
+                stack.push(leaves[leaf]); // bounded: a kernel's parts
                 continue;
             }
             let Some(top) = stack.pop() else { break };
@@ -386,7 +393,7 @@ impl Plan {
                 Step::Power(degree) => power(top, degree),
                 _ => norm(step, top),
             };
-            stack.push(value);
+            stack.push(value); // bounded: a kernel's parts
         }
         stack.pop().unwrap_or(Scaled::of(0.0))
     }
@@ -400,7 +407,7 @@ impl Plan {
     ) -> Scaled {
         norms.clear();
         self.run(leaves, stack, |step, own| {
-            norms.push(own);
+            norms.push(own); // bounded: a kernel's parts
             match step {
                 Step::Normalize(_) if own.is_zero() => own,
                 _ => Scaled::of(1.0),
@@ -457,15 +464,16 @@ pub(crate) struct Singles {
 impl Prepared for Singles {
     fn worker(&self) -> Worker<'_> {
         let plan = &self.plan;
-        let mut leaves: Vec<_> = self.leaves.iter().map(|leaf| leaf.worker()).collect();
+        let leaves = self.leaves.iter().map(|leaf| leaf.worker());
+        let mut leaves: Vec<_> = leaves.collect(); // bounded: a kernel's parts
         let (mut values, mut stack) = (Vec::new(), Vec::new());
         // By tree: what its kernel with itself says of parts, in a row for many pairs.
-        let mut known: HashMap<usize, Vec<Scaled>> = HashMap::new();
+        let mut known: Map<usize, Vec<Scaled>> = Map::default();
         Box::new(move |a, b, context| {
             let mut fill = |values: &mut Vec<Scaled>, a, b| {
                 values.clear();
                 leaves.iter_mut().try_for_each(|of| {
-                    values.push(of(a, b, context)?);
+                    values.push(of(a, b, context)?); // bounded: a kernel's parts
                     Ok::<_, crate::Error>(())
                 })
             };
@@ -475,9 +483,10 @@ impl Prepared for Singles {
                         continue;
                     }
                     fill(&mut values, tree, tree)?;
-                    let mut norms = Vec::with_capacity(plan.n_norms);
+                    let mut norms = Vec::new();
+                    memory::reserve(&mut norms, plan.n_norms)?;
                     plan.own(&values, &mut stack, &mut norms);
-                    known.insert(tree, norms);
+                    known.insert(tree, norms)?;
                 }
             }
             fill(&mut values, a, b)?;
@@ -498,9 +507,9 @@ struct Jet {
 }
 
 impl Jet {
-    /// f of the value, whose derivative is given.
-    fn through(mut self, value: Scaled, slope: Scaled) -> Self {
-        self.slopes.iter_mut().for_each(|own| *own = *own * slope);
+    /// The chain rule: a function of this one, by its value and its derivative here.
+    fn chain(mut self, value: Scaled, derivative: Scaled) -> Self {
+        self.slopes.iter_mut().for_each(|slope| *slope = *slope * derivative);
         self.value = value;
         self
     }
@@ -529,7 +538,7 @@ impl Jet {
 /// Values of (a,b), (a,a) and (b,b).
 type Jets = [Jet; 3];
 
-/// A composition, as it is read: at most [`MOST`] deep.
+/// A composition, as it is read: at most [`MAX_SIZE`] deep.
 #[derive(Debug, Clone)]
 enum Formula {
     /// A kernel, the place of its first parameter, and how many it has.
@@ -565,11 +574,11 @@ impl Slopes {
             self.width += n;
             let known = self.known.iter().position(|leaf| **leaf == **part);
             if known.is_none() {
-                self.known.push(Arc::clone(part));
+                self.known.push(Arc::clone(part)); // bounded: a kernel's parts
             }
             Formula::Leaf(known.unwrap_or(self.known.len() - 1), first, n)
         });
-        let parts = parts.collect();
+        let parts = parts.collect(); // bounded: a kernel's parts
         Formula::Of(kernel.operation, first, parts)
     }
 }
@@ -580,6 +589,7 @@ impl Formula {
         let (operation, own, parts) = match self {
             &Self::Leaf(leaf, first, n) => {
                 return leaves[leaf].clone().map(|(value, own)| {
+                    // bounded: a kernel's parameters
                     let mut slopes = vec![Scaled::of(0.0); n_slopes];
                     slopes[first..first + n].copy_from_slice(&own[..n]);
                     Jet { value, slopes }
@@ -615,15 +625,15 @@ impl Formula {
             }
             Operation::Scaled(factor) => each(&|u| {
                 let (value, factor) = (u.value, Scaled::of(factor));
-                by(u.through(value * factor, factor), value)
+                by(u.chain(value * factor, factor), value)
             }),
             Operation::Power(degree) => each(&|u| {
                 let (value, slope) = to_the(u.value, degree);
-                u.through(value, slope)
+                u.chain(value, slope)
             }),
             Operation::Polynomial { degree, coef0 } => each(&|u| {
                 let (value, slope) = to_the(u.value + Scaled::of(coef0), degree);
-                by(u.through(value, slope), slope)
+                by(u.chain(value, slope), slope)
             }),
             Operation::Normalized => {
                 let selfs = [&aa, &bb].map(|own| {
@@ -668,31 +678,30 @@ impl Formula {
 
 impl Sloped for Slopes {
     fn worker(&self) -> SlopesWorker<'_> {
-        let mut workers: Vec<_> =
-            self.leaves.iter().map(|leaf| leaf.worker()).collect();
+        let workers = self.leaves.iter().map(|leaf| leaf.worker());
+        let mut workers: Vec<_> = workers.collect(); // bounded: a kernel's parts
         // By tree: the leaves' kernels with itself, in a row for many pairs.
-        let mut known: HashMap<usize, Vec<(Scaled, Vec<Scaled>)>> = HashMap::new();
+        let mut known: Map<usize, Vec<(Scaled, Vec<Scaled>)>> = Map::default();
         Box::new(move |a, b, slopes, context| {
             let mut of = |a, b| {
                 let values = workers.iter_mut().zip(&self.known).map(|(of, kernel)| {
-                    let mut own = vec![Scaled::of(0.0); kernel.parameters().len()];
-                    Ok::<_, crate::Error>((of(a, b, &mut own, context)?, own))
+                    let mut own =
+                        memory::filled(Scaled::of(0.0), kernel.parameters().len())?;
+                    Ok((of(a, b, &mut own, context)?, own))
                 });
-                values.collect::<Result<Vec<_>>>()
+                memory::try_collect(values)
             };
             for tree in [a, b] {
-                if let Entry::Vacant(new) = known.entry(tree) {
-                    new.insert(of(tree, tree)?);
+                if !known.contains_key(&tree) {
+                    known.insert(tree, of(tree, tree)?)?;
                 }
             }
             let is_same = self.roots[a] == self.roots[b];
             let both = if is_same { known[&a].clone() } else { of(a, b)? };
             let selfs = known[&a].iter().zip(&known[&b]);
-            let leaves: Vec<_> = both
-                .into_iter()
-                .zip(selfs)
-                .map(|(ab, (aa, bb))| [ab, aa.clone(), bb.clone()])
-                .collect();
+            let leaves = (both.into_iter().zip(selfs))
+                .map(|(ab, (aa, bb))| [ab, aa.clone(), bb.clone()]);
+            let leaves = memory::collect(leaves)?;
             let Some(formula) = &self.formula else { return Ok(Scaled::of(0.0)) };
             let [ab, aa, _] = formula.jets(&leaves, self.width);
             let jet = if is_same { aa } else { ab };

@@ -37,14 +37,13 @@
 //! for each node of the larger that is open (some of its children done, not all) or
 //! that stands below several parents and is not yet done with. The heaviest child is done
 //! first, so at most log2 of the larger tree's nodes are open; if values of shared nodes
-//! take more than [`MOST_CELLS`], the call ends in an error before it asks for the memory.
+//! take more than [`MAX_CELLS`], the call ends in an error before it asks for the memory.
 
 use std::sync::Arc;
 
-use super::weights::{Factors, Resolved, Weigh};
+use super::weights::{Factors, ResolvedWeights, Weightable};
 use super::{
-    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Sloped, described,
-    kernel_struct, naive,
+    Builtin, Kernel, Number, Pairs, Prepared, Sloped, described, kernel_struct, naive,
 };
 use crate::intern::new_id;
 use crate::{Context, Error, Label, NodeId, Nodes, Result, memory};
@@ -83,23 +82,23 @@ impl Kernel for ElasticTree {
         Ok(Some(Box::new(Trees::new(nodes, self.decay, roots, context)?)))
     }
 
-    fn indexed(&self) -> Option<Indexed> {
-        Some(Indexed::new(self, IndexOf::ElasticTree(self.clone())))
-    }
-
-    fn weighing(&self) -> Option<&dyn Weigh> {
-        Some(self)
+    fn builtin(&self) -> Option<Builtin<'_>> {
+        Some(Builtin {
+            index: Some(Box::new(self.clone())),
+            weightable: Some(self),
+            ..Builtin::new(self)
+        })
     }
 }
 
-impl Weigh for ElasticTree {
+impl Weightable for ElasticTree {
     fn weighted_name(&self) -> &'static str {
         "weighted ElasticTree"
     }
 
     fn weighted_definition(
         &self,
-        table: &Resolved,
+        table: &ResolvedWeights,
         nodes: &Nodes,
         a: NodeId,
         b: NodeId,
@@ -111,18 +110,23 @@ impl Weigh for ElasticTree {
 
     fn weighted_pairs(
         &self,
-        table: &Resolved,
+        table: &ResolvedWeights,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(Trees::new(nodes, table.labels_times(self.decay), roots, context)?))
+        Ok(Box::new(Trees::new(
+            nodes,
+            table.labels_times(self.decay)?,
+            roots,
+            context,
+        )?))
     }
 }
 
 pub(crate) const NONE: u32 = u32::MAX;
 /// Numbers held at once, 8 or 16 bytes each: 2 GB of floats.
-const MOST_CELLS: usize = if cfg!(test) { 1 << 20 } else { 1 << 28 };
+const MAX_CELLS: usize = if cfg!(test) { 1 << 20 } else { 1 << 28 };
 /// Steps between two questions whether to go on.
 const BETWEEN_CHECKS: usize = 1 << 20;
 
@@ -176,7 +180,7 @@ impl<F: Factors> Trees<F> {
         // As it was after each tree.
         let mut label_number = memory::filled(NONE, n_labels)?;
         let mut below = Below::default();
-        let sizes = nodes.sizes();
+        let sizes = nodes.try_sizes()?;
         for &root in roots {
             let first_label = trees.labels.len();
             below.clear();
@@ -199,7 +203,7 @@ impl<F: Factors> Trees<F> {
             }
             let end = new_id(trees.heads.len(), "distinct subtrees, tree by tree")?;
             memory::push(&mut trees.ends, (end, trees.labels.len() as u32))?;
-            memory::push(&mut trees.hashes, nodes.content_hash(root))?;
+            memory::push(&mut trees.hashes, nodes.try_content_hash(root)?)?;
         }
         Ok(trees)
     }
@@ -229,7 +233,7 @@ impl<F: Factors> Trees<F> {
         for head in heads {
             let below = &self.children[edge..head.end as usize];
             edge = head.end as usize;
-            to.push(keep[head.label as usize], below.iter().copied());
+            to.push(keep[head.label as usize], below.iter().copied()); // has room
         }
         Ok(())
     }
@@ -254,9 +258,9 @@ impl<F: Factors> Trees<F> {
         for &label in self.labels(b) {
             let number = mark[label as usize];
             if number == NONE {
-                keep_b.push(NONE);
+                keep_b.push(NONE); // has room
             } else {
-                keep_b.push(n_common);
+                keep_b.push(n_common); // has room
                 keep_a[number as usize] = n_common;
                 n_common += 1;
             }
@@ -463,17 +467,18 @@ impl Shrunk {
     pub(crate) fn push(&mut self, label: u32, below: impl Iterator<Item = u32>) {
         let first = self.children.len();
         let below = below.map(|child| self.stands_for[child as usize]);
-        self.children.extend(below.filter(|&child| child != NONE));
+        self.children.extend(below.filter(|&child| child != NONE)); // has room
         if label == NONE && self.children.len() <= first + 1 {
             // Nothing below, or what is below stands for it.
-            self.stands_for.push(self.children.get(first).copied().unwrap_or(NONE));
+            let other = self.children.get(first).copied().unwrap_or(NONE);
+            self.stands_for.push(other); // has room
             self.children.truncate(first);
             return;
         }
-        self.read.push(self.stands_for.len() as u32);
-        self.stands_for.push(self.labels.len() as u32);
-        self.labels.push(label);
-        self.ends.push(self.children.len() as u32);
+        self.read.push(self.stands_for.len() as u32); // has room
+        self.stands_for.push(self.labels.len() as u32); // has room
+        self.labels.push(label); // has room
+        self.ends.push(self.children.len() as u32); // has room
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -581,7 +586,7 @@ impl<N> Dense<N> {
         memory::extend(free, (0..slots.len() as u32).rev())?;
         for node in 0..tree.len() {
             let edges = tree.edges(node);
-            next.push(edges.start as u32);
+            next.push(edges.start as u32); // has room
             for &child in &tree.children[edges] {
                 asked[child as usize] += 1;
                 if parent[child as usize] == NONE {
@@ -609,7 +614,7 @@ impl<N: Number> Dense<N> {
     ) -> Result<N> {
         // Slots of larger trees before would hold on to their memory.
         let room = self.lanes.len() * 2 + self.lanes.children.len();
-        self.slots.truncate(MOST_CELLS / (room.max(1) * Self::SIZE));
+        self.slots.truncate(MAX_CELLS / (room.max(1) * Self::SIZE));
         self.group_lanes(n_labels)?;
         self.link()?;
         let mut last = N::of(0.0);
@@ -620,7 +625,7 @@ impl<N: Number> Dense<N> {
             // The parent takes in what is done, and what nobody else asks for goes: wide
             // nodes never hold the values of all their children.
             if self.parent[node] == NONE {
-                self.free.push(self.slot[node]);
+                memory::push(&mut self.free, self.slot[node])?;
             } else {
                 self.absorb(self.parent[node] as usize, node, context)?;
             }
@@ -635,22 +640,20 @@ impl<N: Number> Dense<N> {
                 slot
             } else {
                 let cells = (self.slots.len() + 1) * (2 * n_lanes + n_edges);
-                if cells * Self::SIZE > MOST_CELLS {
+                if cells * Self::SIZE > MAX_CELLS {
                     let what = "values of two trees' nodes held at once";
-                    return Err(Error::Capacity { what, limit: MOST_CELLS as u64 });
+                    return Err(Error::Capacity { what, limit: MAX_CELLS as u64 });
                 }
-                self.slots.push(Slot::default());
+                memory::push(&mut self.slots, Slot::default())?;
                 self.slots.len() as u32 - 1
             };
             self.slot[node] = slot;
             let slot = &mut self.slots[slot as usize];
             let zero = N::of(0.0);
             slot.b.clear();
-            memory::reserve(&mut slot.b, n_lanes)?;
-            slot.b.resize(n_lanes, zero);
+            memory::reach(&mut slot.b, n_lanes, zero)?;
             slot.sums.clear();
-            memory::reserve(&mut slot.sums, n_edges)?;
-            slot.sums.resize(n_edges, zero);
+            memory::reach(&mut slot.sums, n_edges, zero)?;
         }
         Ok(self.slot[node] as usize)
     }
@@ -688,7 +691,7 @@ impl<N: Number> Dense<N> {
             self.slots[from] = below;
             self.asked[child] -= 1;
             if self.asked[child] == 0 {
-                self.free.push(from as u32);
+                memory::push(&mut self.free, from as u32)?;
             }
             if steps > BETWEEN_CHECKS {
                 steps = 0;
@@ -735,7 +738,7 @@ impl<N: Number> Dense<N> {
                 sum = sum + slot.ca[child as usize];
             }
             edge = end as usize;
-            slot.ca.push(sum);
+            slot.ca.push(sum); // has room
         }
         self.steps += slot.ca.len();
         Ok(slot.ca.last().copied().unwrap_or(N::of(0.0)))

@@ -82,8 +82,10 @@
 //! # Ok::<(), treekernel_rs::Error>(())
 //! ```
 
+mod builtin;
 pub(crate) mod composed;
 pub(crate) mod elastic;
+mod into;
 pub mod naive;
 mod number;
 mod parameter;
@@ -101,12 +103,17 @@ use std::fmt::Debug;
 use std::ptr;
 use std::sync::Arc;
 
+use crate::Forest;
 #[cfg(test)]
 pub(crate) use crate::corpus as sample;
+use crate::gram::Measure;
+use crate::index::family::Family;
 pub use crate::{Context, Error, NodeId, Nodes, Result};
+pub(crate) use builtin::{Builtin, Rule, Sketch};
 pub use composed::{Composed, Operation};
 pub use elastic::ElasticTree;
-pub use number::{Dual, MOST_SLOPES, Number, Scaled, Slopes};
+pub use into::IntoKernel;
+pub use number::{Dual, MAX_SLOPES, Number, Scaled, Slopes};
 pub use parameter::{Parameter, Range, Value};
 pub(crate) use parameter::{described, kernel_struct};
 pub use partial::PartialTree;
@@ -145,7 +152,9 @@ pub fn named(name: &str) -> Result<Arc<dyn Kernel>> {
 /// Parameters are checked when a kernel is used, not when it is made. Normalisation is
 /// the caller's: see [`crate::gram::Options`]. Two kernels of your own are equal if they are
 /// one object: to have it computed once, give all places a clone of one [`Arc`].
-pub trait Kernel: Any + Debug + Send + Sync {
+///
+/// Every kernel is a [`Measure`] of trees by itself: nothing has to be done for that.
+pub trait Kernel: Measure<Forest> + Any + Debug + Send + Sync {
     /// What the kernel is called: the name of its struct.
     fn name(&self) -> &'static str;
 
@@ -190,74 +199,70 @@ pub trait Kernel: Any + Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Which index makes rows fast, and models possible.
+    /// What this crate knows of its own kernels. Other crates leave it as it is.
     #[doc(hidden)]
-    fn indexed(&self) -> Option<Indexed> {
-        None
-    }
-
-    /// The same as a composition of other kernels: its matrices are made of theirs.
-    #[doc(hidden)]
-    fn composed(&self) -> Option<&Composed> {
-        None
-    }
-
-    /// The kernel whose labels match by similarity, if it is that: it has fast rows, and no
-    /// models.
-    #[doc(hidden)]
-    fn smoothed(&self) -> Option<&SmoothedPartialTree> {
-        None
-    }
-
-    /// The recursion of its distributed trees.
-    #[doc(hidden)]
-    fn sketch(&self) -> Option<Sketch> {
-        None
-    }
-
-    /// What a kernel with weights needs of it.
-    #[doc(hidden)]
-    fn weighing(&self) -> Option<&dyn weights::Weigh> {
-        None
-    }
-
-    /// Its weights, where it has some, and its function of counts.
-    #[doc(hidden)]
-    fn weights(&self) -> Option<(&Weights, Counts)> {
+    fn builtin(&self) -> Option<Builtin<'_>> {
         None
     }
 }
 
+/// See [`Measure::check`].
+pub(crate) fn check(kernel: &dyn Kernel) -> Result<()> {
+    kernel.parameters().iter().try_for_each(Parameter::check)?;
+    let parts = kernel.composed().map_or(&[][..], Composed::parts);
+    parts.iter().try_for_each(|part| check(&**part))
+}
+
 impl dyn Kernel {
-    /// Finds the parameters to be in range.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] that names parameter, range and value.
-    pub fn check(&self) -> Result<()> {
-        self.parameters().iter().try_for_each(Parameter::check)?;
-        self.parts().iter().try_for_each(|part| part.check())
+    /// The composition that it is, if it is one.
+    pub fn composed(&self) -> Option<&Composed> {
+        self.builtin()?.composed
     }
 
-    fn parts(&self) -> &[Arc<dyn Kernel>] {
-        self.composed().map_or(&[], Composed::parts)
+    /// See [`Builtin::index`].
+    pub(crate) fn index(&self) -> Option<Box<dyn Family>> {
+        self.builtin()?.index
     }
 
-    /// What `of` says of a kernel that is in range.
+    /// The kernel to be kept, where it is one of this crate.
+    pub(crate) fn shared(&self) -> Option<Arc<dyn Kernel>> {
+        Some(self.builtin()?.shared())
+    }
+
+    /// See [`Builtin::sketch`].
+    pub(crate) fn sketch(&self) -> Option<Sketch> {
+        self.builtin()?.sketch
+    }
+
+    /// See [`Builtin::weightable`].
+    pub(crate) fn weightable(&self) -> Option<&dyn weights::Weightable> {
+        self.builtin()?.weightable
+    }
+
+    /// A capability of a kernel whose parameters are in range.
     ///
     /// # Errors
-    /// [`Error::Parameter`], and where there is nothing [`Error::Unsupported`] with the
-    /// kernels that have it.
+    /// [`Error::Parameter`]; [`Error::Unsupported`] where the kernel does not have it, with the
+    /// kernels that do.
     pub(crate) fn require<T>(
         &self,
         what: &'static str,
-        of: impl Fn(&Self) -> Option<T>,
+        capability: impl Fn(&Self) -> Option<T>,
     ) -> Result<T> {
         self.check()?;
-        of(self).ok_or_else(|| {
-            let can = all().into_iter().filter(|kernel| of(&**kernel).is_some());
-            let can = can.map(|kernel| kernel.name()).collect();
-            Error::Unsupported { kernel: self.name(), what, can }
-        })
+        let has = |kernel: &Self| capability(kernel).is_some();
+        capability(self).ok_or_else(|| self.unsupported(what, has))
+    }
+
+    /// The error of a kernel that lacks what others have.
+    pub(crate) fn unsupported(
+        &self,
+        what: &'static str,
+        has: impl Fn(&Self) -> bool,
+    ) -> Error {
+        let can = all().into_iter().filter(|kernel| has(&**kernel));
+        let can = can.map(|kernel| kernel.name()).collect();
+        Error::Unsupported { kernel: self.name(), what, can }
     }
 }
 
@@ -266,106 +271,12 @@ impl dyn Kernel {
 /// all that it is made of.
 impl PartialEq for dyn Kernel {
     fn eq(&self, other: &Self) -> bool {
-        type Equal = fn(&dyn Any, &dyn Any) -> Option<bool>;
-        /// None where `a` is of another type than `K`.
-        fn equal<K: Kernel + PartialEq>(a: &dyn Any, b: &dyn Any) -> Option<bool> {
-            Some(Some(a.downcast_ref::<K>()?) == b.downcast_ref())
-        }
-        const KNOWN: [Equal; 8] = [
-            equal::<Subtree>,
-            equal::<SubsetTree>,
-            equal::<PartialTree>,
-            equal::<SmoothedPartialTree>,
-            equal::<ElasticTree>,
-            equal::<Subpath>,
-            equal::<Weighted>,
-            equal::<Composed>,
-        ];
-        let (a, b): (&dyn Any, &dyn Any) = (self, other);
-        let known = KNOWN.iter().find_map(|equal| equal(a, b));
-        // The type as well: a struct and its first field have one address.
-        known.unwrap_or_else(|| a.type_id() == b.type_id() && ptr::addr_eq(a, b))
-    }
-}
-
-/// A kernel that has an index, and which.
-#[doc(hidden)]
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Indexed {
-    pub(crate) kernel: Arc<dyn Kernel>,
-    pub(crate) index: IndexOf,
-}
-
-impl Indexed {
-    pub(crate) fn new(kernel: &(impl Kernel + Clone), index: IndexOf) -> Self {
-        Self { kernel: Arc::new(kernel.clone()), index }
-    }
-
-    /// The kernel itself.
-    pub(crate) fn kernel(&self) -> &dyn Kernel {
-        &*self.kernel
-    }
-}
-
-/// The indexes, each by the kernel that it was made for: another kernel has it too, if it is
-/// that one with other parameters.
-#[doc(hidden)]
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum IndexOf {
-    Subtree(Subtree),
-    WeightedSubtree(Subtree, Weighted),
-    SubsetTree(SubsetTree),
-    WeightedSubsetTree(SubsetTree, Weighted),
-    PartialTree(PartialTree),
-    ElasticTree(ElasticTree),
-}
-
-impl IndexOf {
-    /// Whether a pair of equal leaves adds to the kernel by itself. Where it does not, leaves
-    /// need not be read.
-    pub(crate) fn has_leaves(&self) -> bool {
-        match self {
-            Self::Subtree(kernel) | Self::WeightedSubtree(kernel, _) => {
-                kernel.leaf_weight > 0.0
-            }
-            Self::SubsetTree(kernel) | Self::WeightedSubsetTree(kernel, _) => {
-                kernel.leaf_weight > 0.0
-            }
-            Self::PartialTree(_) | Self::ElasticTree(_) => true,
+        match self.builtin() {
+            Some(builtin) => builtin.equals(other),
+            // The type as well: a struct and its first field have one address.
+            None => self.type_id() == other.type_id() && ptr::addr_eq(self, other),
         }
     }
-}
-
-/// Whose recursion distributed trees follow.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
-    Subset,
-    Subtree,
-    Partial,
-}
-
-/// The recursion of distributed trees: factors of their vectors.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy)]
-pub struct Sketch {
-    pub rule: Rule,
-    /// Of a fragment's value in its parent's operand and in the sum.
-    pub value: f64,
-    /// Of a leaf's label as an operand.
-    pub leaf: f64,
-    /// Of an inner node's label as an operand, where it is not expanded.
-    pub cut: f64,
-    /// Of a leaf in the sum.
-    pub leaf_sum: f64,
-    /// Of a child left out, and of a single node's label (partial trees).
-    pub decay: f64,
-    /// The longest child subsequence, where it counts (partial trees).
-    pub longest: Option<usize>,
-    /// What the smallest fragments weigh in the kernel.
-    pub smallest: f64,
 }
 
 /// Evaluates single pairs for one worker: takes the numbers of two trees, and asks now and

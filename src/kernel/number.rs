@@ -26,7 +26,7 @@ pub trait Number:
     #[inline]
     fn parameter(value: f64, place: usize) -> Self {
         Self::depending(value, || {
-            let mut slopes = [0.0; MOST_SLOPES];
+            let mut slopes = [0.0; MAX_SLOPES];
             slopes[place] = 1.0;
             slopes
         })
@@ -189,10 +189,10 @@ impl Mul for Scaled {
 }
 
 /// How many real parameters the kernel with most of them has.
-pub const MOST_SLOPES: usize = 3;
+pub const MAX_SLOPES: usize = 3;
 
 /// Derivatives by the real parameters of a kernel, in their order; 0 where there are fewer.
-pub type Slopes = [f64; MOST_SLOPES];
+pub type Slopes = [f64; MAX_SLOPES];
 
 /// A number with its derivatives: a dual number. Sums and products follow the rules of
 /// derivatives, so whatever is computed in these has exact ones, up to rounding.
@@ -205,7 +205,7 @@ pub struct Dual<N> {
     /// The number.
     pub value: N,
     /// Its derivatives by the real parameters.
-    pub slopes: [N; MOST_SLOPES],
+    pub slopes: [N; MAX_SLOPES],
 }
 
 impl<N: Number> Number for Dual<N> {
@@ -214,7 +214,7 @@ impl<N: Number> Number for Dual<N> {
     }
 
     fn of(value: f64) -> Self {
-        Self { value: N::of(value), slopes: [N::of(0.0); MOST_SLOPES] }
+        Self { value: N::of(value), slopes: [N::of(0.0); MAX_SLOPES] }
     }
 
     #[inline]

@@ -102,7 +102,7 @@ impl Parameter {
         Self { name, value: value.into(), range }
     }
 
-    /// Finds the value to be in range.
+    /// Checks that the value is in its range.
     ///
     /// # Errors
     /// [`Error::Parameter`](crate::Error::Parameter) that names all three.
@@ -167,6 +167,7 @@ macro_rules! kernel_struct {
 
             fn list(&self) -> Vec<$crate::kernel::Parameter> {
                 use $crate::kernel::{Parameter, Range};
+                // bounded: a kernel's parameters
                 vec![$(Parameter::new(stringify!($field), self.$field, Range::$range)),*]
             }
 

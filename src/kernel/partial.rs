@@ -36,11 +36,12 @@
 
 use std::sync::Arc;
 
-use super::weights::{Factors, Resolved, Weigh};
+use super::weights::{Factors, ResolvedWeights, Weightable};
 use super::{
-    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, SMALLEST, Sketch, Sloped,
+    Builtin, Kernel, Number, Pairs, Prepared, Rule, SMALLEST, Sketch, Sloped,
     TreeCounts, described, kernel_struct, naive, parameter,
 };
+use crate::features::Kind;
 use crate::intern::{Seed, new_id};
 use crate::{Context, Error, NodeId, Nodes, Result, memory};
 
@@ -93,26 +94,24 @@ impl Kernel for PartialTree {
         Ok(Some(Box::new(trees)))
     }
 
-    fn indexed(&self) -> Option<Indexed> {
-        Some(Indexed::new(self, IndexOf::PartialTree(self.clone())))
-    }
-
-    fn sketch(&self) -> Option<Sketch> {
+    fn builtin(&self) -> Option<Builtin<'_>> {
         let single = self.mu.sqrt() * self.decay;
-        Some(Sketch {
-            rule: Rule::Partial,
-            value: self.mu.sqrt(),
-            leaf: single * self.leaf_factor.sqrt(),
-            cut: single,
-            leaf_sum: single * self.leaf_factor.sqrt(),
-            decay: self.decay,
-            longest: self.max_children,
-            smallest: self.mu * self.decay * self.decay,
+        Some(Builtin {
+            index: Some(Box::new(self.clone())),
+            sketch: Some(Sketch {
+                rule: Rule::Partial,
+                value: self.mu.sqrt(),
+                leaf: single * self.leaf_factor.sqrt(),
+                cut: single,
+                leaf_sum: single * self.leaf_factor.sqrt(),
+                decay: self.decay,
+                longest: self.max_children,
+                smallest: self.mu * self.decay * self.decay,
+            }),
+            weightable: Some(self),
+            features: Some(Kind::Partial { kernel: self.clone(), max_size: 1 }),
+            ..Builtin::new(self)
         })
-    }
-
-    fn weighing(&self) -> Option<&dyn Weigh> {
-        Some(self)
     }
 }
 
@@ -128,14 +127,14 @@ impl PartialTree {
     }
 }
 
-impl Weigh for PartialTree {
+impl Weightable for PartialTree {
     fn weighted_name(&self) -> &'static str {
         "weighted PartialTree"
     }
 
     fn weighted_definition(
         &self,
-        table: &Resolved,
+        table: &ResolvedWeights,
         nodes: &Nodes,
         a: NodeId,
         b: NodeId,
@@ -151,13 +150,13 @@ impl Weigh for PartialTree {
 
     fn weighted_pairs(
         &self,
-        table: &Resolved,
+        table: &ResolvedWeights,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         let Self { decay, leaf_factor, max_children, .. } = *self;
-        let mu = table.labels_times(self.mu);
+        let mu = table.labels_times(self.mu)?;
         let trees =
             Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, context)?;
         Ok(Box::new(trees))
@@ -531,7 +530,7 @@ impl<N: Number> Chains<N> {
                     t = t + d * (gaps * chain);
                 }
             }
-            self.found.push((row, column, t));
+            self.found.push((row, column, t)); // has room: see `start`
             total = total + t;
         }
         total
@@ -574,7 +573,7 @@ impl<N: Number> Chains<N> {
                 p &= p - 1;
             }
             total = total + t;
-            self.found.push((row, column, t));
+            self.found.push((row, column, t)); // has room: see `start`
         }
         // Only now: chains must not go on within their row.
         for &(_, column, t) in &self.found {
@@ -736,10 +735,10 @@ impl<'a, F> Tree<'a, F> {
 
 /// Up to so many pairs of children are compared one by one: about where a table of
 /// labels begins to pay.
-const FEW: usize = 64;
+const MAX_COMPARED: usize = 64;
 /// Values of a pair beyond which the places of those that nobody asks for any more are
 /// used again (64 kB); below, appending is cheaper.
-const FEW_VALUES: usize = 1 << 13;
+const MAX_APPENDED: usize = 1 << 13;
 /// Values that a pair may need at a time (2 GB of floats); of larger numbers fewer.
 const MAX_VALUES: usize = 1 << 28;
 
@@ -967,7 +966,7 @@ impl<F: Factors> Trees<F> {
             }
             return Ok(sum);
         }
-        if below.len() * other.len() <= FEW {
+        if below.len() * other.len() <= MAX_COMPARED {
             matches.clear();
             for (i, x) in below.iter().enumerate() {
                 let label = label(x);
@@ -976,6 +975,7 @@ impl<F: Factors> Trees<F> {
                 }
                 for (j, &y) in other.iter().enumerate() {
                     if b.nodes[y as usize].label == label {
+                        // bounded: MAX_COMPARED
                         matches.push((i as u32, j as u32, d(*x, y)));
                     }
                 }
@@ -1010,7 +1010,7 @@ impl<N> Default for Scratch<N> {
             matches: Vec::new(),
             table: Table::default(),
             chains: Chains::default(),
-            few_values: FEW_VALUES,
+            few_values: MAX_APPENDED,
         }
     }
 }
@@ -1033,7 +1033,8 @@ impl<N> Scratch<N> {
         for (number, &(label, _)) in b.iter().enumerate() {
             self.in_b[label as usize] = number as u32;
         }
-        self.labels.extend(a.iter().map(|&(label, _)| self.in_b[label as usize]));
+        let labels = a.iter().map(|&(label, _)| self.in_b[label as usize]);
+        self.labels.extend(labels); // has room
         for &(label, _) in b {
             self.in_b[label as usize] = NONE;
         }

@@ -16,12 +16,12 @@
 //! Cosines: the pairs within each class times the length of the vectors. A look-up: constant
 //! in a matrix, the logarithm of a row elsewhere.
 
-use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::parameter;
-use crate::memory::{filled, reserve};
+use crate::error::quoted;
+use crate::memory::{self, Map, filled, reserve};
 use crate::vector::{Loop, vectorized};
 use crate::{Context, Result};
 
@@ -70,23 +70,24 @@ impl LabelPairs {
     /// Pairs in either order, each once.
     pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str, f64)>) -> Self {
         let own = |(x, y, s): (&str, &str, f64)| (x.to_owned(), y.to_owned(), s);
+        // bounded: a kernel's parameters
         Self { pairs: pairs.into_iter().map(own).collect() }
     }
 }
 
 impl Similarity for LabelPairs {
     fn table(&self, labels: &[&str], _: &Context) -> Result<Arc<Table>> {
-        let ids: HashMap<&str, u32> = labels.iter().copied().zip(0..).collect();
+        let ids: Map<&str, u32> = Map::of(labels.iter().copied().zip(0..))?;
         let mut pairs = Vec::new();
         for (x, y, value) in &self.pairs {
             let is_right = if x == y { *value == 1.0 } else { value.abs() <= 1.0 };
             if !is_right {
                 let expected = "from -1 to 1, and 1 for equal labels";
-                let got = format!("{value} for {x:?} and {y:?}");
+                let got = format!("{value} for {} and {}", quoted(x), quoted(y));
                 return Err(parameter("similarity", expected, &got));
             }
             if let (Some(&x), Some(&y)) = (ids.get(&**x), ids.get(&**y)) {
-                pairs.push((x, y, *value));
+                memory::push(&mut pairs, (x, y, *value))?;
             }
         }
         Ok(Arc::new(Table::of_pairs(labels.len(), pairs)?))
@@ -241,7 +242,7 @@ impl Table {
             let vector = &vectors[label * len..][..len];
             let largest = vector.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
             if class != NONE && largest > 0.0 {
-                members.push((class, label as u32));
+                memory::push(&mut members, (class, label as u32))?;
             }
         }
         members.sort_unstable();
@@ -270,7 +271,7 @@ impl Table {
                         table.block[label as usize] = block;
                         table.place[label as usize] = place as u32;
                     }
-                    table.blocks.push(Block::Matrix { n, values });
+                    memory::push(&mut table.blocks, Block::Matrix { n, values })?;
                 }
                 continue;
             }
@@ -278,8 +279,7 @@ impl Table {
             cosines(&unit, len, n, context, |i, j, cosine| {
                 let value = how.of(cosine);
                 if value != 0.0 {
-                    reserve(&mut pairs, 1)?;
-                    pairs.push((i as u32, j as u32, value));
+                    memory::push(&mut pairs, (i as u32, j as u32, value))?;
                 }
                 Ok(())
             })?;
@@ -303,7 +303,7 @@ impl Table {
             (pair.0, pair.1) = (label(pair.0), label(pair.1));
         }
         // 1. Join what is similar: `above` leads to the first label of a block.
-        let mut above: Vec<u32> = (0..self.block.len() as u32).collect();
+        let mut above = memory::collect(0..self.block.len() as u32)?;
         let first = |above: &mut Vec<u32>, mut x: u32| {
             while above[x as usize] != x {
                 above[x as usize] = above[above[x as usize] as usize];
@@ -327,7 +327,7 @@ impl Table {
             let first = first(&mut above, x);
             if first == x {
                 self.block[x as usize] = (before + sizes.len()) as u32;
-                sizes.push(0);
+                memory::push(&mut sizes, 0)?;
             }
             let block = self.block[first as usize];
             let size = &mut sizes[block as usize - before];
@@ -341,12 +341,15 @@ impl Table {
         for (x, y, value) in pairs {
             let block = self.block[x as usize];
             let [x, y] = [x, y].map(|label| self.place[label as usize]);
-            by_block.extend([(block, x, y, value), (block, y, x, value)]);
+            memory::extend(
+                &mut by_block,
+                [(block, x, y, value), (block, y, x, value)],
+            )?;
         }
         by_block.sort_unstable_by_key(|&(block, x, y, _)| (block, x, y));
         for same in by_block.chunk_by(|a, b| a.0 == b.0) {
             let n = sizes[self.blocks.len() - before];
-            self.blocks.push(if 4 * same.len() > n * n {
+            let block = if 4 * same.len() > n * n {
                 let mut values = filled(0.0, n * n)?;
                 for &(_, x, y, sigma) in same {
                     values[x as usize * n + y as usize] = sigma;
@@ -365,9 +368,10 @@ impl Table {
                     end += *row;
                     *row = end;
                 }
-                let items = same.iter().map(|&(_, _, y, s)| (y, s)).collect();
+                let items = memory::collect(same.iter().map(|&(_, _, y, s)| (y, s)))?;
                 Block::Rows { ends, items }
-            });
+            };
+            memory::push(&mut self.blocks, block)?;
         }
         Ok(())
     }
@@ -406,19 +410,18 @@ impl Table {
 
     /// The labels of each block, by places.
     pub(crate) fn members(&self) -> Result<Vec<Vec<u32>>> {
-        let mut members: Vec<_> = self.blocks.iter().map(|_| Vec::new()).collect();
+        let mut members = memory::filled_with(self.blocks.len(), Vec::new)?;
         for (label, (&block, &place)) in self.block.iter().zip(&self.place).enumerate()
         {
             if let Some(of) = members.get_mut(block as usize) {
-                reserve(of, 1)?;
-                of.push((place, label as u32));
+                memory::push(of, (place, label as u32))?;
             }
         }
         let by_place = |mut of: Vec<(u32, u32)>| {
             of.sort_unstable();
-            of.into_iter().map(|(_, label)| label).collect()
+            memory::collect(of.into_iter().map(|(_, label)| label))
         };
-        Ok(members.into_iter().map(by_place).collect())
+        memory::try_collect(members.into_iter().map(by_place))
     }
 
     /// About how many bytes it holds.
@@ -444,12 +447,12 @@ impl Table {
     }
 }
 
-/// Appends a vector scaled to length 1. By its largest number first: squares of large
-/// numbers overflow.
+/// Appends a vector scaled to length 1, for which there is room. By its largest number
+/// first: squares of large numbers overflow.
 fn scaled_to_one(vector: &[f64], out: &mut Vec<f64>) {
     let largest = vector.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
     let start = out.len();
-    out.extend(vector.iter().map(|v| v / largest));
+    out.extend(vector.iter().map(|v| v / largest)); // has room
     let of = &out[start..];
     let norm = dot(of, of).sqrt();
     out[start..].iter_mut().for_each(|v| *v /= norm);

@@ -29,8 +29,8 @@ use std::sync::{Arc, Mutex, Weak};
 use super::partial::{NONE, Scratch as Usual, Tree, Trees};
 use super::similarity::{Similarity, Table};
 use super::{
-    Equality, Kernel, Number, Pairs, Parameter, PartialTree, Prepared, Scaled, Sloped,
-    Value, naive,
+    Builtin, Equality, Kernel, Number, Pairs, Parameter, PartialTree, Prepared, Scaled,
+    Sloped, Value, naive,
 };
 use crate::{Context, Error, Label, NodeId, Nodes, Result, memory};
 
@@ -94,10 +94,10 @@ impl Kernel for SmoothedPartialTree {
 
     /// NaN where the similarity fails.
     fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
-        let both = [a, b].map(|root| naive::occurrences(nodes, root)).concat();
+        let both = [a, b].map(|root| naive::occurrences(nodes, root));
         let Ok(labels) = Labels::new(
             nodes,
-            both.iter().map(|&node| nodes.label(node)),
+            both.iter().flatten().map(|&node| nodes.label(node)),
             self,
             &Context::default(),
         ) else {
@@ -131,8 +131,8 @@ impl Kernel for SmoothedPartialTree {
         Ok(Some(Box::new(Smoothed::new(self, nodes, roots, context)?)))
     }
 
-    fn smoothed(&self) -> Option<&SmoothedPartialTree> {
-        Some(self)
+    fn builtin(&self) -> Option<Builtin<'_>> {
+        Some(Builtin { index: Some(Box::new(self.clone())), ..Builtin::new(self) })
     }
 }
 
@@ -153,13 +153,13 @@ impl Labels {
         kernel: &SmoothedPartialTree,
         context: &Context,
     ) -> Result<Self> {
-        let mut numbers = vec![NONE; nodes.labels().len()];
+        let mut numbers = memory::filled(NONE, nodes.labels().len())?;
         let mut names = Vec::new();
         for label in labels {
             let number = &mut numbers[label.index()];
             if *number == NONE {
                 *number = names.len() as u32;
-                names.push(nodes.labels().name(label));
+                memory::push(&mut names, nodes.labels().name(label))?;
             }
         }
         // Where another thread has it just now, or had it in a process that was forked, it is
@@ -175,7 +175,7 @@ impl Labels {
                 ("similarity", format!("{}, one per label", names.len()));
             return Err(Error::Length { array, expected, got: table.len() });
         }
-        let names = names.into_iter().map(str::to_owned).collect();
+        let names = memory::try_collect(names.into_iter().map(memory::text))?;
         let known = Arc::new(Known { names, table: Arc::clone(&table) });
         if let Ok(mut last) = kernel.known.try_lock() {
             *last = Arc::downgrade(&known);
@@ -274,13 +274,13 @@ impl Smoothed {
             for (number, &(label, _)) in (0..).zip(tree.labels) {
                 let (block, _) = labels.table.place(labels.number(Label(label)));
                 if block != NONE {
-                    by_block.push((block, number));
+                    memory::push(&mut by_block, (block, number))?;
                 }
             }
             let first = |number| tree.group(number).first().copied();
             by_block[start..]
                 .sort_unstable_by_key(|&(block, number)| (block, first(number)));
-            ends.push(by_block.len() as u32);
+            memory::push(&mut ends, by_block.len() as u32)?;
         }
         let leaves_count = leaf_factor > 0.0;
         Ok(Self { trees, labels, leaves_count, by_block, ends })
@@ -350,14 +350,14 @@ impl Smoothed {
         context: &Context,
     ) -> Result<N> {
         /// As for PT: about where a table of labels begins to pay.
-        const FEW: usize = 64;
+        const MAX_COMPARED: usize = 64;
         let Scratch { usual, similar, ends, offsets, row, .. } = scratch;
         let Usual { starts, values, matches, table, chains, .. } = usual;
         let (powers, longest) = (&*self.trees.powers, self.trees.longest);
         let width = b.labels.len();
         let rank = |y: u32| b.nodes[y as usize].rank;
         // 1. Few: compare all.
-        if below.len() * other.len() <= FEW && !offsets.is_empty() {
+        if below.len() * other.len() <= MAX_COMPARED && !offsets.is_empty() {
             matches.clear();
             for (i, &x) in below.iter().enumerate() {
                 let label = a.nodes[x as usize].label as usize;
@@ -367,6 +367,7 @@ impl Smoothed {
                     let offset = offsets[b.nodes[y as usize].label as usize];
                     if offset != NONE {
                         let value = values[(start + offset + rank(y)) as usize];
+                        // bounded: MAX_COMPARED
                         matches.push((i as u32, j as u32, value));
                     }
                 }
@@ -374,7 +375,7 @@ impl Smoothed {
             let shape = (below.len(), other.len());
             return chains.sum_list(matches, shape, powers, longest);
         }
-        // 2. Many: hang b's children up by label, and go row by row.
+        // 2. Many: load b's children by label, and go row by row.
         let labels = other.iter().map(|&y| b.nodes[y as usize].label);
         table.fill(width, labels.clone())?;
         let similar_to = |x: u32| {
@@ -389,13 +390,16 @@ impl Smoothed {
         let mut total = N::of(0.0);
         let mut done = Ok(());
         if n_matches > 0 {
+            row.clear();
             done = chains.start(n_rows, other.len(), n_matches, longest);
+            done = done.and_then(|()| memory::reserve(row, other.len()));
             let rows = if done.is_ok() { below } else { &[] };
             for (i, &x) in rows.iter().enumerate() {
                 row.clear();
                 let similar = similar_to(x);
                 for of in similar {
                     let start = starts[x as usize] + of.offset;
+                    // has room
                     row.extend(table.positions(of.label).map(|j| {
                         (j, values[(start + rank(other[j as usize])) as usize])
                     }));

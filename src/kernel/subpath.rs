@@ -29,17 +29,18 @@
 //! nodes. To make N places ready: N log N log(depth) time. Memory: N, and while they are
 //! sorted N log(depth).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::weights::{self, Resolved, Weigh};
+use super::weights::{self, ResolvedWeights, Weightable};
 use super::{
-    Counts, IndexOf, Indexed, Kernel, Number, Pairs, PartialTree, Prepared, Sloped,
-    described, kernel_struct, naive,
+    Builtin, Counts, Kernel, Number, Pairs, PartialTree, Prepared, Sloped, described,
+    kernel_struct, naive,
 };
+use crate::features::Kind;
 use crate::intern::new_id;
+use crate::memory::{self, Map};
 use crate::ragged::Ragged;
-use crate::{Context, Error, Label, NodeId, Nodes, Result, memory};
+use crate::{Context, Error, Label, NodeId, Nodes, Result};
 
 kernel_struct! {
     /// Fragments are label paths down the tree (Kimura et al. 2011).
@@ -69,12 +70,6 @@ impl Kernel for Subpath {
         })?))
     }
 
-    fn indexed(&self) -> Option<Indexed> {
-        // A path is a partial tree whose nodes have one child each, none of it left out.
-        let paths = PartialTree::new(1.0, self.decay).with_max_children(Some(1));
-        Some(Indexed::new(self, IndexOf::PartialTree(paths)))
-    }
-
     fn sloped(
         &self,
         nodes: &Arc<Nodes>,
@@ -86,12 +81,19 @@ impl Kernel for Subpath {
         })?)))
     }
 
-    fn weighing(&self) -> Option<&dyn Weigh> {
-        Some(self)
+    fn builtin(&self) -> Option<Builtin<'_>> {
+        // A path is a partial tree whose nodes have one child each, none of it left out.
+        let paths = PartialTree::new(1.0, self.decay).with_max_children(Some(1));
+        Some(Builtin {
+            index: Some(Box::new(paths)),
+            weightable: Some(self),
+            features: Some(Kind::Paths { decay: self.decay, max_size: 1 }),
+            ..Builtin::new(self)
+        })
     }
 }
 
-impl Weigh for Subpath {
+impl Weightable for Subpath {
     fn weighted_name(&self) -> &'static str {
         "weighted Subpath"
     }
@@ -102,7 +104,7 @@ impl Weigh for Subpath {
 
     fn weighted_definition(
         &self,
-        table: &Resolved,
+        table: &ResolvedWeights,
         nodes: &Nodes,
         a: NodeId,
         b: NodeId,
@@ -122,12 +124,12 @@ impl Weigh for Subpath {
 
     fn weighted_pairs(
         &self,
-        table: &Resolved,
+        table: &ResolvedWeights,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        let factors = table.labels_times(self.decay);
+        let factors = table.labels_times(self.decay)?;
         Ok(Box::new(Trees::new(nodes, roots, context, |of, context| {
             Stretches::new(&factors, table.counts, of, context)
         })?))
@@ -139,20 +141,22 @@ fn paths(nodes: &Nodes, root: NodeId) -> Vec<Vec<Label>> {
     fn from(nodes: &Nodes, top: NodeId) -> Vec<Vec<Label>> {
         let longer = nodes.children(top).iter().flat_map(|&child| from(nodes, child));
         let label = nodes.label(top);
+        // bounded: the definition is for small trees
         let extended = longer.map(|path| [vec![label], path].concat());
+        // bounded: as before
         std::iter::once(vec![label]).chain(extended).collect()
     }
     naive::occurrences(nodes, root)
         .into_iter()
         .flat_map(|top| from(nodes, top))
-        .collect()
+        .collect() // bounded: as before
 }
 
 /// "No place": above a root.
 const NONE: u32 = u32::MAX;
 
 /// What the beginnings of a place's labels weigh.
-trait Measure: Send + Sync {
+trait PathWeights: Send + Sync {
     /// Σ over those longer than one, up to another, of the product of their factors.
     fn between<N: Number>(&self, place: u32, shorter: u32, longer: u32) -> N;
 
@@ -169,22 +173,24 @@ struct OneDecay {
 }
 
 impl OneDecay {
-    #[allow(clippy::unnecessary_wraps)] // as other measures are made
     fn new(decay: f64, places: &Sorted<'_>, _: &Context) -> Result<Self> {
         let deepest = places.depths.iter().max().copied().unwrap_or(0);
-        let (mut powers, mut sums) = (vec![1.0], vec![0.0]);
-        let mut slopes = vec![[0.0; 2]];
+        let mut powers = memory::collect([1.0])?;
+        let mut sums = memory::collect([0.0])?;
+        let mut slopes = memory::collect([[0.0; 2]])?;
         for n in 0..deepest as usize {
-            powers.push(decay * powers[n]);
-            sums.push(decay * (1.0 + sums[n]));
+            let (next, sum) = (decay * powers[n], decay * (1.0 + sums[n]));
+            memory::push(&mut powers, next)?;
+            memory::push(&mut sums, sum)?;
             let power = (n + 1) as f64 * powers[n];
-            slopes.push([power, slopes[n][1] + power]);
+            let slope = [power, slopes[n][1] + power];
+            memory::push(&mut slopes, slope)?;
         }
         Ok(Self { powers, sums, slopes })
     }
 }
 
-impl Measure for OneDecay {
+impl PathWeights for OneDecay {
     #[inline]
     fn between<N: Number>(&self, _: u32, shorter: u32, longer: u32) -> N {
         let (shorter, more) = (shorter as usize, (longer - shorter) as usize);
@@ -226,7 +232,6 @@ impl Stretches {
         let Sorted { all, order, number, .. } = places;
         let deepest = places.depths.iter().max().copied().unwrap_or(1);
         let n_levels = deepest.ilog2() as usize + 1;
-        memory::room(order.len() * n_levels, size_of::<(f64, f64, u32)>())?;
         let first = order.iter().map(|&place| {
             let above = match all.above[place as usize] {
                 NONE => NONE,
@@ -235,7 +240,7 @@ impl Stretches {
             let factor = factors[all.label[place as usize].index()];
             (factor, factor, above)
         });
-        let mut levels: Vec<Vec<_>> = vec![first.collect()];
+        let mut levels: Vec<Vec<_>> = memory::collect([memory::collect(first)?])?;
         for last in 1..n_levels {
             context.check_now()?;
             let last = &levels[last - 1];
@@ -246,17 +251,17 @@ impl Stretches {
                 };
                 (product * product2, sum + product * sum2, above)
             });
-            let twice: Vec<_> = twice.collect();
-            levels.push(twice);
+            let twice = memory::collect(twice)?;
+            memory::push(&mut levels, twice)?;
         }
         for level in &levels {
-            weights::finite(&level.iter().map(|entry| entry.1).collect::<Vec<_>>())?;
+            weights::finite(level.iter().map(|entry| &entry.1))?;
         }
         Ok(Self { counts, levels })
     }
 }
 
-impl Measure for Stretches {
+impl PathWeights for Stretches {
     fn between<N: Number>(&self, mut place: u32, shorter: u32, longer: u32) -> N {
         let (mut product, mut sum) = (N::of(1.0), N::of(0.0));
         for (length, is_counted) in [(shorter, false), (longer - shorter, true)] {
@@ -301,15 +306,15 @@ struct Trees<M> {
     /// By place: how many labels there are up to the root.
     depths: Vec<u32>,
     common: Common,
-    measure: M,
+    weights: M,
 }
 
-impl<M: Measure> Trees<M> {
+impl<M: PathWeights> Trees<M> {
     fn new(
         nodes: &Nodes,
         roots: &[NodeId],
         context: &Context,
-        measure: impl FnOnce(&Sorted<'_>, &Context) -> Result<M>,
+        weights: impl FnOnce(&Sorted<'_>, &Context) -> Result<M>,
     ) -> Result<Self> {
         let mut all = Places::default();
         let mut places: Ragged<(u32, f64)> = Ragged::default();
@@ -318,8 +323,7 @@ impl<M: Measure> Trees<M> {
             places.close("places, tree by tree")?;
         }
         let (order, common) = all.sort(nodes, context)?;
-        memory::room(1, places.nbytes() + 16 * order.len())?;
-        let mut number = vec![0; order.len()];
+        let mut number = memory::filled(0, order.len())?;
         for (at, &place) in order.iter().enumerate() {
             number[place as usize] = at as u32;
         }
@@ -332,11 +336,12 @@ impl<M: Measure> Trees<M> {
             sorted.items[start..].sort_unstable_by_key(|item| item.0);
             sorted.close("places, tree by tree")?;
         }
-        let depths: Vec<u32> = order.iter().map(|&p| all.depth[p as usize]).collect();
+        let depths = order.iter().map(|&p| all.depth[p as usize]);
+        let depths: Vec<u32> = memory::collect(depths)?;
         let all = Sorted { all: &all, order: &order, number: &number, depths: &depths };
-        let measure = measure(&all, context)?;
-        let common = Common::new(common);
-        Ok(Self { places: sorted, depths, common, measure })
+        let weights = weights(&all, context)?;
+        let common = Common::new(common)?;
+        Ok(Self { places: sorted, depths, common, weights })
     }
 }
 
@@ -348,7 +353,7 @@ struct Beginning<N> {
     in_b: N,
 }
 
-impl<M: Measure> Pairs for Trees<M> {
+impl<M: PathWeights> Pairs for Trees<M> {
     type Scratch<N: Number> = Vec<Beginning<N>>;
 
     fn pair<N: Number>(
@@ -362,7 +367,8 @@ impl<M: Measure> Pairs for Trees<M> {
         let (mut left, mut right) = (self.places.get(a), self.places.get(b));
         let mut total = N::of(0.0);
         stack.clear();
-        stack.push(Beginning { len: 0, in_a: N::of(0.0), in_b: N::of(0.0) });
+        let nothing = Beginning { len: 0, in_a: N::of(0.0), in_b: N::of(0.0) };
+        memory::push(stack, nothing)?;
         let mut last = 0;
         let mut steps = 0u32;
         loop {
@@ -392,22 +398,24 @@ impl<M: Measure> Pairs for Trees<M> {
                 stack.pop();
                 let below = stack.last().map_or(0, |below| below.len);
                 let shorter = below.max(len);
-                let weight: N = self.measure.between(last, shorter, longer);
-                let pairs = self.measure.count(in_a) * self.measure.count(in_b);
+                let weight: N = self.weights.between(last, shorter, longer);
+                let pairs = self.weights.count(in_a) * self.weights.count(in_b);
                 total = total + weight * pairs;
                 match stack.last_mut() {
                     Some(below) if below.len == shorter => {
                         below.in_a = below.in_a + in_a;
                         below.in_b = below.in_b + in_b;
                     }
-                    _ => stack.push(Beginning { len, in_a, in_b }),
+                    // In the place of the longer one.
+                    _ => stack.push(Beginning { len, in_a, in_b }), // has room
                 }
             }
             if place == NONE {
                 return Ok(total);
             }
             // 4. All of its own labels are the longest beginning.
-            stack.push(Beginning { len: self.depths[place as usize], in_a, in_b });
+            let len = self.depths[place as usize];
+            memory::push(stack, Beginning { len, in_a, in_b })?;
             last = place;
             steps += 1;
             if steps.is_multiple_of(PER_CHECK) {
@@ -423,7 +431,7 @@ struct Places {
     above: Vec<u32>,
     label: Vec<Label>,
     depth: Vec<u32>,
-    known: HashMap<(u32, Label), u32>,
+    known: Map<(u32, Label), u32>,
     /// Nodes of one level: place, subtree, how many; and the next level's, where the place
     /// is still that above, and a label.
     level: Vec<(u32, NodeId, u64)>,
@@ -436,16 +444,11 @@ impl Places {
             return Ok(known);
         }
         let place = new_id(self.above.len(), "places of nodes")?;
-        let bytes = 2 * size_of::<(u32, Label, u32)>() * self.known.len();
-        self.known.try_reserve(1).map_err(|_| Error::Memory { bytes })?;
-        memory::reserve(&mut self.depth, 1)?;
-        memory::reserve(&mut self.above, 1)?;
-        memory::reserve(&mut self.label, 1)?;
-        self.known.insert((above, label), place);
+        self.known.insert((above, label), place)?;
         let depth = if above == NONE { 0 } else { self.depth[above as usize] };
-        self.depth.push(depth + 1);
-        self.above.push(above);
-        self.label.push(label);
+        memory::push(&mut self.depth, depth + 1)?;
+        memory::push(&mut self.above, above)?;
+        memory::push(&mut self.label, label)?;
         Ok(place)
     }
 
@@ -458,7 +461,7 @@ impl Places {
         context: &Context,
     ) -> Result<()> {
         self.next.clear();
-        self.next.push((NONE, nodes.label(root), root, 1));
+        memory::push(&mut self.next, (NONE, nodes.label(root), root, 1))?;
         let sum = |of: &[(u32, Label, NodeId, u64)]| {
             let (what, limit) = ("nodes of one tree", u64::MAX);
             let sum = of.iter().try_fold(0u64, |sum, node| sum.checked_add(node.3));
@@ -471,21 +474,19 @@ impl Places {
             });
             let mut next = std::mem::take(&mut self.next);
             self.level.clear();
-            memory::reserve(&mut self.level, next.len())?;
-            out.reserve(next.len())?;
             for same in next.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
                 let place = self.place(same[0].0, same[0].1)?;
                 out.push((place, sum(same)? as f64))?;
                 for equal in same.chunk_by(|x, y| x.2 == y.2) {
-                    self.level.push((place, equal[0].2, sum(equal)?));
+                    memory::push(&mut self.level, (place, equal[0].2, sum(equal)?))?;
                 }
             }
             next.clear();
             for &(place, node, count) in &self.level {
                 context.check()?;
                 let below = nodes.children(node).iter();
-                memory::reserve(&mut next, below.len())?;
-                next.extend(below.map(|&c| (place, nodes.label(c), c, count)));
+                let below = below.map(|&c| (place, nodes.label(c), c, count));
+                memory::extend(&mut next, below)?;
             }
             self.next = next;
         }
@@ -496,19 +497,16 @@ impl Places {
     /// common with the one before.
     fn sort(&self, nodes: &Nodes, context: &Context) -> Result<(Vec<u32>, Vec<u32>)> {
         let n = self.above.len();
-        // Of each round what it leaves, 8 bytes a place, and what it works on.
-        let deepest = self.depth.iter().max().copied().unwrap_or(1);
-        memory::room(n, 8 * (deepest.ilog2() as usize + 2) + 16)?;
         // 1. Ranks by the first label, then by twice as many as before, until all differ: as
         // places do. Labels by name, so that no order depends on ids.
-        let mut names: Vec<_> = nodes.labels().names().zip(0usize..).collect();
+        let mut names = memory::collect(nodes.labels().names().zip(0usize..))?;
         names.sort_unstable();
-        let mut by_name = vec![0; names.len()];
+        let mut by_name = memory::filled(0, names.len())?;
         (1..).zip(&names).for_each(|(rank, &(_, label))| by_name[label] = rank);
-        let mut order: Vec<u32> = (0..n as u32).collect();
-        let mut rank: Vec<u32> =
-            self.label.iter().map(|l| by_name[l.index()]).collect();
-        let mut above = self.above.clone();
+        let mut order = memory::collect(0..n as u32)?;
+        let rank = self.label.iter().map(|l| by_name[l.index()]);
+        let mut rank: Vec<u32> = memory::collect(rank)?;
+        let mut above = memory::copied(&self.above)?;
         let mut rounds: Vec<(Vec<u32>, Vec<u32>)> = Vec::new();
         loop {
             context.check_now()?;
@@ -520,7 +518,7 @@ impl Places {
                 (rank[place as usize], further)
             };
             order.sort_unstable_by_key(|&place| key(place));
-            let mut new = vec![0; n];
+            let mut new = memory::filled(0, n)?;
             let mut n_ranks = 0;
             for same in order.chunk_by(|&x, &y| key(x) == key(y)) {
                 n_ranks += 1;
@@ -530,16 +528,16 @@ impl Places {
             }
             let further = above
                 .iter()
-                .map(|&up| if up == NONE { NONE } else { above[up as usize] })
-                .collect();
-            rounds.push((rank, above));
+                .map(|&up| if up == NONE { NONE } else { above[up as usize] });
+            let further = memory::collect(further)?;
+            memory::push(&mut rounds, (rank, above))?;
             (rank, above) = (new, further);
             if n_ranks as usize == n {
                 break;
             }
         }
         // 2. Neighbours' labels in common, by ranks of ever fewer labels.
-        let mut common = vec![0; n];
+        let mut common = memory::filled(0, n)?;
         for (at, pair) in order.windows(2).enumerate() {
             let (mut x, mut y) = (pair[0], pair[1]);
             for (round, (rank, above)) in rounds.iter().enumerate().rev() {
@@ -563,20 +561,20 @@ struct Common {
 impl Common {
     const BLOCK: usize = 16;
 
-    fn new(values: Vec<u32>) -> Self {
+    fn new(values: Vec<u32>) -> Result<Self> {
         let least = |block: &[u32]| block.iter().copied().min().unwrap_or(0);
-        let mut blocks: Vec<Vec<u32>> =
-            vec![values.chunks(Self::BLOCK).map(least).collect()];
+        let first = memory::collect(values.chunks(Self::BLOCK).map(least))?;
+        let mut blocks: Vec<Vec<u32>> = memory::collect([first])?;
         loop {
             let (last, width) = (&blocks[blocks.len() - 1], 1 << (blocks.len() - 1));
             if last.len() <= width {
                 break;
             }
             let pairs = last.iter().zip(&last[width..]);
-            let wider = pairs.map(|(&a, &b)| a.min(b)).collect();
-            blocks.push(wider);
+            let wider = memory::collect(pairs.map(|(&a, &b)| a.min(b)))?;
+            memory::push(&mut blocks, wider)?;
         }
-        Self { values, blocks }
+        Ok(Self { values, blocks })
     }
 
     /// The least of the numbers from `first` to `last`, both included.

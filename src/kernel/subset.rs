@@ -8,23 +8,26 @@
 //! ```
 //!
 //! The paper sorts both node lists by production and merges them. Here one tree's nodes
-//! are hung up by production, and the other tree's look theirs up. Most pairs are found
+//! are loaded into a table by production, and the other tree's look theirs up. Most pairs are found
 //! but need no work: they are counted by production, λ each, and only pairs of nodes
 //! that both have inner children are looked at one by one.
 //!
 //! # Complexity
 //! Linear in the trees' distinct subtrees, plus the pairs of distinct subtrees with
 //! equal productions and inner children, which real trees have few of. Memory: a C for
-//! each of these; beyond 2^25 of them a pair is refused,
-//! but [`crate::gram`] takes an index from 10^6 on.
+//! each of these. A pair of trees with 10^6 matching nodes or more is computed by an index.
+//! Where there is none, with weights or derivatives, more than 2^25 values are refused.
 
 use std::sync::Arc;
 
-use super::weights::{Factors, Resolved, Weigh};
+use super::weights::{Factors, ResolvedWeights, Weightable};
 use super::{
-    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, Sloped,
-    TreeCounts, Weighted, described, kernel_struct, naive,
+    Builtin, Kernel, Number, Pairs, Prepared, Rule, Sketch, Sloped, TreeCounts,
+    Weighted, described, kernel_struct, naive,
 };
+use crate::features::Kind;
+use crate::gram;
+use crate::index::family::{Family, WithWeights};
 use crate::intern::new_id;
 use crate::ragged::Ragged;
 use crate::{Context, Error, NodeId, Nodes, Result, memory};
@@ -55,8 +58,7 @@ impl Kernel for SubsetTree {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        let Self { decay, leaf_weight } = *self;
-        Ok(Box::new(Trees::new(nodes, decay, leaf_weight, false, roots, context)?))
+        gram::subset_tree_pairs(self, nodes, roots, context)
     }
 
     fn sloped(
@@ -69,36 +71,38 @@ impl Kernel for SubsetTree {
         Ok(Some(Box::new(Trees::new(nodes, decay, leaf_weight, true, roots, context)?)))
     }
 
-    fn indexed(&self) -> Option<Indexed> {
-        Some(Indexed::new(self, IndexOf::SubsetTree(self.clone())))
-    }
-
-    fn sketch(&self) -> Option<Sketch> {
-        Some(Sketch {
-            rule: Rule::Subset,
-            value: self.decay.sqrt(),
-            leaf: 1.0,
-            cut: 1.0,
-            leaf_sum: self.leaf_weight.sqrt(),
-            decay: 1.0,
-            longest: None,
-            smallest: self.decay,
+    fn builtin(&self) -> Option<Builtin<'_>> {
+        Some(Builtin {
+            index: Some(Box::new(self.clone())),
+            sketch: Some(Sketch {
+                rule: Rule::Subset,
+                value: self.decay.sqrt(),
+                leaf: 1.0,
+                cut: 1.0,
+                leaf_sum: self.leaf_weight.sqrt(),
+                decay: 1.0,
+                longest: None,
+                smallest: self.decay,
+            }),
+            weightable: Some(self),
+            features: Some(Kind::Fragments {
+                decay: self.decay,
+                leaf_weight: self.leaf_weight,
+                max_size: 1,
+            }),
+            ..Builtin::new(self)
         })
-    }
-
-    fn weighing(&self) -> Option<&dyn Weigh> {
-        Some(self)
     }
 }
 
-impl Weigh for SubsetTree {
+impl Weightable for SubsetTree {
     fn weighted_name(&self) -> &'static str {
         "weighted SubsetTree"
     }
 
     fn weighted_definition(
         &self,
-        table: &Resolved,
+        table: &ResolvedWeights,
         nodes: &Nodes,
         a: NodeId,
         b: NodeId,
@@ -112,20 +116,21 @@ impl Weigh for SubsetTree {
 
     fn weighted_pairs(
         &self,
-        table: &Resolved,
+        table: &ResolvedWeights,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        let decay = table.productions_times(self.decay);
-        let leaf_weight = table.labels_times(self.leaf_weight);
+        let decay = table.productions_times(self.decay)?;
+        let leaf_weight = table.labels_times(self.leaf_weight)?;
         let has_leaves = self.leaf_weight > 0.0;
         let trees = Trees::read(nodes, decay, leaf_weight, has_leaves, roots, context)?;
         Ok(Box::new(trees))
     }
 
-    fn weighted_index(&self, own: &Weighted) -> Option<Indexed> {
-        Some(Indexed::new(own, IndexOf::WeightedSubsetTree(self.clone(), own.clone())))
+    fn weighted_index(&self, weighted: &Weighted) -> Option<Box<dyn Family>> {
+        let (kernel, weighted) = (self.clone(), weighted.clone());
+        Some(Box::new(WithWeights { kernel, weighted }))
     }
 }
 
@@ -182,11 +187,11 @@ pub(crate) struct Trees<F = f64> {
     leaves: Ragged<(u32, u32)>,
 }
 
-/// What is kept from pair to pair: the first tree hangs until another is first, as
+/// What is kept from pair to pair: the first tree stays loaded until another is first, as
 /// callers that go row by row have it (104 to 59 ns on question trees).
 pub(crate) struct Scratch<N> {
-    /// The tree that hangs in the tables, and the stamp of what is its own there: what
-    /// other trees left need not be taken down (115 to 104 ns, in no order).
+    /// The tree in the tables, and the stamp of its entries there: what other trees left
+    /// need not be taken out (115 to 104 ns, in no order).
     tree: Option<usize>,
     stamp: u32,
     /// By production: stamp, and how often it is in the tree.
@@ -243,32 +248,24 @@ impl<F: Factors> Trees<F> {
         context: &Context,
     ) -> Result<Self> {
         let counts = TreeCounts::read_with(has_leaves, nodes, roots, context)?;
-        let edges: usize = (0..counts.len())
-            .flat_map(|tree| counts.nodes(tree))
-            .map(|&node| nodes.children(node).len())
-            .sum();
-        // Lists that grow are in memory twice for a moment.
-        memory::room(edges, 2 * size_of::<Child>())?;
-        memory::room(counts.n_entries(), 2 * (size_of::<Branching>() + 16))?;
-        memory::room(nodes.len(), 16)?;
         let mut trees = Self {
-            branching_decay: decay.pick(&[]),
+            branching_decay: decay.pick(&[])?,
             decay,
             leaf_weight,
             has_leaves,
             n_groups: nodes.n_productions(),
             n_branching_groups: 0,
             n_labels: nodes.labels().len(),
-            sizes: Vec::with_capacity(roots.len()),
+            sizes: Vec::new(),
             groups: Ragged::default(),
             branching: Ragged::default(),
             children: Vec::new(),
             leaves: Ragged::default(),
         };
-        let mut number = vec![NONE; nodes.len()];
+        let mut number = memory::filled(NONE, nodes.len())?;
         // By production: its place among the tree's groups.
-        let mut place = vec![NONE; nodes.n_productions()];
-        let mut branching_group = vec![NONE; nodes.n_productions()];
+        let mut place = memory::filled(NONE, nodes.n_productions())?;
+        let mut branching_group = memory::filled(NONE, nodes.n_productions())?;
         let mut branching_productions = Vec::new();
         for tree in 0..counts.len() {
             context.check()?;
@@ -302,7 +299,7 @@ impl<F: Factors> Trees<F> {
                 if *group == NONE {
                     *group = trees.n_branching_groups as u32;
                     trees.n_branching_groups += 1;
-                    branching_productions.push(production.0);
+                    memory::push(&mut branching_productions, production.0)?;
                 }
                 trees.branching.push(Branching {
                     group: *group,
@@ -310,12 +307,12 @@ impl<F: Factors> Trees<F> {
                     children: new_id(trees.children.len(), "children, tree by tree")?,
                     n_children: children.len() as u32,
                 })?;
-                trees.children.extend(children.iter().map(of));
+                memory::extend(&mut trees.children, children.iter().map(of))?;
             }
             for &node in counts.nodes(tree) {
                 number[node.index()] = NONE;
             }
-            trees.sizes.push(size);
+            memory::push(&mut trees.sizes, size)?;
             let groups = trees.groups.start(tree)..;
             for &(group, _) in &trees.groups.items[groups.clone()] {
                 place[group as usize] = NONE;
@@ -327,7 +324,7 @@ impl<F: Factors> Trees<F> {
             trees.branching.close(SUBTREES)?;
             trees.leaves.close(SUBTREES)?;
         }
-        trees.branching_decay = trees.decay.pick(&branching_productions);
+        trees.branching_decay = trees.decay.pick(&branching_productions)?;
         Ok(trees)
     }
 
@@ -336,8 +333,8 @@ impl<F: Factors> Trees<F> {
         &self.children[node.children as usize..][..node.n_children as usize]
     }
 
-    /// Hangs up a tree in place of the one that hangs there.
-    fn hang<N>(&self, tree: usize, s: &mut Scratch<N>) -> Result<()> {
+    /// Loads a tree into the tables, in place of the one that is there.
+    fn load<N>(&self, tree: usize, s: &mut Scratch<N>) -> Result<()> {
         if s.stamp == 0 || s.stamp == u32::MAX {
             let tables = [
                 (&mut s.counts, self.n_groups),
@@ -358,6 +355,7 @@ impl<F: Factors> Trees<F> {
         }
         for (u, node) in self.branching.get(tree).iter().enumerate() {
             let last = &mut s.last[node.group as usize];
+            // has room
             s.before.push(if last.0 == s.stamp {
                 (last.1, s.before[last.1 as usize].1 + 1)
             } else {
@@ -410,9 +408,8 @@ impl<F: Factors> Trees<F> {
                     return Err(Error::Capacity { what, limit: MAX_VALUES as u64 });
                 }
             }
-            memory::reserve(c, n_pairs)?;
-            c.resize(start + n_pairs, one);
-            let decay: N = self.branching_decay.number(node.group, 0);
+            memory::reach(c, start + n_pairs, one)?;
+            let decay: N = self.branching_decay.as_number(node.group, 0);
             let mut own = N::of(0.0);
             while u != NONE {
                 let other = all_a[u as usize];
@@ -423,7 +420,7 @@ impl<F: Factors> Trees<F> {
                         continue;
                     }
                     let f = if x.branching == NONE || y.branching == NONE {
-                        self.decay.number(x.group, 0)
+                        self.decay.as_number(x.group, 0)
                     } else {
                         let start = starts[y.branching as usize];
                         c[(start + before[x.branching as usize].1) as usize]
@@ -510,7 +507,7 @@ impl<F: Factors> Pairs for Trees<F> {
         context: &Context,
     ) -> Result<N> {
         if s.tree != Some(a) {
-            self.hang(a, s)?;
+            self.load(a, s)?;
         }
         let equal: N = dot((&self.decay, 0), &s.counts, s.stamp, self.groups.get(b));
         let more = self.branching_pairs(a, b, s, context)?;

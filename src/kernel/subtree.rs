@@ -17,11 +17,13 @@
 
 use std::sync::Arc;
 
-use super::weights::{self, Resolved, Weigh};
+use super::weights::{self, ResolvedWeights, Weightable};
 use super::{
-    IndexOf, Indexed, Kernel, Number, Pairs, Prepared, Rule, Sketch, Sloped,
-    TreeCounts, Weighted, described, kernel_struct, naive,
+    Builtin, Kernel, Number, Pairs, Prepared, Rule, Sketch, Sloped, TreeCounts,
+    Weighted, described, kernel_struct, naive,
 };
+use crate::features::Kind;
+use crate::index::family::{Family, WithWeights};
 use crate::ragged::Ragged;
 use crate::{Context, NodeId, Nodes, Result, memory};
 
@@ -71,29 +73,30 @@ impl Kernel for Subtree {
         Ok(Some(Box::new(all)))
     }
 
-    fn indexed(&self) -> Option<Indexed> {
-        Some(Indexed::new(self, IndexOf::Subtree(self.clone())))
-    }
-
-    fn sketch(&self) -> Option<Sketch> {
-        Some(Sketch {
-            rule: Rule::Subtree,
-            value: self.decay.sqrt(),
-            leaf: 1.0,
-            cut: 1.0,
-            leaf_sum: self.leaf_weight.sqrt(),
-            decay: 1.0,
-            longest: None,
-            smallest: self.decay,
+    fn builtin(&self) -> Option<Builtin<'_>> {
+        Some(Builtin {
+            index: Some(Box::new(self.clone())),
+            sketch: Some(Sketch {
+                rule: Rule::Subtree,
+                value: self.decay.sqrt(),
+                leaf: 1.0,
+                cut: 1.0,
+                leaf_sum: self.leaf_weight.sqrt(),
+                decay: 1.0,
+                longest: None,
+                smallest: self.decay,
+            }),
+            weightable: Some(self),
+            features: Some(Kind::Subtrees {
+                decay: self.decay,
+                leaf_weight: self.leaf_weight,
+            }),
+            ..Builtin::new(self)
         })
-    }
-
-    fn weighing(&self) -> Option<&dyn Weigh> {
-        Some(self)
     }
 }
 
-impl Weigh for Subtree {
+impl Weightable for Subtree {
     fn weighted_name(&self) -> &'static str {
         "weighted Subtree"
     }
@@ -104,7 +107,7 @@ impl Weigh for Subtree {
 
     fn weighted_definition(
         &self,
-        table: &Resolved,
+        table: &ResolvedWeights,
         nodes: &Nodes,
         a: NodeId,
         b: NodeId,
@@ -126,7 +129,7 @@ impl Weigh for Subtree {
 
     fn weighted_pairs(
         &self,
-        table: &Resolved,
+        table: &ResolvedWeights,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
         context: &Context,
@@ -134,14 +137,13 @@ impl Weigh for Subtree {
         let weights = weighted(nodes, self, table)?;
         let counts = |count| table.counts.of(f64::from(count));
         let trees = Trees::new(nodes, &weights, counts, true, None, roots, context)?;
-        weights::finite(
-            &trees.items.items.iter().map(|i| i.weight).collect::<Vec<_>>(),
-        )?;
+        weights::finite(trees.items.items.iter().map(|item| &item.weight))?;
         Ok(Box::new(trees))
     }
 
-    fn weighted_index(&self, own: &Weighted) -> Option<Indexed> {
-        Some(Indexed::new(own, IndexOf::WeightedSubtree(self.clone(), own.clone())))
+    fn weighted_index(&self, weighted: &Weighted) -> Option<Box<dyn Family>> {
+        let (kernel, weighted) = (self.clone(), weighted.clone());
+        Some(Box::new(WithWeights { kernel, weighted }))
     }
 }
 
@@ -161,7 +163,7 @@ pub(crate) fn weights(nodes: &Nodes, decay: f64, leaf_weight: f64) -> Result<Vec
 pub(crate) fn weighted(
     nodes: &Nodes,
     kernel: &Subtree,
-    table: &Resolved,
+    table: &ResolvedWeights,
 ) -> Result<Vec<f64>> {
     let Subtree { decay, leaf_weight } = *kernel;
     let inner = |node| decay * table.production(nodes, node);
@@ -177,11 +179,12 @@ fn products(
     memory::reserve(&mut weights, nodes.len())?;
     for node in (0..nodes.len()).map(|n| NodeId(n as u32)) {
         let inner = nodes.children(node).iter().filter(|&&c| !nodes.is_leaf(c));
-        weights.push(if nodes.is_leaf(node) {
+        let weight = if nodes.is_leaf(node) {
             leaf_weight(node)
         } else {
             inner.fold(decay(node), |product, c| product * weights[c.index()])
-        });
+        };
+        memory::push(&mut weights, weight)?;
     }
     Ok(weights)
 }
@@ -227,7 +230,6 @@ impl<C: Count> Trees<C> {
         context: &Context,
     ) -> Result<Self> {
         let tree_counts = TreeCounts::read_with(leaves, nodes, roots, context)?;
-        memory::room(tree_counts.n_entries(), 2 * size_of::<Item<C>>())?;
         let mut items = Ragged::default();
         for tree in 0..tree_counts.len() {
             context.check()?;
@@ -246,7 +248,8 @@ impl<C: Count> Trees<C> {
             for node in (0..nodes.len()).map(|n| NodeId(n as u32)) {
                 let own = f64::from(u8::from(!nodes.is_leaf(node)));
                 let below = nodes.children(node).iter().map(|c| inner[c.index()]);
-                inner.push(below.fold(own, |sum, n| sum + n));
+                let sum = below.fold(own, |sum, n| sum + n);
+                memory::push(&mut inner, sum)?;
             }
         }
         Ok(Self { n_nodes: nodes.len(), items, decay: sloped.unwrap_or(1.0), inner })
@@ -277,7 +280,8 @@ pub(crate) struct Scratch<C> {
 }
 
 impl<C: Count> Scratch<C> {
-    fn hang(&mut self, tree: usize, trees: &Trees<C>) -> Result<()> {
+    /// Loads a tree into the table, in place of the one that is there.
+    fn load(&mut self, tree: usize, trees: &Trees<C>) -> Result<()> {
         if self.stamp == 0 || self.stamp == u32::MAX {
             self.counts = memory::filled((0, C::default()), trees.n_nodes)?;
             self.stamp = 0;
@@ -302,7 +306,7 @@ impl<C: Count> Pairs for Trees<C> {
         _: &Context,
     ) -> Result<N> {
         if scratch.tree != Some(a) {
-            scratch.hang(a, self)?;
+            scratch.load(a, self)?;
         }
         let mut sum = N::of(0.0);
         for item in self.items.get(b) {

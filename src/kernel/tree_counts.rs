@@ -11,11 +11,6 @@ use crate::{Context, Error, NodeId, Nodes, Result, memory};
 
 const WHAT: &str = "distinct subtrees, tree by tree";
 
-/// Bytes that a subtree of a tree takes in the lists and indices that are made of these;
-/// and one of the store.
-const BYTES_PER_ENTRY: usize = 160;
-const BYTES_PER_NODE: usize = 64;
-
 /// The distinct subtrees of each of some trees, children before parents, with counts.
 #[derive(Debug)]
 pub(crate) struct TreeCounts {
@@ -25,33 +20,13 @@ pub(crate) struct TreeCounts {
 }
 
 impl TreeCounts {
-    /// By one thread, with [`Self::with_room`].
-    #[cfg(test)]
-    pub(crate) fn new(store: &Nodes, roots: &[NodeId]) -> Result<Self> {
-        Self::read(store, roots, &Context::default())?.with_room(store)
-    }
-
     /// Reads trees in time by their distinct subtrees, by several threads; without leaves
     /// if they are not wanted (see [`read_with`](Self::read_with)).
     ///
     /// # Errors
-    /// [`Error::Capacity`] if a subtree stands 2^32 times in one tree, [`Error::Memory`]
-    /// also where there is no room for what is made of them, and what the threads'
-    /// context returns.
+    /// [`Error::Capacity`] if a subtree stands 2^32 times in one tree, [`Error::Memory`],
+    /// and what the threads' context returns.
     pub(crate) fn by(
-        leaves: bool,
-        store: &Nodes,
-        roots: &[NodeId],
-        threads: &Threads<'_>,
-    ) -> Result<Self> {
-        Self::alone(leaves, store, roots, threads)?.with_room(store)
-    }
-
-    /// The same for those who ask for the memory of what they make.
-    ///
-    /// # Errors
-    /// As [`by`](Self::by).
-    pub(crate) fn alone(
         leaves: bool,
         store: &Nodes,
         roots: &[NodeId],
@@ -67,31 +42,18 @@ impl TreeCounts {
         for part in parts {
             let start = all.nodes.len();
             new_id(start + part.nodes.len(), WHAT)?;
-            memory::reserve(&mut all.nodes, part.nodes.len())?;
-            memory::reserve(&mut all.counts, part.counts.len())?;
-            memory::reserve(&mut all.starts, part.starts.len())?;
-            all.nodes.extend(part.nodes);
-            all.counts.extend(part.counts);
-            all.starts.extend(part.starts[1..].iter().map(|at| start as u32 + at));
+            memory::extend(&mut all.nodes, part.nodes)?;
+            memory::extend(&mut all.counts, part.counts)?;
+            let starts = part.starts[1..].iter().map(|at| start as u32 + at);
+            memory::extend(&mut all.starts, starts)?;
         }
         Ok(all)
-    }
-
-    /// Makes sure that there is memory for what is made of them.
-    fn with_room(self, store: &Nodes) -> Result<Self> {
-        memory::room(1, self.made(store))?;
-        Ok(self)
-    }
-
-    /// About the bytes of what is made of them.
-    pub(crate) fn made(&self, store: &Nodes) -> usize {
-        store.len() * BYTES_PER_NODE + self.nodes.len() * BYTES_PER_ENTRY
     }
 
     /// The same by one thread, asking now and then whether to go on.
     ///
     /// # Errors
-    /// As [`alone`](Self::alone), and what `context` returns.
+    /// As [`by`](Self::by), and what `context` returns.
     pub(crate) fn read(
         store: &Nodes,
         roots: &[NodeId],
@@ -124,7 +86,8 @@ impl TreeCounts {
         context: &Context,
     ) -> Result<Self> {
         const PER_CHECK: usize = 1 << 12;
-        let mut all = Self { starts: vec![0], nodes: Vec::new(), counts: Vec::new() };
+        let starts = memory::collect([0])?;
+        let mut all = Self { starts, nodes: Vec::new(), counts: Vec::new() };
         // Counts of the tree at hand, 1 for what the walk has left; zero again after it.
         let n = roots.iter().map(|r| r.index() + 1).max().unwrap_or(0);
         let mut count = memory::filled(0u32, n)?;
@@ -133,7 +96,7 @@ impl TreeCounts {
             context.check()?;
             let start = all.nodes.len();
             // 1. The subtrees, in the order in which a walk leaves them.
-            open.push((root, store.children(root).iter()));
+            memory::push(&mut open, (root, store.children(root).iter()))?;
             while let Some((node, children)) = open.last_mut() {
                 // What has nothing below it is left at once.
                 let is_new = |child: &&NodeId| {
@@ -142,7 +105,7 @@ impl TreeCounts {
                 let left = match children.find(is_new) {
                     Some(&child) if store.children(child).is_empty() => child,
                     Some(&child) => {
-                        open.push((child, store.children(child).iter()));
+                        memory::push(&mut open, (child, store.children(child).iter()))?;
                         continue;
                     }
                     None => {
@@ -152,8 +115,7 @@ impl TreeCounts {
                     }
                 };
                 count[left.index()] = 1;
-                memory::reserve(&mut all.nodes, 1)?;
-                all.nodes.push(left);
+                memory::push(&mut all.nodes, left)?;
                 if all.nodes.len().is_multiple_of(PER_CHECK) {
                     context.check_now()?;
                 }
@@ -181,7 +143,7 @@ impl TreeCounts {
             let mut total = 0u64;
             for node in &all.nodes[start..] {
                 total += u64::from(count[node.index()]);
-                all.counts.push(count[node.index()]);
+                all.counts.push(count[node.index()]); // has room
                 count[node.index()] = 0;
             }
             // So that whoever sums counts of a tree needs no check.
@@ -189,14 +151,9 @@ impl TreeCounts {
                 let (what, limit) = ("nodes in one tree", u64::from(u32::MAX));
                 return Err(Error::Capacity { what, limit });
             }
-            all.starts.push(new_id(all.nodes.len(), WHAT)?);
+            all.starts.push(new_id(all.nodes.len(), WHAT)?); // has room
         }
         Ok(all)
-    }
-
-    /// The entries of all trees.
-    pub(crate) fn n_entries(&self) -> usize {
-        self.nodes.len()
     }
 
     /// How many trees there are.

@@ -27,25 +27,27 @@
 //! pair then takes as long as without weights. ST and SST have fast rows; the others go pair
 //! by pair.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeMap; // bounded: a kernel's parameters
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::{Indexed, Kernel, Number, Parameter, Prepared, Value, all, parameter};
+use super::{Builtin, Kernel, Number, Parameter, Prepared, Value, all, parameter};
+use crate::index::family::Family;
+use crate::memory::{self, or_panic};
 use crate::{Context, Error, Label, NodeId, Nodes, ProductionId, Result};
 
 /// Weights by name: of labels, and of productions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weights {
     others: f64,
-    labels: BTreeMap<String, f64>,
+    labels: BTreeMap<String, f64>, // bounded: a kernel's parameters
     /// By parent and children.
-    productions: BTreeMap<Vec<String>, f64>,
+    productions: BTreeMap<Vec<String>, f64>, // bounded: a kernel's parameters
 }
 
 impl Default for Weights {
     fn default() -> Self {
-        let (labels, productions) = (BTreeMap::new(), BTreeMap::new());
+        let (labels, productions) = Default::default();
         Self { others: 1.0, labels, productions }
     }
 }
@@ -70,6 +72,7 @@ impl Weights {
     /// # Errors
     /// [`Error::Parameter`] for one that is negative or not finite.
     pub fn set_label(&mut self, label: &str, weight: f64) -> Result<()> {
+        // bounded: a kernel's parameters
         self.labels.insert(label.to_owned(), checked(weight)?);
         Ok(())
     }
@@ -85,6 +88,7 @@ impl Weights {
         weight: f64,
     ) -> Result<()> {
         let names = std::iter::once(parent).chain(children).map(str::to_owned);
+        // bounded: a kernel's parameters
         self.productions.insert(names.collect(), checked(weight)?);
         Ok(())
     }
@@ -95,37 +99,50 @@ impl Weights {
     }
 
     /// That of a production of a store.
-    pub(crate) fn production(&self, nodes: &Nodes, production: ProductionId) -> f64 {
+    pub(crate) fn production(
+        &self,
+        nodes: &Nodes,
+        production: ProductionId,
+    ) -> Result<f64> {
         let labels = nodes.production_labels(production);
         let name = |&label: &Label| nodes.labels().name(label);
-        let own = (!self.productions.is_empty())
-            .then(|| labels.iter().map(|label| name(label).to_owned()).collect())
-            .and_then(|names: Vec<String>| self.productions.get(&names));
-        own.copied().unwrap_or_else(|| self.label(name(&labels[0])))
+        if !self.productions.is_empty() {
+            let names = labels.iter().map(|label| memory::text(name(label)));
+            if let Some(&weight) = self.productions.get(&memory::try_collect(names)?) {
+                return Ok(weight);
+            }
+        }
+        Ok(self.label(name(&labels[0])))
     }
 
     /// By label of a store: its weight.
-    pub(crate) fn of_labels(&self, nodes: &Nodes) -> Vec<f64> {
-        nodes.labels().names().map(|name| self.label(name)).collect()
+    pub(crate) fn of_labels(&self, nodes: &Nodes) -> Result<Vec<f64>> {
+        memory::collect(nodes.labels().names().map(|name| self.label(name)))
     }
 
     /// By production of a store: its weight.
-    pub(crate) fn of_productions(&self, nodes: &Nodes, labels: &[f64]) -> Vec<f64> {
+    pub(crate) fn of_productions(
+        &self,
+        nodes: &Nodes,
+        labels: &[f64],
+    ) -> Result<Vec<f64>> {
         let parent = |p| nodes.production_labels(ProductionId(p))[0];
         let all = 0..nodes.n_productions() as u32;
-        let mut weights: Vec<f64> = all.map(|p| labels[parent(p).index()]).collect();
+        let mut weights = memory::collect(all.map(|p| labels[parent(p).index()]))?;
         for (names, &weight) in &self.productions {
             let id = |name: &String| nodes.labels().get(name).map(|label| label.0);
-            let ids: Option<Vec<u32>> = names.iter().map(id).collect();
-            if let Some(known) = ids.and_then(|ids| nodes.find_production(&ids)) {
+            let ids = memory::collect(names.iter().map_while(id))?;
+            if ids.len() == names.len()
+                && let Some(known) = nodes.find_production(&ids)
+            {
                 weights[known.index()] = weight;
             }
         }
-        weights
+        Ok(weights)
     }
 }
 
-/// Finds a weight to be one.
+/// Checks that a weight is finite and not negative.
 fn checked(weight: f64) -> Result<f64> {
     if weight >= 0.0 && weight.is_finite() {
         return Ok(weight);
@@ -174,14 +191,20 @@ pub(crate) trait Factors: Debug + Send + Sync {
     /// That of a symbol.
     fn of(&self, symbol: u32) -> f64;
 
-    /// That of a symbol as a number; one for all is the kernel's parameter at a place.
-    fn number<N: Number>(&self, symbol: u32, place: usize) -> N;
+    /// That of a symbol, to compute with. One factor for all symbols is a parameter of the
+    /// kernel, the one at `place`, and has a derivative by it; factors of a table are constants.
+    fn as_number<N: Number>(&self, symbol: u32, place: usize) -> N;
 
     /// The one number for all.
     fn same(&self) -> Option<f64>;
 
     /// Those of some symbols, numbered anew.
-    fn pick(&self, symbols: &[u32]) -> Self;
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    fn pick(&self, symbols: &[u32]) -> Result<Self>
+    where
+        Self: Sized;
 }
 
 impl Factors for f64 {
@@ -191,7 +214,7 @@ impl Factors for f64 {
     }
 
     #[inline]
-    fn number<N: Number>(&self, _: u32, place: usize) -> N {
+    fn as_number<N: Number>(&self, _: u32, place: usize) -> N {
         N::parameter(*self, place)
     }
 
@@ -200,8 +223,8 @@ impl Factors for f64 {
         Some(*self)
     }
 
-    fn pick(&self, _: &[u32]) -> Self {
-        *self
+    fn pick(&self, _: &[u32]) -> Result<Self> {
+        Ok(*self)
     }
 }
 
@@ -212,7 +235,7 @@ impl Factors for Vec<f64> {
     }
 
     #[inline]
-    fn number<N: Number>(&self, symbol: u32, _: usize) -> N {
+    fn as_number<N: Number>(&self, symbol: u32, _: usize) -> N {
         N::of(self.of(symbol))
     }
 
@@ -221,25 +244,28 @@ impl Factors for Vec<f64> {
         None
     }
 
-    fn pick(&self, symbols: &[u32]) -> Self {
-        symbols.iter().map(|&symbol| self.of(symbol)).collect()
+    fn pick(&self, symbols: &[u32]) -> Result<Self> {
+        memory::collect(symbols.iter().map(|&symbol| self.of(symbol)))
     }
 }
 
 /// Weights as a store numbers labels and productions.
-#[doc(hidden)]
 #[derive(Debug, Clone)]
-pub struct Resolved {
+pub(crate) struct ResolvedWeights {
     pub(crate) labels: Vec<f64>,
     pub(crate) productions: Vec<f64>,
     pub(crate) counts: Counts,
 }
 
-impl Resolved {
-    pub(crate) fn new(weights: &Weights, counts: Counts, nodes: &Nodes) -> Self {
-        let labels = weights.of_labels(nodes);
-        let productions = weights.of_productions(nodes, &labels);
-        Self { labels, productions, counts }
+impl ResolvedWeights {
+    pub(crate) fn new(
+        weights: &Weights,
+        counts: Counts,
+        nodes: &Nodes,
+    ) -> Result<Self> {
+        let labels = weights.of_labels(nodes)?;
+        let productions = weights.of_productions(nodes, &labels)?;
+        Ok(Self { labels, productions, counts })
     }
 
     /// That of a node's label.
@@ -256,19 +282,18 @@ impl Resolved {
     }
 
     /// The labels' times a number.
-    pub(crate) fn labels_times(&self, factor: f64) -> Vec<f64> {
-        self.labels.iter().map(|weight| factor * weight).collect()
+    pub(crate) fn labels_times(&self, factor: f64) -> Result<Vec<f64>> {
+        memory::collect(self.labels.iter().map(|weight| factor * weight))
     }
 
     /// The productions' times a number.
-    pub(crate) fn productions_times(&self, factor: f64) -> Vec<f64> {
-        self.productions.iter().map(|weight| factor * weight).collect()
+    pub(crate) fn productions_times(&self, factor: f64) -> Result<Vec<f64>> {
+        memory::collect(self.productions.iter().map(|weight| factor * weight))
     }
 }
 
-/// What a kernel with weights needs of the one without.
-#[doc(hidden)]
-pub trait Weigh {
+/// A kernel that can have weights: the same with a factor for each label or production.
+pub(crate) trait Weightable: Debug {
     /// What it is called with weights.
     fn weighted_name(&self) -> &'static str;
 
@@ -280,7 +305,7 @@ pub trait Weigh {
     /// As [`Kernel::definition`].
     fn weighted_definition(
         &self,
-        table: &Resolved,
+        table: &ResolvedWeights,
         nodes: &Nodes,
         a: NodeId,
         b: NodeId,
@@ -289,14 +314,14 @@ pub trait Weigh {
     /// As [`Kernel::pairs`].
     fn weighted_pairs(
         &self,
-        table: &Resolved,
+        table: &ResolvedWeights,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Box<dyn Prepared>>;
 
-    /// As [`Kernel::indexed`], for itself with weights.
-    fn weighted_index(&self, _: &Weighted) -> Option<Indexed> {
+    /// The index of itself with weights.
+    fn weighted_index(&self, _: &Weighted) -> Option<Box<dyn Family>> {
         None
     }
 }
@@ -335,12 +360,13 @@ impl Weighted {
         counts: Counts,
     ) -> Result<Self> {
         let fits = |kernel: &dyn Kernel| {
-            let of = kernel.weighing()?;
-            (counts == Counts::Linear || of.has_counts()).then_some(())
+            let weightable = kernel.weightable()?;
+            (counts == Counts::Linear || weightable.has_counts()).then_some(())
         };
         if fits(&*kernel).is_none() {
             let can = all().into_iter().filter(|kernel| fits(&**kernel).is_some());
-            let can = can.map(|kernel| kernel.name()).collect();
+            let can = can.map(|kernel| kernel.name());
+            let can = can.collect(); // bounded: the kernels that there are
             let is_plain = counts == Counts::Linear;
             let what = if is_plain { "weights" } else { "counts" };
             return Err(Error::Unsupported { kernel: kernel.name(), what, can });
@@ -348,9 +374,14 @@ impl Weighted {
         Ok(Self { kernel, weights, counts })
     }
 
-    /// The kernel's own part; there is one, or it would not have been made.
-    fn of(&self) -> Option<&dyn Weigh> {
-        self.kernel.weighing()
+    /// The kernel without weights; there is one, or it would not have been made.
+    fn unweighted(&self) -> Option<&dyn Weightable> {
+        self.kernel.weightable()
+    }
+
+    /// Its function of counts.
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// Its weights.
@@ -359,8 +390,11 @@ impl Weighted {
     }
 
     /// The weights as a store numbers labels and productions.
-    pub(crate) fn table(&self, nodes: &Nodes) -> Resolved {
-        Resolved::new(&self.weights, self.counts, nodes)
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(crate) fn table(&self, nodes: &Nodes) -> Result<ResolvedWeights> {
+        ResolvedWeights::new(&self.weights, self.counts, nodes)
     }
 }
 
@@ -374,7 +408,7 @@ impl PartialEq for Weighted {
 
 impl Kernel for Weighted {
     fn name(&self) -> &'static str {
-        self.of().map_or("Weighted", Weigh::weighted_name)
+        self.unweighted().map_or("Weighted", Weightable::weighted_name)
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -387,8 +421,8 @@ impl Kernel for Weighted {
     }
 
     fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
-        self.of()
-            .map_or(0.0, |of| of.weighted_definition(&self.table(nodes), nodes, a, b))
+        let Some(kernel) = self.unweighted() else { return 0.0 };
+        kernel.weighted_definition(&or_panic(self.table(nodes)), nodes, a, b)
     }
 
     fn pairs(
@@ -397,18 +431,17 @@ impl Kernel for Weighted {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        match self.of() {
-            Some(of) => of.weighted_pairs(&self.table(nodes), nodes, roots, context),
+        match self.unweighted() {
+            Some(kernel) => {
+                kernel.weighted_pairs(&self.table(nodes)?, nodes, roots, context)
+            }
             None => self.kernel.pairs(nodes, roots, context),
         }
     }
 
-    fn indexed(&self) -> Option<Indexed> {
-        self.of()?.weighted_index(self)
-    }
-
-    fn weights(&self) -> Option<(&Weights, Counts)> {
-        Some((&self.weights, self.counts))
+    fn builtin(&self) -> Option<Builtin<'_>> {
+        let index = self.unweighted().and_then(|kernel| kernel.weighted_index(self));
+        Some(Builtin { index, ..Builtin::new(self) })
     }
 }
 
@@ -416,8 +449,8 @@ impl Kernel for Weighted {
 ///
 /// # Errors
 /// [`Error::Parameter`].
-pub(crate) fn finite(values: &[f64]) -> Result<()> {
-    match values.iter().find(|value| !value.is_finite()) {
+pub(crate) fn finite<'a>(values: impl IntoIterator<Item = &'a f64>) -> Result<()> {
+    match values.into_iter().find(|value| !value.is_finite()) {
         None => Ok(()),
         Some(value) => {
             let expected = "so small that their product over a tree is finite";

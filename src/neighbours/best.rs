@@ -17,14 +17,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Answer, margin};
 use crate::Result;
-use crate::memory::{filled, reserve};
+use crate::memory::{collect, filled_with, push};
 
-/// The least that is offered.
+/// The least kernel that is offered. Of distances, which are compared with their signs
+/// turned, all are.
 const FIRST: f64 = f64::from_bits(1);
 
 /// What each tree has been offered.
 pub(super) struct Best {
     wanted: usize,
+    /// The least that is offered.
+    first: f64,
     offers: Vec<Mutex<Offers>>,
     /// By tree: the least value that it still takes, as bits; NaN where it gave up.
     least: Vec<AtomicU64>,
@@ -40,12 +43,15 @@ struct Offers {
 
 impl Best {
     /// Of `n` trees `wanted` others each, 1 at least.
-    pub(super) fn new(n: usize, wanted: usize) -> Result<Self> {
-        let offers = Offers { cut_at: Self::cut_at(wanted), ..Offers::default() };
+    pub(super) fn new(n: usize, wanted: usize, is_distance: bool) -> Result<Self> {
+        let first = if is_distance { f64::NEG_INFINITY } else { FIRST };
+        let cut_at = Self::cut_at(wanted);
+        let offers = || Mutex::new(Offers { cut_at, ..Offers::default() });
         Ok(Self {
             wanted,
-            offers: filled(offers, n)?.into_iter().map(Mutex::new).collect(),
-            least: filled(FIRST, n)?.into_iter().map(bits).collect(),
+            first,
+            offers: filled_with(n, offers)?,
+            least: filled_with(n, || bits(first))?,
         })
     }
 
@@ -81,12 +87,11 @@ impl Best {
         if offers.has_given_up {
             return Ok(());
         }
-        reserve(&mut offers.list, 1)?;
-        offers.list.push(Answer { tree: tree as u32, value });
+        push(&mut offers.list, Answer { tree: tree as u32, value })?;
         if offers.list.len() < offers.cut_at {
             return Ok(());
         }
-        let mut least = offers.cut(self.wanted);
+        let mut least = offers.cut(self.wanted, self.first);
         if offers.list.len() > 8 * Self::cut_at(self.wanted) {
             *offers = Offers { has_given_up: true, ..Offers::default() };
             least = f64::NAN;
@@ -99,29 +104,31 @@ impl Best {
 
     /// The trees that may be among the nearest of one, and how many other ones are to be
     /// found whose value is 0 or less; None where it gave up.
-    pub(super) fn take(&self, of: usize) -> Option<(Vec<u32>, usize)> {
-        let mut offers = std::mem::take(&mut *self.offers[of].lock().ok()?);
+    pub(super) fn take(&self, of: usize) -> Result<Option<(Vec<u32>, usize)>> {
+        let Ok(mut offers) = self.offers[of].lock() else { return Ok(None) };
+        let mut offers = std::mem::take(&mut *offers);
         if offers.has_given_up {
-            return None;
+            return Ok(None);
         }
-        offers.cut(self.wanted);
+        offers.cut(self.wanted, self.first);
         let missing = self.wanted.saturating_sub(offers.n_known());
-        Some((offers.list.into_iter().map(|answer| answer.tree).collect(), missing))
+        let trees = collect(offers.list.into_iter().map(|answer| answer.tree))?;
+        Ok(Some((trees, missing)))
     }
 }
 
 impl Offers {
     /// Forgets what is not among the best, and returns the least value that may be.
-    fn cut(&mut self, wanted: usize) -> f64 {
+    fn cut(&mut self, wanted: usize, first: f64) -> f64 {
         // Those that nobody knows come first, and do not count.
         let n_unknown = self.list.iter().filter(|a| a.value.is_infinite()).count();
         let place = n_unknown + wanted;
         if self.list.len() <= place {
-            return FIRST;
+            return first;
         }
         let by_value = |a: &Answer, b: &Answer| b.value.total_cmp(&a.value);
         let (_, last, _) = self.list.select_nth_unstable_by(place - 1, by_value);
-        let least = margin(last.value).max(FIRST);
+        let least = margin(last.value).max(first);
         self.list.retain(|answer| answer.value >= least);
         least
     }

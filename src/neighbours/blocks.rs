@@ -28,15 +28,13 @@ use std::sync::Arc;
 use crate::dag::{self, Model};
 use crate::index::id_map::{IdMap, LISTS, Wanted};
 use crate::intern::{Keys, new_id};
-use crate::kernel::weights::finite;
 use crate::kernel::{
-    Counts, IndexOf, Indexed, LARGEST, Number, SMALLEST, Scaled, SubsetTree, Subtree,
-    TreeCounts, subtree,
+    Counts, LARGEST, Number, SMALLEST, Scaled, SubsetTree, TreeCounts,
 };
-use crate::memory::{filled, reserve, room};
+use crate::memory::{collect, extend, filled, push, reach};
 use crate::ragged::Ragged;
 use crate::threads::Threads;
-use crate::{Context, Error, Forest, NodeId, Nodes, Result};
+use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 
 const NONE: u32 = u32::MAX;
 const WHAT: &str = "blocks, tree by tree";
@@ -50,102 +48,98 @@ const AT_A_TIME: usize = 1 << 15;
 /// others as can be: (NONE, 1) alone.
 pub(crate) type Vectors = Ragged<(u32, f32)>;
 
+/// Vectors whose dot products are no less than normalised kernels.
+pub struct Bound {
+    pub(super) vectors: Vectors,
+    /// How many blocks there may be.
+    pub(super) n_blocks: usize,
+}
+
 /// Whether a tree has no vector.
 pub(crate) fn is_open(vector: &[(u32, f32)]) -> bool {
     vector.first().is_some_and(|item| item.0 == NONE)
 }
 
-/// Whether there are vectors for a kernel: of one whose smallest fragments floats do not
-/// hold, K_g(x,x) may seem to be 0.
-pub(crate) fn has_blocks(kernel: &Indexed) -> bool {
-    match &kernel.index {
-        IndexOf::WeightedSubsetTree(..) => false,
-        IndexOf::PartialTree(kernel) => {
-            kernel.mu * (kernel.decay * kernel.decay) >= SMALLEST
-        }
-        _ => true,
-    }
+/// Which fragments are a block.
+#[derive(Debug)]
+pub(crate) enum Blocks {
+    /// A subtree alone, with its weight by node; the kernel is a sum over subtrees.
+    Subtrees {
+        /// What a pair of them adds, by node of the store.
+        weights: Vec<f64>,
+        /// What stands in the place of each of their counts.
+        counts: Counts,
+    },
+    /// Those of one production, or of one production below another at one place.
+    Productions(SubsetTree),
+    /// Those whose roots have one label, of any kernel with models.
+    Roots,
 }
 
-/// The vectors of some trees, and how many blocks there may be.
-pub(crate) fn vectors(
-    kernel: &Indexed,
+/// The vectors of some trees; None for a kernel without blocks.
+pub(crate) fn bound(
+    kernel: &dyn Kernel,
     nodes: &Arc<Nodes>,
     roots: &[NodeId],
     threads: &Threads<'_>,
-) -> Result<(Vectors, usize)> {
-    let (mut counts, leaves) = (Counts::Linear, kernel.index.has_leaves());
-    let rule = match &kernel.index {
-        IndexOf::Subtree(Subtree { decay, leaf_weight }) => {
-            Rule::Subtree(subtree::weights(nodes, *decay, *leaf_weight)?)
-        }
-        IndexOf::WeightedSubtree(kernel, weighted) => {
-            let table = weighted.table(nodes);
-            counts = table.counts;
-            let weights = subtree::weighted(nodes, kernel, &table)?;
-            finite(&weights)?;
-            Rule::Subtree(weights)
-        }
-        IndexOf::SubsetTree(kernel) => {
-            Rule::Subset(kernel, Edges::new(nodes, roots, threads)?)
-        }
-        // With weights of productions: not asked for.
-        IndexOf::PartialTree(_)
-        | IndexOf::ElasticTree(_)
-        | IndexOf::WeightedSubsetTree(..) => Rule::Roots,
+) -> Result<Option<Bound>> {
+    let Some(family) = kernel.index() else { return Ok(None) };
+    let Some(blocks) = family.blocks(nodes)? else { return Ok(None) };
+    let leaves = family.has_leaves();
+    let edges = match &blocks {
+        Blocks::Productions(_) => Edges::new(nodes, roots, threads)?,
+        _ => Edges::default(),
     };
-    let n_blocks = match &rule {
-        Rule::Subtree(weights) => weights.len(),
-        Rule::Subset(_, edges) => edges.first + edges.keys.keys.len(),
-        Rule::Roots => nodes.labels().len(),
+    let n_blocks = match &blocks {
+        Blocks::Subtrees { weights, .. } => weights.len(),
+        Blocks::Productions(_) => edges.first + edges.keys.keys.len(),
+        Blocks::Roots => nodes.labels().len(),
     };
     new_id(n_blocks, "blocks")?;
-    room(n_blocks + nodes.len(), 64)?;
     let parts = threads.parts(roots.len(), |range, context| {
         let mut vectors = Vectors::default();
-        let is_listed = matches!(rule, Rule::Subtree(_));
+        let is_listed = matches!(blocks, Blocks::Subtrees { .. });
         let n_sums = if is_listed { 0 } else { n_blocks };
         let mut scratch = Scratch::<f64>::new(n_sums)?;
         let mut own = Vec::new();
         // For trees whose kernels no float holds.
         let mut scaled: Option<Scratch<Scaled>> = None;
-        let has_bags = !matches!(rule, Rule::Roots);
+        let has_bags = !matches!(blocks, Blocks::Roots);
         for some in roots[range].chunks(AT_A_TIME) {
             let read = if has_bags { some } else { &[] };
             let tree_counts = TreeCounts::read_with(leaves, nodes, read, context)?;
             for (tree, &root) in some.iter().enumerate() {
                 context.check_now()?;
-                let is_known = match &rule {
-                    Rule::Subtree(weights) => {
+                let is_known = match &blocks {
+                    Blocks::Subtrees { weights, counts } => {
                         // A subtree comes once: no table of sums is needed.
                         own.clear();
-                        reserve(&mut own, tree_counts.nodes(tree).len())?;
                         let all = tree_counts.iter(tree).map(|(node, count)| {
                             let count = counts.of(f64::from(count));
                             (node.0, count * count * weights[node.index()])
                         });
-                        own.extend(all.filter(|&(_, share)| share != 0.0));
+                        extend(&mut own, all.filter(|&(_, share)| share != 0.0))?;
                         close_listed(&own, &mut vectors)?;
                         continue;
                     }
-                    Rule::Subset(kernel, edges) => scratch.subset(
+                    Blocks::Productions(kernel) => scratch.subset(
                         kernel,
                         nodes,
                         &tree_counts,
                         tree,
-                        edges,
+                        &edges,
                         context,
                     )?,
-                    Rule::Roots => scratch.roots(kernel, nodes, root, context)?,
+                    Blocks::Roots => scratch.roots(kernel, nodes, root, context)?,
                 };
                 let total = scratch.total();
                 let fits = (SMALLEST..LARGEST).contains(&total) || total == 0.0;
-                if let (Rule::Subset(kernel, edges), true, false) =
-                    (&rule, is_known, fits)
+                if let (Blocks::Productions(kernel), true, false) =
+                    (&blocks, is_known, fits)
                 {
                     let scaled = match &mut scaled {
                         Some(scaled) => scaled,
-                        None => scaled.insert(Scratch::new(n_blocks)?),
+                        None => scaled.insert(Scratch::new(n_blocks)?), // bounded: one
                     };
                     scratch.forget();
                     let is_known = scaled.subset(
@@ -153,7 +147,7 @@ pub(crate) fn vectors(
                         nodes,
                         &tree_counts,
                         tree,
-                        edges,
+                        &edges,
                         context,
                     )?;
                     let share = |own: Scaled, total| own.cosine(total, total);
@@ -170,13 +164,7 @@ pub(crate) fn vectors(
     for part in parts {
         vectors.append(part, WHAT)?;
     }
-    Ok((vectors, n_blocks))
-}
-
-enum Rule<'a> {
-    Subtree(Vec<f64>),
-    Subset(&'a SubsetTree, Edges),
-    Roots,
+    Ok(Some(Bound { vectors, n_blocks }))
 }
 
 /// The inner children of nodes.
@@ -190,6 +178,7 @@ struct Edge {
 
 /// Those of all nodes of some trees. Blocks are productions, labels of leaves, and then
 /// (production, position, production of the child).
+#[derive(Default)]
 struct Edges {
     by_node: Ragged<Edge>,
     keys: Keys,
@@ -281,13 +270,14 @@ impl<N: Number> Scratch<N> {
     }
 
     #[inline]
-    fn add(&mut self, block: u32, value: N) {
+    fn add(&mut self, block: u32, value: N) -> Result<()> {
         let zero = N::of(0.0);
         let sum = &mut self.sums[block as usize];
         if *sum == zero && value != zero {
-            self.blocks.push(block);
+            push(&mut self.blocks, block)?;
         }
         *sum = *sum + value;
+        Ok(())
     }
 
     /// K(x,x).
@@ -339,8 +329,7 @@ impl<N: Number> Scratch<N> {
         for (list, len) in
             [(&mut self.number, nodes.len()), (&mut self.last, nodes.n_productions())]
         {
-            reserve(list, len.saturating_sub(list.len()))?;
-            list.resize(len, NONE);
+            reach(list, len, NONE)?;
         }
         self.branching.clear();
         self.before.clear();
@@ -352,26 +341,26 @@ impl<N: Number> Scratch<N> {
             let Some(production) = nodes.production(node) else {
                 if leaf_weight > 0.0 {
                     // The root of the sum; squared below.
-                    self.add(n_productions + nodes.label(node).0, N::of(count));
+                    self.add(n_productions + nodes.label(node).0, N::of(count))?;
                 }
                 continue;
             };
-            self.add(production.0, N::of(count));
+            self.add(production.0, N::of(count))?;
             if edges.by_node.get(node.index()).is_empty() {
                 continue;
             }
             let number = self.branching.len() as u32;
             self.number[node.index()] = number;
-            self.branching.push((node, count));
+            push(&mut self.branching, (node, count))?;
             let last = &mut self.last[production.index()];
             let earlier = match *last {
                 NONE => 0,
                 last => self.before[last as usize].1 + 1,
             };
-            self.before.push((*last, earlier, self.c.len()));
+            push(&mut self.before, (*last, earlier, self.c.len()))?;
             *last = number;
-            reserve(&mut self.c, earlier as usize + 1)?;
-            self.c.resize(self.c.len() + earlier as usize + 1, N::of(0.0));
+            let end = self.c.len() + earlier as usize + 1;
+            reach(&mut self.c, end, N::of(0.0))?;
             if self.c.len() > TOO_MANY {
                 break;
             }
@@ -385,7 +374,7 @@ impl<N: Number> Scratch<N> {
         // 2. Pairs of nodes that go on, each v with the u before it.
         let decay = N::of(decay);
         for v in 0..if is_known { self.branching.len() } else { 0 } {
-            context.check_now()?;
+            context.check()?;
             let (node, count) = self.branching[v];
             let edges_v = edges.by_node.get(node.index());
             let start = self.before[v].2;
@@ -414,7 +403,7 @@ impl<N: Number> Scratch<N> {
                         }
                     };
                     let term = product * c;
-                    self.add(edge.block, weight * term);
+                    self.add(edge.block, weight * term)?;
                     product = product + term;
                 }
                 let (next, place, _) = self.before[u as usize];
@@ -438,20 +427,20 @@ impl Scratch<f64> {
     /// not available.
     fn roots(
         &mut self,
-        kernel: &Indexed,
+        kernel: &dyn Kernel,
         nodes: &Nodes,
         root: NodeId,
         context: &Context,
     ) -> Result<bool> {
         let mut store = Nodes::default();
         let own = store.absorb_one(nodes, root, context)?;
-        let tree = Forest::new(Arc::new(store), vec![own]);
-        let shares = Model::new(kernel.kernel(), dag::Options::default()).and_then(
-            |mut model| {
+        let tree = Forest::new(Arc::new(store), collect([own])?);
+        let Some(kernel) = kernel.shared() else { return Ok(false) };
+        let shares =
+            Model::new(kernel, dag::Options::default()).and_then(|mut model| {
                 model.add(&tree, &[1.0], context)?;
                 model.contributions(&tree, context)
-            },
-        );
+            });
         let shares = match shares {
             Ok(shares) => shares,
             Err(Error::Expansion { .. } | Error::ScoreOverflow { .. }) => {
@@ -459,11 +448,11 @@ impl Scratch<f64> {
             }
             Err(error) => return Err(error),
         };
-        let mut todo = vec![root];
+        let mut todo = collect([root])?;
         for share in shares {
             let Some(node) = todo.pop() else { break };
-            self.add(nodes.label(node).0, share);
-            todo.extend(nodes.children(node).iter().rev());
+            self.add(nodes.label(node).0, share)?;
+            extend(&mut todo, nodes.children(node).iter().rev().copied())?;
         }
         Ok(true)
     }

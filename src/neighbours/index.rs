@@ -1,81 +1,91 @@
-//! Trees that are indexed once and asked often.
+//! Items that are indexed once and asked often.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{
-    Corpus, Finder, Nearest, Pruned, Rows, Sink, check_least, join, join_by, places,
-    top_k, top_k_by,
+    Corpus, Finder, Nearest, Pruned, Rows, Sink, Values, check_least, check_symmetric,
+    join_by, nearness, places, top_k_by,
 };
-use crate::gram::{self, Element, Options, Question, Report};
+use crate::gram::{
+    Element, Items, Measure, Options, QueryRows, Report, RowSource, RowsOf,
+    TrainedEngine, check_size,
+};
+use crate::kernel::Prepared;
 use crate::ragged::Ragged;
-use crate::threads::Kept;
-use crate::{Context, Forest, Kernel, Result};
+use crate::threads::ForkSafeCache;
+use crate::{Context, Forest, Result};
 
-/// What matrices, joins and nearest trees need of some trees, built once.
+/// What matrices, joins and nearest trees need of some trees, or of other items, built
+/// once.
 ///
-/// Its answers are those of [`gram::fill`], [`join`](super::join()) and
-/// [`top_k`](super::top_k()) with these trees as Y (as X, where there are no others), bit
-/// for bit: so what is built is built anew by the first question after [`add`](Self::add).
-///
-/// Where a kernel has no index, where labels match by similarity, and where a partial tree
-/// kernel meets a label with other kinds of children than before, an answer is computed
-/// without it.
+/// Its answers are those of [`gram::fill`](crate::gram::fill()), [`join`](super::join())
+/// and [`top_k`](super::top_k()) with these trees as Y (as X, where there are no others),
+/// bit for bit: so what is built is built anew by the first question after
+/// [`add`](Self::add).
 ///
 /// # Complexity
-/// A question takes time by its trees and their rows, not by what was built.
+/// A question takes time by its trees and their rows, not by what was built. But the trees
+/// are indexed again, together with those that ask, for measures without an index, where
+/// labels match by similarity, and where a partial tree kernel meets a label with other
+/// kinds of children than before.
 #[derive(Clone)]
-pub struct Index {
-    kernel: Arc<dyn Kernel>,
-    normalize: bool,
-    forest: Forest,
-    built: Kept<Built>,
+pub struct Index<X: Items = Forest> {
+    measure: Arc<dyn Measure<X>>,
+    options: Options,
+    items: X,
+    built: ForkSafeCache<Built<X>>,
 }
 
-struct Built {
-    gram: gram::Kept,
-    places: Arc<Ragged<u32>>,
-    /// What the last join of the trees among each other had, and its threshold.
-    pruned: Kept<(f64, Option<Arc<Pruned>>)>,
+/// An engine, and what neighbours need besides.
+pub(super) struct Built<X: Items> {
+    trained: TrainedEngine<X>,
+    places: Ragged<u32>,
+    /// The items made ready for single pairs, where they are wanted of all.
+    singles: Option<Arc<dyn Prepared>>,
+    /// What the last join of the items among each other had, and its threshold.
+    pruned: ForkSafeCache<(f64, Option<Arc<Pruned>>)>,
 }
 
-impl Index {
-    /// An index of the trees of a forest; it is built when it is asked first.
+impl<X: Items> Index<X> {
+    /// An index of the trees of a forest, or of other items; it is built when it is asked
+    /// first.
     ///
     /// # Errors
     /// [`Error::Parameter`](crate::Error::Parameter) for a kernel out of range.
     pub fn new(
-        kernel: Arc<dyn Kernel>,
-        forest: Forest,
+        measure: Arc<dyn Measure<X>>,
+        items: X,
         normalize: bool,
     ) -> Result<Self> {
-        kernel.check()?;
-        Ok(Self { kernel, normalize, forest, built: Kept::default() })
+        measure.check()?;
+        let options = Options { normalize };
+        Ok(Self { measure, options, items, built: ForkSafeCache::default() })
     }
 
-    /// The trees.
-    pub fn forest(&self) -> &Forest {
-        &self.forest
+    /// The items.
+    pub fn items(&self) -> &X {
+        &self.items
     }
 
-    /// Adds trees behind the others.
+    /// Adds items behind the others.
     ///
     /// # Errors
     /// As [`Forest::concat`], and what `context` returns: with nothing changed.
-    pub fn add(&mut self, forest: &Forest, context: &Context) -> Result<()> {
-        self.forest = Forest::try_concat_all([&self.forest, forest], context)?;
-        self.built = Kept::default();
+    pub fn add(&mut self, items: &X, context: &Context) -> Result<()> {
+        self.items = self.items.chain(items, context)?;
+        self.built = ForkSafeCache::default();
         Ok(())
     }
 
-    /// About how many bytes are held: the trees, and what has been built.
+    /// About how many bytes are held: the items, and what has been built.
     pub fn nbytes(&self) -> usize {
         let built = self.built.get().map_or(0, |built| {
             let pruned = built.pruned.get();
-            let pruned = pruned.and_then(|kept| Some(kept.1.as_ref()?.0.nbytes()));
-            built.gram.nbytes() + built.places.nbytes() + pruned.unwrap_or(0)
+            let pruned = pruned.and_then(|known| Some(known.1.as_ref()?.0.nbytes()));
+            built.trained.nbytes() + built.places.nbytes() + pruned.unwrap_or(0)
         });
-        self.forest.nodes().nbytes() + self.forest.len() * 4 + built
+        let trees = self.items.trees();
+        trees.nodes().nbytes() + trees.len() * 4 + built
     }
 
     /// Builds what is not there yet.
@@ -87,40 +97,32 @@ impl Index {
         self.built(context).map(drop)
     }
 
-    fn options(&self) -> Options {
-        Options { normalize: self.normalize }
-    }
-
-    fn built(&self, context: &Context) -> Result<Arc<Built>> {
+    fn built(&self, context: &Context) -> Result<Arc<Built<X>>> {
         if let Some(built) = self.built.get() {
             return Ok(built);
         }
-        let options = self.options();
-        let gram = gram::Kept::new(&self.kernel, &self.forest, options, context)?;
-        let places = Arc::new(places(&gram.columns)?);
-        Ok(self.built.put(Built { gram, places, pruned: Kept::default() }))
+        let (measure, options) = (&*self.measure, self.options);
+        let rows = (RowsOf::Columns, "Y");
+        let built = Built::new(measure, &self.items, options, rows, context)?;
+        Ok(self.built.put(Built { singles: None, ..built }))
     }
 
-    /// The kernels of trees with all indexed ones: as [`gram::fill`].
+    /// The kernels of trees with all indexed ones: as [`gram::fill`](crate::gram::fill()).
     ///
     /// # Errors
-    /// As [`gram::fill`].
+    /// As there.
     pub fn fill<T: Element>(
         &self,
-        x: &Forest,
+        x: &X,
         out: &mut [T],
         context: &Context,
     ) -> Result<Report> {
-        let len = x.len() * self.forest.len();
-        if len > 0 && out.len() == len {
-            context.advance(0, x.len())?;
-            let built = self.built(context)?;
-            if let Some(report) = built.gram.fill(x, out, context)? {
-                return Ok(report);
-            }
+        check_size(out, (x.n_items(), self.items.n_items()))?;
+        if out.is_empty() {
+            return Ok(Report::default());
         }
-        let (y, options) = (Some(&self.forest), self.options());
-        gram::fill(&*self.kernel, x, y, options, out, context)
+        context.advance(0, x.n_items())?;
+        self.built(context)?.trained.fill(&*self.measure, x, out, context)
     }
 
     /// The nearest of the indexed trees: as [`top_k`](super::top_k()).
@@ -129,22 +131,13 @@ impl Index {
     /// As [`top_k`](super::top_k()).
     pub fn top_k(
         &self,
-        x: Option<&Forest>,
+        x: Option<&X>,
         k: usize,
         context: &Context,
     ) -> Result<(Nearest, Report)> {
-        context.advance(0, x.unwrap_or(&self.forest).len())?;
-        let built = self.built(context)?;
-        let Some(x) = x else {
-            let corpus = self.corpus(&built);
-            return top_k_by(&corpus, &built.rows(f64::NEG_INFINITY), k, context);
-        };
-        let Some(asked) = built.gram.ask(x, context)? else {
-            let (kernel, options) = (&*self.kernel, self.options());
-            return top_k(kernel, x, Some(&self.forest), k, options, context);
-        };
-        let (corpus, finder) = self.asked(&built, asked, f64::NEG_INFINITY)?;
-        top_k_by(&corpus, &finder, k, context)
+        context.advance(0, x.unwrap_or(&self.items).n_items())?;
+        let (built, measure) = (self.built(context)?, &*self.measure);
+        built.top_k(measure, self.options, x, k, context)
     }
 
     /// All pairs with indexed trees of at least so much: as [`join`](super::join()).
@@ -153,75 +146,127 @@ impl Index {
     /// As [`join`](super::join()).
     pub fn join(
         &self,
-        x: Option<&Forest>,
+        x: Option<&X>,
         least: f64,
         sink: &mut Sink<'_>,
         context: &Context,
     ) -> Result<Report> {
         check_least(least)?;
-        context.advance(0, x.unwrap_or(&self.forest).len())?;
-        let built = self.built(context)?;
-        let Some(x) = x else {
-            let corpus = self.corpus(&built);
-            let kept = match built.pruned.get().filter(|kept| kept.0 == least) {
-                Some(kept) => kept,
+        check_symmetric(&*self.measure, x.is_some())?;
+        context.advance(0, x.unwrap_or(&self.items).n_items())?;
+        let (built, measure) = (self.built(context)?, &*self.measure);
+        if x.is_none() {
+            let corpus = built.corpus(measure, self.options, None)?;
+            let known = match built.pruned.get().filter(|known| known.0 == least) {
+                Some(known) => known,
                 None => built.pruned.put((least, corpus.pruned(least, context)?)),
             };
-            let finder = match &kept.1 {
-                Some(pruned) => Finder::Pruned(Arc::clone(pruned)),
-                None => built.rows(least),
-            };
-            return join_by(&corpus, &finder, least, sink, context);
-        };
-        let Some(asked) = built.gram.ask(x, context)? else {
-            let (kernel, options) = (&*self.kernel, self.options());
-            return join(kernel, x, Some(&self.forest), least, options, sink, context);
-        };
-        let (corpus, finder) = self.asked(&built, asked, least)?;
-        join_by(&corpus, &finder, least, sink, context)
-    }
-
-    /// The trees among each other.
-    fn corpus(&self, built: &Built) -> Corpus<'_> {
-        Corpus {
-            kernel: &*self.kernel,
-            options: self.options(),
-            nodes: Arc::clone(self.forest.nodes()),
-            row_nodes: None,
-            columns: Arc::clone(&built.gram.columns),
-            rows: None,
-            first_row: 0,
-            same: (0..built.gram.columns.len() as u32).collect(),
-            column_places: Arc::clone(&built.places),
-            row_places: Ragged::default(),
+            if let Some(pruned) = &known.1 {
+                let finder = Finder::Pruned(Arc::clone(pruned));
+                return join_by(&corpus, &finder, least, sink, context);
+            }
         }
-    }
-
-    /// The trees, and others that ask.
-    fn asked<'a>(
-        &'a self,
-        built: &'a Built,
-        asked: Question<'a>,
-        least: f64,
-    ) -> Result<(Corpus<'a>, Finder<'a>)> {
-        let Question { nodes, rows, source, scales, same, .. } = asked;
-        let corpus = Corpus {
-            row_nodes: Some(nodes),
-            first_row: built.gram.columns.len(),
-            same,
-            row_places: places(&rows)?,
-            rows: Some(rows),
-            ..self.corpus(built)
-        };
-        let scales = [Cow::Borrowed(&*built.gram.scales), Cow::Owned(scales)];
-        Ok((corpus, Finder::Rows(Rows { source, scales, values: None, least })))
+        built.join(measure, self.options, x, least, sink, context)
     }
 }
 
-impl Built {
-    fn rows(&self, least: f64) -> Finder<'_> {
-        let scales = [(); 2].map(|()| Cow::Borrowed(&*self.gram.scales));
-        let source = Box::new(&*self.gram.source);
-        Finder::Rows(Rows { source, scales, values: None, least })
+impl<X: Items> Built<X> {
+    /// Indexes items for one call: `among_themselves`, or for others that ask.
+    pub(super) fn for_call(
+        measure: &dyn Measure<X>,
+        items: &X,
+        options: Options,
+        among_themselves: bool,
+        context: &Context,
+    ) -> Result<Self> {
+        let rows = if among_themselves {
+            (RowsOf::Columns, "X")
+        } else {
+            (RowsOf::Others, "Y")
+        };
+        let mut built = Self::new(measure, items, options, rows, context)?;
+        if among_themselves && built.singles.is_none() {
+            let singles = measure.prepare(&built.trained.columns.items, context)?;
+            built.singles = Some(Arc::from(singles));
+        }
+        Ok(built)
+    }
+
+    /// Indexes items.
+    fn new(
+        measure: &dyn Measure<X>,
+        items: &X,
+        options: Options,
+        rows: (RowsOf, &'static str),
+        context: &Context,
+    ) -> Result<Self> {
+        let (trained, singles) =
+            TrainedEngine::new(measure, items, options, rows, context)?;
+        let places = places(&trained.columns.places)?;
+        Ok(Self { trained, places, singles, pruned: ForkSafeCache::default() })
+    }
+
+    /// See [`top_k`](super::top_k()); without `x` the items among each other.
+    pub(super) fn top_k(
+        &self,
+        measure: &dyn Measure<X>,
+        options: Options,
+        x: Option<&X>,
+        k: usize,
+        context: &Context,
+    ) -> Result<(Nearest, Report)> {
+        let query = x.map(|x| self.trained.query(measure, x, context)).transpose()?;
+        let (query, source) = query.unzip(); // bounded: one of each
+        let corpus = self.corpus(measure, options, query.as_ref())?;
+        let finder = self.rows(source.as_deref(), f64::NEG_INFINITY);
+        top_k_by(&corpus, &finder, k, context)
+    }
+
+    /// See [`join`](super::join()), row by row.
+    pub(super) fn join(
+        &self,
+        measure: &dyn Measure<X>,
+        options: Options,
+        x: Option<&X>,
+        least: f64,
+        sink: &mut Sink<'_>,
+        context: &Context,
+    ) -> Result<Report> {
+        let query = x.map(|x| self.trained.query(measure, x, context)).transpose()?;
+        let (query, source) = query.unzip(); // bounded: one of each
+        let corpus = self.corpus(measure, options, query.as_ref())?;
+        let least = nearness(measure, least);
+        let finder = self.rows(source.as_deref(), least);
+        join_by(&corpus, &finder, least, sink, context)
+    }
+
+    /// The items, and others that ask.
+    fn corpus<'a>(
+        &'a self,
+        measure: &'a dyn Measure<X>,
+        options: Options,
+        query: Option<&'a QueryRows<X>>,
+    ) -> Result<Corpus<'a, X>> {
+        let TrainedEngine { columns, norms, .. } = &self.trained;
+        Corpus::new(measure, options, (columns, &self.places), norms.as_ref(), query)
+    }
+
+    /// Candidates by the rows of others, or by those of the items.
+    fn rows<'a>(
+        &'a self,
+        source: Option<&'a (dyn RowSource + 'a)>,
+        least: f64,
+    ) -> Finder<'a> {
+        let values = self.singles.as_ref().filter(|_| source.is_none());
+        let values = values.map(|singles| Values {
+            singles: Arc::clone(singles),
+            number: None,
+            norms: None,
+        });
+        let source: &dyn RowSource = match source {
+            Some(source) => source,
+            None => &*self.trained.engine,
+        };
+        Finder::Rows(Rows { source, values, least })
     }
 }

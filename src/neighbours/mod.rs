@@ -19,17 +19,24 @@ mod blocks;
 mod index;
 mod prune;
 
-use std::borrow::Cow;
-use std::collections::HashSet;
+use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 
-use crate::gram::{Distinct, Options, Report, Source, norms, prepare, scale, source};
-use crate::kernel::{Prepared, Scaled, Worker};
-use crate::memory::{filled, push, reserve, room};
+use crate::gram::{
+    Different, Distinct, Items, Measure, Normalizer, Norms, Numbers, Options,
+    QueryRows, Report, RowSource, gathered, quotient,
+};
+use crate::kernel::{Prepared, Worker};
+use crate::memory::{
+    Map, collect, extend, filled, filled_with, push, reach, reserve, room,
+};
 use crate::ragged::{Filler, Ragged};
 use crate::threads::{Tasks, Threads};
-use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
+use crate::{Context, Error, Result};
 use best::Best;
+pub(crate) use blocks::Blocks;
+pub(crate) use blocks::{Bound, bound};
+use index::Built;
 pub use index::Index;
 
 /// Rows and single pairs of one pair of trees differ by rounding: by less than this, in
@@ -65,17 +72,14 @@ impl Pairs {
     /// # Errors
     /// [`Error::Memory`], with nothing changed.
     pub fn append(&mut self, other: Self) -> Result<()> {
-        self.reserve(other.rows.len())?;
-        self.rows.extend(other.rows);
-        self.columns.extend(other.columns);
-        self.values.extend(other.values);
-        Ok(())
-    }
-
-    fn reserve(&mut self, more: usize) -> Result<()> {
+        let more = other.rows.len();
         reserve(&mut self.rows, more)?;
         reserve(&mut self.columns, more)?;
-        reserve(&mut self.values, more)
+        reserve(&mut self.values, more)?;
+        self.rows.extend(other.rows); // has room
+        self.columns.extend(other.columns); // has room
+        self.values.extend(other.values); // has room
+        Ok(())
     }
 
     /// Puts the pairs in the order of their rows and columns.
@@ -87,12 +91,13 @@ impl Pairs {
         if places.is_sorted() {
             return Ok(());
         }
-        room(self.rows.len(), 32)?;
-        let mut order: Vec<usize> = (0..self.rows.len()).collect();
+        let mut order = collect(0..self.rows.len())?;
         order.sort_unstable_by_key(|&at| (self.rows[at], self.columns[at]));
-        self.rows = order.iter().map(|&at| self.rows[at]).collect();
-        self.columns = order.iter().map(|&at| self.columns[at]).collect();
-        self.values = order.iter().map(|&at| self.values[at]).collect();
+        *self = Self {
+            rows: collect(order.iter().map(|&at| self.rows[at]))?,
+            columns: collect(order.iter().map(|&at| self.columns[at]))?,
+            values: collect(order.iter().map(|&at| self.values[at]))?,
+        };
         Ok(())
     }
 }
@@ -101,28 +106,61 @@ impl Pairs {
 pub type Sink<'a> = dyn FnMut(Pairs) -> Result<()> + 'a;
 
 /// Calls `sink` with all pairs of a tree of X and one of Y whose kernel is at least
-/// `least`, some at a time; without Y with those of two trees i < j of X, each once.
+/// `least`, or whose distance is at most that, some at a time; without Y with those of two
+/// trees i < j of X, each once.
 ///
 /// Each call has at most [`MOST_AT_ONCE`] pairs, whatever the trees, in ascending order. No
 /// two calls have the same pair; they may have the same tree of X. Calls do not depend on
 /// the number of threads.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a kernel or a threshold out of range, [`Error::Overflow`] for
+/// [`Error::Parameter`] for a kernel or a threshold out of range, and without Y for a measure
+/// that is not symmetric, [`Error::Overflow`] for
 /// a value too large for a float, [`Error::Capacity`], and what `sink` and `context` return.
-pub fn join(
-    kernel: &dyn Kernel,
-    x: &Forest,
-    y: Option<&Forest>,
+pub fn join<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    y: Option<&X>,
     least: f64,
     options: Options,
     sink: &mut Sink<'_>,
     context: &Context,
 ) -> Result<Report> {
     check_least(least)?;
-    let corpus = Corpus::new(kernel, x, y, options, context)?;
-    let finder = corpus.finder(least, context)?;
-    join_by(&corpus, &finder, least, sink, context)
+    measure.check()?;
+    check_symmetric(measure, y.is_some())?;
+    context.advance(0, x.n_items())?;
+    let within = measure.within(least);
+    let measure = within.as_deref().unwrap_or(measure);
+    if options.normalize && least > 0.0 && measure.fast().is_some() {
+        let columns = Different::new(y.unwrap_or(x))?;
+        let query = y.map(|_| -> Result<_> {
+            let rows = Different::new(x)?;
+            let same =
+                Numbers::new(&columns.items)?.find(&columns.items, &rows.items)?;
+            Ok(QueryRows { rows, norms: None, same })
+        });
+        let (query, places) = (query.transpose()?, places(&columns.places)?);
+        let (columns, query, norms) = (&columns, query.as_ref(), None);
+        let corpus = Corpus::new(measure, options, (columns, &places), norms, query)?;
+        if let Some(pruned) = corpus.pruned(least, context)? {
+            let finder = Finder::Pruned(pruned);
+            return join_by(&corpus, &finder, least, sink, context);
+        }
+    }
+    let (x, y) = (y.map(|_| x), y.unwrap_or(x));
+    let built = Built::for_call(measure, y, options, x.is_none(), context)?;
+    built.join(measure, options, x, least, sink, context)
+}
+
+/// Refuses to give one value to two trees that have two.
+fn check_symmetric<X: Items>(measure: &dyn Measure<X>, has_y: bool) -> Result<()> {
+    if has_y || measure.is_symmetric() {
+        return Ok(());
+    }
+    let expected = "symmetric, or to have Y: two trees have one value";
+    let (name, got) = ("the measure", "another".to_owned());
+    Err(Error::Parameter { name, expected, got })
 }
 
 fn check_least(least: f64) -> Result<()> {
@@ -133,14 +171,14 @@ fn check_least(least: f64) -> Result<()> {
     Err(Error::Parameter { name, expected, got: least.to_string() })
 }
 
-fn join_by(
-    corpus: &Corpus<'_>,
+fn join_by<X: Items>(
+    corpus: &Corpus<'_, X>,
     finder: &Finder<'_>,
     least: f64,
     sink: &mut Sink<'_>,
     context: &Context,
 ) -> Result<Report> {
-    let rows: Vec<u32> = (0..corpus.rows().len() as u32).collect();
+    let rows = collect(0..corpus.rows().len() as u32)?;
     let find = |x: usize, scratch: &mut Scratch, context: &Context| {
         finder.find(corpus, x, scratch, context)
     };
@@ -155,7 +193,7 @@ fn join_by(
         chunk.hand_on()
     };
     corpus.answer(finder, &rows, 0, (find, keep), each, context)?;
-    Ok(finder.report(corpus))
+    finder.report(corpus)
 }
 
 /// Pairs on their way to a sink: many equal trees have more of them than memory holds.
@@ -179,13 +217,12 @@ impl Chunk<'_, '_> {
             return Ok(());
         }
         self.pairs.sort_unstable_by_key(|&(row, column, _)| (row, column));
-        let mut out = Pairs::default();
-        out.reserve(self.pairs.len())?;
-        for (row, column, value) in self.pairs.drain(..) {
-            out.rows.push(row as usize);
-            out.columns.push(column as usize);
-            out.values.push(value);
-        }
+        let out = Pairs {
+            rows: collect(self.pairs.iter().map(|pair| pair.0 as usize))?,
+            columns: collect(self.pairs.iter().map(|pair| pair.1 as usize))?,
+            values: collect(self.pairs.iter().map(|pair| pair.2))?,
+        };
+        self.pairs.clear();
         (self.sink)(out)
     }
 }
@@ -202,43 +239,49 @@ pub struct Nearest {
     pub values: Vec<f64>,
 }
 
-/// The `k` trees of Y that have the largest kernels with each tree of X, the lower index
-/// first where kernels are equal; without Y those of X, without the tree itself. Fewer,
+/// The `k` trees of Y that have the largest kernels with each tree of X, or the smallest
+/// distances to it, the lower index first where these are equal; without Y those of X, without the tree itself. Fewer,
 /// where there are not so many.
 ///
 /// # Errors
 /// As [`join`].
-pub fn top_k(
-    kernel: &dyn Kernel,
-    x: &Forest,
-    y: Option<&Forest>,
+pub fn top_k<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    y: Option<&X>,
     k: usize,
     options: Options,
     context: &Context,
 ) -> Result<(Nearest, Report)> {
-    let corpus = Corpus::new(kernel, x, y, options, context)?;
-    let finder = corpus.by_rows(f64::NEG_INFINITY, true, context)?;
-    top_k_by(&corpus, &finder, k, context)
+    measure.check()?;
+    context.advance(0, x.n_items())?;
+    let (x, y) = (y.map(|_| x), y.unwrap_or(x));
+    let built = Built::for_call(measure, y, options, x.is_none(), context)?;
+    built.top_k(measure, options, x, k, context)
 }
 
-fn top_k_by(
-    corpus: &Corpus<'_>,
+fn top_k_by<X: Items>(
+    corpus: &Corpus<'_, X>,
     finder: &Finder<'_>,
     k: usize,
     context: &Context,
 ) -> Result<(Nearest, Report)> {
-    let (n_rows, n) = (corpus.rows().of.len(), corpus.columns.of.len());
+    let (n_rows, n) = (corpus.rows().of.len(), corpus.columns().of.len());
     let k = k.min(if corpus.is_self() { n.saturating_sub(1) } else { n });
     let len = n_rows.saturating_mul(k);
     let (indices, values) = (filled(0, len)?, filled(0.0, len)?);
     let mut nearest = Nearest { k, indices, values };
-    let rows: Vec<u32> = (0..corpus.rows().len() as u32).collect();
+    let rows = collect(0..corpus.rows().len() as u32)?;
     let best = match finder {
-        Finder::Rows(rows) if corpus.is_self() => Some(corpus.best(rows, k, context)?),
+        Finder::Rows(rows) if corpus.is_self() && corpus.measure.is_symmetric() => {
+            Some(corpus.best(rows, k, context)?)
+        }
         _ => None,
     };
     let find = |x: usize, scratch: &mut Scratch, context: &Context| {
-        if let Some(found) = best.as_ref().and_then(|best| corpus.take(best, x)) {
+        if let Some(best) = &best
+            && let Some(found) = corpus.take(best, x)?
+        {
             return Ok(found);
         }
         // A tree that is left out of its own neighbours is found as well.
@@ -247,16 +290,21 @@ fn top_k_by(
     };
     let each = &mut |rows: &[u32], answers: Vec<Vec<Answer>>| {
         for (&row, answers) in rows.iter().zip(answers) {
-            corpus.write(row as usize, answers, &mut nearest);
+            corpus.write(row as usize, answers, &mut nearest)?;
         }
         Ok(())
     };
-    let done_before = best.as_ref().map_or(0, |_| Corpus::by_halves(rows.len()));
+    let done_before = best.as_ref().map_or(0, |_| by_halves(rows.len()));
     corpus.answer(finder, &rows, done_before, (find, |_, _| ()), each, context)?;
-    Ok((nearest, finder.report(corpus)))
+    Ok((nearest, finder.report(corpus)?))
 }
 
-/// A column with its kernel.
+/// A value of which more is nearer; or the value of such a one.
+fn nearness<X: Items>(measure: &dyn Measure<X>, value: f64) -> f64 {
+    if measure.is_distance() { -value } else { value }
+}
+
+/// A column with its kernel, or less its distance.
 #[derive(Debug, Clone, Copy)]
 struct Answer {
     tree: u32,
@@ -271,88 +319,100 @@ struct Answer {
 /// [`Error::Parameter`] for a kernel out of range, [`Error::Length`] for lists of different
 /// lengths, [`Error::Array`] for a tree that is not there, [`Error::Overflow`],
 /// [`Error::Capacity`], and what `context` returns.
-pub fn pairs(
-    kernel: &dyn Kernel,
-    x: &Forest,
-    y: Option<&Forest>,
+pub fn pairs<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    y: Option<&X>,
     (i, j): (&[usize], &[usize]),
     options: Options,
     context: &Context,
 ) -> Result<(Vec<f64>, Report)> {
     const PER_TASK: usize = 256;
+    measure.check()?;
     if i.len() != j.len() {
         let expected = format!("{}, as i", i.len());
         return Err(Error::Length { array: "j", expected, got: j.len() });
     }
-    for (array, list, len) in [("i", i, x.len()), ("j", j, y.unwrap_or(x).len())] {
-        if let Some(index) = list.iter().position(|&tree| tree >= len) {
+    let n_columns = y.unwrap_or(x).n_items();
+    for (array, list, len) in [("i", i, x.n_items()), ("j", j, n_columns)] {
+        if let Some(index) = list.iter().position(|&item| item >= len) {
             let (expected, got) = (format!("below {len}"), list[index].to_string());
             return Err(Error::Array { array, index, expected, got });
         }
     }
-    // Trees that nobody asks for are not made ready.
+    context.advance(0, i.len())?;
+    // 1. Make items ready, but for those that nobody asks for.
     let (rows, columns) = match y {
-        Some(_) => (ascending(i), ascending(j)),
-        None => (Vec::new(), ascending(&[i, j].concat())),
+        Some(_) => (ascending(i)?, ascending(j)?),
+        None => (Vec::new(), ascending(i.iter().chain(j))?),
     };
-    let chosen = |of: &Forest, which: &[usize]| of.select(which.iter().copied());
-    let corpus = match y {
-        Some(y) => Corpus::new(
-            kernel,
-            &chosen(x, &rows),
-            Some(&chosen(y, &columns)),
-            options,
-            context,
-        )?,
-        None => Corpus::new(kernel, &chosen(x, &columns), None, options, context)?,
-    };
+    let chosen = Different::new(&y.unwrap_or(x).pick(&columns)?)?;
+    let query = y.map(|_| -> Result<_> {
+        let rows = Different::new(&x.pick(&rows)?)?;
+        let same = Numbers::new(&chosen.items)?.find(&chosen.items, &rows.items)?;
+        Ok(QueryRows { rows, norms: None, same })
+    });
+    let (query, places) = (query.transpose()?, Ragged::default());
+    let (all, query, norms) = ((&chosen, &places), query.as_ref(), None);
+    let corpus = Corpus::new(measure, options, all, norms, query)?;
     let rows = if y.is_some() { &rows } else { &columns };
-    let number = |of: &Distinct, chosen: &[usize], tree: usize| {
-        chosen.binary_search(&tree).map_or(0, |at| of.of[at] as usize)
+    let number = |of: &Distinct, chosen: &[usize], item: usize| {
+        chosen.binary_search(&item).map_or(0, |at| of.of[at] as usize)
+    };
+    let numbers = |at: usize| {
+        let row = number(corpus.rows(), rows, i[at]);
+        (row, number(corpus.columns(), &columns, j[at]))
     };
     let values = Values::new(&corpus, None, context)?;
-    let mut out = vec![0.0; i.len()];
-    let parts: Vec<_> = out.chunks_mut(PER_TASK).map(Mutex::new).collect();
+    // 2. Their values.
+    let mut out = filled(0.0, i.len())?;
+    let given_up = Mutex::new(Vec::new());
+    let parts = collect(out.chunks_mut(PER_TASK).map(Mutex::new))?;
     let threads = Threads::new(context, parts.len());
-    let mut workers: Vec<_> =
-        (0..threads.size()).map(|_| values.singles.worker()).collect();
+    let mut workers = filled_with(threads.size(), || values.singles.worker())?;
     threads.run(
         &Tasks::of_rows(i.len(), PER_TASK),
         &mut workers,
         |part, of, context| {
             let Ok(mut out) = parts[part].lock() else { return Ok(()) };
             for (at, value) in (part * PER_TASK..).zip(out.iter_mut()) {
-                let a = number(corpus.rows(), rows, i[at]);
-                let b = number(&corpus.columns, &columns, j[at]);
-                *value =
-                    values.get(&corpus, a, b, of, context).map_err(
-                        |error| match error {
-                            Error::Overflow { .. } => {
-                                Error::Overflow { row: i[at], column: j[at] }
-                            }
-                            other => other,
-                        },
-                    )?;
+                let (a, b) = numbers(at);
+                *value = match values.get(&corpus, a, b, of, context) {
+                    Err(Error::ConstraintLimit { .. }) => {
+                        if let Ok(mut given_up) = given_up.lock() {
+                            push(&mut given_up, at)?;
+                        }
+                        f64::NAN
+                    }
+                    Err(Error::Overflow { .. }) => {
+                        return Err(Error::Overflow { row: i[at], column: j[at] });
+                    }
+                    value => value?,
+                };
                 context.check_now()?;
             }
             Ok(())
         },
     )?;
     drop(parts);
+    // 3. What the caller may want to know of them.
     let mut report = Report::default();
-    let is_zero = |tree: usize| values.selfs.get(tree).is_some_and(|k| k.is_zero());
-    for at in 0..i.len() {
-        let a = number(corpus.rows(), rows, i[at]);
-        let b = number(&corpus.columns, &columns, j[at]);
-        if is_zero(corpus.first_row + a) {
-            report.zero_rows.push(i[at]);
-        }
-        if is_zero(b) {
-            report.zero_columns.push(j[at]);
+    let mut given_up = given_up.into_inner().unwrap_or_default();
+    given_up.sort_unstable();
+    report.given_up = collect(given_up.into_iter().map(|at| (i[at], j[at])))?;
+    if let Some(norms) = &values.norms {
+        for at in 0..i.len() {
+            let (a, b) = numbers(at);
+            if norms.is_zero(corpus.first_row() + a) {
+                push(&mut report.zero_rows, i[at])?;
+            }
+            if norms.is_zero(b) {
+                push(&mut report.zero_columns, j[at])?;
+            }
         }
     }
-    report.zero_rows = ascending(&report.zero_rows);
-    report.zero_columns = ascending(&report.zero_columns);
+    report.zero_rows = ascending(&report.zero_rows)?;
+    report.zero_columns = ascending(&report.zero_columns)?;
     context.report(i.len(), i.len())?;
     Ok((out, report))
 }
@@ -372,24 +432,34 @@ enum Finder<'a> {
 struct Pruned(prune::Index, Vec<bool>);
 
 struct Rows<'a> {
-    source: Box<dyn Source + 'a>,
-    /// Where values are normalised, by column and by row: 1 / sqrt(K(t,t)).
-    scales: [Cow<'a, [f64]>; 2],
-    /// All trees made ready for single pairs; None: those that are needed will be.
+    source: &'a dyn RowSource,
+    /// All items made ready for single pairs; None: those that are needed will be.
     values: Option<Values>,
     /// What a join asks for.
     least: f64,
 }
 
 impl Rows<'_> {
-    /// A row of the first columns; NaN where floats do not do.
-    fn row(&self, x: usize, row: &mut [f64], context: &Context) -> Result<()> {
-        self.source.row(x, row, context)?;
-        let [columns, rows] = &self.scales;
-        let Some(own) = rows.get(x) else { return Ok(()) };
-        for (value, other) in row.iter_mut().zip(&**columns) {
-            let factor = own * other;
-            *value = if factor == 0.0 { 0.0 } else { *value * factor };
+    /// A row of the first columns, the larger the nearer; NaN where floats do not do, and
+    /// where values were given up.
+    fn row<X: Items>(
+        &self,
+        corpus: &Corpus<'_, X>,
+        x: usize,
+        row: &mut [f64],
+        context: &Context,
+    ) -> Result<()> {
+        let given_up = self.source.worker()?(x, row, context)?;
+        if let Some(normalizer) = corpus.normalizer() {
+            normalizer.scale(x, row);
+        }
+        if corpus.measure.is_distance() {
+            for value in &mut *row {
+                *value = -*value;
+            }
+        }
+        for column in given_up {
+            row[column as usize] = f64::NAN;
         }
         Ok(())
     }
@@ -406,9 +476,9 @@ struct Scratch {
 impl Finder<'_> {
     /// Finds the columns that may be answers of a join; where rows are columns, those up
     /// to the row.
-    fn find(
+    fn find<X: Items>(
         &self,
-        corpus: &Corpus<'_>,
+        corpus: &Corpus<'_, X>,
         x: usize,
         scratch: &mut Scratch,
         context: &Context,
@@ -418,34 +488,33 @@ impl Finder<'_> {
         let mut found = match self {
             Self::Pruned(pruned) => {
                 let Pruned(index, _) = &**pruned;
-                index.find(corpus.first_row + x, end, &mut scratch.pruned, context)?
+                index.find(corpus.first_row() + x, end, &mut scratch.pruned, context)?
             }
             Self::Rows(rows) => {
                 // The lower triangle has the tree itself.
-                let row = &mut scratch.row;
-                room(n, 16)?;
-                row.resize(n.min(end + 1), 0.0);
-                rows.row(x, row, context)?;
+                reach(&mut scratch.row, n, 0.0)?;
+                let row = &mut scratch.row[..n.min(end + 1)];
+                rows.row(corpus, x, row, context)?;
                 let low = margin(rows.least);
                 // What is no number is for the single pair to say.
                 let may_do = |&tree: &u32| {
                     let value = row[tree as usize];
                     value >= low || value.is_nan()
                 };
-                (0..end as u32).filter(may_do).collect()
+                collect((0..end as u32).filter(may_do))?
             }
         };
-        if corpus.is_self() && corpus.column_places.get(x).len() > 1 {
-            found.push(x as u32);
+        if corpus.is_self() && corpus.places.get(x).len() > 1 {
+            push(&mut found, x as u32)?;
         }
         Ok(found)
     }
 
     /// The columns that may be among so many nearest; those without kernel as far as they
     /// are needed.
-    fn find_nearest(
+    fn find_nearest<X: Items>(
         &self,
-        corpus: &Corpus<'_>,
+        corpus: &Corpus<'_, X>,
         x: usize,
         wanted: usize,
         scratch: &mut Scratch,
@@ -454,18 +523,20 @@ impl Finder<'_> {
         let n = corpus.columns.len();
         let Self::Rows(rows) = self else { return Ok(Vec::new()) };
         let Scratch { row, order, .. } = scratch;
-        room(n, 24)?;
-        row.resize(n, 0.0);
-        rows.row(x, row, context)?;
+        reach(row, n, 0.0)?;
+        rows.row(corpus, x, row, context)?;
         let of = |tree: &u32| row[*tree as usize];
         let is_known = |tree: &u32| of(tree).is_finite();
         order.clear();
-        order.extend((0..n as u32).filter(is_known));
+        reserve(order, n)?;
+        order.extend((0..n as u32).filter(is_known)); // has room
         if wanted >= order.len() {
-            return Ok((0..n as u32).collect());
+            return collect(0..n as u32);
         }
         order.select_nth_unstable_by(wanted, |a, b| {
-            of(b).total_cmp(&of(a)).then(a.cmp(b))
+            // Not by `total_cmp`, to which 0 and -0 are different.
+            let by_value = of(b).partial_cmp(&of(a)).unwrap_or(Ordering::Equal);
+            by_value.then(a.cmp(b))
         });
         order.truncate(wanted);
         let last = order.iter().map(of).fold(f64::INFINITY, f64::min);
@@ -475,221 +546,222 @@ impl Finder<'_> {
         if last == 0.0 {
             // Those that have no kernel at all are chosen already: trees are numbered in
             // the order in which they first stand.
-            return Ok(order.iter().copied().chain(unknown(0..n as u32)).collect());
+            return collect(order.iter().copied().chain(unknown(0..n as u32)));
         }
         let low = margin(last);
         let may_do = |tree: &u32| of(tree) >= low || !is_known(tree);
-        Ok((0..n as u32).filter(may_do).collect())
+        collect((0..n as u32).filter(may_do))
     }
 
-    fn report(&self, corpus: &Corpus<'_>) -> Report {
-        let Self::Rows(Rows { scales: [columns, rows], .. }) = self else {
-            let of = |trees: &Distinct, first: usize| {
-                let Self::Pruned(pruned) = self else { return Vec::new() };
+    fn report<X: Items>(&self, corpus: &Corpus<'_, X>) -> Result<Report> {
+        let mut report = Report::default();
+        if let Self::Pruned(pruned) = self {
+            let zeros = |items: &Distinct, first: usize| {
                 let is_zero =
-                    |place: &usize| pruned.1[first + trees.of[*place] as usize];
-                (0..trees.of.len()).filter(is_zero).collect()
+                    |place: &usize| pruned.1[first + items.of[*place] as usize];
+                collect((0..items.of.len()).filter(is_zero))
             };
-            return Report {
-                zero_rows: of(corpus.rows(), corpus.first_row),
-                zero_columns: of(&corpus.columns, 0),
-            };
-        };
-        Report {
-            zero_rows: corpus.rows().zeros(rows),
-            zero_columns: corpus.columns.zeros(columns),
+            report.zero_rows = zeros(corpus.rows(), corpus.first_row())?;
+            report.zero_columns = zeros(corpus.columns(), 0)?;
+        } else if let Some(normalizer) = corpus.normalizer() {
+            report.zero_rows = corpus.rows().zeros(normalizer.rows)?;
+            report.zero_columns = corpus.columns().zeros(normalizer.columns)?;
         }
+        Ok(report)
     }
 }
 
-/// Trees made ready for single pairs.
+/// Items made ready for single pairs.
 struct Values {
-    singles: Box<dyn Prepared>,
+    singles: Arc<dyn Prepared>,
     /// Where not all are ready those that are, ascending.
     number: Option<Vec<u32>>,
-    /// Where values are normalised: self-kernels.
-    selfs: Vec<Scaled>,
+    /// Where values are normalised, and this is not known before: of those that are ready.
+    norms: Option<Norms>,
 }
 
 impl Values {
-    /// Makes some trees ready, or all of them.
-    fn new(
-        corpus: &Corpus<'_>,
+    /// Makes some items ready, or all of them.
+    fn new<X: Items>(
+        corpus: &Corpus<'_, X>,
         wanted: Option<&[u32]>,
         context: &Context,
     ) -> Result<Self> {
-        let root = |&tree: &u32| corpus.root(tree as usize);
-        let (mut roots, number) = match wanted {
-            None => ((0..corpus.len() as u32).map(|tree| root(&tree)).collect(), None),
-            Some(wanted) => (
-                wanted.iter().map(root).collect::<Vec<NodeId>>(),
-                Some(wanted.to_vec()),
-            ),
+        let n_columns = corpus.columns().len();
+        let all = || corpus.query.map_or(n_columns, |of| n_columns + of.rows.len());
+        let wanted: Vec<usize> = match wanted {
+            Some(wanted) => collect(wanted.iter().map(|&item| item as usize))?,
+            None => collect(0..all())?,
         };
-        let mut nodes = Cow::Borrowed(&corpus.nodes);
-        if let (Some(others), Some(wanted)) = (&corpus.row_nodes, wanted) {
-            // Stores are apart: these trees go to one of their own.
-            let mut own = Nodes::default();
-            for (root, &tree) in roots.iter_mut().zip(wanted) {
-                context.check_now()?;
-                let is_row = tree as usize >= corpus.first_row;
-                let store = if is_row { others } else { &corpus.nodes };
-                *root = own.absorb_one(store, *root, context)?;
-            }
-            nodes = Cow::Owned(Arc::new(own));
-        }
-        let singles = prepare(corpus.kernel, &nodes, &roots, context)?;
-        let mut selfs = Vec::new();
-        if corpus.options.normalize {
-            let place = |t: usize| {
-                let tree = number.as_ref().map_or(t, |n: &Vec<u32>| n[t] as usize);
-                match (tree.checked_sub(corpus.columns.len()), &corpus.rows) {
-                    (Some(row), Some(rows)) => (rows.first[row] as usize, "X"),
-                    (_, Some(_)) => (corpus.columns.first[tree] as usize, "Y"),
-                    (_, None) => (corpus.columns.first[tree] as usize, "X"),
-                }
+        // The columns come first.
+        let (columns, rows) =
+            wanted.split_at(wanted.partition_point(|&i| i < n_columns));
+        let rows: Vec<usize> = collect(rows.iter().map(|row| row - n_columns))?;
+        let others = corpus.query.map_or(corpus.columns, |query| &query.rows);
+        let parts = [(&corpus.columns.items, columns), (&others.items, &rows[..])];
+        let items = gathered(parts, context)?;
+        let singles = Arc::from(corpus.measure.prepare(&items, context)?);
+        let mut values = Self { singles, number: None, norms: None };
+        if corpus.options.normalize && corpus.normalizer().is_none() {
+            let set = if corpus.is_self() { "X" } else { "Y" };
+            let place = |at: usize| {
+                let row = wanted[at].checked_sub(n_columns);
+                row.map_or_else(
+                    || (corpus.columns().first[wanted[at]] as usize, set),
+                    |row| (others.places.first[row] as usize, "X"),
+                )
             };
-            selfs = norms(&*singles, roots.len(), place, context)?;
+            let norms = Norms::new(&*values.singles, wanted.len(), place, context)?;
+            values.norms = Some(norms);
         }
-        Ok(Self { singles, number, selfs })
+        if wanted.len() < all() {
+            values.number = Some(collect(wanted.iter().map(|&item| item as u32))?);
+        }
+        Ok(values)
     }
 
-    /// The kernel of a row's tree and a column's. Where these are the same trees it does not
+    /// The value of a row's item and a column's. Where these are the same items it does not
     /// matter which comes first.
-    fn get(
+    fn get<X: Items>(
         &self,
-        corpus: &Corpus<'_>,
+        corpus: &Corpus<'_, X>,
         x: usize,
         y: usize,
         of: &mut Worker<'_>,
         context: &Context,
     ) -> Result<f64> {
-        let (a, b) = match corpus.rows {
-            None if corpus.root(x) < corpus.root(y) => (y, x),
-            _ => (corpus.first_row + x, y),
+        let (a, b) = match corpus.query {
+            None if corpus.measure.is_symmetric() && corpus.comes_before(x, y)? => {
+                (y, x)
+            }
+            _ => (corpus.first_row() + x, y),
         };
-        let place = |n: &Vec<u32>, tree| n.binary_search(&(tree as u32)).unwrap_or(0);
+        let place = |n: &Vec<u32>, item| n.binary_search(&(item as u32)).unwrap_or(0);
         let number =
-            |tree: usize| self.number.as_ref().map_or(tree, |n| place(n, tree));
+            |item: usize| self.number.as_ref().map_or(item, |n| place(n, item));
         let (a, b) = (number(a), number(b));
-        let Some((&own, &other)) = self.selfs.get(a).zip(self.selfs.get(b)) else {
-            let value = of(a, b, context)?.value();
-            return if value.is_finite() {
-                Ok(value)
-            } else {
-                Err(corpus.overflow(x, y))
-            };
+        let mut single = || of(a, b, context);
+        let value = match (&self.norms, corpus.normalizer()) {
+            (Some(norms), _) => {
+                quotient((norms, a), (norms, b), corpus.are_equal(x, y), single)
+            }
+            (None, Some(normalizer)) => normalizer.pair(x, y, single),
+            (None, None) => match single()?.value() {
+                value if value.is_finite() => Ok(value),
+                _ => Err(corpus.overflow(x, y)),
+            },
         };
-        if own.is_zero() || other.is_zero() {
-            return Ok(0.0);
-        }
-        if corpus.same[x] as usize == y {
-            return Ok(1.0);
-        }
-        Ok(of(a, b, context)?.cosine(own, other).min(self.singles.most()))
+        value.map_err(|error| match error {
+            Error::ConstraintLimit { .. } => corpus.given_up(x, y),
+            other => other,
+        })
     }
 }
 
-/// Trees of X and Y, each different one once, in one store. They are numbered, the columns
-/// before the rows.
-struct Corpus<'a> {
-    kernel: &'a dyn Kernel,
+/// Items of X and Y, each different one once. They are numbered, the columns before the
+/// rows.
+struct Corpus<'a, X: Items> {
+    measure: &'a dyn Measure<X>,
     options: Options,
-    nodes: Arc<Nodes>,
-    /// That of the rows, where it is another.
-    row_nodes: Option<Arc<Nodes>>,
-    columns: Arc<Distinct>,
-    /// None: the columns.
-    rows: Option<Distinct>,
-    first_row: usize,
-    /// Per row the column that is the same tree, or [`u32::MAX`].
-    same: Vec<u32>,
+    columns: &'a Different<X>,
+    /// Where values are normalised, and this is known.
+    norms: Option<&'a Norms>,
+    /// None: the rows are the columns.
+    query: Option<&'a QueryRows<X>>,
     /// By column, by row: where it stands.
-    column_places: Arc<Ragged<u32>>,
+    places: &'a Ragged<u32>,
     row_places: Ragged<u32>,
 }
 
-impl<'a> Corpus<'a> {
+impl<'a, X: Items> Corpus<'a, X> {
     fn new(
-        kernel: &'a dyn Kernel,
-        x: &Forest,
-        y: Option<&Forest>,
+        measure: &'a dyn Measure<X>,
         options: Options,
-        context: &Context,
+        (columns, column_places): (&'a Different<X>, &'a Ragged<u32>),
+        norms: Option<&'a Norms>,
+        query: Option<&'a QueryRows<X>>,
     ) -> Result<Self> {
-        kernel.check()?;
-        context.advance(0, x.len())?;
-        let both = y.map(|y| y.try_union_store(x, context)).transpose()?;
-        let (columns, rows) = match &both {
-            Some((y, x)) => (y, Some(x)),
-            None => (x, None),
-        };
-        let nodes = Arc::clone(columns.nodes());
-        let columns = Distinct::new(columns.roots());
-        let rows = rows.map(|rows| Distinct::new(rows.roots()));
-        let same = match &rows {
-            Some(rows) => rows.among(&columns),
-            None => (0..columns.len() as u32).collect(),
-        };
+        let row_places = query.map(|query| places(&query.rows.places)).transpose()?;
         Ok(Self {
-            kernel,
+            measure,
             options,
-            nodes,
-            row_nodes: None,
-            first_row: if rows.is_some() { columns.len() } else { 0 },
-            same,
-            column_places: Arc::new(places(&columns)?),
-            row_places: rows.as_ref().map(places).transpose()?.unwrap_or_default(),
-            columns: Arc::new(columns),
-            rows,
+            columns,
+            norms,
+            query,
+            places: column_places,
+            row_places: row_places.unwrap_or_default(),
         })
     }
 
     fn is_self(&self) -> bool {
-        self.rows.is_none()
+        self.query.is_none()
+    }
+
+    fn columns(&self) -> &Distinct {
+        &self.columns.places
     }
 
     fn rows(&self) -> &Distinct {
-        self.rows.as_ref().unwrap_or(&self.columns)
+        self.query.map_or(&self.columns.places, |query| &query.rows.places)
     }
 
-    fn len(&self) -> usize {
-        self.columns.len() + self.rows.as_ref().map_or(0, Distinct::len)
+    /// Where the rows are numbered from.
+    fn first_row(&self) -> usize {
+        self.query.map_or(0, |_| self.columns.len())
     }
 
-    fn root(&self, tree: usize) -> NodeId {
-        let n = self.columns.len();
-        if tree < n { self.columns.roots[tree] } else { self.rows().roots[tree - n] }
+    /// Where values are normalised, and it is known by what.
+    fn normalizer(&self) -> Option<Normalizer<'_>> {
+        let columns = self.norms?;
+        Some(match self.query {
+            None => Normalizer { rows: columns, columns, same: None },
+            Some(QueryRows { norms, same, .. }) => {
+                Normalizer { rows: norms.as_ref()?, columns, same: Some(same) }
+            }
+        })
+    }
+
+    fn are_equal(&self, x: usize, y: usize) -> bool {
+        self.query.map_or(x, |query| query.same[x] as usize) == y
+    }
+
+    /// The order of two columns, whatever the order in which they came.
+    fn comes_before(&self, x: usize, y: usize) -> Result<bool> {
+        let key = |item: usize| self.columns.items.key(item, &|root| root);
+        Ok(key(x)? < key(y)?)
+    }
+
+    fn cell(&self, x: usize, y: usize) -> (usize, usize) {
+        (self.rows().first[x] as usize, self.columns().first[y] as usize)
     }
 
     fn overflow(&self, x: usize, y: usize) -> Error {
-        let (rows, columns) = (self.rows(), &self.columns);
-        Error::Overflow {
-            row: rows.first[x] as usize,
-            column: columns.first[y] as usize,
-        }
+        let (row, column) = self.cell(x, y);
+        Error::Overflow { row, column }
     }
 
-    /// What finds pairs of at least so much.
-    fn finder(&self, least: f64, context: &Context) -> Result<Finder<'static>> {
-        match self.pruned(least, context)? {
-            Some(pruned) => Ok(Finder::Pruned(pruned)),
-            None => self.by_rows(least, !self.is_self(), context),
-        }
+    fn given_up(&self, x: usize, y: usize) -> Error {
+        let pairs = vec![self.cell(x, y)]; // bounded: one
+        Error::ConstraintLimit { pairs, limit: self.measure.limit() }
     }
 
     /// The bound, where it helps.
     fn pruned(&self, least: f64, context: &Context) -> Result<Option<Arc<Pruned>>> {
         let is_wanted = self.options.normalize && least > 0.0;
-        let kernel = self.kernel.indexed().filter(|_| is_wanted);
-        let Some(kernel) = kernel.filter(blocks::has_blocks) else { return Ok(None) };
-        let rows = self.rows.as_ref().map(|rows| &*rows.roots);
-        let all = [&*self.columns.roots, rows.unwrap_or_default()].concat();
+        let Some(fast) = self.measure.fast().filter(|_| is_wanted) else {
+            return Ok(None);
+        };
         let n = self.columns.len();
-        let threads = Threads::for_trees(context, all.len());
-        let (vectors, n_blocks) =
-            blocks::vectors(&kernel, &self.nodes, &all, &threads)?;
-        let zeros = vectors.iter().map(<[_]>::is_empty).collect();
+        let both = match self.query {
+            Some(query) => Some(self.columns.items.chain(&query.rows.items, context)?),
+            None => None,
+        };
+        let items = both.as_ref().unwrap_or(&self.columns.items);
+        let Some(Bound { vectors, n_blocks }) = fast.bound(items, context)? else {
+            return Ok(None);
+        };
+        let threads = Threads::for_trees(context, items.n_items());
+        let zeros = collect(vectors.iter().map(<[_]>::is_empty))?;
         let index = prune::Index::new(vectors, n_blocks, n, least, &threads)?;
         let pruned = Arc::new(Pruned(index, zeros));
         let finder = Finder::Pruned(Arc::clone(&pruned));
@@ -705,27 +777,6 @@ impl<'a> Corpus<'a> {
             return Ok(None);
         }
         Ok(Some(pruned))
-    }
-
-    /// Rows, whole or the lower triangle.
-    fn by_rows(
-        &self,
-        least: f64,
-        whole: bool,
-        context: &Context,
-    ) -> Result<Finder<'static>> {
-        let n_rows = self.rows().len();
-        let columns = &*self.columns.roots;
-        let values = Values::new(self, None, context)?;
-        let rows = whole.then_some(&*self.rows().roots);
-        let source = source(self.kernel, &self.nodes, columns, rows, context)?;
-        let scales: Vec<f64> = values.selfs.iter().map(|&value| scale(value)).collect();
-        let cut = |range: std::ops::Range<usize>| {
-            Cow::Owned(scales.get(range).unwrap_or_default().to_vec())
-        };
-        let scales =
-            [cut(0..columns.len()), cut(self.first_row..self.first_row + n_rows)];
-        Ok(Finder::Rows(Rows { source, scales, values: Some(values), least }))
     }
 
     /// Computes the values of what `find` finds for some rows, has `keep` take its choice,
@@ -745,14 +796,13 @@ impl<'a> Corpus<'a> {
     ) -> Result<()> {
         let n = rows.len();
         let threads = Threads::new(context, n);
-        let mut scratch: Vec<_> =
-            (0..threads.size()).map(|_| Scratch::default()).collect();
+        let mut scratch = filled_with(threads.size(), Scratch::default)?;
         let batch = (BATCH / self.columns.len().max(1)).clamp(64, 1 << 13);
         let (mut first, mut found, mut n_found) = (0, Vec::new(), 0);
         for (number, part) in rows.chunks(batch).enumerate() {
             // 1. What may be an answer, until there is enough of it.
             let start = number * batch;
-            let slots: Vec<_> = part.iter().map(|_| Mutex::default()).collect();
+            let slots = filled_with(part.len(), Mutex::default)?;
             let so_far = |rows: usize| done_before + rows * (n - done_before) / n;
             let tasks = Tasks::of_rows(part.len(), 1);
             threads.run(
@@ -768,36 +818,38 @@ impl<'a> Corpus<'a> {
                 },
             )?;
             let end = start + part.len();
-            found.extend(slots.into_iter().map(out_of::<Vec<u32>>));
+            extend(&mut found, slots.into_iter().map(out_of::<Vec<u32>>))?;
             n_found += found[start - first..].iter().map(Vec::len).sum::<usize>();
             if n_found < ENOUGH && end - first < ROWS && end < n {
                 continue;
             }
-            // 2. Its values, and the answers that are made of them.
-            room(n_found, 2 * size_of::<Answer>() + size_of::<(u32, u32, f64)>())?;
+            // 2. Its values, and the answers that are made of them: how many is known, so
+            // they are asked for together.
+            room(n_found, size_of::<Answer>())?;
             let part = &rows[first..end];
             let some;
             let values = if let Finder::Rows(Rows { values: Some(values), .. }) = finder
             {
                 values
             } else {
-                let wanted = self.involved(part, &found);
+                let wanted = self.involved(part, &found)?;
                 some = Values::new(self, Some(&wanted), context)?;
                 &some
             };
-            let slots: Vec<_> = part.iter().map(|_| Mutex::default()).collect();
-            let mut workers: Vec<_> =
-                (0..threads.size()).map(|_| values.singles.worker()).collect();
+            let slots = filled_with(part.len(), Mutex::default)?;
+            let mut workers = filled_with(threads.size(), || values.singles.worker())?;
             threads.run(
                 &Tasks::untold(part.len()),
                 &mut workers,
                 |at, of, context| {
                     let x = part[at] as usize;
-                    let mut answers = Vec::with_capacity(found[at].len());
+                    let mut answers = Vec::new();
+                    reserve(&mut answers, found[at].len())?;
                     for &tree in &found[at] {
                         context.check_now()?;
                         let value = values.get(self, x, tree as usize, of, context)?;
-                        answers.push(Answer { tree, value });
+                        let value = nearness(self.measure, value);
+                        answers.push(Answer { tree, value }); // has room
                     }
                     keep(x, &mut answers);
                     if let Ok(mut slot) = slots[at].lock() {
@@ -806,8 +858,7 @@ impl<'a> Corpus<'a> {
                     Ok(())
                 },
             )?;
-            let answers = slots.into_iter().map(out_of).collect();
-            each(part, answers)?;
+            each(part, collect(slots.into_iter().map(out_of))?)?;
             (first, n_found) = (end, 0);
             found.clear();
         }
@@ -817,56 +868,61 @@ impl<'a> Corpus<'a> {
     /// What each tree is offered by the lower half of the rows, each pair computed once.
     fn best(&self, rows: &Rows<'_>, k: usize, context: &Context) -> Result<Best> {
         let n = self.columns.len();
-        let best = Best::new(n, k.min(n.saturating_sub(1)).max(1))?;
+        let wanted = k.min(n.saturating_sub(1)).max(1);
+        let best = Best::new(n, wanted, self.measure.is_distance())?;
         let team = Threads::new(context, n);
-        let mut scratch: Vec<Vec<f64>> = vec![Vec::new(); team.size()];
+        let mut scratch = filled_with(team.size(), Vec::new)?;
         team.run(
-            &Tasks::of_rows(n, 1).among(0..Self::by_halves(n), n),
+            &Tasks::of_rows(n, 1).among(0..by_halves(n), n),
             &mut scratch,
             |x, row, context| {
-                reserve(row, n.saturating_sub(row.len()))?;
-                row.resize(n, 0.0);
+                reach(row, n, 0.0)?;
                 // The lower triangle has the tree itself.
-                rows.row(x, &mut row[..=x], context)?;
+                rows.row(self, x, &mut row[..=x], context)?;
                 best.row(x, &row[..x])
             },
         )?;
         Ok(best)
     }
 
-    /// How much of the work that is done with so many rows by halves.
-    fn by_halves(done: usize) -> usize {
-        done - done / 8
-    }
-
     /// The columns that may be among the nearest of a tree, and the tree; None where its row
     /// has to say.
-    fn take(&self, best: &Best, x: usize) -> Option<Vec<u32>> {
-        let (mut found, missing) = best.take(x)?;
+    fn take(&self, best: &Best, x: usize) -> Result<Option<Vec<u32>>> {
+        let Some((mut found, missing)) = best.take(x)? else { return Ok(None) };
         if missing > 0 {
             // The others have a kernel of 0, or a negative one if the kernel can be so.
-            self.kernel.indexed()?;
-            let is_known: HashSet<u32> = found.iter().copied().collect();
-            let is_other = |t: &u32| *t as usize != x && !is_known.contains(t);
+            if self.measure.fast().is_none_or(|fast| !fast.is_never_negative()) {
+                return Ok(None);
+            }
+            let known: Map<u32, ()> = Map::of(found.iter().map(|&tree| (tree, ())))?;
+            let is_other = |t: &u32| *t as usize != x && !known.contains_key(t);
             let all = 0..self.columns.len() as u32;
-            found.extend(all.filter(is_other).take(missing));
+            extend(&mut found, all.filter(is_other).take(missing))?;
         }
-        found.push(x as u32);
-        Some(found)
+        push(&mut found, x as u32)?;
+        Ok(Some(found))
     }
 
     /// The trees of some rows and of what was found for them, ascending.
-    fn involved(&self, rows: &[u32], found: &[Vec<u32>]) -> Vec<u32> {
-        let mut trees: Vec<u32> = found.iter().flatten().copied().collect();
-        let asks = rows.iter().zip(found).filter(|(_, found)| !found.is_empty());
-        trees.extend(asks.map(|(&row, _)| self.first_row as u32 + row));
+    fn involved(&self, rows: &[u32], found: &[Vec<u32>]) -> Result<Vec<u32>> {
+        let mut trees = Vec::new();
+        reserve(&mut trees, rows.len() + found.iter().map(Vec::len).sum::<usize>())?;
+        for (&row, found) in rows.iter().zip(found).filter(|(_, f)| !f.is_empty()) {
+            push(&mut trees, self.first_row() as u32 + row)?;
+            extend(&mut trees, found.iter().copied())?;
+        }
         trees.sort_unstable();
         trees.dedup();
-        trees
+        Ok(trees)
     }
 
     /// Writes the nearest of what was found for a row's tree to all its places.
-    fn write(&self, x: usize, mut answers: Vec<Answer>, out: &mut Nearest) {
+    fn write(
+        &self,
+        x: usize,
+        mut answers: Vec<Answer>,
+        out: &mut Nearest,
+    ) -> Result<()> {
         answers.sort_unstable_by(|a, b| b.value.total_cmp(&a.value));
         let k = out.k;
         // Those of equal value by where they stand, whichever tree they are.
@@ -877,19 +933,20 @@ impl<'a> Corpus<'a> {
             }
             let start = all.len();
             for answer in equal {
-                let places = self.column_places.get(answer.tree as usize);
-                all.extend(places.iter().map(|&place| (place, answer.value)));
+                let places = self.places.get(answer.tree as usize);
+                extend(&mut all, places.iter().map(|&place| (place, answer.value)))?;
             }
             all[start..].sort_unstable_by_key(|item| item.0);
         }
-        let rows = if self.is_self() { &self.column_places } else { &self.row_places };
+        let rows = if self.is_self() { self.places } else { &self.row_places };
         for &row in rows.get(x) {
             let others = all.iter().filter(|item| !self.is_self() || item.0 != row);
             for (at, &(column, value)) in others.take(k).enumerate() {
                 out.indices[row as usize * k + at] = column as usize;
-                out.values[row as usize * k + at] = value;
+                out.values[row as usize * k + at] = nearness(self.measure, value);
             }
         }
+        Ok(())
     }
 
     /// Hands on for all places of a row's tree what was found.
@@ -899,10 +956,10 @@ impl<'a> Corpus<'a> {
         answers: &[Answer],
         out: &mut dyn FnMut((u32, u32, f64)) -> Result<()>,
     ) -> Result<()> {
-        let rows = if self.is_self() { &self.column_places } else { &self.row_places };
+        let rows = if self.is_self() { self.places } else { &self.row_places };
         for &row in rows.get(x) {
             for &Answer { tree, value } in answers {
-                let mut columns = self.column_places.get(tree as usize);
+                let mut columns = self.places.get(tree as usize);
                 if self.is_self() && tree as usize == x {
                     // Equal trees meet twice.
                     columns =
@@ -911,12 +968,17 @@ impl<'a> Corpus<'a> {
                 for &column in columns {
                     let is_turned = self.is_self() && column < row;
                     let (i, j) = if is_turned { (column, row) } else { (row, column) };
-                    out((i, j, value))?;
+                    out((i, j, nearness(self.measure, value)))?;
                 }
             }
         }
         Ok(())
     }
+}
+
+/// How much of the work that is done with so many rows by halves.
+fn by_halves(done: usize) -> usize {
+    done - done / 8
 }
 
 /// The least that a value of a row may be where that of the single pair is this.
@@ -928,16 +990,17 @@ fn out_of<T: Default>(slot: Mutex<T>) -> T {
     slot.into_inner().unwrap_or_default()
 }
 
-fn ascending(trees: &[usize]) -> Vec<usize> {
-    let mut trees = trees.to_vec();
-    trees.sort_unstable();
-    trees.dedup();
-    trees
+/// Numbers in order, each once.
+fn ascending<'a>(numbers: impl IntoIterator<Item = &'a usize>) -> Result<Vec<usize>> {
+    let mut numbers = collect(numbers.into_iter().copied())?;
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(numbers)
 }
 
 /// Per different tree where it stands.
 fn places(trees: &Distinct) -> Result<Ragged<u32>> {
-    let times = crate::ragged::times(&trees.of, trees.roots.len())?;
+    let times = crate::ragged::times(&trees.of, trees.len())?;
     let mut places = Filler::new(times, 0)?;
     for (place, &tree) in trees.of.iter().enumerate() {
         places.put(tree, place as u32);

@@ -17,7 +17,7 @@
 
 use super::blocks::{Vectors, is_open};
 use crate::intern::new_id;
-use crate::memory::{collect, reserve, room};
+use crate::memory::{collect, filled, push, reach, reserve};
 use crate::ragged::{Filler, Ragged};
 use crate::threads::Threads;
 use crate::{Context, Result};
@@ -92,16 +92,13 @@ impl Index {
         threads: &Threads<'_>,
     ) -> Result<Self> {
         let least = least - 4.0 * SLACK;
-        // Tables of blocks, and lists of all there may be.
-        room(n_blocks, 32)?;
-        room(vectors.items.len(), size_of::<Entry>() + size_of::<u32>())?;
         // 1. The order of blocks; those of one tree match nothing.
-        let mut times = vec![0u32; n_blocks];
+        let mut times = filled(0u32, n_blocks)?;
         let mut open = Vec::new();
-        let mut mass = vec![0.0; n_blocks];
+        let mut mass = filled(0.0, n_blocks)?;
         for (tree, vector) in vectors.iter().enumerate() {
             if is_open(vector) {
-                open.push(tree as u32);
+                push(&mut open, tree as u32)?;
                 continue;
             }
             for &(block, norm) in vector {
@@ -109,22 +106,23 @@ impl Index {
                 mass[block as usize] += square(norm);
             }
         }
-        let mut order: Vec<u32> = (0..n_blocks as u32).collect();
+        let mut order = collect(0..n_blocks as u32)?;
         order.retain(|&block| times[block as usize] > 1);
         // Where few trees have much. By the number of trees alone, 1.3 times the time.
         let key = |&block: &u32| {
             f64::from(times[block as usize]).powi(3) / mass[block as usize]
         };
         order.sort_unstable_by(|a, b| key(a).total_cmp(&key(b)).then(a.cmp(b)));
-        let mut rank = vec![u32::MAX; n_blocks];
+        let mut rank = filled(u32::MAX, n_blocks)?;
         order.iter().zip(0..).for_each(|(&block, at)| rank[block as usize] = at);
         // 2. Vectors in that order, and their tails.
         for item in &mut vectors.items {
             item.0 = rank.get(item.0 as usize).copied().unwrap_or(u32::MAX);
         }
         vectors.retain(|item| item.0 != u32::MAX);
-        let mut tails = Vec::with_capacity(vectors.len());
-        let mut lens = vec![0u32; order.len()];
+        let mut tails = Vec::new();
+        reserve(&mut tails, vectors.len())?;
+        let mut lens = filled(0u32, order.len())?;
         for tree in 0..vectors.len() {
             threads.context.check()?;
             let (start, len) = (vectors.start(tree), vectors.get(tree).len());
@@ -138,7 +136,7 @@ impl Index {
                 }
                 tail -= 1;
             }
-            tails.push(tail as u32);
+            push(&mut tails, tail as u32)?;
             if tree < n_columns {
                 vector[..tail].iter().for_each(|item| lens[item.0 as usize] += 1);
             }
@@ -158,13 +156,13 @@ impl Index {
         }
         let lists = lists.done();
         // Lists stand in the order of the vectors, so each meets a tree's next place.
-        let mut next = vec![0; vectors.len()];
+        let mut next = filled(0, vectors.len())?;
         let place = |entry: &Entry| {
             let next = &mut next[entry.tree as usize];
             *next += 1;
             *next - 1
         };
-        let places = lists.items.iter().map(place).collect();
+        let places = collect(lists.items.iter().map(place))?;
         Ok(Self { vectors, tails, lists, places, open, least, n_columns })
     }
 
@@ -187,10 +185,8 @@ impl Index {
         let open = self.open.iter().take_while(|&&tree| (tree as usize) < end);
         let mut found = collect(open.copied())?;
         let Scratch { met, touched, left, norms } = scratch;
-        reserve(met, self.n_columns.saturating_sub(met.len()))?;
-        reserve(norms, self.lists.len().saturating_sub(norms.len()))?;
-        met.resize(self.n_columns, Met::default());
-        norms.resize(self.lists.len(), [0.0; 2]);
+        reach(met, self.n_columns, Met::default())?;
+        reach(norms, self.lists.len(), [0.0; 2])?;
         let vector = self.vectors.get(x);
         let mut rest: f64 = vector.iter().map(|item| square(item.1)).sum();
         for &(block, norm) in vector {
@@ -212,7 +208,7 @@ impl Index {
             touched.drain(..).map(|tree| std::mem::take(&mut met[tree as usize]));
         left.clear();
         if done.is_ok() {
-            left.extend(sums.filter(|met| met.sum != LOST));
+            left.extend(sums.filter(|met| met.sum != LOST)); // has room
         } else {
             sums.for_each(drop);
         }
@@ -231,7 +227,7 @@ impl Index {
             for (met, vector) in some.iter().zip(vectors) {
                 let entry = self.lists.items[met.at as usize];
                 if self.may_reach(met.sum, entry.rest, vector, norms) {
-                    found.push(entry.tree);
+                    found.push(entry.tree); // has room
                 }
             }
         }
@@ -269,7 +265,7 @@ impl Index {
                 continue;
             }
             if before.sum == 0 {
-                touched.push(entry.tree);
+                touched.push(entry.tree); // has room
             }
             *before = Met { sum, at };
         }

@@ -61,13 +61,9 @@ pub(crate) struct Trees {
 
 impl Trees {
     /// Makes some pairs of a list ready, one after another.
-    pub(crate) fn new(
-        pairs: impl IntoIterator<Item = (usize, usize)>,
-        lists: [&PairForest; 2],
-        context: &Context,
-    ) -> Result<Self> {
+    pub(crate) fn new(list: &PairForest, context: &Context) -> Result<Self> {
         let mut trees = Self {
-            n_productions: lists[0].trees().nodes().n_productions(),
+            n_productions: list.forest().nodes().n_productions(),
             nodes: Ragged::default(),
             children: Vec::new(),
             marks: Vec::new(),
@@ -76,9 +72,8 @@ impl Trees {
             names: Ragged::default(),
         };
         let mut reader = Reader::default();
-        for (list, pair) in pairs {
-            let list = lists[list];
-            let (ids, names) = renumbered(list.placeholders(pair));
+        for pair in 0..list.len() {
+            let (ids, names) = renumbered(list.placeholders(pair))?;
             let mut ids = ids.into_iter();
             for side in Side::BOTH {
                 trees.push(
@@ -103,30 +98,26 @@ impl Trees {
         reader: &mut Reader,
         context: &Context,
     ) -> Result<()> {
-        let store = list.trees().nodes();
-        let n_nodes = usize::try_from(store.size(root)).unwrap_or(usize::MAX);
-        if n_nodes > self.nodes.items.capacity() - self.nodes.items.len() {
-            let all = self.nodes.items.len().saturating_add(n_nodes);
-            memory::room(all, BYTES_PER_NODE)?;
-        }
+        let store = list.forest().nodes();
         // 1. The tree in preorder, with the placeholders that its nodes carry.
         let order = &mut reader.order;
         order.clear();
-        reader.todo.push((root, NONE));
+        reader.todo.clear(); // what an error left
+        memory::push(&mut reader.todo, (root, NONE))?;
         while let Some((node, parent)) = reader.todo.pop() {
             context.check()?;
             let carries = super::forest::unmarked(store.name(node)).1;
             let mark = if carries { ids.next().unwrap_or(NONE) } else { NONE };
             let place = new_id(order.len(), "nodes in one tree")?;
-            order.push(Visit { node, parent, mark, inner: NONE });
+            memory::push(order, Visit { node, parent, mark, inner: NONE })?;
             let below = store.children(node).iter().rev();
-            reader.todo.extend(below.map(|&child| (child, place)));
+            memory::extend(&mut reader.todo, below.map(|&child| (child, place)))?;
         }
         // 2. Inner nodes. Backwards through a preorder children come before parents, and of each
         // parent's the last one first.
         let start = self.nodes.items.len();
         reader.below.clear();
-        reader.below.resize(order.len(), Vec::new());
+        memory::reach_with(&mut reader.below, order.len(), Vec::new)?;
         for place in (0..order.len()).rev() {
             context.check()?;
             let Visit { node, parent, mark, .. } = order[place];
@@ -136,10 +127,12 @@ impl Trees {
                 let first = new_id(self.children.len(), "children, tree by tree")?;
                 let marks = new_id(self.marks.len(), PLACEHOLDERS)?;
                 let below = children.iter().rev().map(|&child| order[child as usize]);
-                self.children.extend(below.clone().map(|visit| visit.inner));
+                let inner = below.clone().map(|visit| visit.inner);
+                memory::extend(&mut self.children, inner)?;
                 let carried =
                     std::iter::once(mark).chain(below.map(|visit| visit.mark));
-                self.marks.extend(carried.filter(|&mark| mark != NONE));
+                let carried = carried.filter(|&mark| mark != NONE);
+                memory::extend(&mut self.marks, carried)?;
                 self.nodes.push(Inner {
                     production,
                     rank: 0,
@@ -150,15 +143,15 @@ impl Trees {
                 })?;
             }
             if parent != NONE {
-                reader.below[parent as usize].push(place as u32);
+                memory::push(&mut reader.below[parent as usize], place as u32)?;
             }
         }
         // 3. Nodes by production.
         let nodes = &mut self.nodes.items[start..];
         let members = &mut reader.members;
         members.clear();
-        members.extend(0..nodes.len() as u32);
-        members.sort_by_key(|&member| nodes[member as usize].production);
+        memory::extend(members, 0..nodes.len() as u32)?;
+        members.sort_unstable_by_key(|&at| (nodes[at as usize].production, at));
         let mut last = NONE;
         let mut rank = 0;
         for (at, &member) in members.iter().enumerate() {
@@ -213,8 +206,8 @@ impl Trees {
     ) -> Bounded<()> {
         let (a, b) = (2 * a + side as usize, 2 * b + side as usize);
         found.clear();
-        let hanger = &mut found.hanger;
-        hanger.hang(self, a);
+        let loaded_tree = &mut found.loaded_tree;
+        loaded_tree.load(self, a)?;
         let (decay, one) = (N::of(decay), N::of(1.0));
         let of_a = self.nodes.get(a);
         let of_b = self.nodes.get(b);
@@ -223,19 +216,20 @@ impl Trees {
         // As many as can fit together, and those in conflict that sets may have.
         let room = (self.names.get(a / 2).len() + self.names.get(b / 2).len())
             .saturating_add(budget.most_bytes().saturating_mul(8).isqrt() as usize);
-        if of_a.len().saturating_mul(of_b.len()) > MOST_UNCHECKED {
-            // Lists double as they grow.
-            let aligned = self.aligned(hanger, b)?;
-            memory::room(aligned, 2 * size_of::<N>())?;
+        if of_a.len().saturating_mul(of_b.len()) > MAX_UNCHECKED {
+            let aligned = self.aligned(loaded_tree, b)?;
+            memory::reserve(&mut found.delta, aligned)?;
         }
+        memory::reserve(&mut found.starts, of_b.len())?;
         for node in of_b {
-            let (stamp, start, len) = hanger.table[node.production as usize];
-            if stamp != hanger.stamp {
-                found.starts.push(NONE);
+            let (stamp, start, len) = loaded_tree.table[node.production as usize];
+            if stamp != loaded_tree.stamp {
+                found.starts.push(NONE); // has room
                 continue;
             }
             // 1. Room for the node's pairs.
-            found.starts.push(new_id(found.delta.len(), "aligned nodes")?);
+            found.starts.push(new_id(found.delta.len(), "aligned nodes")?); // has room
+            memory::reserve(&mut found.delta, len as usize)?;
             let (marks, below) = (self.marks(node), self.children(node));
             let work = len as usize * (1 + marks.len() + below.len());
             budget.work(4 * work)?;
@@ -254,11 +248,12 @@ impl Trees {
                 // 2. A pair whose own placeholders do not go together has nothing.
                 if !marks.is_empty() {
                     let others = self.marks(other);
-                    if !hanger.partners.is_bijection(others, marks) {
-                        found.delta.push(N::of(0.0));
+                    if !loaded_tree.partners.is_bijection(others, marks)? {
+                        found.delta.push(N::of(0.0)); // has room
                         continue;
                     }
-                    codes.extend(others.iter().zip(marks).map(|(&a, &b)| code(a, b)));
+                    let pairs = others.iter().zip(marks);
+                    memory::extend(codes, pairs.map(|(&a, &b)| code(a, b)))?;
                 }
                 // 3. λ Π (1 + that of each pair of children).
                 let mut product = decay;
@@ -273,7 +268,7 @@ impl Trees {
                     }
                 }
                 found.total = found.total + product;
-                found.delta.push(product);
+                found.delta.push(product); // has room
             }
         }
         Ok(())
@@ -281,12 +276,12 @@ impl Trees {
 
     /// How many pairs of nodes with equal productions two trees have: the tree that hangs,
     /// and `b`. More than fit into memory are refused.
-    fn aligned(&self, hanger: &Hanger, b: usize) -> Result<usize> {
+    fn aligned(&self, loaded_tree: &TreeTable, b: usize) -> Result<usize> {
         let aligned = self.groups.get(b).iter().map(|&(production, _, n)| {
-            let (stamp, _, len) = hanger.table[production as usize];
-            if stamp == hanger.stamp { u64::from(n) * u64::from(len) } else { 0 }
+            let (stamp, _, len) = loaded_tree.table[production as usize];
+            if stamp == loaded_tree.stamp { u64::from(n) * u64::from(len) } else { 0 }
         });
-        let (needed, limit) = (aligned.fold(0, u64::saturating_add), MOST_ALIGNED);
+        let (needed, limit) = (aligned.fold(0, u64::saturating_add), MAX_ALIGNED);
         if needed > limit {
             let (what, unit) = ("the comparison of two trees", "pairs of nodes");
             return Err(Error::Expansion { what, unit, needed, limit });
@@ -317,7 +312,7 @@ impl Trees {
         };
         let zero = N::of(0.0);
         // By place among what was found: its number among nodes that are consistent.
-        let mut number = vec![NONE; found.delta.len()];
+        let mut number = memory::filled(NONE, found.delta.len())?;
         let mut has_parent: Vec<bool> = Vec::new();
         for (v, node) in of_b.iter().enumerate() {
             let at = found.starts[v];
@@ -335,14 +330,14 @@ impl Trees {
                 }
                 let other = &of_a[u as usize];
                 // 1. The pair's own constraint.
-                let mut own = universe.none();
+                let mut own = universe.none()?;
                 for (&a, &b) in self.marks(other).iter().zip(self.marks(node)) {
                     if let Some(bit) = universe.bit(code(a, b)) {
-                        own.insert(bit);
+                        own.insert(bit); // has room
                     }
                 }
                 // 2. Its children, and what can come from below.
-                let mut below = own.clone();
+                let mut below = own.copied()?;
                 let mut sum = found.delta[place];
                 for (&x, &y) in self.children(other).iter().zip(self.children(node)) {
                     if x == NONE || y == NONE {
@@ -362,15 +357,15 @@ impl Trees {
                 }
                 aligned.children.close("aligned nodes")?;
                 number[place] = aligned.own.len() as u32;
-                has_parent.push(false);
-                aligned.own.push(own);
-                aligned.below.push(below);
-                aligned.delta.push(found.delta[place]);
-                aligned.sum.push(sum);
+                memory::push(&mut has_parent, false)?;
+                memory::push(&mut aligned.own, own)?;
+                memory::push(&mut aligned.below, below)?;
+                memory::push(&mut aligned.delta, found.delta[place])?;
+                memory::push(&mut aligned.sum, sum)?;
             }
         }
         let roots = has_parent.iter().enumerate().filter(|(_, has)| !**has);
-        aligned.roots = roots.map(|(root, _)| root as u32).collect();
+        aligned.roots = memory::collect(roots.map(|(root, _)| root as u32))?;
         Ok(aligned)
     }
 }
@@ -380,11 +375,9 @@ const PLACEHOLDERS: &str = "placeholders of productions, tree by tree";
 const CODES_BETWEEN_SORTS: usize = 1 << 18;
 /// The most pairs of nodes with equal productions that two trees may have: 2^25 take 256
 /// MB, and as much again where values overflow floats.
-const MOST_ALIGNED: u64 = 1 << 25;
+const MAX_ALIGNED: u64 = 1 << 25;
 /// Trees with fewer pairs of nodes are not asked for them.
-const MOST_UNCHECKED: usize = 1 << 20;
-/// Bytes that a node takes while it is made ready, in lists that double.
-const BYTES_PER_NODE: usize = 256;
+const MAX_UNCHECKED: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy)]
 struct Visit {
@@ -404,7 +397,7 @@ struct Reader {
 
 /// The table in which a first tree hangs until another one does.
 #[derive(Debug, Default)]
-struct Hanger {
+struct TreeTable {
     tree: Option<usize>,
     stamp: u32,
     /// By production: stamp, and the tree's nodes with it among its `members`.
@@ -412,14 +405,15 @@ struct Hanger {
     partners: Partners,
 }
 
-impl Hanger {
-    fn hang(&mut self, trees: &Trees, tree: usize) {
+impl TreeTable {
+    fn load(&mut self, trees: &Trees, tree: usize) -> Result<()> {
         if self.tree == Some(tree) {
-            return;
+            return Ok(());
         }
         if self.table.len() != trees.n_productions || self.stamp == u32::MAX {
+            self.tree = None;
             self.table.clear();
-            self.table.resize(trees.n_productions, (0, 0, 0));
+            memory::reach(&mut self.table, trees.n_productions, (0, 0, 0))?;
             self.stamp = 0;
         }
         self.stamp += 1;
@@ -427,6 +421,7 @@ impl Hanger {
         for &(production, start, len) in trees.groups.get(tree) {
             self.table[production as usize] = (self.stamp, start, len);
         }
+        Ok(())
     }
 }
 
@@ -440,26 +435,27 @@ struct Partners {
 impl Partners {
     /// Whether the pairs of two lists are a partial bijection.
     #[inline]
-    fn is_bijection(&mut self, a: &[u32], b: &[u32]) -> bool {
+    fn is_bijection(&mut self, a: &[u32], b: &[u32]) -> Result<bool> {
         match (a, b) {
-            ([_], [_]) => true,
+            ([_], [_]) => Ok(true),
             // Most are short: so nothing is written down.
-            ([a, c], [b, d]) => (a == c) == (b == d),
+            ([a, c], [b, d]) => Ok((a == c) == (b == d)),
             _ => self.are_partners(a, b),
         }
     }
 
-    fn are_partners(&mut self, a: &[u32], b: &[u32]) -> bool {
+    fn are_partners(&mut self, a: &[u32], b: &[u32]) -> Result<bool> {
         if self.stamp == u32::MAX {
             *self = Self::default();
         }
         self.stamp += 1;
         let stamp = self.stamp;
+        for (of, from) in self.of.iter_mut().zip([a, b]) {
+            let len = from.iter().max().map_or(0, |&most| most as usize + 1);
+            memory::reach(of, len, (0, 0))?;
+        }
         let mut falls = |side: usize, from: u32, to: u32| {
             let of = &mut self.of[side];
-            if of.len() <= from as usize {
-                of.resize(from as usize + 1, (0, 0));
-            }
             let known = &mut of[from as usize];
             let free = known.0 != stamp;
             if free {
@@ -467,7 +463,7 @@ impl Partners {
             }
             free || known.1 == to
         };
-        a.iter().zip(b).all(|(&a, &b)| falls(0, a, b) && falls(1, b, a))
+        Ok(a.iter().zip(b).all(|(&a, &b)| falls(0, a, b) && falls(1, b, a)))
     }
 }
 
@@ -475,7 +471,7 @@ impl Partners {
 /// of them, which hangs until another one does.
 #[derive(Debug)]
 pub(crate) struct Found<N> {
-    hanger: Hanger,
+    loaded_tree: TreeTable,
     /// By node of the second tree: where its aligned pairs start; NONE: it has none.
     starts: Vec<u32>,
     /// Δ; zero for two nodes whose own constraint is inconsistent.
@@ -487,7 +483,7 @@ pub(crate) struct Found<N> {
 impl<N: Number> Found<N> {
     pub(crate) fn new() -> Self {
         Self {
-            hanger: Hanger::default(),
+            loaded_tree: TreeTable::default(),
             starts: Vec::new(),
             delta: Vec::new(),
             total: N::of(0.0),
@@ -540,18 +536,19 @@ impl<B: Bits, N: Number> Aligned<B, N> {
     ) -> Bounded<N> {
         budget.step(self.own.len())?;
         scratch.clear();
+        memory::reserve(scratch, self.own.len())?;
         let (decay, one) = (N::of(decay), N::of(1.0));
         let mut total = N::of(0.0);
         for (node, own) in self.own.iter().enumerate() {
             if !own.is_within(allowed) {
-                scratch.push(N::of(0.0));
+                scratch.push(N::of(0.0)); // has room
                 continue;
             }
             let below = self.children.get(node).iter();
             let delta = below.fold(decay, |product, &child| {
                 product * (one + scratch[child as usize])
             });
-            scratch.push(delta);
+            scratch.push(delta); // has room
             total = total + delta;
         }
         Ok(total)

@@ -11,19 +11,24 @@
 //! Up to 64 pairs are one word, up to 256 four; more are as many words as it takes. The
 //! algorithms are written once, over [`Bits`].
 
-use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use crate::kernel::Number;
+use crate::memory::{self, Map};
 use crate::{Context, Error};
 
 /// A set of small numbers. Sets that meet have room for equally many.
-pub(crate) trait Bits: Clone + Ord + Hash + Send {
+pub(crate) trait Bits: Ord + Hash + Send + Sized {
     /// The most numbers there can be room for.
-    const MOST: usize;
+    const MAX_ROOM: usize;
 
     /// The empty set, with room for `0..room`.
-    fn empty(room: usize) -> Self;
+    ///
+    /// # Errors
+    /// [`Error::Memory`], as all that makes a set.
+    fn empty(room: usize) -> crate::Result<Self>;
+    /// The same set.
+    fn copied(&self) -> crate::Result<Self>;
     fn words(&self) -> &[u64];
     fn words_mut(&mut self) -> &mut [u64];
 
@@ -48,17 +53,17 @@ pub(crate) trait Bits: Clone + Ord + Hash + Send {
     }
 
     #[inline]
-    fn and(&self, other: &Self) -> Self {
-        let mut both = self.clone();
+    fn and(&self, other: &Self) -> crate::Result<Self> {
+        let mut both = self.copied()?;
         both.keep(other);
-        both
+        Ok(both)
     }
 
     #[inline]
-    fn or(&self, other: &Self) -> Self {
-        let mut either = self.clone();
+    fn or(&self, other: &Self) -> crate::Result<Self> {
+        let mut either = self.copied()?;
         either.add(other);
-        either
+        Ok(either)
     }
 
     #[inline]
@@ -81,6 +86,12 @@ pub(crate) trait Bits: Clone + Ord + Hash + Send {
         self.words().iter().map(|word| word.count_ones()).sum()
     }
 
+    /// How many members are in both.
+    #[inline]
+    fn count_with(&self, other: &Self) -> u32 {
+        self.words().iter().zip(other.words()).map(|(a, b)| (a & b).count_ones()).sum()
+    }
+
     /// The members, ascending.
     fn members(&self) -> impl Iterator<Item = usize> {
         self.words().iter().enumerate().flat_map(|(index, &word)| {
@@ -95,11 +106,16 @@ pub(crate) trait Bits: Clone + Ord + Hash + Send {
 }
 
 impl Bits for u64 {
-    const MOST: usize = 64;
+    const MAX_ROOM: usize = 64;
 
     #[inline]
-    fn empty(_room: usize) -> Self {
-        0
+    fn empty(_room: usize) -> crate::Result<Self> {
+        Ok(0)
+    }
+
+    #[inline]
+    fn copied(&self) -> crate::Result<Self> {
+        Ok(*self)
     }
 
     #[inline]
@@ -114,11 +130,16 @@ impl Bits for u64 {
 }
 
 impl<const N: usize> Bits for [u64; N] {
-    const MOST: usize = 64 * N;
+    const MAX_ROOM: usize = 64 * N;
 
     #[inline]
-    fn empty(_room: usize) -> Self {
-        [0; N]
+    fn empty(_room: usize) -> crate::Result<Self> {
+        Ok([0; N])
+    }
+
+    #[inline]
+    fn copied(&self) -> crate::Result<Self> {
+        Ok(*self)
     }
 
     #[inline]
@@ -133,10 +154,14 @@ impl<const N: usize> Bits for [u64; N] {
 }
 
 impl Bits for Vec<u64> {
-    const MOST: usize = usize::MAX;
+    const MAX_ROOM: usize = usize::MAX;
 
-    fn empty(room: usize) -> Self {
-        vec![0; room.div_ceil(64)]
+    fn empty(room: usize) -> crate::Result<Self> {
+        memory::filled(0, room.div_ceil(64))
+    }
+
+    fn copied(&self) -> crate::Result<Self> {
+        memory::copied(self)
     }
 
     fn words(&self) -> &[u64] {
@@ -165,32 +190,41 @@ pub(crate) struct Universe<B> {
 
 impl<B: Bits> Universe<B> {
     /// Of distinct codes, ascending.
-    pub(crate) fn new(codes: Vec<u64>) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(crate) fn new(codes: Vec<u64>) -> crate::Result<Self> {
         let room = codes.len();
-        let mut of_end: [HashMap<u32, B>; 2] = [HashMap::new(), HashMap::new()];
+        let mut of_end: [Map<u32, B>; 2] = Default::default();
         let ends = |code: u64| [(code >> 32) as u32, code as u32];
         for (bit, &code) in codes.iter().enumerate() {
             for (sharing, end) in of_end.iter_mut().zip(ends(code)) {
-                sharing.entry(end).or_insert_with(|| B::empty(room)).insert(bit);
+                if !sharing.contains_key(&end) {
+                    sharing.insert(end, B::empty(room)?)?;
+                }
+                if let Some(sharing) = sharing.get_mut(&end) {
+                    sharing.insert(bit); // has room
+                }
             }
         }
-        let mut conflicts = Vec::with_capacity(room);
+        let mut conflicts = Vec::new();
+        memory::reserve(&mut conflicts, room)?;
         for (bit, &code) in codes.iter().enumerate() {
-            let mut all = B::empty(room);
+            let mut all = B::empty(room)?;
             for (sharing, end) in of_end.iter().zip(ends(code)) {
                 all.add(&sharing[&end]);
             }
-            let mut own = B::empty(room);
-            own.insert(bit);
+            let mut own = B::empty(room)?;
+            own.insert(bit); // has room
             all.remove(&own);
-            conflicts.push(all);
+            memory::push(&mut conflicts, all)?;
         }
-        Self { codes, conflicts }
+        Ok(Self { codes, conflicts })
     }
 
     /// The empty set.
     #[inline]
-    pub(crate) fn none(&self) -> B {
+    pub(crate) fn none(&self) -> crate::Result<B> {
         B::empty(self.codes.len())
     }
 
@@ -207,7 +241,7 @@ impl<B: Bits> Universe<B> {
         set: &B,
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<B> {
-        let mut all = self.none();
+        let mut all = self.none()?;
         for bit in set.members() {
             all.add(&self.conflicts[bit]);
             budget.work(all.words().len())?;
@@ -217,9 +251,12 @@ impl<B: Bits> Universe<B> {
 }
 
 /// Keeps of sorted, distinct codes those that share an end with another one.
-pub(crate) fn retain_conflicting(codes: &mut Vec<u64>, seconds: &mut Vec<u32>) {
+pub(crate) fn retain_conflicting(
+    codes: &mut Vec<u64>,
+    seconds: &mut Vec<u32>,
+) -> crate::Result<()> {
     seconds.clear();
-    seconds.extend(codes.iter().map(|&code| code as u32));
+    memory::extend(seconds, codes.iter().map(|&code| code as u32))?;
     seconds.sort_unstable();
     let is_shared = |index: usize| {
         let first = codes[index] >> 32;
@@ -231,9 +268,9 @@ pub(crate) fn retain_conflicting(codes: &mut Vec<u64>, seconds: &mut Vec<u32>) {
         let at = seconds.partition_point(|&other| other < second);
         seconds.get(at + 1) == Some(&second)
     };
-    let kept: Vec<u64> =
-        (0..codes.len()).filter(|&i| is_shared(i)).map(|i| codes[i]).collect();
-    *codes = kept;
+    let kept = (0..codes.len()).filter(|&i| is_shared(i)).map(|i| codes[i]);
+    *codes = memory::collect(kept)?;
+    Ok(())
 }
 
 /// Why a value was not computed.
@@ -254,8 +291,8 @@ impl From<Error> for Stop {
     }
 }
 
-/// Memory that one set may take where limits are set to the number of sets.
-const BYTES_PER_SET: u64 = 1 << 10;
+/// Bytes that one set may have where limits are set to the number of sets.
+const LARGEST_SET: u64 = 1 << 10;
 /// Steps between two looks at their limit.
 const STEPS_BETWEEN_CHECKS: u64 = 1 << 18;
 /// Words of sets between two questions whether to go on: about a millisecond.
@@ -286,7 +323,7 @@ impl<'p, 'q> Budget<'p, 'q> {
 
     /// What sets may take in memory before any of them was counted.
     pub(crate) fn most_bytes(&self) -> u64 {
-        self.sets.saturating_mul(BYTES_PER_SET).max(1 << 20)
+        self.sets.saturating_mul(LARGEST_SET).max(1 << 20)
     }
 
     /// How many more sets may be held.
@@ -354,12 +391,12 @@ pub(crate) fn maximal<B: Bits>(
     sets.sort_unstable();
     sets.dedup();
     // Sorted again by a stable sort: the order is one and the same on every machine.
-    sets.sort_by_key(|set| std::cmp::Reverse(set.count()));
+    memory::sort_by_key(&mut sets, |set| std::cmp::Reverse(set.count()))?;
     let mut kept: Vec<B> = Vec::new();
     for set in sets {
         budget.step(kept.len())?;
         if !kept.iter().any(|larger| set.is_within(larger)) {
-            kept.push(set);
+            memory::push(&mut kept, set)?;
         }
     }
     Ok(kept)
@@ -371,28 +408,32 @@ pub(crate) fn intersections<B: Bits>(
     none: B,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<Vec<B>> {
-    let mut known: HashSet<B> = sets.iter().cloned().collect();
-    let mut all: Vec<B> = sets.to_vec();
+    let mut known: Map<B, ()> = Map::default();
+    let mut all: Vec<B> = Vec::new();
+    for set in sets {
+        known.insert(set.copied()?, ())?;
+        memory::push(&mut all, set.copied()?)?;
+    }
     // Every intersection is one of fewer sets, met with one more set.
     let mut next = 0;
     while next < all.len() {
         budget.step(sets.len())?;
         for set in sets {
-            let both = all[next].and(set);
-            if !known.contains(&both) {
+            let both = all[next].and(set)?;
+            if !known.contains_key(&both) {
                 budget.hold(1)?;
-                known.insert(both.clone());
-                all.push(both);
+                known.insert(both.copied()?, ())?;
+                memory::push(&mut all, both)?;
             }
         }
         next += 1;
     }
     budget.release(all.len() - sets.len());
-    if known.insert(none.clone()) {
-        all.push(none);
+    if !known.contains_key(&none) {
+        memory::push(&mut all, none)?;
     }
     all.sort_unstable();
-    all.sort_by_key(|set| std::cmp::Reverse(set.count()));
+    memory::sort_by_key(&mut all, |set| std::cmp::Reverse(set.count()))?;
     Ok(all)
 }
 
@@ -401,7 +442,7 @@ mod tests {
     use super::*;
 
     fn set<B: Bits>(room: usize, members: &[usize]) -> B {
-        let mut set = B::empty(room);
+        let mut set = B::empty(room).unwrap();
         for &bit in members {
             set.insert(bit);
         }
@@ -409,18 +450,18 @@ mod tests {
     }
 
     fn sets_of_every_width_agree<B: Bits + std::fmt::Debug>() {
-        let room = B::MOST.min(200);
+        let room = B::MAX_ROOM.min(200);
         let top = room - 1;
         let (a, b) = (set::<B>(room, &[0, 3, top]), set::<B>(room, &[3, 5]));
         assert_eq!(a.members().collect::<Vec<_>>(), [0, 3, top]);
-        assert_eq!(a.and(&b), set(room, &[3]));
-        assert_eq!(a.or(&b), set(room, &[0, 3, 5, top]));
+        assert_eq!(a.and(&b).unwrap(), set(room, &[3]));
+        assert_eq!(a.or(&b).unwrap(), set(room, &[0, 3, 5, top]));
         assert!(a.meets(&b) && !a.is_within(&b) && set::<B>(room, &[3]).is_within(&a));
         assert_eq!(a.count(), 3);
-        let mut rest = a.clone();
+        let mut rest = a.copied().unwrap();
         rest.remove(&b);
         assert_eq!(rest, set(room, &[0, top]));
-        assert!(B::empty(room).is_empty() && !a.is_empty());
+        assert!(B::empty(room).unwrap().is_empty() && !a.is_empty());
     }
 
     #[test]
@@ -434,9 +475,9 @@ mod tests {
     fn pairs_that_share_exactly_one_end_are_in_conflict() {
         let codes = vec![code(1, 1), code(1, 2), code(2, 1), code(2, 2), code(3, 3)];
         let mut conflicting = codes.clone();
-        retain_conflicting(&mut conflicting, &mut Vec::new());
+        retain_conflicting(&mut conflicting, &mut Vec::new()).unwrap();
         assert_eq!(conflicting, codes[..4]);
-        let universe = Universe::<u64>::new(codes);
+        let universe = Universe::<u64>::new(codes).unwrap();
         assert_eq!(universe.conflicts, [0b00110, 0b01001, 0b01001, 0b00110, 0]);
         let context = Context::default();
         let mut budget = Budget::new(1, &context);
@@ -457,12 +498,12 @@ mod tests {
     #[test]
     fn steps_end_at_their_limit() {
         const SETS: u64 = 1000;
-        const MOST: usize = (SETS * STEPS_PER_SET) as usize;
+        const MAX_STEPS: usize = (SETS * STEPS_PER_SET) as usize;
         let between = STEPS_BETWEEN_CHECKS as usize;
         let context = Context::default();
         let mut budget = Budget::new(SETS, &context);
         // As many as there may be, and then, looked at now and then, no more.
-        assert!(budget.step(MOST).is_ok());
+        assert!(budget.step(MAX_STEPS).is_ok());
         assert!(budget.step(between - 1).is_ok());
         assert!(matches!(budget.step(1), Err(Stop::Limit)));
         let mut budget = Budget::new(SETS, &context);
@@ -470,7 +511,7 @@ mod tests {
         while budget.step(100).is_ok() {
             taken += 100;
         }
-        assert!((MOST..MOST + between).contains(&taken), "{taken}");
+        assert!((MAX_STEPS..MAX_STEPS + between).contains(&taken), "{taken}");
     }
 
     #[test]

@@ -32,6 +32,7 @@
 use super::alignment::Aligned;
 use super::constraints::{Bits, Bounded, Budget, Stop, Universe, merge};
 use crate::kernel::Number;
+use crate::memory;
 
 /// Keys with the weights of all fragments that have them, by ascending keys.
 type Map<B, N> = Vec<(B, N)>;
@@ -52,15 +53,14 @@ pub(super) fn kernel<B: Bits, N: Number>(
         for j in 0..sides[1].all.len() {
             budget.step(1)?;
             let [a, b] = [&sides[0].all[i], &sides[1].all[j]];
-            let mut of_b = a.conflicts.clone();
-            of_b.keep(&b.members);
+            let of_b = a.conflicts.and(&b.members)?;
             if of_b.is_empty() {
                 let a = sides[0].total(i, decay, budget)?;
                 let b = sides[1].total(j, decay, budget)?;
                 total = total + a * b;
                 continue;
             }
-            let of_a = b.conflicts.and(&a.members);
+            let of_a = b.conflicts.and(&a.members)?;
             let a = sides[0].map(i, &of_a, decay, budget)?;
             let b = sides[1].map(j, &of_b, decay, budget)?;
             let [a, b] = [&sides[0].maps[a].2, &sides[1].maps[b].2];
@@ -100,18 +100,19 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
         forest: &'a Aligned<B, N>,
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<Self> {
-        let mut roots = forest.roots.clone();
-        roots.sort_by(|&a, &b| {
+        let mut roots = memory::copied(&forest.roots)?;
+        roots.sort_unstable_by(|&a, &b| {
             forest.below[a as usize].cmp(&forest.below[b as usize]).then(a.cmp(&b))
         });
-        let all = roots
-            .chunk_by(|&a, &b| forest.below[a as usize] == forest.below[b as usize])
-            .map(|roots| {
-                let members = forest.below[roots[0] as usize].clone();
-                let conflicts = universe.conflicts_of(&members, budget)?;
-                Ok(Group { members, conflicts, roots: roots.to_vec(), total: None })
-            })
-            .collect::<Bounded<_>>()?;
+        let mut all = Vec::new();
+        let same =
+            |&a: &u32, &b: &u32| forest.below[a as usize] == forest.below[b as usize];
+        for roots in roots.chunk_by(same) {
+            let members = forest.below[roots[0] as usize].copied()?;
+            let conflicts = universe.conflicts_of(&members, budget)?;
+            let roots = memory::copied(roots)?;
+            memory::push(&mut all, Group { members, conflicts, roots, total: None })?;
+        }
         Ok(Self { universe, forest, all, maps: Vec::new() })
     }
 
@@ -128,7 +129,7 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
         }
         let zero = N::of(0.0);
         let total = if found.conflicts.meets(&found.members) {
-            let none = self.universe.none();
+            let none = self.universe.none()?;
             let map = self.map(group, &none, decay, budget)?;
             self.maps[map].2.iter().fold(zero, |sum, &(_, weight)| sum + weight)
         } else {
@@ -167,7 +168,7 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
             merge(&mut all);
             budget.release(before - all.len());
         }
-        self.maps.push((group, wanted.clone(), all));
+        memory::push(&mut self.maps, (group, wanted.copied()?, all))?;
         Ok(self.maps.len() - 1)
     }
 }
@@ -184,21 +185,22 @@ fn fragments<B: Bits, N: Number>(
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<()> {
     // Parents before children: each with what may still join a fragment from outside.
-    let mut order: Vec<(u32, B)> = vec![(root, universe.none())];
+    let mut order: Vec<(u32, B)> = memory::collect([(root, universe.none()?)])?;
     let mut next = 0;
     let mut first_child = Vec::new();
     while next < order.len() {
-        let (node, outside) = order[next].clone();
-        let children = forest.children.get(node as usize);
-        first_child.push(order.len());
+        let (node, outside) = &order[next];
+        let node = *node as usize;
+        let children = forest.children.get(node);
+        memory::push(&mut first_child, order.len())?;
         // The siblings before a child and those after it: prefixes, then suffixes.
         let start = order.len();
-        let mut joined = outside.or(&forest.own[node as usize]);
+        let mut joined = outside.or(&forest.own[node])?;
         for &child in children {
-            order.push((child, joined.clone()));
+            memory::push(&mut order, (child, joined.copied()?))?;
             joined.add(&forest.below[child as usize]);
         }
-        let mut after = universe.none();
+        let mut after = universe.none()?;
         for place in (start..order.len()).rev() {
             order[place].1.add(&after);
             after.add(&forest.below[order[place].0 as usize]);
@@ -206,22 +208,27 @@ fn fragments<B: Bits, N: Number>(
         next += 1;
     }
     let decay = N::of(decay);
-    let mut maps: Vec<Map<B, N>> = vec![Map::new(); order.len()];
+    let mut maps: Vec<Map<B, N>> = memory::filled_with(order.len(), Map::new)?;
     let mut merge_at = all.len() * 2 + 64;
     for (place, (node, outside)) in order.iter().enumerate().rev() {
         let node = *node as usize;
         // What a key must still tell: of pairs that are wanted, and of those in conflict
         // with what may join.
-        let kept = wanted.or(&universe.conflicts_of(outside, budget)?);
+        let kept = wanted.or(&universe.conflicts_of(outside, budget)?)?;
         let children = forest.children.get(node);
         let first = first_child[place];
         // The same while children from each one on are still to join.
-        let mut later = vec![kept.clone(); children.len() + 1];
-        for (index, &child) in children.iter().enumerate().rev() {
+        let mut later = Vec::new();
+        memory::reserve(&mut later, children.len() + 1)?;
+        memory::push(&mut later, kept)?;
+        for (at, &child) in children.iter().rev().enumerate() {
             let below = universe.conflicts_of(&forest.below[child as usize], budget)?;
-            later[index] = later[index + 1].or(&below);
+            let all = later[at].or(&below)?;
+            memory::push(&mut later, all)?;
         }
-        let mut map: Map<B, N> = vec![(forest.own[node].and(&later[0]), decay)];
+        later.reverse();
+        let own = forest.own[node].and(&later[0])?;
+        let mut map: Map<B, N> = memory::collect([(own, decay)])?;
         budget.hold(1)?;
         for index in 0..children.len() {
             let below = std::mem::take(&mut maps[first + index]);
@@ -230,7 +237,10 @@ fn fragments<B: Bits, N: Number>(
             map = more;
         }
         budget.hold(map.len())?;
-        all.extend(map.iter().map(|(key, weight)| (key.and(wanted), *weight)));
+        memory::reserve(all, map.len())?;
+        for (key, weight) in &map {
+            memory::push(all, (key.and(wanted)?, *weight))?;
+        }
         if all.len() > merge_at {
             let before = all.len();
             merge(all);
@@ -256,19 +266,20 @@ fn product<B: Bits, N: Number>(
     kept: &B,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<Map<B, N>> {
-    let mut more: Map<B, N> = Vec::with_capacity(map.len() * 2);
+    let mut more: Map<B, N> = Vec::new();
+    memory::reserve(&mut more, map.len() * 2)?;
     // Equal keys are added up when so many are there: memory stays within twice what
     // may be held.
     let mut merge_at = 1024;
     for (key, weight) in map {
         budget.step(below.len())?;
-        more.push((key.and(kept), *weight));
+        memory::push(&mut more, (key.and(kept)?, *weight))?;
         let forbidden = universe.conflicts_of(key, budget)?;
         for (other, factor) in below {
             if !other.meets(&forbidden) {
-                let mut both = key.or(other);
+                let mut both = key.or(other)?;
                 both.keep(kept);
-                more.push((both, *weight * *factor));
+                memory::push(&mut more, (both, *weight * *factor))?;
             }
         }
         if more.len() > merge_at {

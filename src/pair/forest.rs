@@ -13,14 +13,11 @@
 //! is interned like any label, in an ordinary [`Forest`]: equal productions are equal
 //! ids, as for tree kernels. The numbers themselves lie apart, per pair and in preorder.
 
-use std::collections::HashMap;
-use std::fmt::Write;
-
+use crate::error::quoted;
+use crate::memory::{self, Map, or_panic};
 use crate::ragged::Ragged;
-use crate::{Context, Error, Forest, Label, NodeId, Nodes, ParseError, Result, memory};
+use crate::{Context, Error, Forest, Label, NodeId, Nodes, ParseError, Result};
 
-/// Bytes that a byte of text takes while pairs are made of it: five make a node at least.
-const BYTES_PER_BYTE: usize = 32;
 /// The numbers of one pair's placeholders, in all pairs together.
 const PLACEHOLDERS: &str = "nodes with placeholders";
 /// The largest placeholder: one number is kept free.
@@ -35,14 +32,14 @@ const PLAIN: char = '\u{2}';
 
 /// The interned form of a label: different for different labels, and for nodes with and
 /// without a placeholder.
-pub(crate) fn marked(name: &str, carries: bool) -> String {
-    let mut marked = name.to_owned();
+pub(crate) fn marked(name: &str, carries: bool) -> Result<String> {
+    let mut marked = memory::text(name)?;
     if carries {
-        marked.push(MARK);
+        memory::write(&mut marked, MARK.encode_utf8(&mut [0; 4]))?;
     } else if name.ends_with([MARK, PLAIN]) {
-        marked.push(PLAIN);
+        memory::write(&mut marked, PLAIN.encode_utf8(&mut [0; 4]))?;
     }
-    marked
+    Ok(marked)
 }
 
 /// The label behind an interned form, and whether the node carries a placeholder.
@@ -113,8 +110,7 @@ impl PairForest {
         right: impl IntoIterator<Item = &'a str>,
         separator: &str,
     ) -> Result<Self> {
-        let items: [Vec<&str>; 2] =
-            [left.into_iter().collect(), right.into_iter().collect()];
+        let items = [memory::collect(left)?, memory::collect(right)?];
         Self::from_items(&items, separator, &Context::default())
     }
 
@@ -128,8 +124,6 @@ impl PairForest {
         context: &Context,
     ) -> Result<Self> {
         check_separator(separator)?;
-        let n_bytes = items.iter().flatten().map(|item| item.len()).sum();
-        memory::room(n_bytes, BYTES_PER_BYTE)?;
         let mut raw = Forest::default();
         for (side, items) in Side::BOTH.into_iter().zip(items) {
             let read = raw.push_bracket_items(items.iter().copied(), context);
@@ -147,12 +141,12 @@ impl PairForest {
                 got: items[1].len(),
             });
         }
-        let mut reader = Reader { separator, known: HashMap::new() };
+        let mut reader = Reader { separator, known: Map::default() };
         Self::build(n, context, |pair, side, builder| {
             let tree = pair + if side == Side::Right { n } else { 0 };
             let nodes = raw.nodes();
             builder.tree(nodes, raw.roots()[tree], |node| {
-                reader.label(nodes, node).map_err(|name| {
+                reader.label(nodes, node, |name| {
                     let text = items[side as usize][pair];
                     too_large(side, pair, text, name, separator)
                 })
@@ -172,14 +166,14 @@ impl PairForest {
             let mut builder = Builder {
                 nodes,
                 placeholders,
-                known: HashMap::new(),
-                below: vec![],
+                known: Map::default(),
+                below: Vec::new(),
                 context,
             };
             for pair in 0..n {
                 for side in Side::BOTH {
                     let root = tree(pair, side, &mut builder)?;
-                    roots.push(root);
+                    memory::push(roots, root)?;
                 }
                 builder.placeholders.close(PLACEHOLDERS)?;
             }
@@ -200,7 +194,7 @@ impl PairForest {
         self.len() == 0
     }
 
-    pub(crate) fn trees(&self) -> &Forest {
+    pub(crate) fn forest(&self) -> &Forest {
         &self.trees
     }
 
@@ -215,14 +209,17 @@ impl PairForest {
     }
 
     /// How many different placeholders each pair has.
-    pub fn n_placeholders(&self) -> Vec<usize> {
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn n_placeholders(&self) -> Result<Vec<usize>> {
         let count = |ids: &[u32]| {
-            let mut ids = ids.to_vec();
+            let mut ids = memory::copied(ids)?;
             ids.sort_unstable();
             ids.dedup();
-            ids.len()
+            Ok(ids.len())
         };
-        self.placeholders.iter().map(count).collect()
+        memory::try_collect(self.placeholders.iter().map(count))
     }
 
     /// The pairs at the given indices.
@@ -233,7 +230,8 @@ impl PairForest {
     /// # Panics
     /// When an index is out of range, as slices do.
     pub fn select(&self, indices: &[usize]) -> Result<Self> {
-        let trees = self.trees.select(indices.iter().flat_map(|&i| [2 * i, 2 * i + 1]));
+        let trees = indices.iter().flat_map(|&i| [2 * i, 2 * i + 1]);
+        let trees = self.trees.picked(trees)?;
         let mut placeholders = Ragged::default();
         for &index in indices {
             placeholders.extend(self.placeholders(index).iter().copied())?;
@@ -242,27 +240,18 @@ impl PairForest {
         Ok(Self { trees, placeholders })
     }
 
-    /// Both lists of pairs over one store of trees.
-    pub(crate) fn union_store(
-        &self,
-        other: &Self,
-        context: &Context,
-    ) -> Result<(Self, Self)> {
-        let (trees, others) = self.trees.try_union_store(&other.trees, context)?;
-        let with = |trees, pairs: &Self| {
-            let placeholders = pairs.placeholders.clone();
-            Self { trees, placeholders }
-        };
-        Ok((with(trees, self), with(others, other)))
-    }
-
     /// The pairs of one list followed by those of another.
     ///
     /// # Errors
     /// [`Error::Capacity`] if together they are too many.
     pub fn concat(&self, other: &Self) -> Result<Self> {
-        let trees = self.trees.concat(&other.trees)?;
-        let mut placeholders = self.placeholders.clone();
+        self.concat_with(other, &Context::default())
+    }
+
+    /// As [`concat`](Self::concat), in a context.
+    pub(crate) fn concat_with(&self, other: &Self, context: &Context) -> Result<Self> {
+        let trees = Forest::try_concat_all([&self.trees, &other.trees], context)?;
+        let mut placeholders = self.placeholders.copied()?;
         for ids in other.placeholders.iter() {
             placeholders.extend(ids.iter().copied())?;
             placeholders.close(PLACEHOLDERS)?;
@@ -283,27 +272,22 @@ impl PairForest {
         let nodes = self.trees.nodes();
         let mut forest = Forest::default();
         forest.extend_with(|into, roots| {
-            let mut known: HashMap<Label, Label> = HashMap::new();
+            let mut known: Map<Label, Label> = Map::default();
             let mut below = Vec::new();
             for pair in 0..self.len() {
                 let root = self.root(pair, side);
-                roots.push(copy(
-                    nodes,
-                    root,
-                    into,
-                    &mut below,
-                    context,
-                    |node, into| {
+                let root =
+                    copy(nodes, root, into, &mut below, context, |node, into| {
                         let label = nodes.label(node);
                         if let Some(&known) = known.get(&label) {
                             return Ok(known);
                         }
                         let plain =
                             into.labels_mut().intern(unmarked(nodes.name(node)).0)?;
-                        known.insert(label, plain);
+                        known.insert(label, plain)?;
                         Ok(plain)
-                    },
-                )?);
+                    })?;
+                memory::push(roots, root)?;
             }
             Ok(())
         })?;
@@ -312,65 +296,45 @@ impl PairForest {
 
     /// The two trees of a pair as text that [`from_brackets`](Self::from_brackets) reads
     /// back with the same separator, whatever the labels contain.
+    ///
+    /// # Panics
+    /// Without memory for it.
     pub fn to_brackets(&self, pair: usize, separator: &str) -> [String; 2] {
+        or_panic(self.try_to_brackets(pair, separator))
+    }
+
+    /// As [`to_brackets`](Self::to_brackets), or an error.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn try_to_brackets(&self, pair: usize, separator: &str) -> Result<[String; 2]> {
         let nodes = self.trees.nodes();
         let mut ids = self.placeholders(pair).iter();
         let (mut below, context) = (Vec::new(), &Context::default());
-        Side::BOTH.map(|side| {
+        let mut print = |side| {
             let mut scratch = Nodes::default();
             let root = self.root(pair, side);
             let root =
                 copy(nodes, root, &mut scratch, &mut below, context, |node, into| {
                     let (name, carries) = unmarked(nodes.name(node));
-                    let mut text = name.to_owned();
+                    let mut text = memory::text(name)?;
                     if carries {
                         if let Some(id) = ids.next() {
-                            // Writing to a string cannot fail.
-                            let _ = write!(text, "{separator}{id}");
+                            memory::write(&mut text, separator)?;
+                            memory::write(&mut text, &id.to_string())?;
                         }
                     } else if split(name, separator) != Split::Plain {
-                        text.push_str(separator);
-                        text.push_str(NO_PLACEHOLDER);
+                        memory::write(&mut text, separator)?;
+                        memory::write(&mut text, NO_PLACEHOLDER)?;
                     }
                     into.labels_mut().intern(&text)
-                });
+                })?;
             let mut text = String::new();
-            // A store of its own for a tree that is there already: it has room.
-            if let Ok(root) = root {
-                scratch.print(root, usize::MAX, &mut text);
-            }
-            text
-        })
-    }
-
-    /// For each pair of both lists, in order, a number: the same for pairs that are equal
-    /// up to the names of their placeholders, which no kernel tells apart. And for each
-    /// number a pair that has it (of `self`, counted on into `other`).
-    pub(crate) fn instances(
-        &self,
-        other: Option<&Self>,
-        context: &Context,
-    ) -> Result<(Vec<u32>, Vec<usize>)> {
-        let mut known: HashMap<(NodeId, NodeId, Vec<u32>), u32> = HashMap::new();
-        let mut numbers = Vec::new();
-        let mut examples = Vec::new();
-        let both = [Some(self), other];
-        let all = both
-            .into_iter()
-            .flatten()
-            .flat_map(|pairs| (0..pairs.len()).map(move |pair| (pairs, pair)));
-        for (place, (pairs, pair)) in all.enumerate() {
-            context.check()?;
-            let roots = Side::BOTH.map(|side| pairs.root(pair, side));
-            let ids = renumbered(pairs.placeholders(pair)).0;
-            let next = examples.len() as u32;
-            let number = *known.entry((roots[0], roots[1], ids)).or_insert(next);
-            if number == next {
-                examples.push(place);
-            }
-            numbers.push(number);
-        }
-        Ok((numbers, examples))
+            scratch.print(root, usize::MAX, &mut text)?;
+            Ok::<_, Error>(text)
+        };
+        let [left, right] = Side::BOTH;
+        Ok([print(left)?, print(right)?])
     }
 }
 
@@ -384,16 +348,18 @@ impl PartialEq for PairForest {
 }
 
 /// Placeholders by the order of their first visit, from 0; and those that had the numbers.
-pub(crate) fn renumbered(ids: &[u32]) -> (Vec<u32>, Vec<u32>) {
-    let mut number = HashMap::new();
-    let mut names = Vec::new();
-    let renumber = |&id: &u32| {
-        *number.entry(id).or_insert_with(|| {
-            names.push(id);
-            names.len() as u32 - 1
-        })
-    };
-    (ids.iter().map(renumber).collect(), names)
+pub(crate) fn renumbered(ids: &[u32]) -> Result<(Vec<u32>, Vec<u32>)> {
+    let mut number_of: Map<u32, u32> = Map::default();
+    let (mut numbers, mut names) = (Vec::new(), Vec::new());
+    for &id in ids {
+        let next = names.len() as u32;
+        let number = *number_of.get_or(id, next)?;
+        if number == next {
+            memory::push(&mut names, id)?;
+        }
+        memory::push(&mut numbers, number)?;
+    }
+    Ok((numbers, names))
 }
 
 /// Copies a tree with other labels, for which it asks in preorder.
@@ -406,11 +372,11 @@ fn copy(
     mut label: impl FnMut(NodeId, &mut Nodes) -> Result<Label>,
 ) -> Result<NodeId> {
     let mut order = Vec::new();
-    let mut todo = vec![root];
+    let mut todo = memory::collect([root])?;
     while let Some(node) = todo.pop() {
         context.check()?;
-        order.push((node, label(node, into)?));
-        todo.extend(from.children(node).iter().rev());
+        memory::push(&mut order, (node, label(node, into)?))?;
+        memory::extend(&mut todo, from.children(node).iter().rev().copied())?;
     }
     // Backwards through a preorder, a node finds its children on top of the stack, the
     // first one uppermost.
@@ -421,7 +387,7 @@ fn copy(
         below[first..].reverse();
         let here = into.intern(label, &below[first..])?;
         below.truncate(first);
-        below.push(here);
+        memory::push(below, here)?;
     }
     Ok(below.pop().unwrap_or(NodeId(0)))
 }
@@ -431,7 +397,7 @@ pub(crate) struct Builder<'a, 'w> {
     nodes: &'a mut Nodes,
     placeholders: &'a mut Ragged<u32>,
     /// Interned forms, by label and whether it carries a placeholder.
-    known: HashMap<(String, bool), Label>,
+    known: Map<(String, bool), Label>,
     below: Vec<NodeId>,
     pub(crate) context: &'a Context<'w>,
 }
@@ -449,12 +415,12 @@ impl Builder<'_, '_> {
             let (name, placeholder) = read(node)?;
             placeholders.extend(placeholder)?;
             let carries = placeholder.is_some();
-            let key = (name.to_owned(), carries);
+            let key = (memory::text(name)?, carries);
             if let Some(&label) = known.get(&key) {
                 return Ok(label);
             }
-            let label = into.labels_mut().intern(&marked(name, carries))?;
-            known.insert(key, label);
+            let label = into.labels_mut().intern(&marked(name, carries)?)?;
+            known.insert(key, label)?;
             Ok(label)
         })
     }
@@ -499,30 +465,34 @@ pub fn check_separator(separator: &str) -> Result<()> {
     Err(Error::Parameter {
         name: "separator",
         expected: "text without blanks, brackets, backslashes, digits and '-'",
-        got: format!("{separator:?}"),
+        got: quoted(separator),
     })
 }
 
 /// Takes labels apart, each once.
 struct Reader<'s, 'n> {
     separator: &'s str,
-    known: HashMap<Label, Split<'n>>,
+    known: Map<Label, Split<'n>>,
 }
 
 impl<'n> Reader<'_, 'n> {
-    /// A node's label and placeholder; a label whose number is too large is the error.
+    /// A node's label and placeholder; a label whose number is too large makes the error.
     fn label(
         &mut self,
         nodes: &'n Nodes,
         node: NodeId,
-    ) -> std::result::Result<(&'n str, Option<u32>), &'n str> {
-        let name = nodes.name(node);
-        let known = self.known.entry(nodes.label(node));
-        match *known.or_insert_with(|| split(name, self.separator)) {
+        too_large: impl FnOnce(&str) -> Error,
+    ) -> Result<(&'n str, Option<u32>)> {
+        let (name, label) = (nodes.name(node), nodes.label(node));
+        let known = match self.known.get(&label) {
+            Some(known) => *known,
+            None => *self.known.get_or(label, split(name, self.separator))?,
+        };
+        match known {
             Split::Plain => Ok((name, None)),
             Split::Without(plain) => Ok((plain, None)),
             Split::With(plain, Some(id)) => Ok((plain, Some(id))),
-            Split::With(_, None) => Err(name),
+            Split::With(_, None) => Err(too_large(name)),
         }
     }
 }
@@ -547,7 +517,7 @@ fn too_large(
     let offset = offset.unwrap_or(0) + separator.len();
     let before = text.get(..offset).unwrap_or_default();
     let (line, column) = crate::parse::position(before);
-    let short: String = digits.chars().take(20).collect();
+    let short: String = digits.chars().take(20).collect(); // bounded: 20 characters
     let dots = if short.len() < digits.len() { "..." } else { "" };
     Error::PairParse {
         side: side.name(),

@@ -29,13 +29,14 @@
 //! ```
 //!
 //! # Complexity
-//! Linear in the trees. Head and key are asked for once for each distinct question.
+//! Linear in the trees. Head and key are computed once for each distinct question.
 
-use std::collections::HashMap;
+use std::collections::HashMap; // bounded: rules for labels
 
 use super::forest::{PairForest, Side};
 use super::stemmer::stem;
-use crate::{Context, Error, Forest, NodeId, Nodes, Result, memory};
+use crate::memory::{self, Map};
+use crate::{Context, Error, Forest, NodeId, Nodes, Result};
 
 /// A child as its parent's head rule sees it: label, and the word that is its own head.
 pub type Child<'a> = (&'a str, &'a str);
@@ -63,15 +64,13 @@ pub fn anchored(
         let expected = format!("{n}, one for each of left");
         return Err(Error::Length { array: "right", expected, got: forests[1].len() });
     }
-    for size in forests.iter().flat_map(|forest| forest.n_nodes()) {
-        crate::forest::check_size(
-            "a tree of anchored pairs",
-            "nodes",
-            size,
-            MOST_NODES,
-        )?;
+    for forest in forests {
+        for size in forest.try_n_nodes()? {
+            let what = "a tree of anchored pairs";
+            crate::forest::check_size(what, "nodes", size, MAX_NODES)?;
+        }
     }
-    let mut linker = Linker { head, key, keys: HashMap::new(), heads: HashMap::new() };
+    let mut linker = Linker { head, key, keys: Map::default(), heads: Map::default() };
     let mut right = None;
     PairForest::build(n, context, |pair, side, builder| {
         // Both at once, when it is the left one's turn.
@@ -103,9 +102,7 @@ struct Item<'n> {
 }
 
 /// The most nodes of a sentence's tree, written out.
-const MOST_NODES: u64 = 1 << 20;
-/// Bytes that a node takes meanwhile, in lists that double.
-const BYTES_PER_NODE: usize = 400;
+const MAX_NODES: u64 = 1 << 20;
 
 /// Labels of what stands around a whole sentence.
 const WRAPPERS: [&str; 4] = ["ROOT", "TOP", "S1", ""];
@@ -119,22 +116,22 @@ fn clean<'n>(
     root: NodeId,
     context: &Context,
 ) -> Result<Vec<Item<'n>>> {
-    let (needed, limit) = (nodes.size(root), MOST_NODES);
+    let (needed, limit) = (nodes.try_size(root)?, MAX_NODES);
     if needed > limit {
         let (what, unit) = ("a tree to be linked", "nodes");
         return Err(Error::Expansion { what, unit, needed, limit });
     }
-    memory::room(needed as usize, BYTES_PER_NODE)?;
     let mut order: Vec<(NodeId, usize)> = Vec::new();
-    let mut todo = vec![(root, 0)];
+    let mut todo = memory::collect([(root, 0)])?;
     while let Some((node, parent)) = todo.pop() {
         context.check()?;
-        order.push((node, parent));
-        let place = order.len() - 1;
-        todo.extend(nodes.children(node).iter().rev().map(|&child| (child, place)));
+        let place = order.len();
+        memory::push(&mut order, (node, parent))?;
+        let children = nodes.children(node).iter().rev();
+        memory::extend(&mut todo, children.map(|&child| (child, place)))?;
     }
     // Whether there is a word below, or what counts as one.
-    let mut has_words = vec![false; order.len()];
+    let mut has_words = memory::filled(false, order.len())?;
     for (place, &(node, parent)) in order.iter().enumerate().rev() {
         has_words[place] |= nodes.is_leaf(node);
         has_words[place] &= nodes.is_leaf(node) || nodes.name(node) != EMPTY;
@@ -144,7 +141,7 @@ fn clean<'n>(
     }
     let keeps_all = !has_words[0];
     let mut items: Vec<Item<'_>> = Vec::new();
-    let mut number: Vec<Option<u32>> = vec![None; order.len()];
+    let mut number: Vec<Option<u32>> = memory::filled(None, order.len())?;
     for (place, &(node, parent)) in order.iter().enumerate() {
         context.check()?;
         if place > 0 && number[parent].is_none() || !keeps_all && !has_words[place] {
@@ -153,11 +150,12 @@ fn clean<'n>(
         let here = items.len() as u32;
         number[place] = Some(here);
         if let (true, Some(parent)) = (place > 0, number[parent]) {
-            items[parent as usize].children.push(here);
+            memory::push(&mut items[parent as usize].children, here)?;
         }
         let name = nodes.name(node);
         let label = if nodes.is_leaf(node) { name } else { bare(name) };
-        items.push(Item { label, children: Vec::new(), placeholder: None });
+        let item = Item { label, children: Vec::new(), placeholder: None };
+        memory::push(&mut items, item)?;
     }
     // In preorder, what is left without its only child's wrapper is one place on.
     let mut wrapped = 0;
@@ -186,12 +184,14 @@ fn bare(label: &str) -> &str {
 /// A clean tree in a store of its own.
 fn stored(tree: &[Item<'_>], context: &Context) -> Result<(Nodes, NodeId)> {
     let mut nodes = Nodes::default();
-    let mut here = vec![NodeId(0); tree.len()];
+    let mut here = memory::filled(NodeId(0), tree.len())?;
+    let mut below = Vec::new();
     for (place, item) in tree.iter().enumerate().rev() {
         context.check()?;
         let label = nodes.labels_mut().intern(item.label)?;
-        let below: Vec<NodeId> =
-            item.children.iter().map(|&child| here[child as usize]).collect();
+        below.clear();
+        let children = item.children.iter();
+        memory::extend(&mut below, children.map(|&child| here[child as usize]))?;
         here[place] = nodes.intern(label, &below)?;
     }
     Ok((nodes, here[0]))
@@ -201,9 +201,9 @@ struct Linker<'a, 'h, 'k> {
     head: &'a mut Head<'h>,
     key: &'a mut Key<'k>,
     /// Answers known, by word and tag.
-    keys: HashMap<(String, String), Option<String>>,
+    keys: Map<(String, String), Option<String>>,
     /// By label and children.
-    heads: HashMap<(String, Vec<(String, String)>), usize>,
+    heads: Map<(String, Vec<(String, String)>), usize>,
 }
 
 impl Linker<'_, '_, '_> {
@@ -214,18 +214,18 @@ impl Linker<'_, '_, '_> {
     ) -> Result<[Vec<Item<'n>>; 2]> {
         let keys = [self.keys(&trees[0], context)?, self.keys(&trees[1], context)?];
         // Numbered by the right tree; what the left one does not have, is not there.
-        let left: std::collections::HashSet<&String> =
-            keys[0].iter().flatten().collect();
-        let mut number: HashMap<&String, u32> = HashMap::new();
-        for key in keys[1].iter().flatten().filter(|key| left.contains(key)) {
+        let left = keys[0].iter().flatten().map(|key| (key, ()));
+        let left: Map<&String, ()> = Map::of(left)?;
+        let mut number: Map<&String, u32> = Map::default();
+        for key in keys[1].iter().flatten().filter(|key| left.contains_key(key)) {
             let next = number.len() as u32 + 1;
-            number.entry(key).or_insert(next);
+            number.get_or(key, next)?;
         }
         for (tree, keys) in trees.iter_mut().zip(&keys) {
             let of = |key: &Option<String>| {
                 key.as_ref().and_then(|key| number.get(key).copied())
             };
-            let own: Vec<Option<u32>> = keys.iter().map(of).collect();
+            let own = memory::collect(keys.iter().map(of))?;
             self.pass_up(tree, &own, context)?;
         }
         Ok(trees)
@@ -237,7 +237,7 @@ impl Linker<'_, '_, '_> {
         tree: &[Item<'_>],
         context: &Context,
     ) -> Result<Vec<Option<String>>> {
-        let mut keys = vec![None; tree.len()];
+        let mut keys = memory::filled(None, tree.len())?;
         for (item, own) in tree.iter().zip(&mut keys) {
             context.check()?;
             let Some(word) = word_of(tree, item) else { continue };
@@ -245,14 +245,14 @@ impl Linker<'_, '_, '_> {
             if item.label.is_empty() {
                 continue;
             }
-            let question = (word.to_owned(), item.label.to_owned());
-            *own = if let Some(known) = self.keys.get(&question) {
-                known.clone()
+            let question = (memory::text(word)?, memory::text(item.label)?);
+            let answer = if let Some(known) = self.keys.get(&question) {
+                known
             } else {
                 let answer = (self.key)(word, item.label)?;
-                self.keys.insert(question, answer.clone());
-                answer
+                &*self.keys.get_or(question, answer)?
             };
+            *own = answer.as_deref().map(memory::text).transpose()?;
         }
         Ok(keys)
     }
@@ -264,7 +264,7 @@ impl Linker<'_, '_, '_> {
         own: &[Option<u32>],
         context: &Context,
     ) -> Result<()> {
-        let mut words: Vec<&str> = tree.iter().map(|item| item.label).collect();
+        let mut words = memory::collect(tree.iter().map(|item| item.label))?;
         for place in (0..tree.len()).rev() {
             context.check()?;
             let item = &tree[place];
@@ -276,11 +276,10 @@ impl Linker<'_, '_, '_> {
             if item.children.is_empty() {
                 continue;
             }
-            let children: Vec<Child<'_>> = item
-                .children
-                .iter()
-                .map(|&child| (tree[child as usize].label, words[child as usize]))
-                .collect();
+            let children = item.children.iter();
+            let children: Vec<Child<'_>> = memory::collect(
+                children.map(|&c| (tree[c as usize].label, words[c as usize])),
+            )?;
             let head = self.head_of(item.label, &children)?;
             let child = item.children[head] as usize;
             words[place] = words[child];
@@ -291,8 +290,11 @@ impl Linker<'_, '_, '_> {
     }
 
     fn head_of(&mut self, label: &str, children: &[Child<'_>]) -> Result<usize> {
-        let owned = |&(label, word): &Child<'_>| (label.to_owned(), word.to_owned());
-        let question = (label.to_owned(), children.iter().map(owned).collect());
+        let owned = |&(label, word): &Child<'_>| {
+            Ok((memory::text(label)?, memory::text(word)?))
+        };
+        let children_of = memory::try_collect(children.iter().map(owned))?;
+        let question = (memory::text(label)?, children_of);
         if let Some(&known) = self.heads.get(&question) {
             return Ok(known);
         }
@@ -304,7 +306,7 @@ impl Linker<'_, '_, '_> {
                 got: format!("{head} for {label} with {} children", children.len()),
             });
         }
-        self.heads.insert(question, head);
+        self.heads.insert(question, head)?;
         Ok(head)
     }
 }
@@ -337,7 +339,7 @@ type Rules = Vec<(Search, Vec<String>)>;
 /// in `*` stands for all that begin so. Without a rule that finds one, the last child is
 /// the head.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeadRules(pub HashMap<String, Rules>);
+pub struct HeadRules(pub HashMap<String, Rules>); // bounded: rules for labels
 
 /// As [`Rules`], written down.
 type Written = &'static [(Search, &'static [&'static str])];
@@ -375,11 +377,13 @@ impl Default for HeadRules {
     fn default() -> Self {
         let rules = RULES.iter().map(|(label, rules)| {
             let owned = |(search, labels): &(Search, &[&str])| {
-                (*search, labels.iter().map(|&label| label.to_owned()).collect())
+                let labels = labels.iter().map(|&label| label.to_owned());
+                (*search, labels.collect()) // bounded: the rules above
             };
-            ((*label).to_owned(), rules.iter().map(owned).collect())
+            let rules = rules.iter().map(owned);
+            ((*label).to_owned(), rules.collect()) // bounded: the rules above
         });
-        Self(rules.collect())
+        Self(rules.collect()) // bounded: the rules above
     }
 }
 
@@ -493,7 +497,7 @@ mod tests {
             let tree = clean(forest.nodes(), forest.roots()[0], context).unwrap();
             let (nodes, root) = stored(&tree, context).unwrap();
             let mut got = String::new();
-            nodes.print(root, usize::MAX, &mut got);
+            nodes.print(root, usize::MAX, &mut got).unwrap();
             assert_eq!(got, expected);
         }
     }

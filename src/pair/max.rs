@@ -20,6 +20,7 @@ use super::alignment::Aligned;
 use super::constraints::{Bits, Bounded, Budget, Universe, code};
 use super::paper::Inside;
 use crate::kernel::Number;
+use crate::memory;
 
 /// K_max, and the constraint that has it, from both forests of aligned pairs and a
 /// universe with all their placeholder pairs. `join` is eq. 10's product, or the sum.
@@ -31,12 +32,12 @@ pub(super) fn kernel<B: Bits, N: Number>(
     join: impl Fn(N, N) -> N,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<(N, B)> {
-    let mut sides = [Inside::new(universe, left), Inside::new(universe, right)];
-    let mut all = universe.none();
-    (0..universe.codes.len()).for_each(|bit| all.insert(bit));
+    let mut sides = [Inside::new(universe, left)?, Inside::new(universe, right)?];
+    let mut all = universe.none()?;
+    (0..universe.codes.len()).for_each(|bit| all.insert(bit)); // has room
     let mut best: Option<(N, B)> = None;
     budget.hold(1)?;
-    let mut todo = vec![all];
+    let mut todo = memory::collect([all])?;
     while let Some(set) = todo.pop() {
         budget.release(1);
         let [left, right] = &mut sides;
@@ -45,25 +46,28 @@ pub(super) fn kernel<B: Bits, N: Number>(
         if best.as_ref().is_some_and(|(best, _)| !best.is_below(value)) {
             continue;
         }
-        let conflicts = |&bit: &usize| universe.conflicts[bit].and(&set).count();
+        let conflicts = |&bit: &usize| universe.conflicts[bit].count_with(&set);
         // The first of the worst.
         let worst = set.members().max_by_key(|bit| (conflicts(bit), usize::MAX - bit));
         match worst {
             Some(bit) if conflicts(&bit) > 0 => {
                 budget.hold(2)?;
-                let mut without = set.clone();
-                let mut own = universe.none();
-                own.insert(bit);
+                let mut without = set.copied()?;
+                let mut own = universe.none()?;
+                own.insert(bit); // has room
                 without.remove(&own);
                 let mut with = set;
                 with.remove(&universe.conflicts[bit]);
                 // The last one is looked at first: a good value early cuts off more.
-                todo.extend([without, with]);
+                memory::extend(&mut todo, [without, with])?;
             }
             _ => best = Some((value, set)),
         }
     }
-    Ok(best.unwrap_or_else(|| (N::of(0.0), universe.none())))
+    match best {
+        Some(best) => Ok(best),
+        None => Ok((N::of(0.0), universe.none()?)),
+    }
 }
 
 /// K_max by trying all injections of `n[0]` placeholders into `n[1]`, or the other way.
@@ -83,17 +87,18 @@ pub(super) fn enumerated<B: Bits, N: Number>(
     let mut best = N::of(0.0);
     let mut scratch = Vec::new();
     // Where each placeholder of the smaller set goes, as far as is decided.
-    let mut choice: Vec<usize> = Vec::with_capacity(small);
-    let mut is_taken = vec![false; large];
+    let mut choice: Vec<usize> = Vec::new();
+    memory::reserve(&mut choice, small)?;
+    let mut is_taken = memory::filled(false, large)?;
     let mut next = 0;
     loop {
         budget.work(1 + large / 16)?;
         if choice.len() == small {
-            let mut set = universe.none();
+            let mut set = universe.none()?;
             let pairs = choice.iter().enumerate();
             pairs
                 .filter_map(|(from, &to)| bit(from, to))
-                .for_each(|bit| set.insert(bit));
+                .for_each(|bit| set.insert(bit)); // has room
             let a = left.inside(&set, decay, &mut scratch, budget)?;
             let b = right.inside(&set, decay, &mut scratch, budget)?;
             if best.is_below(a * b) {
@@ -104,7 +109,7 @@ pub(super) fn enumerated<B: Bits, N: Number>(
         match (next..large).find(|&to| !is_taken[to]) {
             Some(to) => {
                 is_taken[to] = true;
-                choice.push(to);
+                memory::push(&mut choice, to)?;
                 next = 0;
             }
             None => match choice.pop() {

@@ -54,7 +54,7 @@ impl Occurrences {
         let mut rest = ids.iter();
         let fragments = Side::BOTH.map(|side| {
             let root = pairs.root(pair, side);
-            let tree = extended(pairs.trees().nodes(), root, &mut rest);
+            let tree = extended(pairs.forest().nodes(), root, &mut rest);
             let mut found = Vec::new();
             collect(&tree, roots_only, &mut found);
             found

@@ -18,13 +18,13 @@
 //! |C*| times (|C| + the aligned pairs), and |C*|² for N. Members of C are found as the
 //! exact kernel's keys are, so their number has the same worst case.
 
-use std::collections::HashMap;
-
 use super::alignment::Aligned;
 use super::constraints::{
     Bits, Bounded, Budget, Stop, Universe, intersections, maximal,
 };
+use crate::Result;
 use crate::kernel::Number;
+use crate::memory::{self, Map};
 
 /// K from both forests of aligned pairs, and a universe with all their placeholder pairs.
 pub(super) fn kernel<B: Bits, N: Number>(
@@ -38,15 +38,16 @@ pub(super) fn kernel<B: Bits, N: Number>(
         return Ok(N::of(0.0));
     }
     let sets = constraints(universe, left, right, budget)?;
-    let all = intersections(&sets, universe.none(), budget)?;
+    let all = intersections(&sets, universe.none()?, budget)?;
     budget.hold(all.len())?;
-    let mut numbers: Vec<f64> = Vec::with_capacity(all.len());
+    let mut numbers: Vec<f64> = Vec::new();
     for (index, set) in all.iter().enumerate() {
         budget.step(index)?;
         let larger = (0..index).filter(|&other| set.is_within(&all[other]));
-        numbers.push(1.0 - larger.map(|other| numbers[other]).sum::<f64>());
+        let number = 1.0 - larger.map(|other| numbers[other]).sum::<f64>();
+        memory::push(&mut numbers, number)?;
     }
-    let mut sides = [Inside::new(universe, left), Inside::new(universe, right)];
+    let mut sides = [Inside::new(universe, left)?, Inside::new(universe, right)?];
     let [mut plus, mut minus] = [N::of(0.0), N::of(0.0)];
     for (set, &number) in all.iter().zip(&numbers) {
         if number == 0.0 {
@@ -67,14 +68,19 @@ pub(super) fn kernel<B: Bits, N: Number>(
 pub(super) struct Inside<'a, B, N> {
     forest: &'a Aligned<B, N>,
     members: B,
-    known: HashMap<B, N>,
+    known: Map<B, N>,
     scratch: Vec<N>,
 }
 
 impl<'a, B: Bits, N: Number> Inside<'a, B, N> {
-    pub(super) fn new(universe: &Universe<B>, forest: &'a Aligned<B, N>) -> Self {
-        let members = forest.members(universe.none());
-        Self { forest, members, known: HashMap::new(), scratch: Vec::new() }
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(super) fn new(
+        universe: &Universe<B>,
+        forest: &'a Aligned<B, N>,
+    ) -> Result<Self> {
+        let members = forest.members(universe.none()?);
+        Ok(Self { forest, members, known: Map::default(), scratch: Vec::new() })
     }
 
     pub(super) fn value(
@@ -83,13 +89,13 @@ impl<'a, B: Bits, N: Number> Inside<'a, B, N> {
         decay: f64,
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<N> {
-        let set = set.and(&self.members);
+        let set = set.and(&self.members)?;
         if let Some(&value) = self.known.get(&set) {
             return Ok(value);
         }
         let value = self.forest.inside(&set, decay, &mut self.scratch, budget)?;
         budget.hold(1)?;
-        self.known.insert(set, value);
+        self.known.insert(set, value)?;
         Ok(value)
     }
 }
@@ -103,9 +109,11 @@ pub(super) fn constraints<B: Bits, N: Number>(
 ) -> Bounded<Vec<B>> {
     let mut sets = Vec::new();
     for side in [left, right] {
-        let members = side.members(universe.none());
+        let members = side.members(universe.none()?);
         let found = of_forest(universe, side, &members, budget)?;
-        sets.extend(found.into_iter().map(|(key, free)| key.or(&free)));
+        for (key, free) in found {
+            memory::push(&mut sets, key.or(&free)?)?;
+        }
     }
     let held = sets.len();
     let kept = maximal(sets, budget)?;
@@ -121,8 +129,8 @@ pub(super) fn exact_constraints<B: Bits, N: Number>(
     right: &Aligned<B, N>,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<Vec<B>> {
-    let mut members = left.members(universe.none());
-    members.add(&right.members(universe.none()));
+    let mut members = left.members(universe.none()?);
+    members.add(&right.members(universe.none()?));
     let a = of_forest(universe, left, &members, budget)?;
     let b = of_forest(universe, right, &members, budget)?;
     let mut sets = Vec::new();
@@ -131,10 +139,10 @@ pub(super) fn exact_constraints<B: Bits, N: Number>(
         let forbidden = universe.conflicts_of(key, budget)?;
         for (other, more) in b.iter().filter(|(other, _)| !other.meets(&forbidden)) {
             budget.hold(1)?;
-            let mut set = key.or(other);
+            let mut set = key.or(other)?;
             set.add(free);
             set.add(more);
-            sets.push(set);
+            memory::push(&mut sets, set)?;
         }
     }
     maximal(sets, budget)
@@ -158,25 +166,26 @@ fn of_forest<B: Bits, N: Number>(
     let contested = universe.conflicts_of(members, budget)?;
     let mut all: Vec<Parts<B>> = Vec::new();
     // By node, until its parent takes it.
-    let mut maps: Vec<Vec<Parts<B>>> = Vec::with_capacity(forest.own.len());
-    let mut is_root = vec![false; forest.own.len()];
+    let mut maps: Vec<Vec<Parts<B>>> = Vec::new();
+    let mut is_root = memory::filled(false, forest.own.len())?;
     forest.roots.iter().for_each(|&root| is_root[root as usize] = true);
     let mut unite_all_at = 1024;
     for (node, own) in forest.own.iter().enumerate() {
-        let mut free = own.clone();
+        let mut free = own.copied()?;
         free.remove(&contested);
-        let mut map = vec![(own.and(&contested), free)];
+        let mut map = memory::collect([(own.and(&contested)?, free)])?;
         for &child in forest.children.get(node) {
             let below = std::mem::take(&mut maps[child as usize]);
             budget.release(below.len());
-            let mut more = map.clone();
+            let mut more = Vec::new();
+            copy_to(&mut more, &map)?;
             let mut unite_at = 1024;
             for (key, free) in &map {
                 budget.step(below.len())?;
                 let forbidden = universe.conflicts_of(key, budget)?;
                 for (other, extra) in &below {
                     if !other.meets(&forbidden) {
-                        more.push((key.or(other), free.or(extra)));
+                        memory::push(&mut more, (key.or(other)?, free.or(extra)?))?;
                     }
                 }
                 if more.len() > unite_at {
@@ -190,11 +199,11 @@ fn of_forest<B: Bits, N: Number>(
             unite(&mut more);
             map = more;
         }
-        all.extend(map.iter().cloned());
+        copy_to(&mut all, &map)?;
         // What nobody takes need not be there twice.
         let map = if is_root[node] { Vec::new() } else { map };
         budget.hold(map.len())?;
-        maps.push(map);
+        memory::push(&mut maps, map)?;
         if all.len() > unite_all_at {
             unite_equal(&mut all);
             if all.len() > budget.left() {
@@ -206,6 +215,15 @@ fn of_forest<B: Bits, N: Number>(
     unite_equal(&mut all);
     budget.hold(all.len())?;
     Ok(all)
+}
+
+/// Adds the same constraints to a list.
+fn copy_to<B: Bits>(list: &mut Vec<Parts<B>>, map: &[Parts<B>]) -> Result<()> {
+    memory::reserve(list, map.len())?;
+    for (key, free) in map {
+        memory::push(list, (key.copied()?, free.copied()?))?;
+    }
+    Ok(())
 }
 
 /// One entry per key, with all that it was found with.

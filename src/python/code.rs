@@ -13,7 +13,7 @@ use super::Signals;
 use super::forest::Forest;
 use super::objects::{extended, intern as interned};
 use super::text::Text;
-use crate::forest::{MOST_NODES, check_size};
+use crate::forest::{MAX_NODES, check_size};
 use crate::memory::reserve;
 use crate::{Label, NodeId};
 
@@ -91,7 +91,7 @@ impl CodeBuilder {
             let (mut children, mut n_steps): (Vec<NodeId>, u64) = (Vec::new(), 0);
             while let Some(next) = todo.pop() {
                 n_steps += 1;
-                check_size("the tree", "nodes", n_steps, 2 * MOST_NODES)?;
+                check_size("the tree", "nodes", n_steps, 2 * MAX_NODES)?;
                 signals.check()?;
                 reserve(&mut children, 1)?;
                 let object = match next {

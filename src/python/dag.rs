@@ -1,13 +1,13 @@
 //! DAG models and perceptrons.
 
-use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::forest::{Forest, from_shared, joined, shared_arrays};
 use super::kernel::Kernel;
-use super::objects::{forest_of, integers, split_names, tree_of, unsigned};
+use super::objects::{copied, forest_of, integers, split_names, tree_of, unsigned};
 use super::shared::{self, Shared};
 use super::text::{Text, shown};
 use super::{Request, detached};
@@ -15,6 +15,7 @@ use crate::dag::{
     Arrays, Features, Model, Options, Pass, Perceptron, PolynomialKernel, Query, Rank,
     Stored, SumModel, Vote,
 };
+use crate::error::quoted;
 use crate::memory;
 
 /// A model.
@@ -45,7 +46,7 @@ impl Dag {
     #[new]
     fn new(kernel: &Kernel, normalize: bool, n_outputs: i128) -> PyResult<Self> {
         let options = options(normalize, n_outputs)?;
-        Ok(Self(Shared::new(SumModel::new(kernel.core(), options)?)))
+        Ok(Self(Shared::new(SumModel::new(kernel.shared(), options)?)))
     }
 
     /// Adds trees; returns those whose self-kernel is zero.
@@ -152,10 +153,16 @@ impl Dag {
         Ok((Forest(found.forest), found.weights.into_pyarray(py), found.sizes))
     }
 
+    /// Whether subtrees are kept, and no support trees.
+    #[getter]
+    fn is_graph(&self, py: Python<'_>) -> PyResult<bool> {
+        self.0.read(py, &Request::default(), |model, _| Ok(model.is_graph()))
+    }
+
     #[getter]
     fn intercept<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let of = |model: &SumModel| model.intercept().to_vec();
-        Ok(self.0.read(py, &Request::default(), |m, _| Ok(of(m)))?.into_pyarray(py))
+        let of = |model: &SumModel| memory::copied(model.intercept());
+        Ok(self.0.read(py, &Request::default(), |m, _| of(m))?.into_pyarray(py))
     }
 
     fn set_intercept(&self, py: Python<'_>, intercept: Floats<'_>) -> PyResult<()> {
@@ -176,9 +183,8 @@ impl Dag {
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let (arrays, intercept) =
             self.0.read(py, &Request::default(), |model, _| {
-                memory::room(1, model.parts().iter().map(Model::arrays_nbytes).sum())?;
-                let arrays = model.parts().iter().map(Model::to_arrays);
-                Ok((arrays.collect::<Vec<_>>(), model.intercept().to_vec()))
+                let arrays = model.parts().iter().map(Model::try_to_arrays);
+                Ok((memory::try_collect(arrays)?, memory::copied(model.intercept())?))
             })?;
         let dict = |mut arrays: Arrays| {
             let dict = PyDict::new(py);
@@ -197,7 +203,7 @@ impl Dag {
         arrays: Vec<Bound<'_, PyDict>>,
         py: Python<'_>,
     ) -> PyResult<Self> {
-        let (kernel, options) = (kernel.core(), options(normalize, n_outputs)?);
+        let (kernel, options) = (kernel.shared(), options(normalize, n_outputs)?);
         let arrays = arrays.iter().map(model_arrays).collect::<PyResult<Vec<_>>>()?;
         let model = detached(py, || {
             let mut model = SumModel::from_parts(kernel, options, |terms| {
@@ -234,7 +240,7 @@ impl Learner {
         let options = options(normalize, n_outputs)?;
         let vectors = vectors.map(polynomial);
         let learner =
-            Perceptron::new(kernel.core(), options, vote_of(&vote)?, vectors, mix)?;
+            Perceptron::new(kernel.shared(), options, vote_of(&vote)?, vectors, mix)?;
         Ok(Self(Shared::new(learner)))
     }
 
@@ -284,29 +290,25 @@ impl Learner {
 
     /// The model that scores like it.
     fn model(&self, py: Python<'_>) -> PyResult<Dag> {
-        let model = self.0.read(py, &Request::default(), |p, _| {
-            memory::room(1, 2 * p.last().nbytes())?;
-            Ok(p.model())
-        })?;
+        let model = self.0.read(py, &Request::default(), |p, _| p.try_model())?;
         Ok(Dag(Shared::new(model.into())))
     }
 
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stored = self.0.read(py, &Request::default(), |learner, _| {
-            memory::room(1, learner.arrays_nbytes())?;
-            Ok(learner.to_arrays())
-        })?;
+        let stored = self
+            .0
+            .read(py, &Request::default(), |learner, _| learner.try_to_arrays())?;
         let dict = PyDict::new(py);
         put_model(&dict, stored.model)?;
         dict.set_item("roots", stored.roots.into_pyarray(py))?;
         dict.set_item("scales", stored.scales.into_pyarray(py))?;
-        dict.set_item("before", signed(&stored.before).into_pyarray(py))?;
+        dict.set_item("before", signed(&stored.before)?.into_pyarray(py))?;
         dict.set_item("alphas", stored.alphas.into_pyarray(py))?;
         dict.set_item("indptr", stored.indptr.into_pyarray(py))?;
         dict.set_item("indices", stored.indices.into_pyarray(py))?;
         dict.set_item("data", stored.data.into_pyarray(py))?;
         let seen = [stored.n_features as u64, stored.n_examples, stored.n_mistakes];
-        dict.set_item("seen", signed(&seen).into_pyarray(py))?;
+        dict.set_item("seen", signed(&seen)?.into_pyarray(py))?;
         Ok(dict)
     }
 
@@ -321,7 +323,7 @@ impl Learner {
         mix: f64,
         arrays: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
-        let (py, kernel, vote) = (arrays.py(), kernel.core(), vote_of(&vote)?);
+        let (py, kernel, vote) = (arrays.py(), kernel.shared(), vote_of(&vote)?);
         let options = options(normalize, n_outputs)?;
         let seen = numbers::<3>(arrays, "seen")?;
         let stored = Stored {
@@ -388,7 +390,8 @@ fn vote_of(vote: &str) -> PyResult<Vote> {
         "average" => Ok(Vote::Average),
         "vote" => Ok(Vote::Vote),
         got => Err(PyValueError::new_err(format!(
-            "vote must be 'last', 'average' or 'vote', got {got:?}"
+            "predict_with must be 'last', 'average' or 'vote', got {}",
+            quoted(got)
         ))),
     }
 }
@@ -399,7 +402,8 @@ fn rank_of(by: &str) -> PyResult<Rank> {
         "smallest" => Ok(Rank::Smallest),
         "absolute" => Ok(Rank::Absolute),
         got => Err(PyValueError::new_err(format!(
-            "by must be 'largest', 'smallest' or 'absolute', got {got:?}"
+            "by must be 'largest', 'smallest' or 'absolute', got {}",
+            quoted(got)
         ))),
     }
 }
@@ -410,8 +414,9 @@ pub(super) fn polynomial((degree, coef0, gamma): Poly) -> PolynomialKernel {
 
 // --- arrays ---------------------------------------------------------------------------
 
-fn signed(values: &[u64]) -> Vec<i64> {
-    values.iter().map(|&value| i64::try_from(value).unwrap_or(i64::MAX)).collect()
+fn signed(values: &[u64]) -> crate::Result<Vec<i64>> {
+    let signed = |&value: &u64| i64::try_from(value).unwrap_or(i64::MAX);
+    memory::collect(values.iter().map(signed))
 }
 
 /// Large trees as a pickle of a forest has them: labels, ends, children, roots, names, and
@@ -427,14 +432,13 @@ const LARGE: [&str; 6] = [
 
 fn put_model(dict: &Bound<'_, PyDict>, arrays: Arrays) -> PyResult<()> {
     let py = dict.py();
-    let (names, ends) = joined(py, &arrays.names);
-    let wide =
-        |values: Vec<u32>| -> Vec<i64> { values.into_iter().map(i64::from).collect() };
+    let (names, ends) = joined(py, &arrays.names)?;
+    let wide = |values: Vec<u32>| memory::collect(values.into_iter().map(i64::from));
     dict.set_item("names", names)?;
     dict.set_item("name_offsets", ends)?;
-    dict.set_item("labels", wide(arrays.labels).into_pyarray(py))?;
-    dict.set_item("ends", wide(arrays.ends).into_pyarray(py))?;
-    dict.set_item("children", wide(arrays.children).into_pyarray(py))?;
+    dict.set_item("labels", wide(arrays.labels)?.into_pyarray(py))?;
+    dict.set_item("ends", wide(arrays.ends)?.into_pyarray(py))?;
+    dict.set_item("children", wide(arrays.children)?.into_pyarray(py))?;
     dict.set_item("weights", arrays.weights.into_pyarray(py))?;
     dict.set_item("sums", arrays.sums.into_pyarray(py))?;
     dict.set_item("intercept", arrays.intercept.into_pyarray(py))?;
@@ -444,15 +448,11 @@ fn put_model(dict: &Bound<'_, PyDict>, arrays: Arrays) -> PyResult<()> {
         }
         dict.set_item("large_alphas", arrays.large_alphas.into_pyarray(py))?;
     }
-    let counts = signed(&[arrays.n_trees, arrays.n_tree_nodes]);
+    let counts = signed(&[arrays.n_trees, arrays.n_tree_nodes])?;
     dict.set_item("counts", counts.into_pyarray(py))
 }
 
 fn model_arrays(arrays: &Bound<'_, PyDict>) -> PyResult<Arrays> {
-    let nbytes = |array: &Bound<'_, PyAny>| array.getattr("nbytes")?.extract::<usize>();
-    // What is no array is found further on. Each is copied, and becomes part of an object.
-    let given: usize = arrays.values().iter().flat_map(|array| nbytes(&array)).sum();
-    memory::room(6, given)?;
     let ends = integers("name_offsets", &item(arrays, "name_offsets")?)?;
     let counts = numbers::<2>(arrays, "counts")?;
     let (mut large_trees, mut large_alphas) = (crate::Forest::default(), Vec::new());
@@ -497,7 +497,7 @@ pub(super) fn item<'py>(
 pub(super) fn floats(arrays: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<f64>> {
     let item = item(arrays, name)?;
     match item.cast::<PyArray1<f64>>() {
-        Ok(array) => Ok(array.to_vec()?),
+        Ok(array) => copied(array),
         Err(_) => Err(PyValueError::new_err(format!(
             "{name}: expected a one-dimensional array of float64"
         ))),

@@ -12,6 +12,7 @@ use super::text::Text;
 use super::{Matrix, Request, interruptible, written};
 use crate::Context;
 use crate::dtk::{Composition, DistributedTrees, Fold, Norm, Options, Paths, Settings};
+use crate::error::quoted;
 
 type Values<'py, T> = PyReadonlyArray1<'py, T>;
 
@@ -78,7 +79,7 @@ impl Encoder {
             height => height.map(|h| usize::try_from(h).unwrap_or(usize::MAX)),
         };
         let paths = match paths {
-            Some(hashes) => Some(Arc::new(Paths::from_hashes(hashes.to_vec()?))),
+            Some(hashes) => Some(Arc::new(Paths::from_hashes(hashes.to_vec()?)?)),
             None => None,
         };
         let settings = Settings {
@@ -180,7 +181,8 @@ impl Encoder {
     ) -> PyResult<Bound<'py, PyArray1<u64>>> {
         let (py, x) = (x.py(), forest_of(x)?);
         let pruned = interruptible(py, |context| self.0.prune(&x, context))?;
-        let hashes = pruned.settings().paths.as_ref().map(|p| p.hashes());
+        let paths = pruned.settings().paths.as_ref();
+        let hashes = paths.map(|paths| paths.hashes()).transpose()?;
         Ok(hashes.unwrap_or_default().into_pyarray(py))
     }
 
@@ -193,7 +195,7 @@ impl Encoder {
 }
 
 fn wrong(name: &str, expected: &str, got: &str) -> PyErr {
-    PyValueError::new_err(format!("{name} must be {expected}, got {got:?}"))
+    PyValueError::new_err(format!("{name} must be {expected}, got {}", quoted(got)))
 }
 
 /// Runs what fits the type of a vector to be filled.

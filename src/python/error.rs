@@ -1,6 +1,7 @@
 //! Core errors as Python exceptions: each named once, here.
 
 use crate::Error;
+use crate::error::listed;
 use pyo3::create_exception;
 use pyo3::exceptions::{
     PyKeyboardInterrupt, PyMemoryError, PyOverflowError, PyRuntimeError, PyValueError,
@@ -44,7 +45,7 @@ Examples
 );
 
 create_exception!(
-    treekernel_rs,
+    treekernel_rs.pairs,
     ConstraintLimitError,
     PyValueError,
     "A kernel of pairs that needs more than `max_constraints`.
@@ -70,7 +71,7 @@ Examples
 >>> pairs = tk.PairForest.from_brackets(left, [\"(Z z)\"] * 3)
 >>> try:
 ...     tk.PairKernel(0.4)(pairs)
-... except tk.ConstraintLimitError as error:
+... except tk.pairs.ConstraintLimitError as error:
 ...     print((1, 0) in error.pairs, error.result[2].round(2))
 True [0.   0.   0.16]
 "
@@ -118,9 +119,9 @@ impl From<Error> for PyErr {
             Error::Unsupported { kernel, what, ref can } => {
                 let can: Vec<_> = can.iter().map(|name| class(name)).collect();
                 PyValueError::new_err(format!(
-                    "kernel must be a {}, which have {what}, got {}",
-                    can.join(" or "),
-                    class(kernel)
+                    "{} does not support {what}; use {}",
+                    class(kernel),
+                    listed(&can)
                 ))
             }
             Error::Overflow { .. }

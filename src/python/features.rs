@@ -5,12 +5,13 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::forest::joined;
 use super::kernel::{Kernel, counts_of};
 use super::objects::{forest_of, integers, split_names, unsigned};
 use super::text::Text;
 use super::{Request, run};
+use crate::error::quoted;
 use crate::features::{self, Arrays, Kind, Rows};
-use crate::kernel::{IndexOf, Value};
 use crate::memory;
 
 /// Where rows start, columns, values.
@@ -18,9 +19,8 @@ type Csr<'py> =
     (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<f64>>);
 
 fn csr(py: Python<'_>, rows: Rows) -> PyResult<Csr<'_>> {
-    memory::room(rows.starts.len() + rows.columns.len(), 16)?;
-    let starts: Vec<i64> = rows.starts.into_iter().map(|at| at as i64).collect();
-    let columns: Vec<i32> = rows.columns.into_iter().map(|at| at as i32).collect();
+    let starts = memory::collect(rows.starts.into_iter().map(|at| at as i64))?;
+    let columns = memory::collect(rows.columns.into_iter().map(|at| at as i32))?;
     Ok((
         starts.into_pyarray(py),
         columns.into_pyarray(py),
@@ -32,29 +32,13 @@ fn csr(py: Python<'_>, rows: Rows) -> PyResult<Csr<'_>> {
 fn kind_of(kind: &Bound<'_, PyAny>, size: (u32, u32)) -> PyResult<Kind> {
     if let Ok(kernel) = kind.cast::<Kernel>() {
         let kernel = kernel.get().core();
-        let first = kernel.parameters().first().map(|parameter| parameter.value);
-        if let ("Subpath", Some(Value::Number(decay))) = (kernel.name(), first) {
-            return Ok(Kind::Paths { decay, max_size: size.0 });
-        }
-        return match kernel.indexed().map(|of| of.index) {
-            Some(IndexOf::Subtree(kernel)) => Ok(Kind::Subtrees {
-                decay: kernel.decay,
-                leaf_weight: kernel.leaf_weight,
-            }),
-            Some(IndexOf::SubsetTree(kernel)) => Ok(Kind::Fragments {
-                decay: kernel.decay,
-                leaf_weight: kernel.leaf_weight,
-                max_size: size.0,
-            }),
-            Some(IndexOf::PartialTree(kernel)) => {
-                Ok(Kind::Partial { kernel, max_size: size.0 })
-            }
-            _ => Err(PyValueError::new_err(format!(
+        return Kind::of(kernel, size.0).ok_or_else(|| {
+            PyValueError::new_err(format!(
                 "kernel must be a SubtreeKernel, SubsetTreeKernel, \
                  PartialTreeKernel or SubpathKernel, got {}Kernel",
                 kernel.name()
-            ))),
-        };
+            ))
+        });
     }
     match &*kind.extract::<Text>()? {
         "labels" => Ok(Kind::Labels),
@@ -63,7 +47,8 @@ fn kind_of(kind: &Bound<'_, PyAny>, size: (u32, u32)) -> PyResult<Kind> {
         "pq-grams" => Ok(Kind::PqGrams { p: size.0, q: size.1 }),
         other => Err(PyValueError::new_err(format!(
             "kernel must be a kernel, 'labels', 'edges', 'productions' or 'pq-grams', \
-             got {other:?}"
+             got {}",
+            quoted(other)
         ))),
     }
 }
@@ -115,7 +100,10 @@ impl Vocabulary {
 
     /// Names of columns; all of them where none are given.
     fn names(&self, columns: Option<Vec<usize>>) -> PyResult<Vec<String>> {
-        let columns = columns.unwrap_or_else(|| (0..self.0.len()).collect());
+        let columns = match columns {
+            Some(columns) => columns,
+            None => memory::collect(0..self.0.len())?,
+        };
         let mut names = Vec::new();
         for column in columns {
             if column >= self.0.len() {
@@ -125,32 +113,24 @@ impl Vocabulary {
                     n as i64 - 1
                 )));
             }
-            memory::reserve(&mut names, 1)?;
-            names.push(self.0.name(column)?);
+            memory::push(&mut names, self.0.name(column)?)?;
         }
         Ok(names)
     }
 
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        memory::room(2, self.0.nbytes())?;
         let Arrays { labels, heads, ends, parts, features, hashes } =
-            self.0.to_arrays();
-        let mut end = 0;
-        let ends_of = labels.iter().map(|label| {
-            end += label.len() as i64;
-            end
-        });
-        let name_ends: Vec<i64> = ends_of.collect();
+            self.0.try_to_arrays()?;
+        let (names, ends_of_names) = joined(py, &labels)?;
         let dict = PyDict::new(py);
-        dict.set_item("names", labels.concat().into_bytes().into_pyarray(py))?;
-        let starts = [vec![0], name_ends].concat();
-        dict.set_item("name_offsets", starts.into_pyarray(py))?;
-        let wide = |of: Vec<u32>| of.into_iter().map(i64::from).collect::<Vec<_>>();
-        dict.set_item("heads", wide(heads).into_pyarray(py))?;
-        dict.set_item("ends", wide(ends).into_pyarray(py))?;
+        dict.set_item("names", names)?;
+        dict.set_item("name_offsets", ends_of_names)?;
+        let wide = |of: Vec<u32>| memory::collect(of.into_iter().map(i64::from));
+        dict.set_item("heads", wide(heads)?.into_pyarray(py))?;
+        dict.set_item("ends", wide(ends)?.into_pyarray(py))?;
         dict.set_item("parts", parts.into_pyarray(py))?;
-        dict.set_item("columns", wide(features).into_pyarray(py))?;
-        let hashes: Vec<i64> = hashes.into_iter().map(u64::cast_signed).collect();
+        dict.set_item("columns", wide(features)?.into_pyarray(py))?;
+        let hashes = memory::collect(hashes.into_iter().map(u64::cast_signed))?;
         dict.set_item("hashes", hashes.into_pyarray(py))?;
         Ok(dict)
     }

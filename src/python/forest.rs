@@ -13,8 +13,9 @@ use pyo3::types::{PyBool, PyDict, PyList, PySlice, PyString, PyTuple};
 use super::objects::{Access, integers, split_names, unsigned};
 use super::text::{Lines, Text, repr, type_name};
 use super::{Signals, detached, interruptible};
+use crate::error::quoted;
 use crate::forest as core;
-use crate::memory::reserve;
+use crate::memory::{self, reserve};
 use crate::{Context, NodeId};
 
 /// A list of trees over a shared store of distinct subtrees.
@@ -136,7 +137,8 @@ impl Forest {
                 Ok((forest, skipped).into_pyobject(py)?.into_any())
             }
             other => Err(PyValueError::new_err(format!(
-                "errors must be 'raise' or 'skip', got {other:?}"
+                "errors must be 'raise' or 'skip', got {}",
+                quoted(other)
             ))),
         }
     }
@@ -190,8 +192,8 @@ impl Forest {
         let py = objects.py();
         if !matches!(&*order, "as_is" | "sorted") {
             return Err(PyValueError::new_err(format!(
-                "order must be 'as_is' or 'sorted', got {:?}",
-                &*order
+                "order must be 'as_is' or 'sorted', got {}",
+                quoted(&order)
             )));
         }
         let access = match (label, children) {
@@ -287,12 +289,12 @@ impl Forest {
     /// [-1, 0, 1, 0, 3]
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let mut arrays = interruptible(py, |context| self.0.try_to_arrays(context))?;
-        arrays.offsets.push(arrays.labels.len() as i64);
+        memory::push(&mut arrays.offsets, arrays.labels.len() as i64)?;
         let dict = PyDict::new(py);
         dict.set_item("labels", arrays.labels.into_pyarray(py))?;
         dict.set_item("parents", arrays.parents.into_pyarray(py))?;
         dict.set_item("offsets", arrays.offsets.into_pyarray(py))?;
-        let (names, ends) = joined(py, &arrays.names);
+        let (names, ends) = joined(py, &arrays.names)?;
         dict.set_item("names", names)?;
         dict.set_item("name_offsets", ends)?;
         Ok(dict)
@@ -334,9 +336,10 @@ impl Forest {
     /// >>> tk.Forest.from_brackets("(S (A a) (B a))").labels
     /// ['S', 'A', 'a', 'B']
     #[getter]
-    fn labels(&self) -> Vec<&str> {
+    fn labels(&self) -> PyResult<Vec<&str>> {
         let labels = self.0.nodes().labels();
-        self.0.used_labels().into_iter().map(|l| labels.name(l)).collect()
+        let used = self.0.try_used_labels()?.into_iter();
+        Ok(memory::collect(used.map(|label| labels.name(label)))?)
     }
 
     /// The number of nodes of each tree, as an int64 array. Larger numbers, which trees with
@@ -348,11 +351,10 @@ impl Forest {
     /// >>> tk.Forest.from_brackets("(S (A a) (B b)) (x)").n_nodes.tolist()
     /// [5, 1]
     #[getter]
-    fn n_nodes<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
-        let sizes = self.0.n_nodes().into_iter();
-        let sizes: Vec<i64> =
-            sizes.map(|n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
-        sizes.into_pyarray(py)
+    fn n_nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let sizes = self.0.try_n_nodes()?.into_iter();
+        let sizes = sizes.map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+        Ok(memory::collect(sizes)?.into_pyarray(py))
     }
 
     /// The number of distinct subtrees of all trees together, leaves included.
@@ -363,8 +365,8 @@ impl Forest {
     /// >>> tk.Forest.from_brackets("(S (A a) (A a)) (S (A a))").n_distinct
     /// 4
     #[getter]
-    fn n_distinct(&self) -> usize {
-        self.0.n_distinct()
+    fn n_distinct(&self) -> PyResult<usize> {
+        Ok(self.0.try_n_distinct()?)
     }
 
     /// The memory of the store of distinct subtrees and labels, in bytes. A part of a forest
@@ -436,7 +438,7 @@ impl Forest {
     /// >>> tk.Forest.load(path) == forest
     /// True
     fn save(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<()> {
-        let files = slf.py().import("treekernel_rs._forest_file")?;
+        let files = slf.py().import("treekernel_rs.storing")?;
         files.call_method1("save", (slf, path)).map(drop)
     }
 
@@ -465,7 +467,7 @@ impl Forest {
     /// ['(S (A a))', '(x)']
     #[staticmethod]
     fn load<'py>(path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        path.py().import("treekernel_rs._forest_file")?.call_method1("load", (path,))
+        path.py().import("treekernel_rs.storing")?.call_method1("load_forest", (path,))
     }
 
     /// The trees with their children sorted by content.
@@ -533,7 +535,7 @@ impl Forest {
     /// '(S (NP dogs) (VP bark))'
     fn relabel(&self, labels: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mut names = Vec::new();
-        for old in self.labels() {
+        for old in self.labels()? {
             let new = if labels.is_callable() {
                 labels.call1((old,))?
             } else {
@@ -542,10 +544,12 @@ impl Forest {
             let text = new.cast::<PyString>().map_err(|_| {
                 let got = type_name(&new);
                 PyTypeError::new_err(format!(
-                    "label {old:?}: expected a str for it, got {got}"
+                    "label {}: expected a str for it, got {got}",
+                    quoted(old)
                 ))
             })?;
-            names.push(Text::of(text, || format!("label {old:?}: "))?.to_owned());
+            let name = Text::of(text, || format!("label {}: ", quoted(old)))?;
+            memory::push(&mut names, memory::text(&name)?)?;
         }
         interruptible(labels.py(), |context| self.0.relabel(&names, context)).map(Self)
     }
@@ -577,8 +581,8 @@ impl Forest {
     /// '(S dogs bark (. !))'
     #[pyo3(signature = (labels, *, keep_children=false))]
     fn prune(&self, labels: &Bound<'_, PyAny>, keep_children: bool) -> PyResult<Self> {
-        let mut goes = vec![false; self.0.nodes().labels().len()];
-        for label in self.0.used_labels() {
+        let mut goes = memory::filled(false, self.0.nodes().labels().len())?;
+        for label in self.0.try_used_labels()? {
             let name = self.0.nodes().labels().name(label);
             goes[label.index()] = if labels.is_callable() {
                 labels.call1((name,))?.is_truthy()?
@@ -621,8 +625,8 @@ impl Forest {
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u32>>)> {
         let (starts, order) =
             interruptible(py, |context| self.0.try_preorder(context))?;
-        let starts: Vec<i64> = starts.into_iter().map(|s| s as i64).collect();
-        let ids: Vec<u32> = order.into_iter().map(|node| node.0).collect();
+        let starts = memory::collect(starts.into_iter().map(|start| start as i64))?;
+        let ids = memory::collect(order.into_iter().map(|node| node.0))?;
         Ok((starts.into_pyarray(py), ids.into_pyarray(py)))
     }
 
@@ -674,7 +678,7 @@ impl Forest {
     }
 
     fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        equal(other, |other: &Self| self.0 == other.0)
+        equal(other, |other: &Self| self.0.try_eq(&other.0))
     }
 
     fn __copy__(slf: Py<Self>) -> Py<Self> {
@@ -705,7 +709,7 @@ impl Forest {
         from_shared([labels, ends, children, roots, names, name_offsets]).map(Self)
     }
 
-    fn __repr__(&self) -> String {
+    fn __repr__(&self) -> PyResult<String> {
         let plural = |n: u64, one: &str| {
             let digits = n.to_string();
             let groups: Vec<&str> = digits
@@ -716,14 +720,14 @@ impl Forest {
                 .collect();
             format!("{} {one}{}", groups.join(","), if n == 1 { "" } else { "s" })
         };
-        let nodes = self.0.n_nodes().into_iter().fold(0, u64::saturating_add);
-        format!(
+        let nodes = self.0.try_n_nodes()?.into_iter().fold(0, u64::saturating_add);
+        Ok(format!(
             "<Forest: {}, {}{}, {}>",
             plural(self.0.len() as u64, "tree"),
             if nodes == u64::MAX { "at least " } else { "" },
             plural(nodes, "node"),
-            plural(self.0.n_distinct() as u64, "distinct subtree"),
-        )
+            plural(self.0.try_n_distinct()? as u64, "distinct subtree"),
+        ))
     }
 }
 
@@ -748,13 +752,13 @@ impl Tree {
     /// The number of nodes, leaves included; 2^64 - 1 stands for all larger numbers.
     #[getter]
     fn n_nodes(&self, py: Python<'_>) -> PyResult<u64> {
-        detached(py, || Ok(self.nodes.size(self.root)))
+        detached(py, || self.nodes.try_size(self.root))
     }
 
     /// The number of nodes on the longest path from the root to a leaf.
     #[getter]
     fn depth(&self, py: Python<'_>) -> PyResult<u64> {
-        detached(py, || Ok(self.nodes.depth(self.root)))
+        detached(py, || self.nodes.try_depth(self.root))
     }
 
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {
@@ -763,15 +767,15 @@ impl Tree {
         Ok(texts.into_iter().next().unwrap_or_default())
     }
 
-    fn __repr__(&self) -> String {
+    fn __repr__(&self) -> PyResult<String> {
         let mut text = String::new();
-        if !self.nodes.print(self.root, 200, &mut text) {
+        if !self.nodes.print(self.root, 200, &mut text)? {
             text.truncate(
                 text.char_indices().nth(200).map_or(text.len(), |(at, _)| at),
             );
             text.push_str("...");
         }
-        format!("<Tree {text}>")
+        Ok(format!("<Tree {text}>"))
     }
 
     /// The picture that a notebook shows: `draw(tree)`. None where a tree is too large
@@ -791,7 +795,7 @@ impl Tree {
     }
 
     fn __hash__(&self, py: Python<'_>) -> PyResult<u64> {
-        detached(py, || Ok(self.nodes.content_hash(self.root)))
+        detached(py, || self.nodes.try_content_hash(self.root))
     }
 
     fn __copy__(slf: Py<Self>) -> Py<Self> {
@@ -817,11 +821,12 @@ impl Tree {
         crate::Forest::new(Arc::clone(&self.nodes), vec![self.root])
     }
 
-    fn equals(&self, other: &Self) -> bool {
+    fn equals(&self, other: &Self) -> crate::Result<bool> {
         if Arc::ptr_eq(&self.nodes, &other.nodes) {
-            return self.root == other.root;
+            return Ok(self.root == other.root);
         }
-        self.nodes.find_in(self.root, &other.nodes) == Some(other.root)
+        let there = self.nodes.try_find_in(self.root, &other.nodes)?;
+        Ok(there == Some(other.root))
     }
 }
 
@@ -961,7 +966,7 @@ pub(super) fn shared_arrays<'py>(
     forest: &crate::Forest,
 ) -> PyResult<[Bound<'py, PyAny>; 6]> {
     let arrays = detached(py, || forest.to_shared())?;
-    let (names, ends) = joined(py, &arrays.names);
+    let (names, ends) = joined(py, &arrays.names)?;
     Ok([
         arrays.labels.into_pyarray(py).into_any(),
         arrays.ends.into_pyarray(py).into_any(),
@@ -987,30 +992,33 @@ pub(super) fn from_shared(
     interruptible(labels.py(), build)
 }
 
+/// Names end to end, and where each of them ends.
+type Names<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>);
+
 /// An alphabet as arrays: the text of all names, and where each starts, and the end.
 pub(super) fn joined<'py>(
     py: Python<'py>,
     names: &[String],
-) -> (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>) {
-    let mut ends = vec![0i64];
-    ends.extend(names.iter().scan(0, |end, name| {
-        *end += name.len() as i64;
-        Some(*end)
-    }));
-    (names.concat().into_bytes().into_pyarray(py), ends.into_pyarray(py))
+) -> crate::Result<Names<'py>> {
+    let (mut text, mut ends) = (String::new(), memory::collect([0])?);
+    for name in names {
+        memory::write(&mut text, name)?;
+        memory::push(&mut ends, text.len() as i64)?;
+    }
+    Ok((text.into_bytes().into_pyarray(py), ends.into_pyarray(py)))
 }
 
 /// Whether the objects of a class are equal; another object may know better than they.
 pub(super) fn equal<'py, T: PyClass<Frozen = True> + Sync>(
     other: &Bound<'py, PyAny>,
-    equals: impl Fn(&T) -> bool + Send + Sync,
+    equals: impl Fn(&T) -> crate::Result<bool> + Send + Sync,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = other.py();
     let Ok(other) = other.cast::<T>() else {
         return Ok(py.NotImplemented().into_bound(py));
     };
     let other = other.get();
-    let equal = detached(py, || Ok(equals(other)))?;
+    let equal = detached(py, || equals(other))?;
     Ok(PyBool::new(py, equal).to_owned().into_any())
 }
 

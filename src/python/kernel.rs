@@ -2,24 +2,25 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use numpy::PyArray2;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::forest::{self, Index};
-use super::objects::{forest_of, integers, tree_of};
+use super::forest;
+use super::measure::{
+    Call, KernelRows, Nearest, Triples, Values, Zeros, joined, nearest, zero_trees,
+};
+use super::objects::{forest_of, tree_of};
 use super::shared::{self, Shared};
 use super::similarity::PySimilarity;
 use super::text::{Text, repr};
-use super::{
-    Matrix, Request, detached, interruptible, run, with_slice, written, zeros,
-};
+use super::{Matrix, Request, interruptible, with_slice, written};
+use crate::error::quoted;
 use crate::gram::{self, Options};
 use crate::kernel::{
     self, Counts, PartialTree, Range, SmoothedPartialTree, Value, Weighted, Weights,
 };
-use crate::memory;
 use crate::neighbours;
 
 /// A kernel with its parameters, in range.
@@ -29,7 +30,8 @@ pub(super) struct Kernel(Arc<dyn crate::Kernel>);
 /// The function of counts of a name.
 pub(super) fn counts_of(name: &str) -> PyResult<Counts> {
     Counts::named(name).ok_or_else(|| {
-        let message = format!("counts must be 'linear', 'log' or 'set', got {name:?}");
+        let got = quoted(name);
+        let message = format!("counts must be 'linear', 'log' or 'set', got {got}");
         PyValueError::new_err(message)
     })
 }
@@ -85,7 +87,7 @@ impl Kernel {
         Ok(Self(Arc::new(Weighted::new(self.shared(), Arc::new(weights), counts)?)))
     }
 
-    /// Fills `out` and returns the trees of X and of Y whose self-kernel is zero.
+    /// See [`Call::gram`].
     #[pyo3(signature = (x, y, out, normalize, n_jobs, progress))]
     fn gram(
         &self,
@@ -95,19 +97,9 @@ impl Kernel {
         normalize: bool,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<(Vec<usize>, Vec<usize>)> {
-        let (x, y) = (forest_of(x)?, y.map(forest_of).transpose()?);
-        let (y, options) = (y.as_ref(), Options::default().with_normalize(normalize));
-        let (kernel, told) = (&*self.0, Request::new(n_jobs, progress));
-        let report = match Matrix::of(out)? {
-            Matrix::Single(out) => written(out, &told, |out, context| {
-                gram::fill(kernel, &x, y, options, out, context)
-            }),
-            Matrix::Double(out) => written(out, &told, |out, context| {
-                gram::fill(kernel, &x, y, options, out, context)
-            }),
-        }?;
-        Ok(zero_trees(report))
+    ) -> PyResult<Zeros> {
+        let call = Call::new(&*self.0, normalize, n_jobs, progress);
+        call.gram(&forest_of(x)?, y.map(forest_of).transpose()?.as_ref(), out)
     }
 
     /// The real parameters, by which there are derivatives.
@@ -136,42 +128,29 @@ impl Kernel {
         Ok(zero_trees(report))
     }
 
-    /// K(t,t) of every tree, and the trees where it is zero.
-    #[allow(clippy::type_complexity)]
+    /// See [`Call::diagonal`].
     fn diagonal<'py>(
         &self,
         x: &Bound<'py, PyAny>,
         normalize: bool,
         n_jobs: Option<usize>,
-    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Vec<usize>)> {
-        let py = x.py();
-        let options = Options::default().with_normalize(normalize);
-        let x = forest_of(x)?;
-        let (values, report) = run(py, &Request::new(n_jobs, None), |context| {
-            gram::diagonal(&*self.0, &x, options, context)
-        })?;
-        Ok((values.into_pyarray(py), report.zero_rows))
+    ) -> PyResult<(Values<'py>, Vec<usize>)> {
+        let call = Call::new(&*self.0, normalize, n_jobs, None);
+        call.diagonal(x.py(), &forest_of(x)?)
     }
 
-    /// Rows on demand, and the trees whose self-kernel is zero.
+    /// See [`Call::rows`].
     fn rows(
         &self,
         x: &Bound<'_, PyAny>,
         normalize: bool,
         n_jobs: Option<usize>,
     ) -> PyResult<(KernelRows, Vec<usize>)> {
-        let options = Options::default().with_normalize(normalize);
-        let py = x.py();
-        let x = forest_of(x)?;
-        let rows = run(py, &Request::new(n_jobs, None), |context| {
-            gram::Rows::new_with(&*self.0, &x, options, context)
-        })?;
-        let zeros = rows.report().zero_rows.clone();
-        Ok((KernelRows { rows, n_jobs }, zeros))
+        let call = Call::new(&*self.0, normalize, n_jobs, None);
+        call.rows(x.py(), &forest_of(x)?)
     }
 
-    /// All pairs of at least so much, in order: rows, columns and values, and the trees whose
-    /// self-kernel is zero. With `out` these are handed on some at a time, and not returned.
+    /// See [`Call::join`].
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (x, y, min_similarity, normalize, n_jobs, progress, out))]
     fn join<'py>(
@@ -184,17 +163,12 @@ impl Kernel {
         progress: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Triples<'py>, Zeros)> {
-        let options = Options::default().with_normalize(normalize);
-        let (py, x, y) = (x.py(), forest_of(x)?, y.map(forest_of).transpose()?);
-        joined(py, out, |sink| {
-            run(py, &Request::new(n_jobs, progress), |context| {
-                let (x, y) = (&x, y.as_ref());
-                neighbours::join(&*self.0, x, y, min_similarity, options, sink, context)
-            })
-        })
+        let call = Call::new(&*self.0, normalize, n_jobs, progress);
+        let y = y.map(forest_of).transpose()?;
+        call.join(x.py(), &forest_of(x)?, y.as_ref(), min_similarity, out)
     }
 
-    /// The nearest trees: indices and values, and the trees whose self-kernel is zero.
+    /// See [`Call::top_k`].
     fn top_k<'py>(
         &self,
         x: &Bound<'py, PyAny>,
@@ -204,15 +178,12 @@ impl Kernel {
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Nearest<'py>, Zeros)> {
-        let options = Options::default().with_normalize(normalize);
-        let (py, x, y) = (x.py(), forest_of(x)?, y.map(forest_of).transpose()?);
-        let (found, report) = run(py, &Request::new(n_jobs, progress), |context| {
-            neighbours::top_k(&*self.0, &x, y.as_ref(), k, options, context)
-        })?;
-        Ok((nearest(py, x.len(), found)?, zero_trees(report)))
+        let call = Call::new(&*self.0, normalize, n_jobs, progress);
+        let y = y.map(forest_of).transpose()?;
+        call.top_k(x.py(), &forest_of(x)?, y.as_ref(), k)
     }
 
-    /// The kernels of some pairs, and the trees whose self-kernel is zero.
+    /// See [`Call::pairs`].
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (x, y, i, j, normalize, n_jobs, progress))]
     fn pairs<'py>(
@@ -224,15 +195,9 @@ impl Kernel {
         normalize: bool,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Zeros)> {
-        let options = Options::default().with_normalize(normalize);
-        let (py, x, y) = (x.py(), forest_of(x)?, y.map(forest_of).transpose()?);
-        let i = trees("i", i, x.len())?;
-        let j = trees("j", j, y.as_ref().unwrap_or(&x).len())?;
-        let (values, report) = run(py, &Request::new(n_jobs, progress), |context| {
-            neighbours::pairs(&*self.0, &x, y.as_ref(), (&i, &j), options, context)
-        })?;
-        Ok((values.into_pyarray(py), zero_trees(report)))
+    ) -> PyResult<(Values<'py>, Zeros)> {
+        let call = Call::new(&*self.0, normalize, n_jobs, progress);
+        call.pairs(&forest_of(x)?, y.map(forest_of).transpose()?.as_ref(), (i, j))
     }
 
     /// One value.
@@ -248,64 +213,6 @@ impl Kernel {
     }
 }
 
-/// The rows of a kernel matrix, each computed when it is asked for.
-///
-/// For solvers and searches that cannot hold the matrix in memory. A kernel's `rows` makes
-/// one, and indexes the trees once; a row then takes one pass over its tree, not a pair per
-/// tree. Rows are not stored. Several threads may ask for rows at the same time.
-///
-/// ``rows[i]`` is row ``i``, of float64; ``rows[[3, 5]]``, a slice or a boolean mask is a
-/// matrix of several rows, which are shared out to `n_jobs` threads. The values are those
-/// of the same row of ``k(X, X)``, bit for bit; ``k(X)`` may differ in the last digits.
-///
-/// Examples
-/// --------
-/// >>> import treekernel_rs as tk
-/// >>> rows = tk.SubsetTreeKernel(0.4).rows(["(S (A a) (B b))", "(S (A a) (B c))", "(A a)"])
-/// >>> rows
-/// <KernelRows: 3 trees>
-/// >>> rows[1].round(3)
-/// array([0.96 , 1.584, 0.4  ])
-/// >>> rows[1:].shape, rows[[0, 2, 2]].shape
-/// ((2, 3), (3, 3))
-#[pyclass(frozen, module = "treekernel_rs", name = "KernelRows", sequence)]
-pub(super) struct KernelRows {
-    pub(super) rows: gram::Rows,
-    pub(super) n_jobs: Option<usize>,
-}
-
-#[pymethods]
-impl KernelRows {
-    fn __len__(&self) -> usize {
-        self.rows.len()
-    }
-
-    fn __getitem__<'py>(
-        &self,
-        index: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let (py, n) = (index.py(), self.rows.len());
-        let which = match Index::of(index, n)? {
-            Index::One(i) => {
-                let mut row = memory::filled(0.0, n)?;
-                interruptible(py, |context| self.rows.row(i, &mut row, context))?;
-                return Ok(row.into_pyarray(py).into_any());
-            }
-            Index::Several(which) => which,
-        };
-        let out = zeros(py, (which.len(), n))?;
-        written(&out, &Request::new(self.n_jobs, None), |out, context| {
-            self.rows.fill(&which, out, context)
-        })?;
-        Ok(out.into_any())
-    }
-
-    fn __repr__(&self) -> String {
-        let n = self.rows.len();
-        format!("<KernelRows: {n} tree{}>", if n == 1 { "" } else { "s" })
-    }
-}
-
 /// What a kernel's `index` keeps; and its trees, which can be asked for while it changes.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Index")]
 pub(super) struct TreeIndex(Shared<neighbours::Index>, Mutex<Py<forest::Forest>>);
@@ -314,7 +221,7 @@ impl shared::Object for neighbours::Index {
     const COPIES_SHARE: bool = true;
 
     fn copy_nbytes(&self) -> usize {
-        size_of_val(self.forest().roots())
+        size_of_val(self.items().roots())
     }
 }
 
@@ -341,7 +248,7 @@ impl TreeIndex {
         let (py, forest) = (forest.py(), forest_of(forest)?);
         let all = self.0.change(py, &Request::default(), |index, context| {
             index.add(&forest, context)?;
-            Ok(index.forest().clone())
+            Ok(index.items().clone())
         })?;
         let mut newer = Py::new(py, forest::Forest(all))?;
         let mut trees = self.trees();
@@ -398,7 +305,7 @@ impl TreeIndex {
         let (n, found, report) =
             self.0.read(py, &Request::new(n_jobs, progress), |index, context| {
                 let (found, report) = index.top_k(x.as_ref(), k, context)?;
-                Ok((x.as_ref().unwrap_or(index.forest()).len(), found, report))
+                Ok((x.as_ref().unwrap_or(index.items()).len(), found, report))
             })?;
         Ok((nearest(py, n, found)?, zero_trees(report)))
     }
@@ -463,75 +370,6 @@ impl Kernel {
     pub(super) fn shared(&self) -> Arc<dyn crate::Kernel> {
         Arc::clone(&self.0)
     }
-}
-
-type Zeros = (Vec<usize>, Vec<usize>);
-type Places<'py> = Bound<'py, PyArray1<i64>>;
-type Triples<'py> = (Places<'py>, Places<'py>, Bound<'py, PyArray1<f64>>);
-type Nearest<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyArray2<f64>>);
-
-fn places(py: Python<'_>, trees: Vec<usize>) -> Places<'_> {
-    trees.into_iter().map(|tree| tree as i64).collect::<Vec<_>>().into_pyarray(py)
-}
-
-fn triples(py: Python<'_>, pairs: neighbours::Pairs) -> Triples<'_> {
-    let values = pairs.values.into_pyarray(py);
-    (places(py, pairs.rows), places(py, pairs.columns), values)
-}
-
-fn nearest(
-    py: Python<'_>,
-    n: usize,
-    found: neighbours::Nearest,
-) -> PyResult<Nearest<'_>> {
-    let shape = (n, found.k);
-    let indices = places(py, found.indices).reshape(shape)?;
-    Ok((indices, found.values.into_pyarray(py).reshape(shape)?))
-}
-
-fn zero_trees(report: gram::Report) -> Zeros {
-    (report.zero_rows, report.zero_columns)
-}
-
-/// The pairs that `run` gives its sink, in order; none where `out` takes them.
-fn joined<'py>(
-    py: Python<'py>,
-    out: Option<&Bound<'py, PyAny>>,
-    run: impl FnOnce(&mut PairSink<'_>) -> PyResult<gram::Report>,
-) -> PyResult<(Triples<'py>, Zeros)> {
-    let out = out.map(|out| out.clone().unbind());
-    let (mut all, mut failed) = (neighbours::Pairs::default(), None);
-    let done = run(&mut |pairs: neighbours::Pairs| {
-        let Some(out) = &out else { return all.append(pairs) };
-        let told = Python::attach(|py| out.call1(py, triples(py, pairs)).map(drop));
-        told.map_err(|error| {
-            failed = Some(error);
-            crate::Error::Interrupted
-        })
-    });
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    let report = done?;
-    detached(py, || all.sort())?;
-    Ok((triples(py, all), zero_trees(report)))
-}
-
-type PairSink<'a> = dyn FnMut(neighbours::Pairs) -> crate::Result<()> + Send + 'a;
-
-/// Numbers of trees.
-pub(super) fn trees(
-    name: &str,
-    given: &Bound<'_, PyAny>,
-    n: usize,
-) -> PyResult<Vec<usize>> {
-    let wrong = |(index, tree): (usize, i64)| {
-        let message =
-            format!("{name}[{index}]: expected from 0 to below {n}, got {tree}");
-        PyValueError::new_err(message)
-    };
-    let trees = integers(name, given)?.into_iter().enumerate();
-    trees.map(|(at, t)| usize::try_from(t).map_err(|_| wrong((at, t)))).collect()
 }
 
 /// An int or Python's None as a limit.

@@ -9,10 +9,12 @@
 mod code;
 mod dag;
 mod dtk;
+mod edit;
 mod error;
 mod features;
 mod forest;
 mod kernel;
+mod measure;
 mod objects;
 mod pair;
 mod shared;
@@ -46,13 +48,17 @@ mod _core {
     #[pymodule_export]
     use super::dtk::Encoder;
     #[pymodule_export]
+    use super::edit::EditCore;
+    #[pymodule_export]
     use super::error::{ConstraintLimitError, ParseError};
     #[pymodule_export]
     use super::features::{Vocabulary, hashed_features};
     #[pymodule_export]
     use super::forest::{Forest, ForestBuilder, Tree, TreeIterator};
     #[pymodule_export]
-    use super::kernel::{Kernel, KernelRows, TreeIndex, as_forest, as_tree};
+    use super::kernel::{Kernel, TreeIndex, as_forest, as_tree};
+    #[pymodule_export]
+    use super::measure::KernelRows;
     #[pymodule_export]
     use super::pair::{Pair, PairCore, PairForest, PairIterator, as_pairs};
     #[pymodule_export]

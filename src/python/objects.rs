@@ -11,9 +11,9 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple, PyType};
 use super::forest::{self, Tree, in_range};
 use super::text::{Text, shown, type_name};
 use super::{Signals, detached, interruptible};
-use crate::forest::MOST_NODES;
+use crate::forest::MAX_NODES;
 use crate::intern::IdTable;
-use crate::memory::reserve;
+use crate::memory::{self, reserve};
 use crate::{Context, Error, Forest, Label, NodeId, Nodes};
 
 /// What is taken for a forest wherever one is expected: a `Forest`, bracketed text, a
@@ -316,9 +316,9 @@ impl<'py> Reader<'py> {
     ) -> PyResult<()> {
         self.signals.check()?;
         self.n_nodes += 1;
-        if self.n_nodes > MOST_NODES {
+        if self.n_nodes > MAX_NODES {
             return Err(PyValueError::new_err(format!(
-                "tree {tree}: expected at most {MOST_NODES} nodes, got more"
+                "tree {tree}: expected at most {MAX_NODES} nodes, got more"
             )));
         }
         reserve(&mut self.children, 1)?;
@@ -632,7 +632,9 @@ pub(super) fn unsigned<T: TryFrom<i64> + Element + Copy>(
     Ok(narrow)
 }
 
-fn copied<T: Element + Copy>(array: &Bound<'_, PyArray1<T>>) -> PyResult<Vec<T>> {
+pub(super) fn copied<T: Element + Copy>(
+    array: &Bound<'_, PyArray1<T>>,
+) -> PyResult<Vec<T>> {
     let array = array.try_readonly()?;
     let mut values = Vec::new();
     reserve(&mut values, array.len()?)?;
@@ -691,7 +693,8 @@ pub(super) fn split_names(
                 let expected = format!("{} to {}", pair[0], bytes.len());
                 wrong(index + 1, &expected, pair[1].to_string())
             })?;
-        split.push(String::from_utf8(name.to_vec()).map_err(|error| {
+        let name = memory::copied(name)?;
+        split.push(String::from_utf8(name).map_err(|error| {
             PyValueError::new_err(format!(
                 "names: expected UTF-8 in name {index}, got {error}"
             ))
@@ -727,7 +730,7 @@ pub(super) fn indices(index: &Bound<'_, PyAny>, len: usize) -> PyResult<Vec<usiz
                 mask.len()
             )));
         }
-        return Ok((0..len).filter(|&i| mask[i]).collect());
+        return Ok(memory::collect((0..len).filter(|&i| mask[i]))?);
     }
     let indices = integers("index", &array).map_err(|error| {
         let is_wrong = error.is_instance_of::<PyValueError>(index.py());

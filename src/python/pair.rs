@@ -9,13 +9,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::forest::{Forest, Index, equal, first_of};
-use super::kernel::{KernelRows, trees};
+use super::measure::{Call, KernelRows, Nearest, Triples, Values, Zeros};
 use super::objects::forest_of;
 use super::text::{Lines, Text, repr, type_name};
-use super::{Matrix, Request, Signals, detached, interruptible, run, written};
+use super::{Signals, detached, interruptible};
 use crate::Error;
-use crate::gram::Options;
+use crate::error::quoted;
 use crate::intern::Seed;
+use crate::memory;
 use crate::pair::linking::{self, HeadRules, Search};
 use crate::pair::{self as core, Method, Side};
 
@@ -45,7 +46,7 @@ pub(super) struct PairForest(core::PairForest);
 /// >>> pair = tk.PairForest.from_brackets(["(A:7 a)"], ["(B (C:7 a) (C:2 c))"])[0]
 /// >>> pair.left, pair.right, pair.placeholders
 /// ('(A:7 a)', '(B (C:7 a) (C:2 c))', [2, 7])
-#[pyclass(frozen, module = "treekernel_rs", name = "Pair")]
+#[pyclass(frozen, module = "treekernel_rs.pairs", name = "Pair")]
 pub(super) struct Pair(core::PairForest);
 
 /// Threads that share one get each pair once.
@@ -260,9 +261,9 @@ impl PairForest {
                 if pair % PAIRS_BETWEEN_CHECKS == 0 {
                     context.check_now()?;
                 }
-                let [a, b] = self.0.to_brackets(pair, &separator);
-                left.push(a);
-                right.push(b);
+                let [a, b] = self.0.try_to_brackets(pair, &separator)?;
+                memory::push(&mut left, a)?;
+                memory::push(&mut right, b)?;
             }
             Ok((left, right))
         })
@@ -300,9 +301,12 @@ impl PairForest {
     /// >>> tk.PairForest.from_brackets(["(A:1 (A:2 a))"], ["(B:1 b)"]).n_placeholders
     /// array([2])
     #[getter]
-    fn n_placeholders<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
-        let counts = self.0.n_placeholders().into_iter().map(|n| n as i64);
-        counts.collect::<Vec<i64>>().into_pyarray(py)
+    fn n_placeholders<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let counts = self.0.n_placeholders()?.into_iter().map(|n| n as i64);
+        Ok(memory::collect(counts)?.into_pyarray(py))
     }
 
     fn __len__(&self) -> usize {
@@ -338,7 +342,7 @@ impl PairForest {
     }
 
     fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        equal(other, |other: &Self| self.0 == other.0)
+        equal(other, |other: &Self| Ok(self.0 == other.0))
     }
 
     fn __copy__(slf: Py<Self>) -> Py<Self> {
@@ -357,15 +361,15 @@ impl PairForest {
         PyTuple::new(py, [make, texts.into_any()])
     }
 
-    fn __repr__(&self) -> String {
+    fn __repr__(&self) -> PyResult<String> {
         let plural =
             |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
-        let placeholders = self.0.n_placeholders().into_iter().sum();
-        format!(
+        let placeholders = self.0.n_placeholders()?.into_iter().sum();
+        Ok(format!(
             "<PairForest: {}, {}>",
             plural(self.0.len(), "pair"),
             plural(placeholders, "placeholder"),
-        )
+        ))
     }
 }
 
@@ -383,16 +387,16 @@ const PAIRS_BETWEEN_CHECKS: usize = 64;
 impl Pair {
     /// The left tree with placeholders, as text.
     #[getter]
-    fn left(&self) -> String {
-        let [left, _] = self.0.to_brackets(0, SEPARATOR);
-        left
+    fn left(&self) -> PyResult<String> {
+        let [left, _] = self.0.try_to_brackets(0, SEPARATOR)?;
+        Ok(left)
     }
 
     /// The right tree with placeholders, as text.
     #[getter]
-    fn right(&self) -> String {
-        let [_, right] = self.0.to_brackets(0, SEPARATOR);
-        right
+    fn right(&self) -> PyResult<String> {
+        let [_, right] = self.0.try_to_brackets(0, SEPARATOR)?;
+        Ok(right)
     }
 
     /// The placeholders of both trees, ascending.
@@ -404,26 +408,29 @@ impl Pair {
         ids
     }
 
-    fn __str__(&self) -> String {
-        self.0.to_brackets(0, SEPARATOR).join(" | ")
+    fn __str__(&self) -> PyResult<String> {
+        let [mut text, right] = self.0.try_to_brackets(0, SEPARATOR)?;
+        memory::write(&mut text, " | ")?;
+        memory::write(&mut text, &right)?;
+        Ok(text)
     }
 
-    fn __repr__(&self) -> String {
-        let text = self.__str__();
-        match text.char_indices().nth(200) {
+    fn __repr__(&self) -> PyResult<String> {
+        let text = self.__str__()?;
+        Ok(match text.char_indices().nth(200) {
             None => format!("<Pair {text}>"),
             Some((end, _)) => format!("<Pair {}...>", &text[..end]),
-        }
+        })
     }
 
     fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        equal(other, |other: &Self| self.0 == other.0)
+        equal(other, |other: &Self| Ok(self.0 == other.0))
     }
 
-    fn __hash__(&self) -> u64 {
+    fn __hash__(&self) -> PyResult<u64> {
         let ids = self.0.placeholders(0).iter().copied();
-        u64::from(Seed::FIXED.hash_ids(0, ids))
-            ^ Seed::FIXED.hash_bytes(self.__str__().as_bytes())
+        Ok(u64::from(Seed::FIXED.hash_ids(0, ids))
+            ^ Seed::FIXED.hash_bytes(self.__str__()?.as_bytes()))
     }
 
     fn __copy__(slf: Py<Self>) -> Py<Self> {
@@ -495,9 +502,9 @@ fn pairs_of(object: &Bound<'_, PyAny>) -> PyResult<core::PairForest> {
         if place % PAIRS_BETWEEN_CHECKS == 0 {
             object.py().check_signals()?;
         }
-        let [a, b] = pair_of(&item?)?.to_brackets(0, SEPARATOR);
-        left.push(a);
-        right.push(b);
+        let [a, b] = pair_of(&item?)?.try_to_brackets(0, SEPARATOR)?;
+        memory::push(&mut left, a)?;
+        memory::push(&mut right, b)?;
     }
     let texts = [&left, &right].map(|side| side.iter().map(String::as_str).collect());
     interruptible(object.py(), |context| {
@@ -551,7 +558,8 @@ fn read_rules(given: &Bound<'_, PyAny>, rules: &mut HeadRules) -> PyResult<()> {
                 got => {
                     return Err(PyValueError::new_err(format!(
                         "head_rules: a search must be 'left', 'right' or 'auxiliary', \
-                         got {got:?}"
+                         got {}",
+                        quoted(got)
                     )));
                 }
             };
@@ -610,7 +618,8 @@ impl PairCore {
             got => {
                 return Err(PyValueError::new_err(format!(
                     "method must be 'exact', 'paper', 'max' or 'max_enumerated', got \
-                     {got:?}"
+                     {}",
+                    quoted(got)
                 )));
             }
         };
@@ -623,7 +632,7 @@ impl PairCore {
         Ok(Self(core::PairKernel { decay, method, max_constraints }.validated()?))
     }
 
-    /// Fills `out` and returns the pairs of X and of Y whose self-kernel is zero.
+    /// See [`Call::gram`].
     #[pyo3(signature = (x, y, out, normalize, n_jobs, progress))]
     fn gram(
         &self,
@@ -633,59 +642,68 @@ impl PairCore {
         normalize: bool,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<(Vec<usize>, Vec<usize>)> {
-        let (x, y) = (pairs_of(x)?, y.map(pairs_of).transpose()?);
-        let (y, options) = (y.as_ref(), Options::default().with_normalize(normalize));
-        let (core, told) = (&self.0, Request::new(n_jobs, progress));
-        let report = match Matrix::of(out)? {
-            Matrix::Single(array) => written(array, &told, |out, context| {
-                core::fill(core, &x, y, options, out, context)
-            }),
-            Matrix::Double(array) => written(array, &told, |out, context| {
-                core::fill(core, &x, y, options, out, context)
-            }),
-        }?;
-        self.complete(report.given_up, out)?;
-        Ok((report.zeros.zero_rows, report.zeros.zero_columns))
+    ) -> PyResult<Zeros> {
+        let call = Call::new(&self.0, normalize, n_jobs, progress);
+        call.gram(&pairs_of(x)?, y.map(pairs_of).transpose()?.as_ref(), out)
     }
 
-    /// K(p,p) of every pair, and the pairs where it is zero.
-    #[allow(clippy::type_complexity)]
+    /// See [`Call::diagonal`].
     fn diagonal<'py>(
         &self,
         x: &Bound<'py, PyAny>,
         normalize: bool,
         n_jobs: Option<usize>,
-    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Vec<usize>)> {
-        let py = x.py();
-        let options = Options::default().with_normalize(normalize);
-        let x = pairs_of(x)?;
-        let (values, report) = run(py, &Request::new(n_jobs, None), |context| {
-            core::diagonal(&self.0, &x, options, context)
-        })?;
-        let values = values.into_pyarray(py);
-        self.complete(report.given_up, values.as_any())?;
-        Ok((values, report.zeros.zero_rows))
+    ) -> PyResult<(Values<'py>, Vec<usize>)> {
+        let call = Call::new(&self.0, normalize, n_jobs, None);
+        call.diagonal(x.py(), &pairs_of(x)?)
     }
 
-    /// Rows on demand, and the pairs whose self-kernel is zero.
+    /// See [`Call::rows`].
     fn rows(
         &self,
         x: &Bound<'_, PyAny>,
         normalize: bool,
         n_jobs: Option<usize>,
     ) -> PyResult<(KernelRows, Vec<usize>)> {
-        let options = Options::default().with_normalize(normalize);
-        let (py, x) = (x.py(), pairs_of(x)?);
-        let rows = run(py, &Request::new(n_jobs, None), |context| {
-            core::rows(&self.0, &x, options, context)
-        })?;
-        let zeros = rows.report().zero_rows.clone();
-        Ok((KernelRows { rows, n_jobs }, zeros))
+        let call = Call::new(&self.0, normalize, n_jobs, None);
+        call.rows(x.py(), &pairs_of(x)?)
     }
 
-    /// The kernels of some pairs, and the pairs whose self-kernel is zero.
-    #[allow(clippy::too_many_arguments, clippy::type_complexity)]
+    /// See [`Call::join`].
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (x, y, min_similarity, normalize, n_jobs, progress, out))]
+    fn join<'py>(
+        &self,
+        x: &Bound<'py, PyAny>,
+        y: Option<&Bound<'py, PyAny>>,
+        min_similarity: f64,
+        normalize: bool,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Triples<'py>, Zeros)> {
+        let call = Call::new(&self.0, normalize, n_jobs, progress);
+        let y = y.map(pairs_of).transpose()?;
+        call.join(x.py(), &pairs_of(x)?, y.as_ref(), min_similarity, out)
+    }
+
+    /// See [`Call::top_k`].
+    fn top_k<'py>(
+        &self,
+        x: &Bound<'py, PyAny>,
+        y: Option<&Bound<'py, PyAny>>,
+        k: usize,
+        normalize: bool,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Nearest<'py>, Zeros)> {
+        let call = Call::new(&self.0, normalize, n_jobs, progress);
+        let y = y.map(pairs_of).transpose()?;
+        call.top_k(x.py(), &pairs_of(x)?, y.as_ref(), k)
+    }
+
+    /// See [`Call::pairs`].
+    #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (x, y, i, j, normalize, n_jobs, progress))]
     fn pairs<'py>(
         &self,
@@ -696,17 +714,9 @@ impl PairCore {
         normalize: bool,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Bound<'py, PyArray1<f64>>, (Vec<usize>, Vec<usize>))> {
-        let options = Options::default().with_normalize(normalize);
-        let (py, x, y) = (x.py(), pairs_of(x)?, y.map(pairs_of).transpose()?);
-        let i = trees("i", i, x.len())?;
-        let j = trees("j", j, y.as_ref().unwrap_or(&x).len())?;
-        let (values, report) = run(py, &Request::new(n_jobs, progress), |context| {
-            core::values(&self.0, &x, y.as_ref(), (&i, &j), options, context)
-        })?;
-        let values = values.into_pyarray(py);
-        self.complete(report.given_up, values.as_any())?;
-        Ok((values, (report.zeros.zero_rows, report.zeros.zero_columns)))
+    ) -> PyResult<(Values<'py>, Zeros)> {
+        let call = Call::new(&self.0, normalize, n_jobs, progress);
+        call.pairs(&pairs_of(x)?, y.map(pairs_of).transpose()?.as_ref(), (i, j))
     }
 
     /// One value.
@@ -734,23 +744,6 @@ impl PairCore {
         interruptible(py, |context| {
             core::constraints(&self.0, (&a, 0), (&b, 0), context)
         })
-    }
-}
-
-impl PairCore {
-    /// Raises where something is missing, with what is there.
-    fn complete(
-        &self,
-        given_up: Vec<(usize, usize)>,
-        result: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        if given_up.is_empty() {
-            return Ok(());
-        }
-        let limit = self.0.max_constraints;
-        let error = PyErr::from(Error::ConstraintLimit { pairs: given_up, limit });
-        error.value(result.py()).setattr("result", result)?;
-        Err(error)
     }
 }
 

@@ -40,7 +40,8 @@ impl LabelTable {
         // A number out of range becomes one that is, and is refused.
         let id = |&i: &i64| u32::try_from(i).unwrap_or(u32::MAX);
         let ids = i.iter().map(id).zip(j.iter().map(id));
-        let pairs = ids.zip(values).map(|((i, j), &value)| (i, j, value)).collect();
+        let pairs = ids.zip(values).map(|((i, j), &value)| (i, j, value));
+        let pairs = memory::collect(pairs)?;
         Ok(Self(Arc::new(Table::of_pairs(n, pairs)?)))
     }
 
@@ -56,7 +57,7 @@ impl LabelTable {
     ) -> PyResult<Self> {
         let (vectors, classes) = (vectors.as_slice()?, classes.as_slice()?);
         let class = |&class: &i64| u32::try_from(class).unwrap_or(u32::MAX);
-        let classes: Vec<u32> = classes.iter().map(class).collect();
+        let classes: Vec<u32> = memory::collect(classes.iter().map(class))?;
         if vectors.len().checked_rem(classes.len()).unwrap_or(vectors.len()) != 0 {
             return Err(PyValueError::new_err("vectors and classes differ in length"));
         }
@@ -83,18 +84,18 @@ impl LabelTable {
         for block in self.0.blocks() {
             let told = match block {
                 _ if block.len() > most => py.None().into_bound(py),
-                Block::Matrix { n, values } => {
-                    memory::room(values.len(), 8)?;
-                    values.clone().into_pyarray(py).reshape((*n, *n))?.into_any()
-                }
+                Block::Matrix { n, values } => memory::copied(values)?
+                    .into_pyarray(py)
+                    .reshape((*n, *n))?
+                    .into_any(),
                 Block::Rows { ends, items } => {
-                    memory::room(items.len(), 24)?;
-                    let mut rows = Vec::with_capacity(items.len());
+                    let mut rows = Vec::new();
                     for (row, &end) in ends.iter().enumerate() {
-                        rows.resize(end, row as i64);
+                        memory::reach(&mut rows, end, row as i64)?;
                     }
-                    let (columns, values): (Vec<i64>, Vec<f64>) =
-                        items.iter().map(|&(y, value)| (i64::from(y), value)).unzip();
+                    let columns = items.iter().map(|&(y, _)| i64::from(y));
+                    let columns = memory::collect(columns)?;
+                    let values = memory::collect(items.iter().map(|item| item.1))?;
                     let rows = rows.into_pyarray(py);
                     let (columns, values) =
                         (columns.into_pyarray(py), values.into_pyarray(py));
@@ -126,19 +127,22 @@ impl Similarity for PySimilarity {
             let table = table.cast_into::<LabelTable>()?;
             Ok(Arc::clone(&table.get().0))
         };
-        Python::attach(ask).map_err(|error| {
-            RAISED.with(|raised| raised.replace(Some(error)));
-            Error::Interrupted
-        })
+        Python::attach(ask).map_err(raise)
     }
 }
 
 thread_local! {
-    /// The exception that ended the last call of a similarity.
+    /// The exception that ended the last call of a callable.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// The exception of a similarity that ended a computation on this thread.
+/// The error that ends a computation on this thread by an exception.
+pub(super) fn raise(error: PyErr) -> Error {
+    RAISED.with(|raised| raised.replace(Some(error)));
+    Error::Interrupted
+}
+
+/// The exception that ended a computation on this thread.
 pub(super) fn raised<T>(done: &crate::Result<T>) -> Option<PyErr> {
     let raised = RAISED.with(RefCell::take);
     raised.filter(|_| matches!(done, Err(Error::Interrupted)))

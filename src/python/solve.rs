@@ -12,6 +12,8 @@ use super::shared::{self, Shared};
 use super::text::Text;
 use super::{Request, detached};
 use crate::dag::solve::{Intercept, Limits, Loss, Problem, Solver as Core, State};
+use crate::error::quoted;
+use crate::memory;
 
 /// A machine in training.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Solver")]
@@ -59,16 +61,17 @@ impl Solver {
         let preferences = preferences
             .map(|pairs| unsigned::<u32>("preferences", pairs))
             .transpose()?
-            .map(|flat| flat.as_chunks::<2>().0.to_vec());
+            .map(|flat| memory::copied(flat.as_chunks::<2>().0))
+            .transpose()?;
         let problem = Problem {
             loss: loss_of(&loss, number)?,
             intercept,
             n_outputs: options(normalize, n_outputs)?.n_outputs,
-            targets: targets.as_slice()?.to_vec(),
-            costs: costs.as_slice()?.to_vec(),
+            targets: memory::copied(targets.as_slice()?)?,
+            costs: memory::copied(costs.as_slice()?)?,
             preferences,
         };
-        let kernel = kernel.core();
+        let kernel = kernel.shared();
         let core = detached(py, || Core::new(kernel, normalize, &x, problem, seed))?;
         let core = match &vectors {
             Some((kernel, mix, given)) => {
@@ -116,7 +119,7 @@ impl Solver {
 
     /// The weights of all trees, by output.
     fn dual_coef<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let read = |core: &Core| Ok(core.dual_coef());
+        let read = Core::dual_coef;
         Ok(self.0.read(py, &Request::default(), |core, _| read(core))?.into_pyarray(py))
     }
 
@@ -128,11 +131,11 @@ impl Solver {
     ) -> PyResult<Bound<'py, PyDict>> {
         let read = |core: &Core| {
             let state = if reached { core.reached() } else { core.state() };
-            Ok(state.clone())
+            state.copied()
         };
         let state = self.0.read(py, &Request::default(), |core, _| read(core))?;
         let dict = PyDict::new(py);
-        let active: Vec<i64> = state.active.into_iter().map(i64::from).collect();
+        let active = memory::collect(state.active.into_iter().map(i64::from))?;
         dict.set_item("betas", state.betas.into_pyarray(py))?;
         dict.set_item("intercept", state.intercept.into_pyarray(py))?;
         dict.set_item("active", active.into_pyarray(py))?;
@@ -178,7 +181,8 @@ fn loss_of(loss: &str, number: f64) -> PyResult<Loss> {
             return Err(PyValueError::new_err(format!(
                 "loss must be 'hinge', 'squared_hinge', 'logistic', \
                  'epsilon_insensitive', 'squared_epsilon_insensitive' or 'one_class', \
-                 got {got:?}"
+                 got {}",
+                quoted(got)
             )));
         }
     })

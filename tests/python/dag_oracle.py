@@ -43,6 +43,13 @@ def sign(value: float) -> int:
     return (value > 0) - (value < 0)
 
 
+def mistakes(perceptron: Any, *args: Any, **options: Any) -> int:
+    """Let the library's perceptron learn; return how many mistakes it made."""
+    before: int = perceptron.n_mistakes
+    assert perceptron.partial_fit(*args, **options) is perceptron
+    return int(perceptron.n_mistakes - before)
+
+
 class DualPerceptron:
     """Keeps every mistake and the votes of every version."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import pickle
@@ -19,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import treekernel_rs as tk
-from treekernel_rs.kernels import _COMPOSED
+from treekernel_rs.tree_kernels import COMPOSED_KERNELS
 
 X = ["(S (A a) (B b))", "(S (A a) (B c))", "(T (A a) (B b))", "(T (A a) (B c))"] * 5
 Y = [0, 0, 1, 1] * 5
@@ -32,7 +33,7 @@ NAMES = ["SumKernel", "ProductKernel", "ScaledKernel", "PowerKernel", "Polynomia
 
 def gram_of(kernel, forest, parts=None):
     """Compute a matrix by numpy on the matrices of the parts that are no compositions."""
-    if type(kernel).__name__ not in _COMPOSED:
+    if type(kernel).__name__ not in COMPOSED_KERNELS:
         return kernel(forest)
     of = {
         name: gram_of(part, forest)
@@ -40,17 +41,17 @@ def gram_of(kernel, forest, parts=None):
         if name in ("left", "right", "base")
     }
     match kernel:
-        case tk.SumKernel():
+        case tk.kernels.SumKernel():
             K = of["left"] + of["right"]
-        case tk.ProductKernel():
+        case tk.kernels.ProductKernel():
             K = of["left"] * of["right"]
-        case tk.ScaledKernel():
+        case tk.kernels.ScaledKernel():
             K = kernel.factor * of["base"]
-        case tk.PowerKernel():
+        case tk.kernels.PowerKernel():
             K = of["base"] ** kernel.degree
-        case tk.Polynomial():
+        case tk.kernels.Polynomial():
             K = (of["base"] + kernel.coef0) ** kernel.degree
-        case tk.Gaussian():
+        case tk.kernels.Gaussian():
             own = np.diag(of["base"])
             squares = np.maximum(own[:, None] + own[None, :] - 2 * of["base"], 0)
             K = np.exp(-kernel.gamma * squares)
@@ -64,7 +65,7 @@ def gram_of(kernel, forest, parts=None):
 @st.composite
 def simple(draw):
     name, parameters = draw(ko.kernels)
-    return getattr(tk, name)(**parameters, normalize=draw(st.booleans()))
+    return getattr(tk.kernels, name)(**parameters, normalize=draw(st.booleans()))
 
 
 def operations(parts):
@@ -75,9 +76,11 @@ def operations(parts):
         st.builds(lambda a, b: a * b, parts, parts),
         st.builds(lambda c, k: c * k, number, parts),
         st.builds(lambda k, d: k**d, parts, small),
-        st.builds(tk.Normalized, parts),
-        st.builds(tk.Polynomial, parts, small, number, normalize=flag),
-        st.builds(tk.Gaussian, parts, st.sampled_from([0.01, 0.5]), normalize=flag),
+        parts.map(lambda kernel: kernel.normalized()),
+        st.builds(tk.kernels.Polynomial, parts, small, number, normalize=flag),
+        st.builds(
+            tk.kernels.Gaussian, parts, st.sampled_from([0.01, 0.5]), normalize=flag
+        ),
     )
 
 
@@ -128,8 +131,8 @@ def test_every_composition_is_that_of_numpy_at_every_entry_point(kernel, trees):
 
 @given(kernels)
 def test_every_composition_is_written_and_read_back(kernel):
-    assert eval(repr(kernel), vars(tk)) == kernel
-    assert tk.kernel_from_json(kernel.to_json()) == kernel
+    assert eval(repr(kernel), vars(tk.kernels)) == kernel
+    assert tk.kernels.kernel_from_json(kernel.to_json()) == kernel
     again = pickle.loads(pickle.dumps(kernel))
     assert again == kernel
     assert clone(kernel) == kernel
@@ -146,12 +149,12 @@ def test_text_keeps_what_belongs_together():
         "2.0 * (SubsetTreeKernel(0.4) * SubsetTreeKernel(0.4))",
         "2.0 * SubsetTreeKernel(0.4) * SubsetTreeKernel(0.4)",
         "(SubsetTreeKernel(0.4) ** 2) ** 3",
-        "Normalized(2 * SubsetTreeKernel(0.4) + SubsetTreeKernel(0.2)) ** 2",
+        "(2 * SubsetTreeKernel(0.4) + SubsetTreeKernel(0.2)).normalized() ** 2",
         "Polynomial(SubsetTreeKernel(0.4), degree=2)",
         "Gaussian(SubsetTreeKernel(0.4, normalize=True), gamma=0.5)",
-        "Normalized(Polynomial(SubsetTreeKernel(0.4)))",
+        "Polynomial(SubsetTreeKernel(0.4)).normalized()",
     ):
-        assert repr(eval(text, vars(tk))) == text
+        assert repr(eval(text, vars(tk.kernels))) == text
     assert sum([k, k, k]) == (k + k) + k
     assert k * 2.0 == 2.0 * k == np.float64(2.0) * k
     assert k + PT != PT + k
@@ -179,15 +182,27 @@ def test_what_is_no_kernel_is_not_added(what):
         (SST**1001, ValueError, "degree must be"),
         (-1 * SST, ValueError, "factor must be finite and not negative, got -1"),
         (np.inf * SST, ValueError, "factor must be finite"),
-        (tk.Gaussian(SST, 0), ValueError, "gamma must be finite and above 0, got 0"),
-        (tk.Gaussian(SST, np.nan), ValueError, "gamma must be finite and above 0"),
         (
-            tk.Polynomial(SST, 2, -1),
+            tk.kernels.Gaussian(SST, 0),
+            ValueError,
+            "gamma must be finite and above 0, got 0",
+        ),
+        (
+            tk.kernels.Gaussian(SST, np.nan),
+            ValueError,
+            "gamma must be finite and above 0",
+        ),
+        (
+            tk.kernels.Polynomial(SST, 2, -1),
             ValueError,
             "coef0 must be finite and not negative",
         ),
-        (tk.Polynomial(SST, "2"), TypeError, "degree must be an int"),
-        (tk.SumKernel(SST, "k"), TypeError, "right must be a tree kernel, got 'k'"),
+        (tk.kernels.Polynomial(SST, "2"), TypeError, "degree must be an int"),
+        (
+            tk.kernels.SumKernel(SST, "k"),
+            TypeError,
+            "right must be a tree kernel, got 'k'",
+        ),
         (SST.replace(decay=2) + SST, ValueError, "decay must be"),
         (
             (SST + SST).replace(normalize=1),
@@ -224,7 +239,7 @@ def test_compositions_are_of_a_size_that_can_be_computed():
 
 
 def test_nested_parameters_are_set_searched_and_copied():
-    k = SST + 2.0 * tk.Normalized(PT)
+    k = SST + 2.0 * PT.normalized()
     assert k.get_params()["right__base__mu"] == 0.4
     other = k.replace(left__decay=0.2, right__factor=3.0, right__base__mu=0.1)
     assert other == tk.SubsetTreeKernel(0.2) + 3.0 * tk.PartialTreeKernel(
@@ -276,17 +291,17 @@ def huge(leaf: str) -> str:
 def test_values_beyond_floats_are_right_where_the_result_is_not():
     big = tk.SubsetTreeKernel(1.0)
     forest = [huge("b"), huge("c"), X[0]]
-    inner = tk.Normalized(big)
+    inner = big.normalized()
     expected = inner(forest)
     for k, right in (
         (inner + inner, 2 * expected),
         (0.5 * inner, 0.5 * expected),
         (inner**2, expected**2),
-        (tk.Normalized(big**2), expected**2),
-        (tk.Normalized(big * big), expected**2),
-        (tk.Gaussian(inner, 0.5), np.exp(expected - 1)),
-        (tk.Gaussian(big), np.eye(3)),
-        (tk.Normalized(1e-300 * big), expected),
+        ((big**2).normalized(), expected**2),
+        ((big * big).normalized(), expected**2),
+        (tk.kernels.Gaussian(inner, 0.5), np.exp(expected - 1)),
+        (tk.kernels.Gaussian(big), np.eye(3)),
+        ((1e-300 * big).normalized(), expected),
     ):
         np.testing.assert_allclose(k(forest), right, rtol=1e-9)
         np.testing.assert_allclose(k(forest, forest), right, rtol=1e-9)
@@ -299,7 +314,7 @@ def test_values_beyond_floats_are_right_where_the_result_is_not():
 
 
 def test_threads_files_and_progress_come_with_the_parts(tmp_path):
-    k = tk.Gaussian(tk.Normalized(SST + PT), 0.5) * PATHS
+    k = tk.kernels.Gaussian((SST + PT).normalized(), 0.5) * PATHS
     forest = [f"(S (A a{i % 7}) (B{i % 3} (C c)) (D{i % 5} d))" for i in range(600)]
     K = k(forest)
     for n_jobs in (1, 2, 4):
@@ -320,11 +335,11 @@ def test_threads_files_and_progress_come_with_the_parts(tmp_path):
 SUMS = [
     SST + PT,
     0.5 * SST,
-    2.0 * tk.Normalized(ET),
-    tk.Normalized(3.0 * SST),
-    tk.Normalized(SST) + 0.5 * tk.Normalized(PT) + ST,
-    tk.Normalized(SST + 2.0 * PT),
-    tk.Normalized(0.0 * SST + ET),
+    2.0 * ET.normalized(),
+    (3.0 * SST).normalized(),
+    SST.normalized() + 0.5 * PT.normalized() + ST,
+    (SST + 2.0 * PT).normalized(),
+    (0.0 * SST + ET).normalized(),
     SST + SST,
     PATHS + 2.0 * SST,
 ]
@@ -343,7 +358,7 @@ def test_models_of_sums_score_as_matrices_do(kernel, n_outputs):
     with np.errstate(**quiet):
         K = quietly(kernel, others, trees)
     expected = K @ alphas + 0.25
-    found = quietly(model.score, others).reshape(expected.shape)
+    found = quietly(model.decision_function, others).reshape(expected.shape)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
     shares = model.contributions(others[0]).reshape(-1, n_outputs).sum(axis=0)
     np.testing.assert_allclose(shares, expected[0] - 0.25, rtol=1e-10)
@@ -356,11 +371,14 @@ def test_models_of_sums_score_as_matrices_do(kernel, n_outputs):
     ):
         assert again.kernel == kernel
         np.testing.assert_array_equal(
-            quietly(again.score, others), quietly(model.score, others)
+            quietly(again.decision_function, others),
+            quietly(model.decision_function, others),
         )
     assert repr(kernel) in repr(model)
     model.add(trees, -alphas)
-    np.testing.assert_allclose(quietly(model.score, others), 0.25, atol=1e-12)
+    np.testing.assert_allclose(
+        quietly(model.decision_function, others), 0.25, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("kernel", SUMS, ids=repr)
@@ -376,10 +394,10 @@ def test_solvers_of_sums_agree_with_the_matrix(kernel):
     np.testing.assert_allclose(*scores, atol=1e-3)
 
 
-@pytest.mark.parametrize("kernel", [SST * PT, tk.Gaussian(SST), SST**2])
+@pytest.mark.parametrize("kernel", [SST * PT, tk.kernels.Gaussian(SST), SST**2])
 @pytest.mark.parametrize("labels", [Y, np.arange(len(X)) % 3], ids=["two", "three"])
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
-def test_kernels_without_models_are_trained_by_matrix(kernel, labels, multi_class):
+def test_machines_without_graphs_are_those_of_the_matrix(kernel, labels, multi_class):
     svc = tk.TreeSVC(kernel, multi_class=multi_class).fit(X, labels)
     if multi_class == "ovo":
         plain = SVC(kernel="precomputed").fit(kernel(X), labels)
@@ -387,51 +405,76 @@ def test_kernels_without_models_are_trained_by_matrix(kernel, labels, multi_clas
         np.testing.assert_allclose(svc.decision_function(X[:4]), expected, atol=1e-8)
     again = pickle.loads(pickle.dumps(svc))
     np.testing.assert_array_equal(again.predict(X), svc.predict(X))
+    name = type(kernel).__name__
     for explain in (svc.top_fragments, lambda: svc.contributions(X[0])):
-        with pytest.raises(ValueError, match="which have models"):
+        with pytest.raises(ValueError, match=f"{name} does not support"):
             explain()
-    with pytest.raises(ValueError, match="which have models"):
-        tk.TreeSVC(kernel, solver="model").fit(X, labels)
+    model = tk.TreeSVC(kernel, solver="model", multi_class=multi_class, tol=1e-8)
+    expected = tk.TreeSVC(kernel, solver="matrix", multi_class=multi_class, tol=1e-8)
+    np.testing.assert_allclose(
+        model.fit(X, labels)._scores(X), expected.fit(X, labels)._scores(X), atol=1e-5
+    )
 
 
 def test_an_operator_of_a_sum_is_its_matrix():
-    k = tk.Normalized(SST + PT)
+    k = (SST + PT).normalized()
     vector = np.arange(len(X)) - 5.0
     np.testing.assert_allclose(k.operator(X) @ vector, k(X) @ vector, atol=1e-10)
 
 
 @pytest.mark.parametrize(
     "kernel",
-    [SST * PT, SST**2, tk.Gaussian(SST), SST**2 + SST, tk.Normalized(SST * PT)],
+    [SST * PT, SST**2, tk.kernels.Gaussian(SST), SST**2 + SST, (SST * PT).normalized()],
 )
-def test_models_of_other_compositions_are_refused_by_name(kernel):
-    name = type(kernel).__name__
-    message = f"kernel must be a SubtreeKernel or .* or SumKernel, which have models, got {name}"
-    for make in (
-        tk.DagModel,
-        lambda k: tk.KernelMachine(k, X, Y),
-        lambda k: tk.TreeRidge(k).fit(X, Y),
+def test_models_of_other_compositions_keep_support_trees(kernel):
+    K = kernel(X)
+    alphas = np.random.default_rng(1).normal(size=(len(X), 2))
+    model = tk.DagModel.from_dual(kernel, X, alphas, [0.5, -1.0])
+    assert not model.is_graph
+    np.testing.assert_allclose(
+        model.decision_function(X), K @ alphas + [0.5, -1.0], rtol=1e-9
+    )
+    file = io.BytesIO()
+    np.savez(file, **model.to_arrays())
+    file.seek(0)
+    for again in (
+        tk.DagModel.from_arrays(**np.load(file)),
+        pickle.loads(pickle.dumps(model)),
+        copy.deepcopy(model),
     ):
-        with pytest.raises(ValueError, match=message):
-            make(kernel)
-    with pytest.raises(ValueError, match=f"which have models, got {name}"):
-        tk.Perceptron(kernel)
-    with pytest.raises(ValueError, match=f"distributed trees, got {name}"):
+        assert again.kernel == kernel
+        np.testing.assert_array_equal(
+            again.decision_function(X), model.decision_function(X)
+        )
+        # The same trees once more: no tree more.
+        again.merge(model, -2.0)
+        assert again.n_nodes == model.n_nodes
+        np.testing.assert_allclose(
+            again.decision_function(X), -model.decision_function(X), rtol=1e-9
+        )
+    targets = np.arange(len(X)) / 4
+    ridge = tk.TreeRidge(kernel, 0.5, fit_intercept=False, tol=1e-10).fit(X, targets)
+    dual = np.linalg.solve(K + 0.5 * np.eye(len(X)), targets)
+    np.testing.assert_allclose(ridge.predict(X), K @ dual, rtol=1e-6)
+    np.testing.assert_allclose(kernel.operator(X) @ targets, K @ targets, rtol=1e-9)
+    with pytest.raises(
+        ValueError, match=f"{type(kernel).__name__} does not support distributed trees"
+    ):
         tk.DistributedTrees(kernel)
 
 
 def test_a_model_of_a_sum_that_is_interrupted_is_as_before():
     model = tk.DagModel(SST + PT)
     model.add(X[:2], [1.0, -1.0])
-    before = model.score(X)
+    before = model.decision_function(X)
 
     def stop(done, total):
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
         model.add(X * 100, np.ones(100 * len(X)), progress=stop)
-    np.testing.assert_array_equal(model.score(X), before)
-    with pytest.raises(ValueError, match="which have fragments with weights"):
+    np.testing.assert_array_equal(model.decision_function(X), before)
+    with pytest.raises(ValueError, match="does not support fragments with weights"):
         model.top_fragments()
     assert (0.5 * SST + SST).get_params()
     one = tk.DagModel(0.5 * SST)

@@ -105,10 +105,10 @@ MADE = {
     # By pairs of classes, `predict` and `decision_function` break ties differently, as SVC does.
     "TreeSVC": on_tables(tk.TreeSVC)(SST, multi_class="ovr", tol=1e-10),
     "TreePerceptron": on_tables(tk.TreePerceptron)(SST, random_state=0),
-    "TreeLogistic": on_tables(tk.TreeLogistic)(SST, tol=1e-10),
+    "TreeLogisticRegression": on_tables(tk.TreeLogisticRegression)(SST, tol=1e-10),
     "TreeSVR": on_tables(tk.TreeSVR)(SST, tol=1e-10),
     "TreeRidge": on_tables(tk.TreeRidge)(SST, tol=1e-10),
-    "TreeOneClass": on_tables(tk.TreeOneClass)(SST, tol=1e-10),
+    "TreeOneClassSVM": on_tables(tk.TreeOneClassSVM)(SST, tol=1e-10),
     "TreeKNeighborsClassifier": on_tables(tk.TreeKNeighborsClassifier)(SST, 3),
     "TreeKNeighborsRegressor": on_tables(tk.TreeKNeighborsRegressor)(SST, 3),
     "TreeGram": on_tables(tk.TreeGram)(SST),
@@ -116,7 +116,7 @@ MADE = {
     "TreeNystroem": on_tables(tk.TreeNystroem)(SST, 3, random_state=0),
     "TreeVectorizer": on_tables(tk.TreeVectorizer)(SST),
     "TreeRanker": on_tables(tk.TreeRanker)(SST, tol=1e-10),
-    "TreeNeighborsTransformer": on_tables(tk.TreeNeighborsTransformer)(SST, 3),
+    "TreeKNeighborsTransformer": on_tables(tk.TreeKNeighborsTransformer)(SST, 3),
 }
 
 
@@ -126,7 +126,7 @@ NOT = {
     ("TreeSVR", "check_dtype_object"): "numbers as objects are refused, by name",
     ("TreeRidge", "check_dtype_object"): "numbers as objects are refused, by name",
     (
-        "TreeOneClass",
+        "TreeOneClassSVM",
         "check_sample_weight_equivalence_on_dense_data",
     ): "the sign of a support vector's score, which is 0, is rounding",
     (

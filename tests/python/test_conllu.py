@@ -291,10 +291,10 @@ def test_a_name_of_a_file_is_not_read_as_text(tmp_path):
 
 
 BAD = {
-    "columns": ("1 The the\n", (1, 1), "10 columns"),
+    "columns": ("1 The the\n", (1, 1), "10 tab-separated columns"),
     "id": ("x The the _ _ _ 0 root _ _\n", (1, 1), "id of a token"),
     "id 0": ("0 The the _ _ _ 0 root _ _\n", (1, 1), "above 0"),
-    "id twice": (CAT + "7 . . _ _ _ 3 punct _ _\n", (10, 1), "comes once"),
+    "id twice": (CAT + "7 . . _ _ _ 3 punct _ _\n", (10, 1), "a unique id"),
     "head": (CAT.replace("VBZ _ 0", "VBZ _ x"), (5, 23), "head, or 0"),
     "no token": (CAT.replace("NN _ 3", "NN _ 30", 1), (4, 21), "id of a token, or 0"),
     "no root": (CAT.replace("VBZ _ 0", "VBZ _ 7"), (3, 20), "one token with head 0"),

@@ -15,7 +15,7 @@ import kernel_oracle as ko
 import numpy as np
 import oracle
 import pytest
-from dag_oracle import DualPerceptron
+from dag_oracle import DualPerceptron, mistakes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interrupts import seconds_until_interrupted
@@ -37,6 +37,10 @@ VOTES = ["last", "average", "vote"]
 WRONG = (ValueError, TypeError)
 WITH_LEAVES = ("SubtreeKernel", "SubsetTreeKernel")
 every_kernel = pytest.mark.parametrize("name", NAMES)
+# Models of other kernels keep their support trees.
+every_graph = pytest.mark.parametrize(
+    "name", [name for name in NAMES if tk.DagModel(getattr(tk, name)()).is_graph]
+)
 every_vote = pytest.mark.parametrize("vote", VOTES)
 
 # Parameters with which all kernel values are multiples of a power of two: sums of them
@@ -48,14 +52,6 @@ DYADIC = {
     "ElasticTreeKernel": {"decay": 0.5},
     "SubpathKernel": {"decay": 0.5},
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _names_are_there():
-    names = ["DagModel", "Perceptron", "PolynomialKernel"]
-    missing = [name for name in names if not hasattr(tk, name)]
-    if missing:
-        pytest.fail(f"treekernel_rs has no {', '.join(missing)}")
 
 
 def make(name: str, parameters: dict | None = None, **more: object):
@@ -136,7 +132,7 @@ def test_scores_are_sums_over_the_support_trees(kernel, support, trees, normaliz
     others, alphas = support
     matrix = ko.gram(name, trees, others, normalize=normalize, **parameters)
     model = model_of(make(*kernel, normalize=normalize), read(others), alphas)
-    assert_is_sum(quietly(model.score, read(trees)), matrix, alphas)
+    assert_is_sum(quietly(model.decision_function, read(trees)), matrix, alphas)
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -161,7 +157,9 @@ def test_scores_are_products_with_the_kernel_matrix(name, parameters, normalize)
         rng.choice([-1.0, 1.0], 300),
         rng.normal(size=300) * 10.0 ** rng.uniform(-6, 6, 300),
     ):
-        assert_is_sum(quietly(model_of(k, support, alphas).score, x), matrix, alphas)
+        assert_is_sum(
+            quietly(model_of(k, support, alphas).decision_function, x), matrix, alphas
+        )
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -170,7 +168,9 @@ def test_scores_respect_the_longest_child_subsequence(normalize, max_children):
     k = tk.PartialTreeKernel(max_children=max_children, normalize=normalize)
     support, x = random_forest(60), random_forest(40, seed=1)
     alphas = np.random.default_rng(0).normal(size=60)
-    assert_is_sum(model_of(k, support, alphas).score(x), k(x, support), alphas)
+    assert_is_sum(
+        model_of(k, support, alphas).decision_function(x), k(x, support), alphas
+    )
 
 
 @every_kernel
@@ -182,12 +182,12 @@ def test_growing_models_forget_and_count_nothing_twice(name, normalize):
     alphas = np.random.default_rng(0).normal(size=120)
     matrix = quietly(k.gram, x, support)
     model = tk.DagModel(k)
-    assert not quietly(model.score, x).any()
+    assert not quietly(model.decision_function, x).any()
     for start, end in itertools.pairwise([0, 1, 2, 30, 31, 90, 120]):
         quietly(model.add, support[start:end], alphas[start:end])
-        scores = quietly(model.score, x)
+        scores = quietly(model.decision_function, x)
         assert_is_sum(scores, matrix[:, :end], alphas[:end])
-        np.testing.assert_array_equal(quietly(model.score, x), scores)
+        np.testing.assert_array_equal(quietly(model.decision_function, x), scores)
         assert model.n_trees == end
 
 
@@ -199,8 +199,8 @@ def test_the_order_of_adding_does_not_matter(name, normalize):
     rng = np.random.default_rng(0)
     alphas, order = rng.normal(size=100), rng.permutation(100)
     matrix = quietly(k.gram, x, support)
-    forth = quietly(model_of(k, support, alphas).score, x)
-    back = quietly(model_of(k, support[order], alphas[order]).score, x)
+    forth = quietly(model_of(k, support, alphas).decision_function, x)
+    back = quietly(model_of(k, support[order], alphas[order]).decision_function, x)
     scale = np.abs(matrix) @ np.abs(alphas)
     assert (np.abs(forth - back) <= 1e-10 * scale).all()
 
@@ -217,7 +217,7 @@ def test_what_was_added_and_removed_leaves_zero(name, data):
     model = model_of(k, forest, alphas)
     order = data.draw(st.permutations(range(n)))
     model.add(forest[order], [-alphas[i] for i in order])
-    assert not model.score(forest).any()
+    assert not model.decision_function(forest).any()
 
 
 @every_kernel
@@ -230,17 +230,19 @@ def test_what_was_added_and_removed_leaves_next_to_nothing(name, normalize):
     order = np.random.default_rng(1).permutation(80)
     quietly(model.add, support[order], -alphas[order])
     scale = quietly(k.gram, x, support) @ np.abs(alphas)
-    assert (np.abs(quietly(model.score, x)) <= 1e-10 * scale).all()
+    assert (np.abs(quietly(model.decision_function, x)) <= 1e-10 * scale).all()
     # And what is added now is all there is.
     quietly(model.add, support[:1], [1.0])
     wanted = quietly(k.gram, x, support[:1])[:, 0]
-    assert (np.abs(quietly(model.score, x) - wanted) <= 1e-10 * (scale + wanted)).all()
+    assert (
+        np.abs(quietly(model.decision_function, x) - wanted) <= 1e-10 * (scale + wanted)
+    ).all()
 
 
 @every_kernel
 def test_trees_without_anything_in_common_score_zero(name):
     model = model_of(make(name), ["(S (A a) (B b))", "(S (A a) (B c))"], [1.0, -2.5])
-    assert not model.score(["(T (X x) (Y y))", "(z)"]).any()
+    assert not model.decision_function(["(T (X x) (Y y))", "(z)"]).any()
 
 
 @every_kernel
@@ -253,14 +255,17 @@ def test_several_outputs_are_that_many_models(name, normalize):
     model = tk.DagModel(k, n_outputs=3)
     quietly(model.add, support[:20], alphas[:20])
     quietly(model.add, support[20:], alphas[20:])
-    scores = quietly(model.score, x)
+    scores = quietly(model.decision_function, x)
     assert_is_sum(scores, quietly(k.gram, x, support), alphas)
     for j in range(3):
-        single = quietly(model_of(k, support, alphas[:, j]).score, x)
+        single = quietly(model_of(k, support, alphas[:, j]).decision_function, x)
         np.testing.assert_allclose(scores[:, j], single, rtol=1e-9, atol=1e-9)
     column = model_of(k, support, alphas[:, :1], n_outputs=1)
     np.testing.assert_allclose(
-        np.ravel(quietly(column.score, x)), scores[:, 0], rtol=1e-9, atol=1e-9
+        np.ravel(quietly(column.decision_function, x)),
+        scores[:, 0],
+        rtol=1e-9,
+        atol=1e-9,
     )
 
 
@@ -271,11 +276,11 @@ def test_n_jobs_changes_no_bit(name, n_outputs):
     alphas = np.random.default_rng(0).normal(size=(150, n_outputs))
     alphas = alphas[:, 0] if n_outputs == 1 else alphas
     model = model_of(make(name), support, alphas, n_outputs=n_outputs)
-    alone = model.score(x, n_jobs=1)
+    alone = model.decision_function(x, n_jobs=1)
     for n_jobs in (2, 3, 8, None):
-        np.testing.assert_array_equal(model.score(x, n_jobs=n_jobs), alone)
+        np.testing.assert_array_equal(model.decision_function(x, n_jobs=n_jobs), alone)
     # A tree's score does not depend on the company it is in.
-    single = [model.score(x[i : i + 1])[0] for i in (0, 7, 199)]
+    single = [model.decision_function(x[i : i + 1])[0] for i in (0, 7, 199)]
     np.testing.assert_allclose(single, alone[[0, 7, 199]], rtol=1e-9, atol=1e-9)
 
 
@@ -284,16 +289,20 @@ def test_lists_of_strings_are_forests(name):
     lines = ["(S (A a) (B b))", "(S(A(a))(B(c)))", "(a)"]
     k, forest = make(name), tk.Forest.from_brackets(lines)
     model, other = model_of(k, lines, [1, -1, 2]), model_of(k, forest, [1, -1, 2])
-    np.testing.assert_array_equal(model.score(lines), other.score(forest))
-    assert model.score([]).shape == (0,)
+    np.testing.assert_array_equal(
+        model.decision_function(lines), other.decision_function(forest)
+    )
+    assert model.decision_function([]).shape == (0,)
     quietly(model.add, [], [])
-    np.testing.assert_array_equal(model.score(lines), other.score(forest))
+    np.testing.assert_array_equal(
+        model.decision_function(lines), other.decision_function(forest)
+    )
 
 
 # --- The model ----------------------------------------------------------------------
 
 
-@every_kernel
+@every_graph
 def test_a_model_has_one_node_per_distinct_subtree(name):
     forest = random_forest(100)
     model = tk.DagModel(make(name))
@@ -302,11 +311,11 @@ def test_a_model_has_one_node_per_distinct_subtree(name):
     assert (model.n_nodes, model.n_trees) == (forest.n_distinct, 100)
     model.add(forest[:10], -np.ones(10))
     assert (model.n_nodes, model.n_trees) == (forest.n_distinct, 110)
-    model.score(random_forest(50, seed=1))
+    model.decision_function(random_forest(50, seed=1))
     assert model.n_nodes == forest.n_distinct
 
 
-@every_kernel
+@every_graph
 @pytest.mark.parametrize("normalize", [False, True])
 def test_contributions_of_the_nodes_add_up_to_the_score(name, normalize):
     k = make(name, normalize=normalize)
@@ -314,13 +323,15 @@ def test_contributions_of_the_nodes_add_up_to_the_score(name, normalize):
     alphas = np.random.default_rng(0).normal(size=60)
     model, scale = model_of(k, support, alphas), quietly(k.gram, x, support)
     scale = scale @ np.abs(alphas)
-    for tree, score, most in zip(x, quietly(model.score, x), scale, strict=True):
+    for tree, score, most in zip(
+        x, quietly(model.decision_function, x), scale, strict=True
+    ):
         shares = np.asarray(quietly(model.contributions, tree))
         assert shares.shape == (tree.n_nodes,)
         assert abs(shares.sum() - score) <= 1e-10 * most
 
 
-@every_kernel
+@every_graph
 def test_contributions_stand_in_preorder(name):
     """A node's is the score of its subtree less those of its children's subtrees."""
     support = random_forest(60)
@@ -333,7 +344,7 @@ def test_contributions_stand_in_preorder(name):
             yield from preorder(child)
 
     def score(tree: tk.Tree) -> float:
-        return model.score([str(tree)])[0]
+        return model.decision_function([str(tree)])[0]
 
     for tree in random_forest(5, seed=1, least=8):
         wanted = [
@@ -360,17 +371,22 @@ def test_pickles_and_arrays_score_the_same_and_go_on(name, normalize, tmp_path):
     with np.load(path, allow_pickle=False) as file:
         twins = [from_arrays(model, dict(file))]
     twins += [pickle.loads(pickle.dumps(model)), copy.copy(model), copy.deepcopy(model)]
-    before = quietly(model.score, x)
+    before = quietly(model.decision_function, x)
     for twin in twins:
         assert (twin.n_nodes, twin.n_trees) == (model.n_nodes, model.n_trees)
-        np.testing.assert_array_equal(quietly(twin.score, x), before)
+        np.testing.assert_array_equal(quietly(twin.decision_function, x), before)
     quietly(model.add, support[40:], alphas[40:])
     for twin in twins:
-        np.testing.assert_array_equal(quietly(twin.score, x), before)  # not the same
+        np.testing.assert_array_equal(
+            quietly(twin.decision_function, x), before
+        )  # not the same
         quietly(twin.add, support[40:], alphas[40:])
         assert twin.n_nodes == model.n_nodes
         np.testing.assert_allclose(
-            quietly(twin.score, x), quietly(model.score, x), rtol=1e-9, atol=1e-9
+            quietly(twin.decision_function, x),
+            quietly(model.decision_function, x),
+            rtol=1e-9,
+            atol=1e-9,
         )
 
 
@@ -380,7 +396,9 @@ def test_depth_is_no_trouble(name):
     deep = "".join(f"(a{i}" for i in range(n)) + ")" * n
     k, lines = make(name), [deep, f"(a{n - 2} a{n - 1})"]
     model = model_of(k, lines[:1], [2.0])
-    np.testing.assert_allclose(model.score(lines), 2 * k(lines)[0], rtol=1e-10)
+    np.testing.assert_allclose(
+        model.decision_function(lines), 2 * k(lines)[0], rtol=1e-10
+    )
     assert model.n_nodes == n
     pickle.loads(pickle.dumps(model))
 
@@ -391,7 +409,7 @@ def test_width_is_no_trouble(name):
     lines = ["(a" + " b" * n + ")", "(a" + "(b c)" * n + ")", "(b c)"]
     k = make(name, {"decay": 1e-6})
     alphas = [1.0, 2.0, -1.0]
-    assert_is_sum(model_of(k, lines, alphas).score(lines), k(lines), alphas)
+    assert_is_sum(model_of(k, lines, alphas).decision_function(lines), k(lines), alphas)
 
 
 @pytest.mark.parametrize("name", ["SubsetTreeKernel", "PartialTreeKernel"])
@@ -400,7 +418,7 @@ def test_no_score_is_infinite_or_no_number(name, normalize):
     wide = "(R " + " ".join(f"(L{i} a)" for i in range(3000)) + ")"
     k = make(name, {"decay": 1.0}, normalize=normalize)
     try:
-        scores = model_of(k, [wide, wide], [1.0, -0.5]).score([wide])
+        scores = model_of(k, [wide, wide], [1.0, -0.5]).decision_function([wide])
     except OverflowError:
         return
     assert np.isfinite(scores).all()
@@ -424,10 +442,10 @@ BAD_ALPHAS = {
 def test_wrong_alphas_are_refused_and_change_nothing(name, bad):
     forest = ["(S (A a) (B b))", "(S (A a) (B c))"]
     model = model_of(make(name), forest, [1.0, 2.0])
-    before = model.score(forest)
+    before = model.decision_function(forest)
     with pytest.raises(WRONG, match="alphas"):
         model.add(["(S (A a))", "(T (A a))"], bad)
-    np.testing.assert_array_equal(model.score(forest), before)
+    np.testing.assert_array_equal(model.decision_function(forest), before)
     assert model.n_trees == 2
 
 
@@ -453,7 +471,7 @@ def test_other_wrong_arguments_are_refused_by_name():
             tk.DagModel(wrong)
     for n_jobs in (0, 1.5, "2"):
         with pytest.raises(WRONG, match="n_jobs"):
-            model_of(k, forest, [1, 2]).score(forest, n_jobs=n_jobs)
+            model_of(k, forest, [1, 2]).decision_function(forest, n_jobs=n_jobs)
     for coefficients in ([1.0], [1.0] * 3, [1.0, math.nan], [1.0, math.inf]):
         with pytest.raises(ValueError, match="dual_coef"):
             tk.DagModel.from_dual(k, forest, coefficients)
@@ -461,7 +479,7 @@ def test_other_wrong_arguments_are_refused_by_name():
         with pytest.raises(ValueError, match="intercept"):
             tk.DagModel.from_dual(k, forest, [1.0, 2.0], intercept)
     with pytest.raises(tk.ParseError):
-        model_of(k, forest, [1, 2]).score(["(a"])
+        model_of(k, forest, [1, 2]).decision_function(["(a"])
 
 
 # --- Machines trained elsewhere -----------------------------------------------------
@@ -473,14 +491,19 @@ def test_dual_coefficients_are_alphas_with_an_intercept(name, normalize):
     k = make(name, normalize=normalize)
     support, x = random_forest(50), random_forest(30, seed=1)
     alphas = np.random.default_rng(0).normal(size=50)
-    plain = quietly(model_of(k, support, alphas).score, x)
+    plain = quietly(model_of(k, support, alphas).decision_function, x)
     for intercept in (0.0, -1.25):
         model = quietly(tk.DagModel.from_dual, k, support, alphas, intercept)
         np.testing.assert_allclose(
-            quietly(model.score, x), plain + intercept, rtol=1e-12, atol=1e-12
+            quietly(model.decision_function, x),
+            plain + intercept,
+            rtol=1e-12,
+            atol=1e-12,
         )
     twin = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(quietly(twin.score, x), quietly(model.score, x))
+    np.testing.assert_array_equal(
+        quietly(twin.decision_function, x), quietly(model.decision_function, x)
+    )
 
 
 def labelled(n: int, n_classes: int, seed: int = 0) -> tuple[tk.Forest, np.ndarray]:
@@ -505,12 +528,14 @@ def test_a_binary_svc_s_decisions_are_reproduced(name, normalize):
     model = tk.DagModel.from_dual(
         k, train[svc.support_], svc.dual_coef_[0], float(svc.intercept_[0])
     )
-    np.testing.assert_allclose(model.score(test), wanted, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.decision_function(test), wanted, rtol=0, atol=1e-9)
     # Its attributes as they are: coefficients (1, n), intercept (1,).
     model = tk.DagModel.from_dual(
         k, train[svc.support_], svc.dual_coef_, svc.intercept_
     )
-    np.testing.assert_allclose(np.ravel(model.score(test)), wanted, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        np.ravel(model.decision_function(test)), wanted, rtol=0, atol=1e-9
+    )
 
 
 def one_versus_one(svc) -> np.ndarray:
@@ -542,14 +567,14 @@ def test_the_decisions_of_an_svc_of_pairs_of_classes_are_reproduced(name):
     assert wanted.shape == (60, 6)
     coefficients, support = one_versus_one(svc), train[svc.support_]
     model = model_of(k, support, coefficients, n_outputs=6)
-    found = quietly(model.score, test) + svc.intercept_
+    found = quietly(model.decision_function, test) + svc.intercept_
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-9)
     for pair in range(6):
         single = quietly(
             tk.DagModel.from_dual,
             k, support, coefficients[:, pair], float(svc.intercept_[pair]),
         )  # fmt: skip
-        found = quietly(single.score, test)
+        found = quietly(single.decision_function, test)
         np.testing.assert_allclose(found, wanted[:, pair], rtol=0, atol=1e-9)
 
 
@@ -566,7 +591,9 @@ def test_an_svr_s_predictions_are_reproduced(name):
         tk.DagModel.from_dual,
         k, train[svr.support_], svr.dual_coef_[0], float(svr.intercept_[0]),
     )  # fmt: skip
-    np.testing.assert_allclose(quietly(model.score, test), wanted, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        quietly(model.decision_function, test), wanted, rtol=0, atol=1e-9
+    )
 
 
 # --- Learning -----------------------------------------------------------------------
@@ -579,7 +606,10 @@ def twin_of(matrix: np.ndarray) -> DualPerceptron:
 
 def assert_votes_alike(p, slow: DualPerceptron, vote, x, numbers, *extra) -> None:
     """Hold the scores of x to those of the slow twin for the rows with these numbers."""
-    found, wanted = quietly(p.score, x, *extra), np.array(slow.score(numbers, vote))
+    found, wanted = (
+        quietly(p.decision_function, x, *extra),
+        np.array(slow.score(numbers, vote)),
+    )
     assert found.shape == wanted.shape
     assert found.dtype == np.float64
     slack = 1e-10 * np.array(slow.scale(numbers, vote))
@@ -604,9 +634,9 @@ def test_learning_is_that_of_a_dual_perceptron(name, vote, data):
         st.lists(st.sampled_from([-1, 1]), min_size=len(order), max_size=len(order))
     )
     k, forest = make(name, DYADIC[name]), read(trees)
-    p, slow = tk.Perceptron(k, vote=vote), twin_of(k(forest))
+    p, slow = tk.Perceptron(k, predict_with=vote), twin_of(k(forest))
     for i, sign in zip(order, y, strict=True):
-        assert p.learn(forest[[i]], [sign]) == slow.learn([i], [sign])
+        assert mistakes(p, forest[[i]], [sign]) == slow.learn([i], [sign])
     assert p.n_mistakes == len(slow.mistakes)
     assert_votes_alike(p, slow, vote, forest, range(n))
 
@@ -615,7 +645,7 @@ def learn_beside(p, slow: DualPerceptron, forest, y, numbers, x=None) -> None:
     """Learn one example at a time; the slow twin must agree wherever it is sure."""
     for i in numbers:
         extra = () if x is None else (x[[i]],)
-        mistake = quietly(p.learn, forest[[i]], y[[i]], *extra) == 1
+        mistake = quietly(mistakes, p, forest[[i]], y[[i]], *extra) == 1
         assert slow.follow(i, int(y[i]), mistake=mistake), i
     assert p.n_mistakes == len(slow.mistakes)
 
@@ -626,7 +656,7 @@ def learn_beside(p, slow: DualPerceptron, forest, y, numbers, x=None) -> None:
 def test_learning_longer_is_that_of_a_dual_perceptron(name, vote, normalize):
     k = make(name, normalize=normalize)
     forest, y = random_forest(150), random_signs(150)
-    p, slow = tk.Perceptron(k, vote=vote), twin_of(quietly(k, forest))
+    p, slow = tk.Perceptron(k, predict_with=vote), twin_of(quietly(k, forest))
     learn_beside(p, slow, forest, y, [*range(100), *range(100)])
     assert_votes_alike(p, slow, vote, forest, range(150))
 
@@ -642,7 +672,7 @@ def boundaries(folder):
 
 @functools.cache
 def boundary_matrix(folder, kernel: str) -> np.ndarray:
-    return quietly(tk.kernel_from_json(kernel), boundaries(folder)[0])
+    return quietly(tk.kernels.kernel_from_json(kernel), boundaries(folder)[0])
 
 
 @every_vote
@@ -662,7 +692,7 @@ def test_learning_from_real_trees_is_that_of_a_dual_perceptron(
     forest, y = boundaries(shared_data)
     k = make(name, parameters)
     p, slow = (
-        tk.Perceptron(k, vote=vote),
+        tk.Perceptron(k, predict_with=vote),
         twin_of(boundary_matrix(shared_data, k.to_json())),
     )
     learn_beside(p, slow, forest, y, range(2000))
@@ -677,12 +707,12 @@ def test_passes_over_real_trees_are_those_of_a_dual_perceptron(shared_data, name
     forest, y = boundaries(shared_data)
     k = make(name, DYADIC[name])
     p, slow = (
-        tk.Perceptron(k, vote=vote),
+        tk.Perceptron(k, predict_with=vote),
         twin_of(boundary_matrix(shared_data, k.to_json())),
     )
     for start, end in itertools.pairwise([0, 1, 2, 3, 10, 100, 101, 700, 2000]):
         n_mistakes = slow.learn(range(start, end), y[start:end].tolist())
-        assert p.learn(forest[start:end], y[start:end]) == n_mistakes, end
+        assert mistakes(p, forest[start:end], y[start:end]) == n_mistakes, end
     assert p.n_mistakes > 50
     assert_votes_alike(p, slow, vote, forest[2000:], range(2000, 2300))
 
@@ -694,56 +724,72 @@ def test_passes_over_real_trees_are_those_of_a_dual_perceptron(shared_data, name
 def test_streams_may_be_split_anywhere(name, vote, data):
     k, forest, y = make(name, DYADIC[name]), random_forest(80), random_signs(80)
     cuts = sorted(data.draw(st.lists(st.integers(0, 80), max_size=6)))
-    whole, parts = tk.Perceptron(k, vote=vote), tk.Perceptron(k, vote=vote)
-    n_mistakes = whole.learn(forest, y)
+    whole, parts = (tk.Perceptron(k, predict_with=vote) for _ in range(2))
+    n_mistakes = mistakes(whole, forest, y)
     found = [
-        parts.learn(forest[start:end], y[start:end])
+        mistakes(parts, forest[start:end], y[start:end])
         for start, end in itertools.pairwise([0, *cuts, 80])
     ]
     assert sum(found) == n_mistakes == whole.n_mistakes == parts.n_mistakes
-    np.testing.assert_array_equal(parts.score(forest), whole.score(forest))
+    np.testing.assert_array_equal(
+        parts.decision_function(forest), whole.decision_function(forest)
+    )
     assert parts.model.n_nodes == whole.model.n_nodes
 
 
 @every_vote
 def test_scoring_between_lessons_changes_nothing(vote):
     k, forest, y = tk.SubsetTreeKernel(0.5), random_forest(80), random_signs(80)
-    whole, parts = tk.Perceptron(k, vote=vote), tk.Perceptron(k, vote=vote)
-    whole.learn(forest, y)
+    whole, parts = (tk.Perceptron(k, predict_with=vote) for _ in range(2))
+    whole.partial_fit(forest, y)
     for i in range(80):
-        parts.learn(forest[[i]], y[[i]])
-        parts.score(forest[:3])
-    np.testing.assert_array_equal(parts.score(forest), whole.score(forest))
+        parts.partial_fit(forest[[i]], y[[i]])
+        parts.decision_function(forest[:3])
+    np.testing.assert_array_equal(
+        parts.decision_function(forest), whole.decision_function(forest)
+    )
 
 
-@every_kernel
+@every_graph
 def test_only_subtrees_of_mistakes_are_kept(name):
     k, forest, y = make(name, DYADIC[name]), random_forest(200), random_signs(200)
-    slow, p = twin_of(k(forest)), tk.Perceptron(k, vote="last")
+    slow, p = twin_of(k(forest)), tk.Perceptron(k, predict_with="last")
     slow.learn(range(200), y.tolist())
-    p.learn(forest, y)
+    p.partial_fit(forest, y)
     kept = [forest[i] for i, _ in slow.mistakes]
     distinct = tk.Forest.from_brackets([str(tree) for tree in kept]).n_distinct
     assert (p.model.n_trees, p.model.n_nodes) == (p.n_mistakes, distinct)
     assert p.n_mistakes == len(kept) < 200
-    np.testing.assert_array_equal(p.model.score(forest), p.score(forest))
+    np.testing.assert_array_equal(
+        p.model.decision_function(forest), p.decision_function(forest)
+    )
+
+
+def test_a_learner_of_many_outputs_can_be_stored():
+    forest = tk.Forest.from_brackets([f"(S (A a{i}) (B b))" for i in range(12)])
+    p = tk.Perceptron(tk.SubsetTreeKernel(0.4), n_outputs=12)
+    p.partial_fit(forest, 2.0 * np.eye(12) - 1)
+    twin = pickle.loads(pickle.dumps(p))
+    np.testing.assert_array_equal(
+        twin.decision_function(forest), p.decision_function(forest)
+    )
 
 
 @every_vote
 def test_who_has_learnt_nothing_scores_zero(vote):
-    p = tk.Perceptron(tk.SubsetTreeKernel(), vote=vote)
-    assert p.learn([], []) == p.n_mistakes == 0
-    scores = p.score(["(S a)", "(S b)"])
+    p = tk.Perceptron(tk.SubsetTreeKernel(), predict_with=vote)
+    assert mistakes(p, [], []) == p.n_mistakes == 0
+    scores = p.decision_function(["(S a)", "(S b)"])
     assert (scores.shape, scores.any()) == ((2,), False)
-    assert p.score([]).shape == (0,)
+    assert p.decision_function([]).shape == (0,)
 
 
 @every_vote
 def test_the_first_example_is_a_mistake_and_gets_a_vote(vote):
     """One mistake, then one success: two votes for the only version."""
-    p = tk.Perceptron(tk.SubsetTreeKernel(1.0), vote=vote)
-    assert p.learn(["(S a)", "(S a)"], [-1, -1]) == 1
-    score = p.score(["(S a)"])[0]
+    p = tk.Perceptron(tk.SubsetTreeKernel(1.0), predict_with=vote)
+    assert mistakes(p, ["(S a)", "(S a)"], [-1, -1]) == 1
+    score = p.decision_function(["(S a)"])[0]
     assert score in {"last": [-1], "average": [-2, -1], "vote": [-2]}[vote]
 
 
@@ -759,9 +805,9 @@ def test_worked_votes():
     stream, y = [a, a, b, b], [1, 1, -1, 1]
     wanted = {"last": [1, 1], "average": [3, 1], "vote": [3, 2]}
     for vote, scores in wanted.items():
-        p = tk.Perceptron(k, vote=vote)
-        assert p.learn(stream, y) == 3
-        found = p.score([a, b])
+        p = tk.Perceptron(k, predict_with=vote)
+        assert mistakes(p, stream, y) == 3
+        found = p.decision_function([a, b])
         assert found.tolist() in (scores, [score / 4 for score in scores])
 
 
@@ -769,27 +815,36 @@ def test_worked_votes():
 @every_vote
 def test_pickled_learners_go_on_where_they_were(name, vote):
     k, forest, y = make(name, DYADIC[name]), random_forest(100), random_signs(100)
-    p = tk.Perceptron(k, vote=vote)
-    p.learn(forest[:60], y[:60])
+    p = tk.Perceptron(k, predict_with=vote)
+    p.partial_fit(forest[:60], y[:60])
     twin = pickle.loads(pickle.dumps(p))
-    np.testing.assert_array_equal(twin.score(forest), p.score(forest))
+    np.testing.assert_array_equal(
+        twin.decision_function(forest), p.decision_function(forest)
+    )
     assert twin.n_mistakes == p.n_mistakes
-    assert twin.learn(forest[60:], y[60:]) == p.learn(forest[60:], y[60:])
-    np.testing.assert_array_equal(twin.score(forest), p.score(forest))
+    assert mistakes(twin, forest[60:], y[60:]) == mistakes(p, forest[60:], y[60:])
+    np.testing.assert_array_equal(
+        twin.decision_function(forest), p.decision_function(forest)
+    )
 
 
 @every_vote
 def test_progress_goes_up_and_changes_nothing(vote):
     k, forest, y = tk.SubsetTreeKernel(0.5), random_forest(300), random_signs(300)
-    p, watched = tk.Perceptron(k, vote=vote), tk.Perceptron(k, vote=vote)
-    steps: list[tuple[int, int]] = []
-    n_mistakes = watched.learn(
-        forest, y, progress=lambda done, total: steps.append((done, total))
+    p, watched = (
+        tk.Perceptron(k, predict_with=vote),
+        tk.Perceptron(k, predict_with=vote),
     )
-    assert n_mistakes == p.learn(forest, y)
+    steps: list[tuple[int, int]] = []
+    n_mistakes = mistakes(
+        watched, forest, y, progress=lambda done, total: steps.append((done, total))
+    )
+    assert n_mistakes == mistakes(p, forest, y)
     assert steps == sorted(steps)
     assert steps[-1] == (300, 300)
-    np.testing.assert_array_equal(watched.score(forest), p.score(forest))
+    np.testing.assert_array_equal(
+        watched.decision_function(forest), p.decision_function(forest)
+    )
 
 
 @pytest.mark.slow
@@ -805,20 +860,22 @@ def test_an_interrupted_lesson_leaves_what_was_learnt_before(vote):
             raise StopHereError
 
     k, forest, y = tk.SubsetTreeKernel(0.5), random_forest(300), random_signs(300)
-    p = tk.Perceptron(k, vote=vote)
+    p = tk.Perceptron(k, predict_with=vote)
     with pytest.raises(StopHereError):
-        p.learn(forest, y, progress=progress)
-    found, x = p.score(forest), range(300)
+        p.partial_fit(forest, y, progress=progress)
+    found, x = p.decision_function(forest), range(300)
     slow = twin_of(k(forest))
     for done in range(301):
         wanted = np.array(slow.score(x, vote)) if slow.votes else np.zeros(300)
         for divisor in {1, max(1, done)}:
             if np.allclose(found * divisor, wanted, rtol=1e-12, atol=1e-12):
                 assert p.n_mistakes == len(slow.mistakes)
-                again = tk.Perceptron(k, vote=vote)
-                again.learn(forest[:done], y[:done])
-                assert p.learn(forest, y) == again.learn(forest, y)
-                np.testing.assert_array_equal(p.score(forest), again.score(forest))
+                again = tk.Perceptron(k, predict_with=vote)
+                again.partial_fit(forest[:done], y[:done])
+                assert mistakes(p, forest, y) == mistakes(again, forest, y)
+                np.testing.assert_array_equal(
+                    p.decision_function(forest), again.decision_function(forest)
+                )
                 return
         if done < 300:
             slow.learn([done], [int(y[done])])
@@ -847,10 +904,10 @@ y = [random.choice([-1, 1]) for _ in range(8_000)]
 p = tk.Perceptron(getattr(tk, sys.argv[1])(0.1, normalize=True))
 print("ready", flush=True)
 try:
-    p.learn(forest, y)
+    p.partial_fit(forest, y)
 except KeyboardInterrupt:
     when = time.time(), time.process_time()
-    usable = p.n_mistakes > 0 and abs(p.score(forest[:10])).max() < 1e300
+    usable = p.n_mistakes > 0 and abs(p.decision_function(forest[:10])).max() < 1e300
     print("interrupted" if usable else "broken", *when, flush=True)
 else:
     print("finished", flush=True)
@@ -900,10 +957,13 @@ def test_trees_and_vectors_are_learnt_together(vote, mix, degree, more):
     n_mistakes = slow.learn(range(100), y[:100].tolist())
     for layout in layouts(x).values():
         p = tk.Perceptron(
-            k, vote=vote, vectors=tk.PolynomialKernel(degree, **more), mix=mix
+            k,
+            predict_with=vote,
+            vectors=tk.kernels.VectorPolynomial(degree, **more),
+            mix=mix,
         )
-        found = p.learn(forest[:60], y[:60], layout[:60])
-        found += p.learn(forest[60:100], y[60:100], X_vec=layout[60:100])
+        found = mistakes(p, forest[:60], y[:60], layout[:60])
+        found += mistakes(p, forest[60:100], y[60:100], X_vec=layout[60:100])
         assert found == p.n_mistakes == n_mistakes
         assert_votes_alike(p, slow, vote, forest, range(150), layout)
 
@@ -913,31 +973,35 @@ def test_vectors_go_with_every_kernel(name):
     k, forest, y = make(name, DYADIC[name]), random_forest(80), random_signs(80)
     x = vectors(80)
     slow = twin_of(0.5 * k(forest) + 0.5 * polynomial(x, 3, 1.0, 1.0))
-    poly = tk.PolynomialKernel(3, coef0=1.0)
-    p = tk.Perceptron(k, vote="vote", vectors=poly, mix=0.5)
-    assert p.learn(forest, y, x) == slow.learn(range(80), y.tolist())
+    poly = tk.kernels.VectorPolynomial(3, coef0=1.0)
+    p = tk.Perceptron(k, predict_with="vote", vectors=poly, mix=0.5)
+    assert mistakes(p, forest, y, x) == slow.learn(range(80), y.tolist())
     assert_votes_alike(p, slow, "vote", forest, range(80), x)
     twin = pickle.loads(pickle.dumps(p))
-    np.testing.assert_array_equal(twin.score(forest, x), p.score(forest, x))
+    np.testing.assert_array_equal(
+        twin.decision_function(forest, x), p.decision_function(forest, x)
+    )
 
 
 def test_only_the_tree_kernel_is_normalized():
     k, forest = tk.SubsetTreeKernel(normalize=True), random_forest(60, least=2)
     y, x = random_signs(60), vectors(60)
     slow = twin_of(0.5 * quietly(k, forest) + 0.5 * polynomial(x, 2, 1.0, 1.0))
-    poly = tk.PolynomialKernel(2, coef0=1.0)
-    p = tk.Perceptron(k, vote="last", vectors=poly, mix=0.5)
+    poly = tk.kernels.VectorPolynomial(2, coef0=1.0)
+    p = tk.Perceptron(k, predict_with="last", vectors=poly, mix=0.5)
     learn_beside(p, slow, forest, y, range(60), x)
     assert_votes_alike(p, slow, "last", forest, range(60), x)
 
 
 def test_the_polynomial_kernel_s_parameters():
-    poly = tk.PolynomialKernel(3, coef0=1.0)
+    poly = tk.kernels.VectorPolynomial(3, coef0=1.0)
     assert (poly.degree, poly.coef0) == (3, 1.0)
     assert (
-        tk.PolynomialKernel(3, coef0=1.0) == poly != tk.PolynomialKernel(2, coef0=1.0)
+        tk.kernels.VectorPolynomial(3, coef0=1.0)
+        == poly
+        != tk.kernels.VectorPolynomial(2, coef0=1.0)
     )
-    names = {**vars(tk), "tk": tk, "treekernel_rs": tk}
+    names = {**vars(tk.kernels), "tk": tk, "treekernel_rs": tk}
     for twin in (eval(repr(poly), names), pickle.loads(pickle.dumps(poly))):
         assert twin == poly
 
@@ -948,7 +1012,7 @@ def test_the_polynomial_kernel_s_parameters():
 @pytest.mark.parametrize(
     ("parameter", "value"),
     [
-        *[("vote", value) for value in ("mean", "", "Last", None, 3)],
+        *[("predict_with", value) for value in ("mean", "", "Last", None, 3)],
         *[("mix", value) for value in (-0.1, 1.5, math.nan, math.inf, "half")],
         *[("vectors", value) for value in (5, "poly", tk.SubsetTreeKernel())],
         *[("kernel", value) for value in (5, None, "SubsetTreeKernel")],
@@ -957,7 +1021,7 @@ def test_the_polynomial_kernel_s_parameters():
 def test_a_wrong_parameter_is_refused_by_name(parameter, value):
     arguments = {"kernel": tk.SubsetTreeKernel(), parameter: value}
     if parameter == "mix":
-        arguments["vectors"] = tk.PolynomialKernel(3, coef0=1.0)
+        arguments["vectors"] = tk.kernels.VectorPolynomial(3, coef0=1.0)
     with pytest.raises(WRONG, match=parameter) as caught:
         tk.Perceptron(**arguments)
     if value in ("mean", "Last", -0.1, 1.5):
@@ -974,7 +1038,7 @@ def test_a_wrong_parameter_is_refused_by_name(parameter, value):
 )
 def test_a_wrong_parameter_of_the_polynomial_is_refused_by_name(parameter, value):
     with pytest.raises(WRONG, match=parameter):
-        tk.PolynomialKernel(**{"degree": 3, "coef0": 1.0, parameter: value})
+        tk.kernels.VectorPolynomial(**{"degree": 3, "coef0": 1.0, parameter: value})
 
 
 BAD_Y = {
@@ -992,18 +1056,18 @@ BAD_Y = {
 @pytest.mark.parametrize("bad", BAD_Y.values(), ids=BAD_Y)
 def test_a_wrong_y_is_refused_and_nothing_is_learnt(bad):
     p = tk.Perceptron(tk.SubsetTreeKernel())
-    p.learn(["(S a)"], [1])
+    p.partial_fit(["(S a)"], [1])
     with pytest.raises(WRONG, match=r"\by\b"):
-        p.learn(["(S b)", "(S c)"], bad)
+        p.partial_fit(["(S b)", "(S c)"], bad)
     assert p.n_mistakes == 1
-    assert p.score(["(S b)", "(S c)"]).tolist() == [0, 0]
+    assert p.decision_function(["(S b)", "(S c)"]).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.int8, np.int64, np.float32, float])
 def test_signs_may_be_numbers_of_any_type(kind):
     y = kind([1, -1]) if kind in (list, tuple) else np.array([1, -1], kind)
     p = tk.Perceptron(tk.SubsetTreeKernel())
-    assert p.learn(["(S a)", "(S b)"], y) == 2
+    assert mistakes(p, ["(S a)", "(S b)"], y) == 2
 
 
 def test_wrong_vectors_are_refused_by_name():
@@ -1017,17 +1081,20 @@ def test_wrong_vectors_are_refused_by_name():
         "missing": None,
         "strings": np.array([["a", "b"], ["c", "d"]]),
     }
-    poly = tk.PolynomialKernel(3, coef0=1.0)
+    poly = tk.kernels.VectorPolynomial(3, coef0=1.0)
     p = tk.Perceptron(tk.SubsetTreeKernel(), vectors=poly, mix=0.5)
     for bad in wrong.values():
         with pytest.raises(WRONG, match="X_vec"):
-            p.learn(forest, y, bad)
+            p.partial_fit(forest, y, bad)
         with pytest.raises(WRONG, match="X_vec"):
-            p.score(forest, bad)
+            p.decision_function(forest, bad)
     assert p.n_mistakes == 0
-    p.learn(forest, y, good)
-    for call in (lambda x: p.learn(forest, y, x), lambda x: p.score(forest, x)):
+    p.partial_fit(forest, y, good)
+    for call in (
+        lambda x: p.partial_fit(forest, y, x),
+        lambda x: p.decision_function(forest, x),
+    ):
         with pytest.raises(ValueError, match="X_vec"):
             call(np.ones((2, 3)))  # another number of columns than before
     with pytest.raises(ValueError, match="X_vec"):
-        tk.Perceptron(tk.SubsetTreeKernel()).learn(forest, y, good)
+        tk.Perceptron(tk.SubsetTreeKernel()).partial_fit(forest, y, good)

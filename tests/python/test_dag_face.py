@@ -11,6 +11,7 @@ import threading
 
 import numpy as np
 import pytest
+from dag_oracle import mistakes
 
 import treekernel_rs as tk
 
@@ -27,7 +28,7 @@ every_kernel = pytest.mark.parametrize("k", KERNELS, ids=repr)
 def learned(k, vote, **options):
     p = tk.Perceptron(k, vote, **options)
     X = np.arange(10.0).reshape(5, 2) / 7 if "vectors" in options else None
-    p.learn(TREES, [1, -1, -1, 1, 1], X)
+    p.partial_fit(TREES, [1, -1, -1, 1, 1], X)
     return p, X
 
 
@@ -47,14 +48,16 @@ def test_models_come_back_from_arrays_and_pickles(k, n_outputs):
         assert repr(again) == repr(model)
         assert again.kernel == k
         np.testing.assert_array_equal(again.intercept, model.intercept)
-        np.testing.assert_array_equal(again.score(TREES), model.score(TREES))
+        np.testing.assert_array_equal(
+            again.decision_function(TREES), model.decision_function(TREES)
+        )
         again.add(TREES[:1], alphas[:1])
         assert again.n_trees == model.n_trees + 1
 
 
 @every_kernel
 @pytest.mark.parametrize("vote", ["last", "average", "vote"])
-@pytest.mark.parametrize("vectors", [None, tk.PolynomialKernel(2, coef0=0.5)])
+@pytest.mark.parametrize("vectors", [None, tk.kernels.VectorPolynomial(2, coef0=0.5)])
 def test_perceptrons_come_back_from_arrays_and_pickles(k, vote, vectors):
     options = {} if vectors is None else {"vectors": vectors, "mix": 0.25}
     p, X = learned(k, vote, **options)
@@ -65,9 +68,11 @@ def test_perceptrons_come_back_from_arrays_and_pickles(k, vote, vectors):
         stored = tk.Perceptron.from_arrays(**arrays)
     for again in (stored, pickle.loads(pickle.dumps(p))):
         assert (repr(again), again.mix, again.vectors) == (repr(p), p.mix, vectors)
-        np.testing.assert_array_equal(again.score(TREES, X), p.score(TREES, X))
-        assert again.learn(TREES, [1] * 5, X) == copy.deepcopy(p).learn(
-            TREES, [1] * 5, X
+        np.testing.assert_array_equal(
+            again.decision_function(TREES, X), p.decision_function(TREES, X)
+        )
+        assert mistakes(again, TREES, [1] * 5, X) == mistakes(
+            copy.deepcopy(p), TREES, [1] * 5, X
         )
 
 
@@ -89,35 +94,40 @@ def test_models_of_svms_have_their_decision_function(k, n_classes):
     gram, rest = k(trees[:80]), k(trees[80:], trees[:80])
     svc = svm.SVC(kernel="precomputed", decision_function_shape="ovo", C=2.0)
     svc.fit(gram, y[:80])
-    duals = tk.one_vs_one_dual_coef(svc.dual_coef_, svc.n_support_)
-    support = [trees[i] for i in svc.support_]
-    model = tk.DagModel.from_dual(k, support, duals, svc.intercept_)
+    model = tk.DagModel.from_svc(k, trees[:80], svc)
     wanted = svc.decision_function(rest)
-    np.testing.assert_allclose(model.score(trees[80:]), wanted, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        model.decision_function(trees[80:]), wanted, rtol=0, atol=1e-9
+    )
 
     svr = svm.SVR(kernel="precomputed").fit(gram, y[:80])
     dual = np.zeros(80)
     dual[svr.support_] = svr.dual_coef_[0]
     model = tk.DagModel.from_dual(k, trees[:80], dual, svr.intercept_[0])
-    np.testing.assert_allclose(model.score(trees[80:]), svr.predict(rest), atol=1e-9)
+    np.testing.assert_allclose(
+        model.decision_function(trees[80:]), svr.predict(rest), atol=1e-9
+    )
     assert model.n_trees == len(svr.support_)
-
-
-def test_pairwise_duals_must_fit_the_classes():
-    for dual, counts in [
-        ([[1.0]], [1, 1]),
-        ([1.0, 2.0], [1, 1]),
-        ([[1.0, 2.0]], [1, 1, 1]),
-    ]:
-        with pytest.raises(ValueError, match="dual_coef must be of shape"):
-            tk.one_vs_one_dual_coef(dual, counts)
+    of_svr = tk.DagModel.from_svc(k, trees[:80], svr)
+    np.testing.assert_array_equal(
+        of_svr.decision_function(trees), model.decision_function(trees)
+    )
+    one = svm.OneClassSVM(kernel="precomputed", nu=0.3).fit(gram)
+    model = tk.DagModel.from_svc(k, trees[:80], one)
+    np.testing.assert_allclose(
+        model.decision_function(trees[80:]), one.decision_function(rest), atol=1e-9
+    )
+    with pytest.raises(
+        ValueError, match="the 80 trees that the machine was trained on"
+    ):
+        tk.DagModel.from_svc(k, trees[:79], svc)
 
 
 def test_progress_hears_of_all_trees_and_may_end_the_pass():
     trees, y = TREES * 2_000, [1, -1, -1, 1, 1] * 2_000
     p = tk.Perceptron(tk.SubsetTreeKernel(0.4))
     calls = []
-    p.learn(trees, y, progress=lambda *call: calls.append(call))
+    p.partial_fit(trees, y, progress=lambda *call: calls.append(call))
     assert calls[-1] == (10_000, 10_000)
     assert p.n_examples == 10_000
 
@@ -125,19 +135,19 @@ def test_progress_hears_of_all_trees_and_may_end_the_pass():
         raise LookupError(done)
 
     with pytest.raises(LookupError) as raised:
-        p.learn(trees, y, progress=stop)
+        p.partial_fit(trees, y, progress=stop)
     assert p.n_examples == 10_000 + raised.value.args[0]
-    p.score(TREES)
+    p.decision_function(TREES)
 
 
 def test_a_model_that_learns_does_not_answer_its_own_progress_callable():
     p = tk.Perceptron(tk.SubsetTreeKernel(0.4))
 
     def ask(done, total):
-        p.score(TREES)
+        p.decision_function(TREES)
 
     with pytest.raises(RuntimeError, match="a call from within another call on it"):
-        p.learn(TREES * 100, [1, -1, -1, 1, 1] * 100, progress=ask)
+        p.partial_fit(TREES * 100, [1, -1, -1, 1, 1] * 100, progress=ask)
     assert p.n_examples >= 1
 
 
@@ -151,38 +161,44 @@ def test_ctrl_c_ends_a_pass_and_leaves_what_was_learned():
 
     def keep_learning():
         while True:
-            p.learn(forest, y)
+            p.partial_fit(forest, y)
 
     with pytest.raises(KeyboardInterrupt):
         keep_learning()
     assert p.n_examples > 0
-    assert p.score(TREES).shape == (5,)
+    assert p.decision_function(TREES).shape == (5,)
 
 
 def test_wrong_arguments_are_named():
     k = tk.SubsetTreeKernel()
     cases = [
-        (lambda: tk.Perceptron(k, "votes"), "vote must be"),
+        (lambda: tk.Perceptron(k, "votes"), "predict_with must be"),
         (lambda: tk.Perceptron(k, mix=0.5), "mix must be 1 where"),
-        (lambda: tk.Perceptron(k, vectors=tk.PolynomialKernel(), mix=2), "mix must be"),
+        (
+            lambda: tk.Perceptron(k, vectors=tk.kernels.VectorPolynomial(), mix=2),
+            "mix must be",
+        ),
         (lambda: tk.Perceptron(k, vectors=3), "vectors must be"),
         (lambda: tk.DagModel(k, 0), "n_outputs must be"),
         (lambda: tk.DagModel(k).add(TREES, [1.0]), "alphas must be of shape"),
         (lambda: tk.DagModel(k).add(["(S a)"], ["a"]), "alphas must be numbers"),
-        (lambda: tk.PolynomialKernel(0), "degree must be"),
-        (lambda: tk.PolynomialKernel(coef0=-1), "coef0 must be"),
-        (lambda: tk.PolynomialKernel(gamma=0), "gamma must be"),
-        (lambda: tk.Perceptron(k).learn(TREES, [1] * 5, np.ones((5, 2))), "X_vec must"),
+        (lambda: tk.kernels.VectorPolynomial(0), "degree must be"),
+        (lambda: tk.kernels.VectorPolynomial(coef0=-1), "coef0 must be"),
+        (lambda: tk.kernels.VectorPolynomial(gamma=0), "gamma must be"),
         (
-            lambda: tk.Perceptron(k, vectors=tk.PolynomialKernel()).learn(
+            lambda: tk.Perceptron(k).partial_fit(TREES, [1] * 5, np.ones((5, 2))),
+            "X_vec must",
+        ),
+        (
+            lambda: tk.Perceptron(k, vectors=tk.kernels.VectorPolynomial()).partial_fit(
                 TREES, [1] * 5
             ),
             "X_vec must",
         ),
         (
-            lambda: learned(k, "last", vectors=tk.PolynomialKernel(), mix=0.5)[0].score(
-                TREES, np.ones((4, 2))
-            ),
+            lambda: learned(k, "last", vectors=tk.kernels.VectorPolynomial(), mix=0.5)[
+                0
+            ].decision_function(TREES, np.ones((4, 2))),
             "X_vec must be of shape",
         ),
         (lambda: tk.DagModel.from_arrays(), "kernel: expected an array"),
@@ -204,4 +220,4 @@ def test_trees_without_a_kernel_are_warned_of():
     with pytest.warns(RuntimeWarning, match="of 1 of the trees of X"):
         model.add(["(x)", "(S a)"], [1.0, 1.0])
     with pytest.warns(RuntimeWarning, match="of 1 of the trees of X"):
-        np.testing.assert_allclose(model.score(["(x)", "(S a)"]), [0, 1])
+        np.testing.assert_allclose(model.decision_function(["(x)", "(S a)"]), [0, 1])

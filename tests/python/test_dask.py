@@ -234,7 +234,7 @@ def test_wrong_parameters_are_named(call: Any, expected: str):
 def test_without_dask_the_import_says_what_to_install():
     code = "import sys; sys.modules['dask'] = None\nimport treekernel_rs.dask"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'treekernel_rs[dask]'" in done.stderr
+    assert "pip install '.[dask]'" in done.stderr
 
 
 # --- Models ---------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_without_dask_the_import_says_what_to_install():
 
 def objective(model: tk.DagModel, kernel: Any, C: float, loss: str) -> float:
     """|w|²/2 and what all trees cost, from a machine's scores alone."""
-    scores = model.score(TREES)
+    scores = model.decision_function(TREES)
     weights, *_ = np.linalg.lstsq(kernel(TREES), scores - model.intercept, rcond=None)
     costs = np.maximum(0, 1 - Y * scores)
     costs = costs**2 if loss == "squared_hinge" else costs
@@ -257,14 +257,14 @@ def test_the_gap_of_a_merged_machine_is_that_of_the_whole_problem(
 ):
     options = {"loss": loss, "intercept": intercept, "C": 2.0}
     got = tkd.fit_svm(KERNEL, TREES, Y, chunks=chunks, tol=1e-5, **options)
-    alone = tk.KernelMachine(KERNEL, TREES, Y, **options)
+    alone = tk.solve.KernelMachine(KERNEL, TREES, Y, **options)
     assert alone.run(tol=1e-7)
     best = alone.objective[0]
     assert 0 <= got.dual_gap[0] <= 1e-5 * got.objective[0]
     assert best - 1e-9 <= got.objective[0] <= best + got.dual_gap[0] + 1e-9
     assert got.objective[0] == pytest.approx(objective(got.model, KERNEL, 2.0, loss))
-    want = alone.model().score(OTHERS)
-    np.testing.assert_allclose(got.model.score(OTHERS), want, atol=0.02)
+    want = alone.model().decision_function(OTHERS)
+    np.testing.assert_allclose(got.model.decision_function(OTHERS), want, atol=0.02)
 
 
 def test_several_machines_are_trained_together():
@@ -286,10 +286,12 @@ def test_too_few_rounds_warn_and_say_how_far_it_is():
 def test_one_partition_is_the_perceptron_of_one_machine():
     perceptron = tk.Perceptron(KERNEL, "average")
     for _ in range(3):
-        perceptron.learn(TREES, Y)
+        perceptron.partial_fit(TREES, Y)
     got = tkd.fit_perceptron(KERNEL, TREES, Y, n_iter=3)
     np.testing.assert_allclose(
-        got.model.score(OTHERS), perceptron.score(OTHERS) / 270, rtol=1e-9
+        got.model.decision_function(OTHERS),
+        perceptron.decision_function(OTHERS) / 270,
+        rtol=1e-9,
     )
     assert sum(got.n_mistakes) == perceptron.n_mistakes
 
@@ -303,13 +305,15 @@ def test_mixtures_are_means_of_what_partitions_learn(average):
         for start, end in pairwise(ends):
             last, versions, _ = model._pass(TREES[start:end], Y[start:end])
             mixed.merge(last, (end - start) / 90)
-            total += versions.score(OTHERS)
+            total += versions.decision_function(OTHERS)
         model = mixed
-    want = total / 270 if average else model.score(OTHERS)
+    want = total / 270 if average else model.decision_function(OTHERS)
     got = tkd.fit_perceptron(
         kernel, TREES, Y, n_iter=3, average=average, chunks=(40, 50)
     )
-    np.testing.assert_allclose(got.model.score(OTHERS), want, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        got.model.decision_function(OTHERS), want, rtol=1e-9, atol=1e-12
+    )
 
 
 # --- Clusters of processes ------------------------------------------------------------

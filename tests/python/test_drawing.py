@@ -21,7 +21,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 class Picture:
     """What can be seen: boxes with their text, tooltip and colour, and lines."""
 
-    def __init__(self, drawing: tk.Drawing) -> None:
+    def __init__(self, drawing: tk.drawing.Drawing) -> None:
         self.root = ET.fromstring(str(drawing))
         self.width, self.height = (float(self.root.get(k)) for k in ("width", "height"))
         self.boxes = []
@@ -287,24 +287,24 @@ def plt():
 
 def test_rows_of_a_class_are_brought_together(plt):
     matrix = np.arange(16.0).reshape(4, 4)
-    ax = tk.draw_gram(matrix, ["b", "a", "b", "a"])
+    ax = tk.drawing.draw_gram(matrix, ["b", "a", "b", "a"])
     order = [1, 3, 0, 2]
     np.testing.assert_array_equal(
         ax.images[0].get_array(), matrix[np.ix_(order, order)]
     )
     assert [t.get_text() for t in ax.get_xticklabels()] == ["a", "b"]
     assert ax.get_yticks().tolist() == [0.5, 2.5]
-    plain = tk.draw_gram(matrix, ["b", "a", "b", "a"], group=False)
+    plain = tk.drawing.draw_gram(matrix, ["b", "a", "b", "a"], group=False)
     np.testing.assert_array_equal(plain.images[0].get_array(), matrix)
     assert len(plain.get_yticks()) == 4
 
 
 def test_a_given_axes_is_used_and_rectangles_are_drawn(plt):
     _, ax = plt.subplots()
-    assert tk.draw_gram(np.eye(2, 3), ax=ax) is ax
+    assert tk.drawing.draw_gram(np.eye(2, 3), ax=ax) is ax
     assert ax.images[0].get_clim() == (0.0, 1.0)
-    assert tk.draw_gram(-np.eye(2)).images[0].get_clim() == (-1.0, 1.0)
-    assert tk.draw_gram(np.zeros((2, 2))).images[0].get_clim() == (0.0, 1.0)
+    assert tk.drawing.draw_gram(-np.eye(2)).images[0].get_clim() == (-1.0, 1.0)
+    assert tk.drawing.draw_gram(np.zeros((2, 2))).images[0].get_clim() == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_a_given_axes_is_used_and_rectangles_are_drawn(plt):
 )
 def test_matrices_that_cannot_be_drawn_are_refused(matrix, labels, message):
     with pytest.raises(ValueError, match=message):
-        tk.draw_gram(matrix, labels)
+        tk.drawing.draw_gram(matrix, labels)
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
@@ -332,7 +332,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"treekernel_rs\[viz\]"):
-        tk.draw_gram(np.eye(2))
+        tk.drawing.draw_gram(np.eye(2))
 
 
 @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("b.PDF", b"%PDF")])

@@ -35,6 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import treekernel_rs as tk
 from treekernel_rs import estimators as est
+from treekernel_rs.tree_kernels import TreeKernel
 
 SST = tk.SubsetTreeKernel(0.4)
 
@@ -741,7 +742,10 @@ def test_partial_fit_wants_all_classes_once():
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
-    [({"n_iter": 0}, "n_iter must be an int"), ({"vote": "mean"}, "vote must be")],
+    [
+        ({"n_iter": 0}, "n_iter must be an int"),
+        ({"predict_with": "mean"}, "predict_with must be"),
+    ],
 )
 def test_wrong_parameters_of_tree_perceptron_are_named(parameters, message):
     with pytest.raises(ValueError, match=message):
@@ -795,7 +799,7 @@ for name in ("TreeGram", "DistributedTreeEncoder", "TreeSVC", "TreePerceptron"):
             use()
         except ImportError as error:
             assert f"{name} needs scikit-learn" in str(error), error
-            assert "pip install 'treekernel_rs[sklearn]'" in str(error), error
+            assert "pip install '.[sklearn]' in the clone" in str(error), error
         else:
             raise SystemExit("used")
 assert not hasattr(tk, "gaussian_process")
@@ -816,20 +820,20 @@ for what, use in {
         use()
     except ImportError as error:
         assert f"{what} needs s" in str(error).lower(), error
-        assert "pip install 'treekernel_rs[sklearn]'" in str(error), error
+        assert "pip install '.[sklearn]' in the clone" in str(error), error
     else:
         raise SystemExit(what)
 for name in ("matplotlib", "typst", "dask"):
     sys.modules[name] = None
 for what, extra, use in (
-    ("draw_gram needs matplotlib", "viz", lambda: tk.draw_gram(k(X))),
+    ("draw_gram needs matplotlib", "viz", lambda: tk.drawing.draw_gram(k(X))),
     (".png needs the package typst", "viz", lambda: tk.draw(X[0]).save("no.png")),
     ("treekernel_rs.dask needs Dask", "dask", lambda: __import__("treekernel_rs.dask")),
 ):
     try:
         use()
     except ImportError as error:
-        assert f"{what}: pip install 'treekernel_rs[{extra}]'" in str(error), error
+        assert f"{what}: pip install '.[{extra}]'" in str(error), error
     else:
         raise SystemExit(what)
 assert not hasattr(tk, "dask")
@@ -850,3 +854,37 @@ def test_the_library_works_without_scikit_learn_and_names_the_extra():
 def test_importing_the_library_does_not_import_scikit_learn():
     code = "import treekernel_rs, sys; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+SIMILAR = tk.PartialTreeKernel(similarity=tk.kernels.TableSimilarity({("a", "b"): 0.5}))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        est.TreeGram(SST),
+        est.TreeKNeighborsTransformer(SST, n_neighbors=2),
+        tk.TreeNystroem(SST, n_components=20, random_state=0),
+        est.TreeSVC(SIMILAR),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_an_index_is_built_once_and_neither_pickled_nor_cloned(estimator, monkeypatch):
+    fitted = clone(estimator).fit(FOREST, Y)
+    trees = tk.Forest.from_brackets(NEW)
+    use = fitted.predict if isinstance(fitted, est.TreeSVC) else fitted.transform
+    holder = fitted.model_ if isinstance(fitted, est.TreeSVC) else fitted.index_
+    before, unbuilt = len(pickle.dumps(fitted)), holder.nbytes
+    first = use(trees)
+    # The index is built, and no kernel indexes the training trees again.
+    monkeypatch.setattr(TreeKernel, "gram", None)
+    monkeypatch.setattr(TreeKernel, "top_k", None)
+    built = holder.nbytes
+    assert built > unbuilt
+    assert (use(trees) != first).sum() == 0
+    assert holder.nbytes == built
+    assert len(pickle.dumps(fitted)) == before
+    copied = pickle.loads(pickle.dumps(fitted))
+    again = copied.predict if isinstance(fitted, est.TreeSVC) else copied.transform
+    assert (again(trees) != first).sum() == 0
+    assert not hasattr(clone(fitted), "index_")

@@ -354,7 +354,7 @@ def test_parameters_out_of_range_are_named() -> None:
         tk.TreeVectorizer("label").fit(texts)
     with pytest.raises(ValueError, match="n_features must be"):
         tk.TreeVectorizer(n_features=0).transform(texts)
-    with pytest.raises(ValueError, match=r"counts must be 'linear'.*got \"many\""):
+    with pytest.raises(ValueError, match=r"counts must be 'linear'.*got 'many'"):
         tk.TreeVectorizer(counts="many").fit(texts)
     partial = tk.TreeVectorizer(tk.PartialTreeKernel(), counts="log")
     with pytest.raises(ValueError, match="functions of counts"):

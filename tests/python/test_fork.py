@@ -98,9 +98,9 @@ def test_a_child_scores_though_tables_were_being_made():
     # The first score after a change makes the tables, which takes nearly all its time.
     def work():
         model.add(FEW[:1], [1e-9])
-        model.score(FEW[:1], n_jobs=1)
+        model.decision_function(FEW[:1], n_jobs=1)
 
-    said = fork_while(work, lambda: model.score(FEW, n_jobs=1))
+    said = fork_while(work, lambda: model.decision_function(FEW, n_jobs=1))
     assert len(said) >= 5
     assert set(said) == {"fine"}
 
@@ -113,10 +113,10 @@ def test_a_child_may_change_what_was_being_scored(n_jobs):
 
     def ask():
         model.add(FEW, LABELS[:20])
-        model.score(FEW, n_jobs=2)
+        model.decision_function(FEW, n_jobs=2)
         model.add(FEW, LABELS[:20])
 
-    said = fork_while(lambda: model.score(FOREST[:400], n_jobs=n_jobs), ask)
+    said = fork_while(lambda: model.decision_function(FOREST[:400], n_jobs=n_jobs), ask)
     assert len(said) >= 5
     assert set(said) == {"fine"}
 
@@ -128,13 +128,15 @@ def test_a_child_goes_on_with_what_was_being_learned(vote):
 
     def ask():
         seen = learner.n_examples
-        learner.score(FEW)
-        learner.learn(FEW, LABELS[:20])
+        learner.decision_function(FEW)
+        learner.partial_fit(FEW, LABELS[:20])
         assert learner.n_examples == seen + 20
         again = pickle.loads(pickle.dumps(learner))
-        np.testing.assert_array_equal(again.score(FEW), learner.score(FEW))
+        np.testing.assert_array_equal(
+            again.decision_function(FEW), learner.decision_function(FEW)
+        )
 
-    said = fork_while(lambda: learner.learn(FOREST, LABELS), ask)
+    said = fork_while(lambda: learner.partial_fit(FOREST, LABELS), ask)
     assert len(said) >= 5
     assert set(said) == {"fine"}
 
@@ -143,13 +145,12 @@ def test_forks_change_nothing_in_the_parent():
     vectors = np.random.default_rng(0).normal(size=(len(FOREST), 3))
 
     def learned(fork):
-        kernel = tk.PolynomialKernel(2)
+        kernel = tk.kernels.VectorPolynomial(2)
         learner = tk.Perceptron(SST, "average", vectors=kernel, mix=0.5)
         model = tk.DagModel(SST)
 
         def work():
-            n = learner.learn(FOREST, LABELS, vectors)
-            assert n == learner.n_mistakes
+            assert learner.partial_fit(FOREST, LABELS, vectors).n_mistakes
             model.add(FOREST, LABELS * 0.1)
 
         thread = threading.Thread(target=work)
@@ -158,7 +159,9 @@ def test_forks_change_nothing_in_the_parent():
             fork_and(lambda: None)
         thread.join()
         assert learner.n_examples == model.n_trees == len(FOREST)
-        return learner.score(FEW, vectors[:20]), model.score(FEW)
+        return learner.decision_function(FEW, vectors[:20]), model.decision_function(
+            FEW
+        )
 
     for alone, disturbed in zip(learned(fork=False), learned(fork=True), strict=True):
         np.testing.assert_array_equal(alone, disturbed)
@@ -198,9 +201,9 @@ def test_a_progress_callable_may_fork():
 
     def fork(done, total):
         if not said:
-            said.append(fork_and(lambda: learner.score(FEW)))
+            said.append(fork_and(lambda: learner.decision_function(FEW)))
 
-    learner.learn(FOREST, LABELS, progress=fork)
+    learner.partial_fit(FOREST, LABELS, progress=fork)
     # The child stands inside the call that learns, as its parent does.
     assert "a call from within another call on it" in said[0]
     assert learner.n_examples == len(FOREST)
@@ -209,7 +212,7 @@ def test_a_progress_callable_may_fork():
 def test_what_waited_when_the_process_was_forked_is_not_waited_for():
     """Neither a thread that reads, nor one that waits for it to change the object."""
     learner, inside, go = tk.Perceptron(SST), threading.Event(), threading.Event()
-    learner.learn(FOREST, LABELS)
+    learner.partial_fit(FOREST, LABELS)
 
     def hold(done, total):
         inside.set()
@@ -218,8 +221,8 @@ def test_what_waited_when_the_process_was_forked_is_not_waited_for():
     threads = [
         threading.Thread(target=call, args=given, kwargs=options)
         for call, given, options in [
-            (learner.score, (FOREST,), {"n_jobs": 1, "progress": hold}),
-            (learner.learn, (FEW, LABELS[:20]), {}),
+            (learner.decision_function, (FOREST,), {"n_jobs": 1, "progress": hold}),
+            (learner.partial_fit, (FEW, LABELS[:20]), {}),
         ]
     ]
     threads[0].start()
@@ -229,8 +232,8 @@ def test_what_waited_when_the_process_was_forked_is_not_waited_for():
 
     def ask():
         start = time.monotonic()
-        learner.learn(FEW, LABELS[:20])
-        learner.score(FEW)
+        learner.partial_fit(FEW, LABELS[:20])
+        learner.decision_function(FEW)
         assert learner.n_examples == len(FOREST) + 20
         assert time.monotonic() - start < 0.9
 
@@ -247,14 +250,18 @@ def test_where_one_tree_takes_long_the_child_is_told():
     star = f"(S {' '.join(['(A a)'] * 6_000)})"
     huge = tk.Forest.from_brackets([star])
     learner = tk.Perceptron(tk.PartialTreeKernel(0.1, 0.1))
-    learner.learn(huge, [1])
-    thread = threading.Thread(target=learner.learn, args=(huge, [-1]))
+    learner.partial_fit(huge, [1])
+    thread = threading.Thread(target=learner.partial_fit, args=(huge, [-1]))
     thread.start()
     time.sleep(0.1)
     start = time.monotonic()
-    said = fork_and(lambda: learner.score(FEW)) if thread.is_alive() else "fine"
+    said = (
+        fork_and(lambda: learner.decision_function(FEW))
+        if thread.is_alive()
+        else "fine"
+    )
     waited = time.monotonic() - start
     thread.join()
     assert said == "fine" or "this process was forked while another thread" in said
     assert waited < 10
-    learner.score(FEW)
+    learner.decision_function(FEW)

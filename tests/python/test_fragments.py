@@ -162,7 +162,9 @@ def test_a_score_is_the_sum_of_its_fragments(model, tree):
     every = dag.top_fragments(10**6, by="absolute")
     terms = [f.weight * times.get(same_text(str(f.tree)), 0) for f in every]
     slack = 1e-10 * (1 + math.fsum(map(abs, terms)))
-    assert abs(dag.score([oracle.show(tree)])[0] - math.fsum(terms)) <= slack
+    assert (
+        abs(dag.decision_function([oracle.show(tree)])[0] - math.fsum(terms)) <= slack
+    )
 
 
 def test_equal_weights_are_no_trouble_however_many_there_are():
@@ -343,7 +345,7 @@ def test_contributions_of_classes_are_those_to_their_decision(name):
     lines, y = corpus(4)
     clf = classifiers()[name].fit(lines, y)
     forest = tk.Forest.from_brackets(lines)
-    raw = clf._model().score(forest[:5]) - clf._model().intercept
+    raw = clf._model().decision_function(forest[:5]) - clf._model().intercept
     if name == "svc":
         pairs = list(combinations(range(4), 2))
         signs = np.array([[(i == c) - (j == c) for c in range(4)] for i, j in pairs])
@@ -371,7 +373,7 @@ def test_pairs_of_classes_are_named():
     pair = found[2].output
     assert svc.top_fragments(2, label=pair) == found[2:4]
     shares = svc.contributions(lines[0], pair)
-    score = svc.model_.score(lines[:1])[0, 1] - svc.intercept_[1]
+    score = svc.model_.decision_function(lines[:1])[0, 1] - svc.intercept_[1]
     assert shares.sum() == pytest.approx(score)
     assert str(found[0]).startswith("ENTY/HUM  +")
 

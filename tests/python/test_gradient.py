@@ -32,11 +32,11 @@ KERNELS = {
     "ET": tk.ElasticTreeKernel(0.3),
     "paths": tk.SubpathKernel(0.6),
     "sum": tk.SubsetTreeKernel(0.4, normalize=True) + 0.5 * tk.SubpathKernel(0.3),
-    "gaussian": tk.Gaussian(tk.Normalized(tk.PartialTreeKernel(0.5, 0.3)), 0.7),
-    "polynomial": tk.Polynomial(tk.Normalized(tk.SubtreeKernel(0.5)), 2)
+    "gaussian": tk.kernels.Gaussian(tk.PartialTreeKernel(0.5, 0.3).normalized(), 0.7),
+    "polynomial": tk.kernels.Polynomial(tk.SubtreeKernel(0.5).normalized(), 2)
     * tk.ElasticTreeKernel(0.3),
     "similar": tk.PartialTreeKernel(
-        0.5, 0.3, similarity=tk.PairSimilarity({("x", "y"): 0.6})
+        0.5, 0.3, similarity=tk.kernels.TableSimilarity({("x", "y"): 0.6})
     ),
 }
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
@@ -120,7 +120,7 @@ def process(kernel, **options):
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
 
-    tree_kernel = tk.gaussian_process.TreeKernel(kernel, **options)
+    tree_kernel = tk.gaussian_process.GPTreeKernel(kernel, **options)
     whole = ConstantKernel(1.0) * tree_kernel + WhiteKernel(0.1)
     return GaussianProcessRegressor(whole, normalize_y=True)
 
@@ -171,7 +171,7 @@ def test_a_classifier_of_three_classes_learns():
 
     X = [f"(S (W {w}) (V v{i}))" for w in "abc" for i in range(6)]
     y = [w for w in "abc" for _ in range(6)]
-    kernel = tk.gaussian_process.TreeKernel(tk.SubsetTreeKernel(0.4, normalize=True))
+    kernel = tk.gaussian_process.GPTreeKernel(tk.SubsetTreeKernel(0.4, normalize=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # bounds that are reached
         classifier = GaussianProcessClassifier(4.0 * kernel).fit(X, y)
@@ -182,9 +182,9 @@ def test_the_kernel_of_a_process_keeps_scikit_learns_rules():
     pytest.importorskip("sklearn")
     from sklearn.base import clone
 
-    TreeKernel = tk.gaussian_process.TreeKernel
+    GPTreeKernel = tk.gaussian_process.GPTreeKernel
     kernel = tk.PartialTreeKernel(0.5, 0.25, normalize=True)
-    own = TreeKernel(kernel, {"mu": (0.1, 1.0), "leaf_factor": (0.5, 8.0)})
+    own = GPTreeKernel(kernel, {"mu": (0.1, 1.0), "leaf_factor": (0.5, 8.0)})
     assert [h.name for h in own.hyperparameters] == ["decay", "mu", "leaf_factor"]
     np.testing.assert_allclose(np.exp(own.theta), [0.5, 0.25, 1.0])
     np.testing.assert_allclose(np.exp(own.bounds), [[0.001, 1], [0.1, 1], [0.5, 8]])
@@ -202,14 +202,14 @@ def test_the_kernel_of_a_process_keeps_scikit_learns_rules():
     # Rounding does not take a parameter out of its range.
     own.theta = np.log([1.0 + 1e-12, 1.0, 1.0])
     assert own.kernel.decay == own.kernel.mu == 1.0
-    assert TreeKernel(kernel, "fixed").theta.shape == (0,)
-    assert TreeKernel(kernel, "fixed")(TREES[:3], eval_gradient=True)[1].shape == (
+    assert GPTreeKernel(kernel, "fixed").theta.shape == (0,)
+    assert GPTreeKernel(kernel, "fixed")(TREES[:3], eval_gradient=True)[1].shape == (
         3,
         3,
         0,
     )
     assert "normalize=True" in repr(own)
-    K, gradient = TreeKernel(kernel)(TREES[:4], eval_gradient=True)
+    K, gradient = GPTreeKernel(kernel)(TREES[:4], eval_gradient=True)
     assert K.shape == (4, 4)
     assert gradient.shape == (4, 4, 2)
     np.testing.assert_allclose(own.diag(TREES[:4]), 1.0)
@@ -228,7 +228,7 @@ def test_the_kernel_of_a_process_keeps_scikit_learns_rules():
 )
 def test_wrong_bounds_are_refused_when_they_are_used(bounds, message):
     pytest.importorskip("sklearn")
-    own = tk.gaussian_process.TreeKernel(tk.SubsetTreeKernel(), bounds)
+    own = tk.gaussian_process.GPTreeKernel(tk.SubsetTreeKernel(), bounds)
     with pytest.raises(ValueError, match=message):
         own.theta  # noqa: B018
 

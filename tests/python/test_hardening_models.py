@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from dag_oracle import mistakes
 
 import treekernel_rs as tk
 
@@ -60,19 +61,27 @@ def test_a_perceptron_learns_trees_whose_kernel_no_float_can_hold(vote, order):
     K = WIDE(forest)
     assert np.isfinite(K).all()
     p = tk.Perceptron(WIDE, vote)
-    assert p.learn(forest, y) == len(versions(K, y)) > 3
+    assert mistakes(p, forest, y) == len(versions(K, y)) > 3
     wanted = expected(K, y, vote)
-    np.testing.assert_allclose(p.score(forest), wanted, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        p.decision_function(forest), wanted, rtol=1e-9, atol=1e-9
+    )
     again = pickle.loads(pickle.dumps(p))
-    np.testing.assert_array_equal(again.score(forest), p.score(forest))
+    np.testing.assert_array_equal(
+        again.decision_function(forest), p.decision_function(forest)
+    )
     if vote != "vote":
-        np.testing.assert_allclose(p.model.score(forest), wanted, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            p.model.decision_function(forest), wanted, rtol=1e-9, atol=1e-9
+        )
     # A stream in any parts is one stream, also after a pickle.
     parts = tk.Perceptron(WIDE, vote)
     for start in range(0, len(forest), 3):
-        parts.learn(forest[start : start + 3], y[start : start + 3])
+        parts.partial_fit(forest[start : start + 3], y[start : start + 3])
         parts = pickle.loads(pickle.dumps(parts))
-    np.testing.assert_array_equal(parts.score(forest), p.score(forest))
+    np.testing.assert_array_equal(
+        parts.decision_function(forest), p.decision_function(forest)
+    )
 
 
 @pytest.mark.parametrize("vote", ["last", "average", "vote"])
@@ -80,11 +89,15 @@ def test_vectors_stand_beside_trees_whose_kernel_no_float_can_hold(vote):
     forest, y = bushes(), LABELS
     X = np.random.default_rng(0).normal(size=(len(forest), 2))
     K = 0.3 * WIDE(forest) + 0.7 * (X @ X.T + 1) ** 2
-    p = tk.Perceptron(WIDE, vote, vectors=tk.PolynomialKernel(2), mix=0.3)
-    p.learn(forest, y, X)
-    np.testing.assert_allclose(p.score(forest, X), expected(K, y, vote), rtol=1e-9)
+    p = tk.Perceptron(WIDE, vote, vectors=tk.kernels.VectorPolynomial(2), mix=0.3)
+    p.partial_fit(forest, y, X)
+    np.testing.assert_allclose(
+        p.decision_function(forest, X), expected(K, y, vote), rtol=1e-9
+    )
     again = pickle.loads(pickle.dumps(p))
-    np.testing.assert_array_equal(again.score(forest, X), p.score(forest, X))
+    np.testing.assert_array_equal(
+        again.decision_function(forest, X), p.decision_function(forest, X)
+    )
 
 
 @pytest.mark.parametrize("leaf_weight", [0.0, 0.5])
@@ -93,7 +106,7 @@ def test_contributions_are_shares_of_a_score_that_no_float_could_divide(leaf_wei
     kernel = WIDE.replace(leaf_weight=leaf_weight)
     model = tk.DagModel(kernel, 2)
     model.add(forest, np.random.default_rng(0).normal(size=(8, 2)))
-    for tree, score in zip(forest, model.score(forest), strict=True):
+    for tree, score in zip(forest, model.decision_function(forest), strict=True):
         shares = model.contributions(tree)
         np.testing.assert_allclose(shares.sum(axis=0), score, rtol=1e-9, atol=1e-9)
     # A tree that knows nothing of the bushes: its shares are those of the plain model.
@@ -120,14 +133,14 @@ def test_counts_at_their_end_stay_there_and_pickle(at):
     assert model.n_trees >= 2**63 - 1
     for vote in ("last", "average", "vote"):
         p = tk.Perceptron(SST, vote)
-        p.learn(TREES, Y)
+        p.partial_fit(TREES, Y)
         arrays = p.to_arrays()
         arrays["seen"][1:] = at
         p = tk.Perceptron.from_arrays(**arrays)
         for _ in range(3):
-            p.learn(TREES, [-y for y in Y])
+            p.partial_fit(TREES, [-y for y in Y])
             p = pickle.loads(pickle.dumps(p))
-            assert np.isfinite(p.score(TREES)).all()
+            assert np.isfinite(p.decision_function(TREES)).all()
 
 
 # --- weights ----------------------------------------------------------------------------
@@ -138,12 +151,14 @@ def test_weights_have_the_same_shape_in_add_and_in_from_dual():
     added = tk.DagModel(SST, 2)
     added.add(TREES[:2], weights)
     made = tk.DagModel.from_dual(SST, TREES[:2], weights)
-    np.testing.assert_array_equal(made.score(TREES), added.score(TREES))
+    np.testing.assert_array_equal(
+        made.decision_function(TREES), added.decision_function(TREES)
+    )
     three = tk.DagModel.from_dual(SST, TREES[:2], np.ones((2, 3)))
     assert three.n_outputs == 3
     for row in ([1.0, 2.0], [[1.0, 2.0]], [[1.0], [2.0]]):
         model = tk.DagModel.from_dual(SST, TREES[:2], row)
-        assert model.score(TREES).shape == (4,)
+        assert model.decision_function(TREES).shape == (4,)
     with pytest.raises(ValueError, match=r"\(n_trees, n_outputs\) with 2 trees"):
         tk.DagModel.from_dual(SST, TREES[:2], np.ones((3, 2)))
 

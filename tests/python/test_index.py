@@ -14,7 +14,7 @@ from test_neighbors import KERNELS, corpora
 from test_weights import PRODUCTIONS
 
 import treekernel_rs as tk
-from treekernel_rs.kernels import _KERNELS
+from treekernel_rs.tree_kernels import TREE_KERNELS
 
 pytestmark = pytest.mark.filterwarnings("ignore:the kernel of:RuntimeWarning")
 
@@ -63,13 +63,13 @@ WEIGHTS = [
     {"S": 0.3, "A": 0.7, "a": 1.1},
     {("S", ("A", "a")): 0.9, ("A", ("a",)): 0.35, "b": 0.7, "S": 1.3},
 ]
-SIMILAR = tk.PairSimilarity({("a", "b"): 0.7, ("A", "S"): 0.3})
+SIMILAR = tk.kernels.TableSimilarity({("a", "b"): 0.7, ("A", "S"): 0.3})
 
 
 @st.composite
 def kernels(draw):
     """Every kernel, with all that it may have."""
-    name = draw(st.sampled_from(sorted(_KERNELS)))
+    name = draw(st.sampled_from(sorted(TREE_KERNELS)))
     plain = {"decay": draw(st.sampled_from([0.1, 1 / 3, 0.7, 1.0]))}
     if "leaf_weight" in inspect.signature(getattr(tk, name)).parameters:
         plain["leaf_weight"] = draw(st.sampled_from([0.0, 0.3]))
@@ -80,6 +80,8 @@ def kernels(draw):
         kernel = kernel.replace(counts=draw(st.sampled_from(["linear", "log", "set"])))
     if name == "PartialTreeKernel" and draw(st.booleans()):
         return kernel.replace(similarity=SIMILAR)
+    if "weights" not in kernel._defaults:
+        return kernel
     return kernel.replace(
         weights=draw(st.sampled_from(WEIGHTS if name in PRODUCTIONS else WEIGHTS[:2]))
     )
@@ -218,5 +220,5 @@ def test_estimators_keep_their_index():
     again = pickle.loads(pickle.dumps(gram))
     np.testing.assert_array_equal(again.transform(Y[:2]), SST(Y[:2], Y))
     assert again.forest_ is again.index_.forest
-    graph = tk.TreeNeighborsTransformer(SST, 2).fit(Y)
+    graph = tk.TreeKNeighborsTransformer(SST, 2).fit(Y)
     assert graph.transform(Y[:1]).shape == (1, 5)

@@ -12,6 +12,7 @@ import warnings
 import joblib
 import numpy as np
 import pytest
+from dag_oracle import mistakes
 
 import treekernel_rs as tk
 
@@ -119,7 +120,7 @@ def test_objectives_are_those_of_linear_machines_on_a_factor(kernel, loss):
     paid = C * (WEIGHTS * LOSSES[loss](L @ w + b)).sum()
     objective = 0.5 * (w @ w + (b / scaling) ** 2) + paid
     for cache in (200, 1e-6):
-        machine = tk.KernelMachine(
+        machine = tk.solve.KernelMachine(
             kernel,
             X,
             y,
@@ -131,7 +132,7 @@ def test_objectives_are_those_of_linear_machines_on_a_factor(kernel, loss):
         assert machine.run(tol=1e-7, cache_size=cache)
         assert machine.objective[0] == pytest.approx(objective, rel=1e-6)
         assert -1e-12 <= machine.dual_gap[0] / objective <= 1e-4
-        scores = machine.model().score(X)
+        scores = machine.model().decision_function(X)
         np.testing.assert_allclose(scores, L @ w + b, atol=1e-4)
         assert machine.objective[0] == pytest.approx(
             0.5 * (machine.dual_coef @ (scores - machine.intercept))
@@ -159,13 +160,15 @@ def test_free_intercepts_are_those_of_libsvm(kernel, cache):
         ),
     ]
     for theirs, parameters in pairs:
-        machine = tk.KernelMachine(kernel, X, **parameters)
+        machine = tk.solve.KernelMachine(kernel, X, **parameters)
         assert machine.run(tol=1e-6, cache_size=cache)
         if hasattr(theirs, "decision_function"):
             decisions = theirs.decision_function(K)
         else:
             decisions = theirs.predict(K)
-        np.testing.assert_allclose(machine.model().score(X), decisions, atol=1e-4)
+        np.testing.assert_allclose(
+            machine.model().decision_function(X), decisions, atol=1e-4
+        )
         assert machine.dual_gap[0] >= -1e-9 * abs(machine.objective[0])
         dual = np.zeros(N)
         dual[theirs.support_] = theirs.dual_coef_.ravel()
@@ -183,20 +186,40 @@ def test_free_intercepts_are_those_of_libsvm(kernel, cache):
 NUMBERS = RNG.normal(size=(N, 6)) * (RNG.random((N, 6)) < 0.5)
 
 
+def test_one_batch_with_vectors_is_solved_in_one_pass():
+    """All examples are in one batch, whose matrix is then the problem's."""
+    trees = [f"(S (A a{i % 7}) (B b{i % 5}))" for i in range(40)]
+    y = np.where(np.random.default_rng(0).random(40) < 0.5, 1.0, -1.0)
+    numbers = np.random.default_rng(1).normal(size=(40, 3))
+    machine = tk.solve.KernelMachine(
+        SST.replace(normalize=True),
+        trees,
+        y,
+        X_vec=numbers,
+        vectors=tk.kernels.VectorPolynomial(3),
+        mix=0.7,
+    )
+    assert machine.run()
+    assert machine.n_iter == 1
+
+
 @batches
 @pytest.mark.parametrize(
     "vectors", [NUMBERS, csr_matrix(NUMBERS)], ids=["dense", "csr"]
 )
 @pytest.mark.parametrize("normalize", [False, True])
 def test_vectors_beside_trees_are_a_mixture_of_matrices(vectors, normalize, cache):
-    kernel, cubic = SST.replace(normalize=normalize), tk.PolynomialKernel(3, gamma=0.5)
+    kernel, cubic = (
+        SST.replace(normalize=normalize),
+        tk.kernels.VectorPolynomial(3, gamma=0.5),
+    )
     beside = {"X_vec": vectors, "vectors": cubic, "mix": 0.7}
     C = price(kernel)
     K = 0.7 * kernel.gram(X) + 0.3 * (0.5 * NUMBERS @ NUMBERS.T + 1) ** 3
     L = root(K)
     for loss in LOSSES:
         y = Y if "epsilon" not in loss else T
-        machine = tk.KernelMachine(
+        machine = tk.solve.KernelMachine(
             kernel, X, y, loss=loss, C=C, intercept="feature", **beside
         )
         assert machine.run(tol=1e-7, cache_size=cache)
@@ -207,43 +230,47 @@ def test_vectors_beside_trees_are_a_mixture_of_matrices(vectors, normalize, cach
         objective = 0.5 * (w @ w + b * b) + C * LOSSES[loss](L @ w + b).sum()
         assert machine.objective[0] == pytest.approx(objective, rel=1e-6)
         assert -1e-12 <= machine.dual_gap[0] / objective <= 1e-4
-        scores = machine.score(X, vectors)
+        scores = machine.decision_function(X, vectors)
         np.testing.assert_allclose(scores, L @ w + b, atol=1e-4)
         # The model is the trees' part.
         numbers = (K - 0.7 * kernel.gram(X)) @ machine.dual_coef
-        np.testing.assert_allclose(machine.model().score(X) + numbers, scores)
+        np.testing.assert_allclose(
+            machine.model().decision_function(X) + numbers, scores
+        )
     pairs = np.column_stack([np.arange(N - 1), np.arange(1, N)])
-    ranker = tk.KernelMachine(
+    ranker = tk.solve.KernelMachine(
         kernel, X, preferences=pairs, intercept="none", C=C, **beside
     )
     assert ranker.run(tol=1e-6, cache_size=cache)
-    np.testing.assert_allclose(ranker.score(X, vectors), K @ ranker.dual_coef)
+    np.testing.assert_allclose(
+        ranker.decision_function(X, vectors), K @ ranker.dual_coef
+    )
 
 
 def test_machines_with_vectors_are_stopped_pickled_and_threaded_as_others():
     targets = np.column_stack([Y, -Y])
-    beside = {"X_vec": NUMBERS, "vectors": tk.PolynomialKernel(2), "mix": 0.5}
+    beside = {"X_vec": NUMBERS, "vectors": tk.kernels.VectorPolynomial(2), "mix": 0.5}
     found = []
     for n_jobs in (1, 3):
-        machine = tk.KernelMachine(SST, X, targets, **beside)
+        machine = tk.solve.KernelMachine(SST, X, targets, **beside)
         assert not machine.run(tol=1e-5, cache_size=1e-6, n_jobs=n_jobs, max_iter=2)
         machine = pickle.loads(pickle.dumps(machine))
         assert machine.run(tol=1e-5, cache_size=1e-6, n_jobs=n_jobs)
-        scores = machine.score(X[:9], NUMBERS[:9], n_jobs=n_jobs)
+        scores = machine.decision_function(X[:9], NUMBERS[:9], n_jobs=n_jobs)
         assert scores.shape == (9, 2)
         found.append((machine.dual_coef.tobytes(), scores.tobytes()))
-    whole = tk.KernelMachine(SST, X, targets, **beside)
+    whole = tk.solve.KernelMachine(SST, X, targets, **beside)
     assert whole.run(tol=1e-5, cache_size=1e-6)
     assert found[0] == found[1]
     assert found[0][0] == whole.dual_coef.tobytes()
-    other = tk.KernelMachine(SST, X, targets)
+    other = tk.solve.KernelMachine(SST, X, targets)
     assert not whole.is_like(other)
     for wrong in (None, NUMBERS[:3], NUMBERS[:9, :2], np.full((9, 6), np.nan)):
         with pytest.raises(ValueError, match=r"X_vec|features"):
-            whole.score(X[:9], wrong)
+            whole.decision_function(X[:9], wrong)
     other.run()
     with pytest.raises(ValueError, match="X_vec must be None"):
-        other.score(X[:9], NUMBERS[:9])
+        other.decision_function(X[:9], NUMBERS[:9])
 
 
 @batches
@@ -349,7 +376,7 @@ every_machine = pytest.mark.parametrize("parameters", MACHINES.values(), ids=MAC
 def test_results_are_the_same_for_every_n_jobs(parameters):
     found = []
     for n_jobs in (1, 2, 3):
-        machine = tk.KernelMachine(SST, X, **parameters)
+        machine = tk.solve.KernelMachine(SST, X, **parameters)
         machine.run(cache_size=1e-6, n_jobs=n_jobs)
         found.append((machine.dual_coef.tobytes(), machine.n_iter))
     assert found[0] == found[1] == found[2]
@@ -357,10 +384,10 @@ def test_results_are_the_same_for_every_n_jobs(parameters):
 
 @every_machine
 def test_interrupted_and_resumed_is_uninterrupted(parameters):
-    whole = tk.KernelMachine(SST, X, **parameters)
+    whole = tk.solve.KernelMachine(SST, X, **parameters)
     assert whole.run(tol=1e-5, cache_size=1e-6)
     assert whole.n_iter > 3
-    parts = tk.KernelMachine(SST, X, **parameters)
+    parts = tk.solve.KernelMachine(SST, X, **parameters)
     assert not parts.run(tol=1e-5, cache_size=1e-6, max_iter=1)
     parts = pickle.loads(pickle.dumps(parts))
 
@@ -379,11 +406,11 @@ def test_interrupted_and_resumed_is_uninterrupted(parameters):
 
 
 def test_gaps_shrink_with_tol_and_bound_the_objective():
-    exact = tk.KernelMachine(SST, X, Y)
+    exact = tk.solve.KernelMachine(SST, X, Y)
     assert exact.run(tol=1e-9)
     before = np.inf
     for tol in (1.0, 0.3, 0.1, 1e-2, 1e-3, 1e-4):
-        machine = tk.KernelMachine(SST, X, Y)
+        machine = tk.solve.KernelMachine(SST, X, Y)
         assert machine.run(tol=tol, cache_size=1e-6)
         gap = machine.dual_gap[0]
         assert machine.violation <= tol
@@ -395,8 +422,8 @@ def test_gaps_shrink_with_tol_and_bound_the_objective():
 def test_a_path_of_c_ends_where_each_c_does():
     before, before_C = None, 1.0
     for C in (0.1, 0.3, 1.0, 3.0, 10.0):
-        cold = tk.KernelMachine(SST, X, Y, C=C)
-        warm = tk.KernelMachine(SST, X, Y, C=C)
+        cold = tk.solve.KernelMachine(SST, X, Y, C=C)
+        warm = tk.solve.KernelMachine(SST, X, Y, C=C)
         if before is not None:
             warm.start_from(before, C / before_C)
         for machine in (cold, warm):
@@ -416,11 +443,11 @@ def test_trees_that_have_no_kernel_with_themselves_do_no_harm():
     forest = X[:20] + tk.Forest.from_brackets(["(a)", "(b)"])
     y = np.r_[Y[:20], 1, -1]
     for kernel in (SST, SST.replace(normalize=False)):
-        machine = tk.KernelMachine(kernel, forest, y)
+        machine = tk.solve.KernelMachine(kernel, forest, y)
         assert machine.run(tol=1e-6)
         K = kernel.gram(forest)
         theirs = SVC(kernel="precomputed", tol=1e-8).fit(K, y)
-        decisions = machine.model().score(forest)
+        decisions = machine.model().decision_function(forest)
         np.testing.assert_allclose(decisions, theirs.decision_function(K), atol=1e-4)
 
 
@@ -430,10 +457,12 @@ def test_trees_too_large_for_floats_are_trained_on():
     kernel, y = SST.replace(decay=1.0), np.r_[Y[:20], 1, -1]
     K = kernel.gram(forest)
     theirs = SVC(kernel="precomputed", tol=1e-8).fit(K, y)
-    machine = tk.KernelMachine(kernel, forest, y)
+    machine = tk.solve.KernelMachine(kernel, forest, y)
     assert machine.run(tol=1e-6, cache_size=1e-6)
     np.testing.assert_allclose(
-        machine.model().score(forest), theirs.decision_function(K), atol=1e-4
+        machine.model().decision_function(forest),
+        theirs.decision_function(K),
+        atol=1e-4,
     )
 
 
@@ -449,15 +478,15 @@ BAD = {
     "intercept": ({"intercept": "both"}, "intercept must be 'free'"),
     "logistic": ({"loss": "logistic"}, "intercept must be none or a feature"),
     "preferences": ({"preferences": [[0, N]]}, "y must be of shape|preferences"),
-    "only vectors": ({"vectors": tk.PolynomialKernel()}, "given together"),
+    "only vectors": ({"vectors": tk.kernels.VectorPolynomial()}, "given together"),
     "mix": ({"mix": 0.5}, "mix must be 1 without"),
     "mix beyond": (
-        {"mix": 1.5, "vectors": tk.PolynomialKernel(), "X_vec": NUMBERS},
+        {"mix": 1.5, "vectors": tk.kernels.VectorPolynomial(), "X_vec": NUMBERS},
         "mix must be from 0 to 1",
     ),
-    "vectors": ({"vectors": "poly", "X_vec": NUMBERS}, "must be a PolynomialKernel"),
+    "vectors": ({"vectors": "poly", "X_vec": NUMBERS}, "must be a VectorPolynomial"),
     "X_vec": (
-        {"vectors": tk.PolynomialKernel(), "X_vec": NUMBERS[:5]},
+        {"vectors": tk.kernels.VectorPolynomial(), "X_vec": NUMBERS[:5]},
         "X_vec must be of shape",
     ),
 }
@@ -467,25 +496,25 @@ BAD = {
 def test_wrong_parameters_are_refused(wrong, message):
     parameters = {"kernel": SST, "X": X, "y": Y} | wrong
     with pytest.raises(ValueError, match=message):
-        tk.KernelMachine(**parameters)
+        tk.solve.KernelMachine(**parameters)
 
 
 def test_states_of_other_problems_are_refused():
-    machine = tk.KernelMachine(SST, X, Y)
+    machine = tk.solve.KernelMachine(SST, X, Y)
     machine.run()
     for other, message in (
-        (tk.KernelMachine(SST, X, -Y), "betas"),
-        (tk.KernelMachine(SST, X[:9], Y[:9]), "betas has"),
+        (tk.solve.KernelMachine(SST, X, -Y), "betas"),
+        (tk.solve.KernelMachine(SST, X[:9], Y[:9]), "betas has"),
     ):
         with pytest.raises(ValueError, match=message):
             other.start_from(machine)
         assert other.n_iter == 0
-    assert not machine.is_like(tk.KernelMachine(SST, X, -Y))
+    assert not machine.is_like(tk.solve.KernelMachine(SST, X, -Y))
 
 
 def test_machines_are_alike_in_all_but_c():
     pairs = MACHINES["ranking"]["preferences"]
-    numbers, cubic = NUMBERS, tk.PolynomialKernel(3)
+    numbers, cubic = NUMBERS, tk.kernels.VectorPolynomial(3)
     plain: dict[str, object] = {"kernel": SST, "X": X, "y": Y}
     ranking = {"kernel": SST, "X": X, "preferences": pairs, "intercept": "none"}
     beside = plain | {"X_vec": numbers, "vectors": cubic, "mix": 0.5}
@@ -512,17 +541,17 @@ def test_machines_are_alike_in_all_but_c():
             beside,
             [
                 {"X_vec": numbers + 1.0},
-                {"vectors": tk.PolynomialKernel(2)},
+                {"vectors": tk.kernels.VectorPolynomial(2)},
                 {"mix": 0.6},
             ],
         ),
     ):
-        machine = tk.KernelMachine(**problem)
-        twin = tk.KernelMachine(**problem | {"X": list(map(str, X)), "C": 3.0})
+        machine = tk.solve.KernelMachine(**problem)
+        twin = tk.solve.KernelMachine(**problem | {"X": list(map(str, X)), "C": 3.0})
         assert machine.is_like(twin)
         assert machine.is_like(pickle.loads(pickle.dumps(machine)))
         for change in changes:
-            other = tk.KernelMachine(**problem | change)
+            other = tk.solve.KernelMachine(**problem | change)
             assert not machine.is_like(other), change
             assert not other.is_like(machine), change
 
@@ -537,14 +566,14 @@ def test_a_warm_start_with_another_kernel_or_other_trees_begins_anew():
 
 
 ESTIMATORS = {
-    "logistic": machines.TreeLogistic(SST),
-    "logistic, balanced": machines.TreeLogistic(
+    "logistic": machines.TreeLogisticRegression(SST),
+    "logistic, balanced": machines.TreeLogisticRegression(
         tk.PartialTreeKernel(normalize=True), 3, class_weight="balanced"
     ),
     "svr": machines.TreeSVR(SST, epsilon=0.2, loss="squared_epsilon_insensitive"),
     "ridge": machines.TreeRidge(SST, 0.5),
     "ranker": machines.TreeRanker(SST, loss="squared_hinge"),
-    "one class": machines.TreeOneClass(SST, 0.2),
+    "one class": machines.TreeOneClassSVM(SST, 0.2),
     "svc": est.TreeSVC(SST, solver="model"),
 }
 every_estimator = pytest.mark.parametrize(
@@ -587,7 +616,7 @@ def test_few_passes_warn(estimator):
 def test_probabilities_are_those_of_logistic_regression():
     L = factor(SST)
     for y in (THREE, Y):
-        model = tk.TreeLogistic(SST, 2.0, tol=1e-6).fit(X, y)
+        model = tk.TreeLogisticRegression(SST, 2.0, tol=1e-6).fit(X, y)
         n_classes = len(model.classes_)
         P = model.predict_proba(X)
         assert P.shape == (N, n_classes)
@@ -632,7 +661,9 @@ def test_decisions_are_calibrated_by_scikit_learn(solver, method):
 
 def test_machines_work_in_searches_and_pipelines():
     search = GridSearchCV(
-        tk.TreeLogistic(SST), {"C": [0.1, 1], "kernel__decay": [0.2, 0.4]}, cv=3
+        tk.TreeLogisticRegression(SST),
+        {"C": [0.1, 1], "kernel__decay": [0.2, 0.4]},
+        cv=3,
     ).fit(X, THREE)
     assert set(search.best_params_) == {"C", "kernel__decay"}
     assert len(cross_val_score(make_pipeline(tk.TreeSVR(SST)), X, T, cv=3)) == 3
@@ -652,12 +683,12 @@ def test_perceptrons_learned_together_are_those_learned_one_by_one(kernel):
         trees = tk.Forest.from_brackets([small(3) for _ in range(25)])
         labels = rng.choice([-1.0, 1.0], (25, 3))
         together = tk.Perceptron(kernel, "average", n_outputs=3)
-        n_together = together.learn(trees, labels)
+        n_together = mistakes(together, trees, labels)
         alone = [tk.Perceptron(kernel, "average") for _ in range(3)]
-        n_alone = [p.learn(trees, y) for p, y in zip(alone, labels.T, strict=True)]
+        n_alone = [mistakes(p, trees, y) for p, y in zip(alone, labels.T, strict=True)]
         assert n_together == sum(n_alone)
-        scores = np.column_stack([p.score(trees) for p in alone])
-        np.testing.assert_allclose(together.score(trees), scores, atol=1e-8)
+        scores = np.column_stack([p.decision_function(trees) for p in alone])
+        np.testing.assert_allclose(together.decision_function(trees), scores, atol=1e-8)
 
 
 @every_kernel
@@ -723,7 +754,7 @@ def test_a_wrong_weight_is_named(weights, place):
     perceptron = tk.Perceptron(SST)
     message = rf"sample_weight\[{place}\] must be above 0 and finite, got {got}"
     with pytest.raises(ValueError, match=message):
-        perceptron.learn(trees, [1, -1, 1], sample_weight=weights)
+        perceptron.partial_fit(trees, [1, -1, 1], sample_weight=weights)
     message = rf"dual_coef\[{place}, 0\] must be finite, got {got}"
     if not np.isfinite(got):
         with pytest.raises(ValueError, match=message):

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import treekernel_rs as tk
+from treekernel_rs import _arguments
+from treekernel_rs._arguments import check_jobs
 
 pytest.importorskip("sklearn", reason="estimators need scikit-learn")
 
@@ -35,7 +37,7 @@ SST = tk.SubsetTreeKernel(0.4)
 ESTIMATORS: dict[str, Any] = {
     "gram": lambda **p: tk.TreeGram(SST, **p),
     "encoder": lambda **p: tk.DistributedTreeEncoder(SST, n_components=64, **p),
-    "graph": lambda **p: tk.TreeNeighborsTransformer(SST, 2, **p),
+    "graph": lambda **p: tk.TreeKNeighborsTransformer(SST, 2, **p),
     "svc": lambda **p: tk.TreeSVC(SST, **p),
     "perceptron": lambda **p: tk.TreePerceptron(SST, random_state=0, **p),
     "neighbours": lambda **p: tk.TreeKNeighborsClassifier(SST, 2, **p),
@@ -53,21 +55,19 @@ def answer(estimator: Any, trees: Any) -> np.ndarray:
 
 
 def threads_of_none() -> int | None:
-    from treekernel_rs.kernels import _jobs
-
-    return _jobs(None)
+    return check_jobs(None)
 
 
 def test_none_is_all_cores_outside_joblib() -> None:
     assert threads_of_none() is None
-    assert tk.kernels._jobs(-1) is None
+    assert check_jobs(-1) is None
 
 
 def test_less_than_minus_one_leaves_cores_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tk.kernels, "_n_cores", lambda: 4)
-    assert [tk.kernels._jobs(n) for n in (-2, -4, -100)] == [3, 1, 1]
+    monkeypatch.setattr(_arguments, "count_cores", lambda: 4)
+    assert [check_jobs(n) for n in (-2, -4, -100)] == [3, 1, 1]
     with pytest.raises(ValueError, match="n_jobs must be None or an int other than 0"):
-        tk.kernels._jobs(0)
+        check_jobs(0)
 
 
 @pytest.mark.parametrize("backend", ["threading", "loky"])
@@ -85,7 +85,7 @@ def test_none_is_what_parallel_config_says() -> None:
 
     with joblib.parallel_config(n_jobs=3, backend="threading"):
         assert threads_of_none() == 3
-        assert tk.kernels._jobs(2) == 2
+        assert check_jobs(2) == 2
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -211,7 +211,7 @@ def test_trees_beside_numbers_have_vectors_of_their_own() -> None:
 
 VERBOSE = {
     **{name: ESTIMATORS[name] for name in ("gram", "encoder", "svc", "perceptron")},
-    "logistic": lambda **p: tk.TreeLogistic(SST, **p),
+    "logistic": lambda **p: tk.TreeLogisticRegression(SST, **p),
 }
 
 
@@ -272,7 +272,7 @@ def test_a_cached_pipeline_computes_a_matrix_once_for_all_C(
 
 @pytest.mark.parametrize(
     ("changes", "name"),
-    [({"kernel__decay": 0.2}, "kernel"), ({"vote": "last"}, "vote")],
+    [({"kernel__decay": 0.2}, "kernel"), ({"predict_with": "last"}, "predict_with")],
 )
 def test_partial_fit_refuses_changed_parameters(changes: Any, name: str) -> None:
     clf = tk.TreePerceptron(SST).partial_fit(X, Y, classes=["x", "y"])
@@ -371,7 +371,7 @@ def test_trees_of_weight_0_teach_a_perceptron_nothing() -> None:
 def test_wrong_weights_of_a_stream_are_refused(weights: Any, message: str) -> None:
     perceptron = tk.Perceptron(SST)
     with pytest.raises(ValueError, match=message):
-        perceptron.learn(X, [1, -1] * 3, sample_weight=weights)
+        perceptron.partial_fit(X, [1, -1] * 3, sample_weight=weights)
     assert perceptron.n_examples == 0
 
 
@@ -389,7 +389,7 @@ def test_add_and_from_dual_take_weights_in_the_same_order(n_outputs: int) -> Non
     added = tk.DagModel(SST, n_outputs)
     added.add(X, weights)
     dual = tk.DagModel.from_dual(SST, X, weights)
-    np.testing.assert_array_equal(added.score(X), dual.score(X))
+    np.testing.assert_array_equal(added.decision_function(X), dual.decision_function(X))
 
 
 @pytest.mark.parametrize("name", ["svc", "perceptron", "neighbours"])

@@ -46,7 +46,7 @@ several.add(W[:20], np.ones((20, 1_000)))
 learners = {}
 for vote in ("last", "average", "vote"):
     learners[vote] = tk.Perceptron(K["SST"], vote)
-    learners[vote].learn(T, y)
+    learners[vote].partial_fit(T, y)
 learner_pickle = pickle.dumps(learners["average"])
 columns = np.random.default_rng(0).integers(0, 10**6, 10 * len(T))
 vectors = scipy.sparse.csr_matrix(
@@ -66,10 +66,10 @@ penn = ["(S (NP (DT the) (NN w%d)) (VP (VBZ eats)))" % (i % 999) for i in range(
 
 for name, kernel in K.items():
     CALLS[f"model_add_{name}"] = lambda k=kernel: tk.DagModel(k).add(T, y)
-    CALLS[f"perceptron_learn_{name}"] = lambda k=kernel: tk.Perceptron(k).learn(T[:3000], y[:3000])
+    CALLS[f"perceptron_learn_{name}"] = lambda k=kernel: tk.Perceptron(k).partial_fit(T[:3000], y[:3000])
 for vote, learner in learners.items():
-    CALLS[f"perceptron_learn_{vote}"] = lambda v=vote: tk.Perceptron(K["SST"], v).learn(T, y)
-    CALLS[f"perceptron_score_{vote}"] = lambda l=learner: l.score(W)
+    CALLS[f"perceptron_learn_{vote}"] = lambda v=vote: tk.Perceptron(K["SST"], v).partial_fit(T, y)
+    CALLS[f"perceptron_score_{vote}"] = lambda l=learner: l.decision_function(W)
     CALLS[f"perceptron_to_arrays_{vote}"] = lambda l=learner: l.to_arrays()
 for c in enc:
     CALLS[f"encode_{c}"] = lambda e=enc[c]: e.encode(W[:40])
@@ -84,9 +84,9 @@ def model_outputs(): tk.DagModel(K["SST"], 10**6)
 @call
 def model_add_outputs(): tk.DagModel(K["SST"], 1_000).add(W[:20], np.ones((20, 1_000)))
 @call
-def model_score(): filled.score(W)
+def model_score(): filled.decision_function(W)
 @call
-def model_score_outputs(): several.score(T)
+def model_score_outputs(): several.decision_function(T)
 @call
 def model_contributions(): filled.contributions(wide[0])
 @call
@@ -103,8 +103,8 @@ def model_unpickle(): pickle.loads(filled_pickle)
 def model_from_dual(): tk.DagModel.from_dual(K["SST"], T, y)
 @call
 def perceptron_vectors():
-    poly = tk.PolynomialKernel(2)
-    tk.Perceptron(K["SST"], vectors=poly, mix=0.5).learn(T, y, vectors)
+    poly = tk.kernels.VectorPolynomial(2)
+    tk.Perceptron(K["SST"], vectors=poly, mix=0.5).partial_fit(T, y, vectors)
 @call
 def perceptron_model(): learners["average"].model
 @call
@@ -194,7 +194,7 @@ def model(limited):
         # What is there is whole: the trees before the one that found no room.
         again = tk.DagModel(kernel)
         again.add(Y[: filled.n_trees], np.ones(filled.n_trees))
-        np.testing.assert_allclose(filled.score(X), again.score(X), rtol=1e-12)
+        np.testing.assert_allclose(filled.decision_function(X), again.decision_function(X), rtol=1e-12)
 
 for megabytes in map(int, sys.argv[1:]):
     for call in (gram, model):

@@ -41,14 +41,14 @@ def test_scores_of_merged_models_are_sums(kernel, first, second, alphas, factor)
         tk.DagModel.from_dual(kernel, forest, np.resize(alphas, len(forest)), constant)
         for forest, constant in ((read(first), 0.5), (read(second), -2.0))
     )
-    sums = one.score(trees) + factor * two.score(trees)
+    sums = one.decision_function(trees) + factor * two.decision_function(trees)
     before = pickle.dumps(two.to_arrays())
     one.merge(two, factor)
-    assert one.score(trees).tolist() == sums.tolist()
+    assert one.decision_function(trees).tolist() == sums.tolist()
     assert one.intercept == 0.5 - 2.0 * factor
     assert pickle.dumps(two.to_arrays()) == before
     again = tk.DagModel.from_arrays(**one.to_arrays())
-    assert again.score(trees).tolist() == sums.tolist()
+    assert again.decision_function(trees).tolist() == sums.tolist()
 
 
 @every_kernel
@@ -66,8 +66,8 @@ def test_a_model_of_parts_is_that_of_the_whole(kernel, trees, n_outputs):
         merged.merge(part)
     assert merged.n_nodes == whole.n_nodes
     assert (merged.n_trees, merged.n_tree_nodes) == (whole.n_trees, whole.n_tree_nodes)
-    assert merged.score(forest) == pytest.approx(
-        whole.score(forest), rel=1e-9, abs=1e-9
+    assert merged.decision_function(forest) == pytest.approx(
+        whole.decision_function(forest), rel=1e-9, abs=1e-9
     )
 
 
@@ -75,11 +75,11 @@ def test_a_model_is_merged_with_itself_and_taken_out_again():
     kernel = tk.SubsetTreeKernel(0.4)
     trees = ["(S (A a) (B b))", "(S (A a) (C c))"]
     model = tk.DagModel.from_dual(kernel, trees, [0.3, -0.7], 0.1)
-    twice = 2 * model.score(trees)
+    twice = 2 * model.decision_function(trees)
     model.merge(model)
-    assert model.score(trees).tolist() == twice.tolist()
+    assert model.decision_function(trees).tolist() == twice.tolist()
     model.merge(model, -1.0)
-    assert model.score(trees).tolist() == [0.0, 0.0]
+    assert model.decision_function(trees).tolist() == [0.0, 0.0]
 
 
 def test_trees_too_large_for_floats_are_merged():
@@ -92,18 +92,18 @@ def test_trees_too_large_for_floats_are_merged():
     two.add([deep, "(A a)"], [0.5, 2.0])
     assert "large_trees" in two.to_arrays()
     one.merge(two, 2.0)
-    assert one.score([deep, "(A a)"]) == pytest.approx([2.0, 4.0])
+    assert one.decision_function([deep, "(A a)"]) == pytest.approx([2.0, 4.0])
 
 
 def test_models_of_sums_of_kernels_are_merged():
     sst, elastic = tk.SubsetTreeKernel(0.5), tk.ElasticTreeKernel(0.5)
     trees = ["(S (A a) (B b))", "(S (A a) (C c))", "(B b)"]
-    for kernel in (0.5 * sst + elastic, 0.5 * sst, tk.Normalized(sst + elastic)):
+    for kernel in (0.5 * sst + elastic, 0.5 * sst, (sst + elastic).normalized()):
         one = tk.DagModel.from_dual(kernel, trees[:2], [1.0, -0.5], 0.25)
         two = tk.DagModel.from_dual(kernel, trees[1:], [2.0, -1.0], 1.0)
-        sums = one.score(trees) - 2.0 * two.score(trees)
+        sums = one.decision_function(trees) - 2.0 * two.decision_function(trees)
         one.merge(two, -2.0)
-        assert one.score(trees) == pytest.approx(sums, rel=1e-12, abs=1e-12)
+        assert one.decision_function(trees) == pytest.approx(sums, rel=1e-12, abs=1e-12)
         with pytest.raises(
             ValueError, match="other must be a model of the same kernel"
         ):
@@ -156,7 +156,7 @@ def test_what_is_no_model_and_no_factor_is_refused_and_changes_nothing():
     after = model.to_arrays()["weights"].ravel()
     assert after[: len(before)].tolist() == np.ravel(before).tolist()
     assert not after[len(before) :].any()
-    assert model.score(["(B b)"]).tolist() == [0.0]
+    assert model.decision_function(["(B b)"]).tolist() == [0.0]
 
 
 @every_kernel
@@ -167,12 +167,15 @@ def test_passes_one_after_the_other_are_the_perceptron(kernel):
     model, total = tk.DagModel(kernel), tk.DagModel(kernel)
     n_mistakes = 0
     for _ in range(3):
-        perceptron.learn(trees, y)
+        perceptron.partial_fit(trees, y)
         model, more, mistakes = model._pass(trees, y)
         total.merge(more)
         n_mistakes += mistakes
     assert n_mistakes == perceptron.n_mistakes
-    assert total.score(trees).tolist() == perceptron.score(trees).tolist()
+    assert (
+        total.decision_function(trees).tolist()
+        == perceptron.decision_function(trees).tolist()
+    )
 
 
 def test_a_pass_goes_on_from_large_trees():
@@ -184,10 +187,12 @@ def test_a_pass_goes_on_from_large_trees():
     perceptron = tk.Perceptron(kernel, "average")
     model, total = tk.DagModel(kernel), tk.DagModel(kernel)
     for _ in range(3):
-        perceptron.learn(trees, y)
+        perceptron.partial_fit(trees, y)
         model, more, _ = model._pass(trees, y)
         total.merge(more)
-    assert total.score(trees) == pytest.approx(perceptron.score(trees))
+    assert total.decision_function(trees) == pytest.approx(
+        perceptron.decision_function(trees)
+    )
 
 
 # --- Objects that travel --------------------------------------------------------------
@@ -204,7 +209,7 @@ def travelling() -> dict[str, object]:
     model = tk.DagModel(kernel)
     model.add(forest, np.ones(len(forest)))
     perceptron = tk.Perceptron(kernel)
-    perceptron.learn(forest, np.where(np.arange(len(forest)) % 2, 1.0, -1.0))
+    perceptron.partial_fit(forest, np.where(np.arange(len(forest)) % 2, 1.0, -1.0))
     index = kernel.index(forest)
     return {"forest": forest, "index": index, "model": model, "perceptron": perceptron}
 
@@ -223,7 +228,7 @@ def test_arrays_travel_out_of_band(name):
         assert here == there
         assert here.to_brackets() == there.to_brackets()
         return
-    ask = "gram" if name == "index" else "score"
+    ask = "gram" if name == "index" else "decision_function"
     trees = ["(S (A a1) (B (C c3) b2))", "(B (C c5) b5)"]
     assert getattr(here, ask)(trees).tolist() == getattr(there, ask)(trees).tolist()
 

@@ -210,7 +210,7 @@ def test_graphs_are_those_of_scikit_learn_over_distances():
     kernel = tk.SubsetTreeKernel(0.4, normalize=True)
     new = [line.replace("a", "z") for line in LINES[::3]]
     distances = np.sqrt(np.maximum(2 - 2 * kernel(LINES), 0))
-    own = tk.TreeNeighborsTransformer(kernel, 3)
+    own = tk.TreeKNeighborsTransformer(kernel, 3)
     graph = own.fit_transform(LINES)
     theirs = KNeighborsTransformer(n_neighbors=3, metric="precomputed")
     expected = theirs.fit_transform(distances)
@@ -219,17 +219,17 @@ def test_graphs_are_those_of_scikit_learn_over_distances():
     np.testing.assert_allclose(graph.data, expected.data, atol=1e-7)
     expected = theirs.transform(np.sqrt(np.maximum(2 - 2 * kernel(new, LINES), 0)))
     np.testing.assert_allclose(own.transform(new).data, expected.data, atol=1e-7)
-    assert own.get_feature_names_out()[0] == "treeneighborstransformer0"
+    assert own.get_feature_names_out()[0] == "treekneighborstransformer0"
 
 
 def test_graphs_go_to_clusterings_and_classifiers():
-    graph = tk.TreeNeighborsTransformer(tk.SubsetTreeKernel(0.4), 7)
+    graph = tk.TreeKNeighborsTransformer(tk.SubsetTreeKernel(0.4), 7)
     found = DBSCAN(eps=1.0, min_samples=2, metric="precomputed").fit(
         graph.fit_transform(LINES)
     )
     assert len(set(found.labels_)) == 3
     model = make_pipeline(graph, KNeighborsClassifier(3, metric="precomputed"))
-    model.set_params(treeneighborstransformer__kernel__decay=0.2).fit(LINES, Y)
+    model.set_params(treekneighborstransformer__kernel__decay=0.2).fit(LINES, Y)
     assert model.score(LINES, Y) == 1.0
 
 
@@ -245,7 +245,7 @@ def links(graph):
 
 @pytest.mark.parametrize("n_neighbors", [1, 4, 12, 40])
 def test_symmetric_graphs_link_both_ways_what_the_others_link_in_one(n_neighbors):
-    make = tk.TreeNeighborsTransformer(tk.SubsetTreeKernel(0.4), n_neighbors)
+    make = tk.TreeKNeighborsTransformer(tk.SubsetTreeKernel(0.4), n_neighbors)
     one_way = links(make.fit_transform(CROWDED))
     graph = clone(make).set_params(symmetric=True).fit_transform(CROWDED)
     both = links(graph)
@@ -264,7 +264,7 @@ def test_symmetric_graphs_link_both_ways_what_the_others_link_in_one(n_neighbors
 def test_hdbscan_clusters_a_symmetric_graph_as_it_does_the_matrix(n_neighbors):
     kernel = tk.SubsetTreeKernel(0.4, normalize=True)
     distances = np.sqrt(np.maximum(2 - 2 * kernel(CROWDED), 0))
-    make = tk.TreeNeighborsTransformer(kernel, n_neighbors, symmetric=True)
+    make = tk.TreeKNeighborsTransformer(kernel, n_neighbors, symmetric=True)
     hdbscan = HDBSCAN(min_cluster_size=5, metric="precomputed", copy=True)
     expected = hdbscan.fit_predict(distances)
     assert len(set(expected)) == 5
@@ -276,12 +276,12 @@ def test_hdbscan_clusters_a_symmetric_graph_as_it_does_the_matrix(n_neighbors):
 
 
 def test_symmetric_is_a_flag():
-    make = tk.TreeNeighborsTransformer(symmetric="yes")
+    make = tk.TreeKNeighborsTransformer(symmetric="yes")
     with pytest.raises(ValueError, match="symmetric must be True or False, got 'yes'"):
         make.fit_transform(X)
     new = clone(make).set_params(symmetric=True).fit(X)
     # Trees of another list are linked to the training set, in one direction.
-    plain = tk.TreeNeighborsTransformer().fit(X)
+    plain = tk.TreeKNeighborsTransformer().fit(X)
     assert links(new.transform(X)) == links(plain.transform(X))
 
 

@@ -238,7 +238,7 @@ def test_the_documents_of_stanza_are_forests():
     [{"a": ["(A a)", "(B b)"]}, {"n": [1.0, 2.0]}, {"a": ["(A a)"], "n": [[1.0, 2.0]]}],
 )
 def test_views_are_no_trees(columns):
-    views = tk.Views(**columns)
+    views = tk.kernels.Views(**columns)
     kernel = tk.SubsetTreeKernel(0.4)
     for made in (
         lambda: kernel(views),
@@ -293,12 +293,12 @@ PREDICTING = [
     (lambda: tk.TreeSVC(SST), ["predict", "decision_function"]),
     (lambda: tk.TreeSVC(SST * SST), ["predict"]),
     (lambda: tk.TreePerceptron(SST), ["predict", "decision_function"]),
-    (lambda: tk.TreePerceptron(SST, vote="vote"), ["predict"]),
-    (lambda: tk.TreeLogistic(SST), ["predict", "predict_proba"]),
+    (lambda: tk.TreePerceptron(SST, predict_with="vote"), ["predict"]),
+    (lambda: tk.TreeLogisticRegression(SST), ["predict", "predict_proba"]),
     (lambda: tk.TreeSVR(SST), ["predict"]),
     (lambda: tk.TreeRidge(SST), ["predict"]),
     (lambda: tk.TreeRanker(SST), ["predict"]),
-    (lambda: tk.TreeOneClass(SST), ["predict", "score_samples"]),
+    (lambda: tk.TreeOneClassSVM(SST), ["predict", "score_samples"]),
     (lambda: tk.TreeKNeighborsClassifier(SST, 2), ["predict", "predict_proba"]),
     (lambda: tk.TreeKNeighborsRegressor(SST, 2), ["predict"]),
     (lambda: tk.TreeGram(SST), ["transform"]),

@@ -63,13 +63,16 @@ def test_neighbours_are_those_of_the_matrix(normalize):
         indices, values = k.top_k(EXAMPLES, y, k=4)
         expected = np.argsort(-matrix, axis=1, kind="stable")[:, :4]
         np.testing.assert_array_equal(indices, expected)
-        np.testing.assert_array_equal(values, np.take_along_axis(matrix, expected, 1))
-    least = float(np.median(all_of))
+        # Values are those of single pairs, whose last bits may differ.
+        nearest = np.take_along_axis(matrix, expected, 1)
+        np.testing.assert_allclose(values, nearest, rtol=1e-14)
+    least = float(np.median(all_of)) * (1 - 1e-12)
     found = k.join(EXAMPLES, min_similarity=least)
     rows, columns = np.nonzero(np.triu(all_of >= least, 1))
     np.testing.assert_array_equal(found.rows, rows)
     np.testing.assert_array_equal(found.columns, columns)
-    np.testing.assert_array_equal(found.values, all_of[rows, columns])
+    np.testing.assert_allclose(found.values, all_of[rows, columns], rtol=1e-14)
+    np.testing.assert_array_equal(found.values, k.pairs(EXAMPLES, rows, columns))
     found = k.join(EXAMPLES, others, min_similarity=least)
     assert (found.tocsr().toarray() > 0).sum() == (k(EXAMPLES, others) >= least).sum()
     assert found.shape == (n, 6)
@@ -80,6 +83,46 @@ def test_neighbours_are_those_of_the_matrix(normalize):
         k.top_k(EXAMPLES, k=0)
     with pytest.raises(ValueError, match="min_similarity must be a number"):
         k.join(EXAMPLES, min_similarity=float("nan"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_neighbours_and_joins_are_those_of_the_definition(method, normalize):
+    X, Y = EXAMPLES, [*EXAMPLES[3:9], EXAMPLES[0], EXAMPLES[4]]
+    read = [tuple(map(po.read, pair)) for pair in X]
+    own = [float(po.METHODS[method](p, p, 0.4)) for p in read]
+    right = np.array(
+        [[float(po.METHODS[method](p, q, 0.4)) for q in read] for p in read]
+    )
+    if normalize:
+        right /= np.sqrt(np.outer(own, own))
+    k = tk.PairKernel(0.4, method=method, normalize=normalize)
+    of_y = [X.index(pair) for pair in Y]
+    for y, matrix in ((None, right), (Y, right[:, of_y])):
+        for n_jobs in (1, 3):
+            found = k.top_k(X, y, k=5, n_jobs=n_jobs)
+            for i, row in enumerate(matrix):
+                others = row if y is not None else np.delete(row, i)
+                best = np.sort(others)[::-1][:5]
+                np.testing.assert_allclose(found.values[i], best, rtol=1e-12)
+                np.testing.assert_allclose(row[found.indices[i]], best, rtol=1e-12)
+                assert len(set(found.indices[i])) == 5
+                assert y is not None or i not in found.indices[i]
+            least = float(np.median(matrix)) * (1 + 1e-9)
+            found = k.join(X, y, min_similarity=least, n_jobs=n_jobs)
+            expected = matrix if y is not None else np.triu(matrix, 1)
+            rows, columns = np.nonzero(expected >= least)
+            assert len(rows) > 5
+            np.testing.assert_array_equal(found.rows, rows)
+            np.testing.assert_array_equal(found.columns, columns)
+            np.testing.assert_allclose(found.values, matrix[rows, columns], rtol=1e-12)
+    parts = []
+    assert (
+        len(k.join(X, min_similarity=0.0, out=lambda *part: parts.append(part)).rows)
+        == 0
+    )
+    n_positive = (np.triu(right + 1, 1) >= 1).sum()
+    assert sum(len(part[0]) for part in parts) == n_positive
 
 
 def test_single_kernels_that_are_not_there_are_refused():
@@ -105,14 +148,14 @@ def test_rows_give_up_as_matrices_do():
         k = tk.PairKernel(0.1, normalize=normalize, max_constraints=1000)
         rows = k.rows(pairs)
         assert rows[2][2] > 0
-        with pytest.raises(tk.ConstraintLimitError) as raised:
+        with pytest.raises(tk.pairs.ConstraintLimitError) as raised:
             rows[1]
         assert raised.value.pairs == [(1, 0)]
-        with pytest.raises(tk.ConstraintLimitError) as raised:
+        with pytest.raises(tk.pairs.ConstraintLimitError) as raised:
             k.pairs(pairs, [2, 1], [2, 0])
         assert raised.value.pairs == [(1, 0)]
         assert np.isnan(raised.value.result).tolist() == [False, True]
-        with pytest.raises(tk.ConstraintLimitError):
+        with pytest.raises(tk.pairs.ConstraintLimitError):
             k.top_k(pairs, k=1)
 
 
@@ -121,7 +164,7 @@ def test_two_huge_equal_trees_are_refused_before_they_take_memory():
     chain = "(A " * 10_000 + "a" + ")" * 10_000
     pairs = [(chain, "(B b)"), EXAMPLES[0]]
     k = tk.PairKernel(0.4)
-    message = r"two trees would have \d{8} pairs of nodes, and at most 33554432"
+    message = r"two trees would have \d{8} pairs of nodes, above the limit of 33554432"
     for use in (
         lambda: k(pairs),
         lambda: k.diag(pairs),

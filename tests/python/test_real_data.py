@@ -117,7 +117,7 @@ def test_a_gaussian_process_on_questions_raises_its_likelihood(shared_data):
     with gzip.open(shared_data / "qc/const_train.tsv.gz", "rt") as file:
         rows = [next(file).rstrip("\n").split("\t") for _ in range(200)]
     X, y = [row[3] for row in rows], [1.0 if row[0] == "HUM" else -1.0 for row in rows]
-    trees = tk.gaussian_process.TreeKernel(tk.SubsetTreeKernel(0.4, normalize=True))
+    trees = tk.gaussian_process.GPTreeKernel(tk.SubsetTreeKernel(0.4, normalize=True))
     kernel = ConstantKernel(1.0) * trees + WhiteKernel(0.1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # noise at its lower bound

@@ -66,7 +66,7 @@ def test_occurrences_add_up_to_the_scores(kernel: Any) -> None:
         for tree in of:
             times = slow_count(fragment.tree, forest[tree], whole)
             scores[tree] += times * fragment.weight
-    np.testing.assert_allclose(scores, model.score(trees), rtol=1e-9)
+    np.testing.assert_allclose(scores, model.decision_function(trees), rtol=1e-9)
 
 
 def slow_count(fragment: Any, tree: Any, whole: bool) -> int:
@@ -355,7 +355,7 @@ def test_the_old_page_stays_where_a_new_one_cannot_be_written(tmp_path: Path) ->
 
 
 def test_a_kernel_by_default_has_neighbours_too(tmp_path: Path) -> None:
-    page = write(tmp_path / "r.html", tk.TreeLogistic().fit(X, Y))
+    page = write(tmp_path / "r.html", tk.TreeLogisticRegression().fit(X, Y))
     assert data_of(page)["trees"][0]["near"]
 
 

@@ -65,7 +65,7 @@ def random_table(rng, names):
         for y in names
         if x < y and rng.random() < 0.6
     }
-    return tk.PairSimilarity(pairs), so.table(pairs)
+    return tk.kernels.TableSimilarity(pairs), so.table(pairs)
 
 
 def random_cosines(rng, names):
@@ -74,12 +74,12 @@ def random_cosines(rng, names):
     classes = {name: rng.choice([0, 0, 1, None]) for name in names}
     if rng.random() < 0.3:
         expected = so.vectors(vectors, **cut)
-        return tk.VectorSimilarity(vectors, **cut), expected
+        return tk.kernels.VectorSimilarity(vectors, **cut), expected
     expected = so.vectors(vectors, classes.get, **cut)
     if rng.random() < 0.5:
-        return tk.VectorSimilarity(vectors, classes=classes, **cut), expected
+        return tk.kernels.VectorSimilarity(vectors, classes=classes, **cut), expected
     data = (list(vectors), np.array(list(vectors.values())))
-    return tk.VectorSimilarity(data, classes=classes.get, **cut), expected
+    return tk.kernels.VectorSimilarity(data, classes=classes.get, **cut), expected
 
 
 WORDS = ["cat::n", "dog::n", "run::v", "walk::v", "the::d"]
@@ -101,7 +101,7 @@ KELP = [
 def random_words(rng, _):
     vectors, cut = random_vectors(rng, [*WORDS, "cow::n"], 3), random_cut(rng)
     expected = so.vectors(vectors, so.kelp_class, so.kelp_key, **cut)
-    return tk.VectorSimilarity(vectors, classes="kelp", **cut), expected
+    return tk.kernels.VectorSimilarity(vectors, classes="kelp", **cut), expected
 
 
 def random_compounds(rng, _):
@@ -113,7 +113,7 @@ def random_compounds(rng, _):
         **random_cut(rng),
     }
     vectors = random_vectors(rng, [*WORDS, "cow::n"], 3)
-    return tk.ComposedSimilarity(vectors, **how), so.composed(vectors, **how)
+    return tk.kernels.ComposedSimilarity(vectors, **how), so.composed(vectors, **how)
 
 
 KINDS = {
@@ -178,7 +178,7 @@ def clct(verb, noun):
 
 
 def kelp(how):
-    return tk.ComposedSimilarity(
+    return tk.kernels.ComposedSimilarity(
         VECTORS, compose=how, lexical=False, clip=True, threshold=0.01
     )
 
@@ -229,7 +229,7 @@ WORKED = [
     (
         lct("run", "cat"),
         lct("walk", "dog"),
-        tk.VectorSimilarity(VECTORS, **CUT),
+        tk.kernels.VectorSimilarity(VECTORS, **CUT),
         {"leaf_factor": 0.2},
         0.169709,
         0.737929,
@@ -243,7 +243,7 @@ WORKED = [
 @pytest.mark.parametrize(("a", "b", "similar", "parameters", "value", "cosine"), WORKED)
 def test_worked_values(a, b, similar, parameters, value, cosine):
     if isinstance(similar, dict):
-        similar = tk.PairSimilarity(similar)
+        similar = tk.kernels.TableSimilarity(similar)
     k = tk.PartialTreeKernel(similarity=similar, **parameters)
     assert k.pair(a, b) == pytest.approx(value, abs=6e-7)
     assert k([a], [b])[0, 0] == pytest.approx(value, abs=6e-7)
@@ -265,7 +265,7 @@ def test_sentences_become_the_compounds_of_the_worked_value():
         k = tk.PartialTreeKernel(similarity=kelp(how))
         assert k(X)[0, 1] == pytest.approx(value, abs=6e-7)
     X = tk.readers.conllu(text, "lct").forest
-    similar = tk.VectorSimilarity(VECTORS, **CUT)
+    similar = tk.kernels.VectorSimilarity(VECTORS, **CUT)
     k = tk.PartialTreeKernel(leaf_factor=0.2, similarity=similar)
     assert k(X)[0, 1] == pytest.approx(0.169709, abs=6e-7)
 
@@ -288,7 +288,7 @@ WITNESSES = [
 
 @pytest.mark.parametrize(("trees", "how", "c", "value"), WITNESSES)
 def test_witnesses_of_indefiniteness(trees, how, c, value):
-    similar = tk.VectorSimilarity(angles(*EIGHT, 40, 80), **how)
+    similar = tk.kernels.VectorSimilarity(angles(*EIGHT, 40, 80), **how)
     K = tk.PartialTreeKernel(similarity=similar)(trees)
     c = np.array(c)
     assert c @ K @ c == pytest.approx(value, abs=6e-7)
@@ -304,7 +304,7 @@ def test_the_square_root_for_leaves_is_positive_where_kelps_rule_is_not():
 
 def test_the_same_lemma_across_classes_is_indefinite():
     pairs = {("x::n", "x::v"): 1, ("x::n", "y::n"): 0.8}
-    similar = tk.PairSimilarity(pairs)
+    similar = tk.kernels.TableSimilarity(pairs)
     trees, c = ["(x::n)", "(x::v)", "(y::n)"], np.array([5, -3, -4])
     with pytest.warns(RuntimeWarning, match="not positive semidefinite"):
         K = tk.PartialTreeKernel(similarity=similar)(trees)
@@ -312,7 +312,7 @@ def test_the_same_lemma_across_classes_is_indefinite():
 
 
 def test_four_trees_with_negative_eigenvalues_are_found():
-    similar = tk.VectorSimilarity(angles(*range(0, 180, 3)), clip=True)
+    similar = tk.kernels.VectorSimilarity(angles(*range(0, 180, 3)), clip=True)
     k, rng = tk.PartialTreeKernel(similarity=similar), random.Random(3)
     found = 0
     for _ in range(200):
@@ -333,10 +333,10 @@ def test_equality_is_the_partial_tree_kernel(max_children, leaf_factor):
     ]
     k = tk.PartialTreeKernel(leaf_factor=leaf_factor, max_children=max_children)
     for similar in (
-        tk.PairSimilarity({}),
-        tk.PairSimilarity(lambda x, y: 0.0),
-        tk.VectorSimilarity({"a": [1.0]}),
-        tk.PairSimilarity({("a", "no such label"): 0.7}),
+        tk.kernels.TableSimilarity({}),
+        tk.kernels.TableSimilarity(lambda x, y: 0.0),
+        tk.kernels.VectorSimilarity({"a": [1.0]}),
+        tk.kernels.TableSimilarity({("a", "no such label"): 0.7}),
     ):
         other = k.replace(similarity=similar)
         for normalize in (False, True):
@@ -361,7 +361,7 @@ def test_ones_within_classes_are_equal_labels():
     def all_of(tree):
         return (relabelled(tree)[0], tuple(map(all_of, tree[1])))
 
-    similar = tk.PairSimilarity({("a", "b"): 1, ("d", "c"): 1})
+    similar = tk.kernels.TableSimilarity({("a", "b"): 1, ("d", "c"): 1})
     k = tk.PartialTreeKernel()
     np.testing.assert_allclose(
         k.replace(similarity=similar)(list(map(to_brackets, trees))),
@@ -378,7 +378,7 @@ def test_wide_and_deep_pairs_agree_with_relabelled_ones():
     deep = ["(a " * n + "(b)" + ")" * n for n in (300, 200)]
     deep += [text.replace("a", "c") for text in deep]
     pairs = {(f"a{i}", f"b{i}"): 1.0 for i in range(7)}
-    similar = tk.PairSimilarity({**pairs, ("a", "c"): 1.0})
+    similar = tk.kernels.TableSimilarity({**pairs, ("a", "c"): 1.0})
     X = wide + deep
     same = [x.replace("b0", "a0") for x in X]
     for i in range(7):
@@ -398,7 +398,7 @@ def some():
     rng = random.Random(12)
     names = [f"w{i}" for i in range(20)]
     vectors = {name: [rng.gauss(0, 1) for _ in range(5)] for name in names[:15]}
-    similar = tk.VectorSimilarity(vectors)
+    similar = tk.kernels.VectorSimilarity(vectors)
     X = [to_brackets(random_tree(rng, rng.randint(2, 15), names)) for _ in range(40)]
     return similar, X
 
@@ -440,12 +440,14 @@ def kinds_of_blocks():
     names = [f"w{i}" for i in range(20)]
     vectors = {name: [rng.gauss(0, 1) for _ in range(5)] for name in names}
     chain = {(f"w{i}", f"w{i + 1}"): rng.uniform(-1, 1) for i in range(12)}
-    yield tk.VectorSimilarity(vectors)
-    yield tk.VectorSimilarity(vectors, classes=lambda name: int(name[1:]) % 2)
-    yield tk.VectorSimilarity(vectors, threshold=0.6)
-    yield tk.PairSimilarity(chain)
-    yield tk.PairSimilarity({**chain, ("w17", "w18"): 0.5, ("w18", "w19"): -0.7})
-    yield tk.PairSimilarity({})
+    yield tk.kernels.VectorSimilarity(vectors)
+    yield tk.kernels.VectorSimilarity(vectors, classes=lambda name: int(name[1:]) % 2)
+    yield tk.kernels.VectorSimilarity(vectors, threshold=0.6)
+    yield tk.kernels.TableSimilarity(chain)
+    yield tk.kernels.TableSimilarity(
+        {**chain, ("w17", "w18"): 0.5, ("w18", "w19"): -0.7}
+    )
+    yield tk.kernels.TableSimilarity({})
 
 
 @pytest.mark.parametrize("leaf_factor", [1.0, 0.0, 3.0])
@@ -486,27 +488,32 @@ def test_values_do_not_depend_on_what_else_is_in_the_store():
 def test_values_beyond_floats_are_errors_or_normalised():
     wide = "(S " + "(a) " * 700 + ")"
     other = "(S " + "(b) " * 690 + ")"
-    k = tk.PartialTreeKernel(1.0, 1.0, similarity=tk.PairSimilarity({("a", "b"): 0.9}))
+    k = tk.PartialTreeKernel(
+        1.0, 1.0, similarity=tk.kernels.TableSimilarity({("a", "b"): 0.9})
+    )
     with pytest.raises(OverflowError, match="tree 0 and tree 0"):
         k([wide, other])
     K = k.replace(normalize=True)([wide, other])
     assert 0 <= K[0, 1] < 1
-    negative = k.replace(similarity=tk.PairSimilarity({("a", "b"): -0.999}))
+    negative = k.replace(similarity=tk.kernels.TableSimilarity({("a", "b"): -0.999}))
     with pytest.raises(OverflowError, match="tree 0 and tree 0"):
         negative([wide], [other, wide, "(c)"][1:])
 
 
-def test_what_has_no_index_is_refused():
+def test_what_needs_an_index_is_refused():
     similar, X = some()
     k = tk.PartialTreeKernel(similarity=similar)
+    svc = tk.TreeSVC(k).fit(X, [0, 1] * 20)
     for use in (
-        lambda: tk.DagModel(k),
-        lambda: tk.Perceptron(k),
         lambda: tk.DistributedTrees(k),
+        svc.top_fragments,
+        lambda: svc.contributions(X[0]),
     ):
-        with pytest.raises(ValueError, match="got PartialTreeKernel with a similarity"):
+        with pytest.raises(
+            ValueError, match="PartialTreeKernel with a similarity does not"
+        ):
             use()
-    assert len(tk.TreeSVC(k).fit(X, [0, 1] * 20).predict(X)) == len(X)
+    assert len(svc.predict(X)) == len(X)
 
 
 def test_scikit_learn_takes_it():
@@ -525,12 +532,16 @@ def test_scikit_learn_takes_it():
 # --- Objects --------------------------------------------------------------------------
 
 SIMILAR = [
-    tk.PairSimilarity({("a", "b"): 0.5}),
-    tk.PairSimilarity((["a", "b"], np.array([[1, 0.5], [0.5, 1]]))),
-    tk.PairSimilarity((["a", "b"], csr_matrix([[1, 0.5], [0.5, 1]]))),
-    tk.VectorSimilarity({"a": [1.0, 0.0], "b": [0.5, 0.5]}, power=2, threshold=0.1),
-    tk.VectorSimilarity((["a", "b"], np.eye(2)), classes={"a": "x"}, clip=True),
-    tk.ComposedSimilarity({"a::n": [1.0]}, compose="product", same_relation=True),
+    tk.kernels.TableSimilarity({("a", "b"): 0.5}),
+    tk.kernels.TableSimilarity((["a", "b"], np.array([[1, 0.5], [0.5, 1]]))),
+    tk.kernels.TableSimilarity((["a", "b"], csr_matrix([[1, 0.5], [0.5, 1]]))),
+    tk.kernels.VectorSimilarity(
+        {"a": [1.0, 0.0], "b": [0.5, 0.5]}, power=2, threshold=0.1
+    ),
+    tk.kernels.VectorSimilarity((["a", "b"], np.eye(2)), classes={"a": "x"}, clip=True),
+    tk.kernels.ComposedSimilarity(
+        {"a::n": [1.0]}, compose="product", same_relation=True
+    ),
 ]
 
 
@@ -541,12 +552,12 @@ def test_similarities_are_plain_objects(similar):
     assert again == k
     assert k != k.replace(similarity=None)
     assert k.get_params()["similarity"] is similar
-    read = tk.kernel_from_json(k.to_json())
+    read = tk.kernels.kernel_from_json(k.to_json())
     X = ["(S (a) (b))", "(S (b) (b))"]
     np.testing.assert_array_equal(read(X), k(X))
     assert read.to_json() == k.to_json()
     assert json.loads(k.to_json())["similarity"]["kernel"] == type(similar).__name__
-    assert tk.kernel_from_json(similar.to_json()).to_json() == similar.to_json()
+    assert tk.kernels.kernel_from_json(similar.to_json()).to_json() == similar.to_json()
     assert similar.replace() == similar
     with pytest.raises(AttributeError, match="attributes cannot be set"):
         similar.power = 3
@@ -558,11 +569,11 @@ def test_similarities_with_other_data_are_others():
     assert SIMILAR[0] != SIMILAR[1]
     assert repr(a) == "VectorSimilarity(<2 vectors>, power=2, threshold=0.1)"
     k = tk.PartialTreeKernel(similarity=SIMILAR[0])
-    assert repr(k) == "PartialTreeKernel(0.4, similarity=PairSimilarity(<1 pair>))"
+    assert repr(k) == "PartialTreeKernel(0.4, similarity=TableSimilarity(<1 pair>))"
 
 
 def test_functions_are_not_written_as_json():
-    k = tk.PartialTreeKernel(similarity=tk.PairSimilarity(lambda x, y: 0.0))
+    k = tk.PartialTreeKernel(similarity=tk.kernels.TableSimilarity(lambda x, y: 0.0))
     with pytest.raises(ValueError, match=r"pairs is a function, .* cannot be written"):
         k.to_json()
 
@@ -574,7 +585,7 @@ def test_a_function_is_asked_once_for_each_pair_of_labels_in_order():
         asked.append((x, y))
         return 0.5
 
-    k = tk.PartialTreeKernel(similarity=tk.PairSimilarity(similar))
+    k = tk.PartialTreeKernel(similarity=tk.kernels.TableSimilarity(similar))
     k(["(b (a) (c))", "(c (a) (a))"])
     assert sorted(asked) == [("a", "b"), ("a", "c"), ("b", "c")]
 
@@ -583,7 +594,7 @@ def test_errors_of_a_function_are_raised():
     def similar(x, y):
         raise LookupError(x, y)
 
-    k = tk.PartialTreeKernel(similarity=tk.PairSimilarity(similar))
+    k = tk.PartialTreeKernel(similarity=tk.kernels.TableSimilarity(similar))
     for use in (
         lambda: k(["(a (b))"]),
         lambda: k.pair("(a)", "(b)"),
@@ -596,30 +607,60 @@ def test_errors_of_a_function_are_raised():
 
 
 BAD = [
-    (tk.PairSimilarity({("a", "b"): 1.5}), "'a' and 'b' must be from -1 to 1, got 1.5"),
-    (tk.PairSimilarity({("a", "b"): math.nan}), "'a' and 'b' must be .* got nan"),
-    (tk.PairSimilarity({("a", "b"): "x"}), "'a' and 'b' must be .* got 'x'"),
-    (tk.PairSimilarity({("a", "a"): 0.5}), "'a' with itself must be 1, got 0.5"),
-    (tk.PairSimilarity({("a", "b"): 0.5, ("b", "a"): 0.4}), "but .* 0.4"),
-    (tk.PairSimilarity({"ab": 0.5}), r"expected keys \(x, y\)"),
-    (tk.PairSimilarity((["a"], np.eye(2))), "shape"),
-    (tk.PairSimilarity((["a", "a"], np.eye(2))), "'a' stands twice"),
-    (tk.PairSimilarity((["a", "b"], np.array([[1, 0.5], [0, 1]]))), "'a', 'b'"),
-    (tk.PairSimilarity((["a", "b"], csr_matrix([[1, 0], [0.5, 1]]))), "'b', 'a'"),
-    (tk.PairSimilarity((["a", "b"], np.zeros((2, 2)))), "'a' with itself must be 1"),
-    (tk.PairSimilarity(lambda x, y: 2), "'S' and 'a' must be from -1 to 1, got 2"),
-    (tk.VectorSimilarity({"a": [1.0], "b": [math.nan]}), "number 0 of 'b' is nan"),
-    (tk.VectorSimilarity({"a": [math.inf], "b": [1.0]}), "number 0 of 'a' is inf"),
-    (tk.VectorSimilarity({"a": [1.0], "b": [1, 2]}), "1 numbers for 'b'"),
-    (tk.VectorSimilarity({"a": [1.0], "b": "x"}), "numbers for 'b'"),
-    (tk.VectorSimilarity({"a": [1.0]}, power=0), "power must be"),
-    (tk.VectorSimilarity({"a": [1.0]}, power=1.5), "power must be"),
-    (tk.VectorSimilarity({"a": [1.0]}, threshold=math.nan), "threshold must be"),
-    (tk.VectorSimilarity({"a": [1.0]}, classes="pos"), "classes must be"),
-    (tk.VectorSimilarity({"a": [1.0]}, clip=1), "clip must be True or False"),
-    (tk.VectorSimilarity((["a"], np.eye(2))), "a matrix of 1 rows"),
-    (tk.ComposedSimilarity({"a": [1.0]}, compose="max"), "compose must be"),
-    (tk.ComposedSimilarity({"a": [1.0]}, same_pos=None), "same_pos must be"),
+    (
+        tk.kernels.TableSimilarity({("a", "b"): 1.5}),
+        "'a' and 'b' must be from -1 to 1, got 1.5",
+    ),
+    (
+        tk.kernels.TableSimilarity({("a", "b"): math.nan}),
+        "'a' and 'b' must be .* got nan",
+    ),
+    (tk.kernels.TableSimilarity({("a", "b"): "x"}), "'a' and 'b' must be .* got 'x'"),
+    (
+        tk.kernels.TableSimilarity({("a", "a"): 0.5}),
+        "'a' with itself must be 1, got 0.5",
+    ),
+    (tk.kernels.TableSimilarity({("a", "b"): 0.5, ("b", "a"): 0.4}), "but .* 0.4"),
+    (tk.kernels.TableSimilarity({"ab": 0.5}), r"expected keys \(x, y\)"),
+    (tk.kernels.TableSimilarity((["a"], np.eye(2))), "shape"),
+    (tk.kernels.TableSimilarity((["a", "a"], np.eye(2))), "duplicate label 'a'"),
+    (
+        tk.kernels.TableSimilarity((["a", "b"], np.array([[1, 0.5], [0, 1]]))),
+        "'a', 'b'",
+    ),
+    (
+        tk.kernels.TableSimilarity((["a", "b"], csr_matrix([[1, 0], [0.5, 1]]))),
+        "'b', 'a'",
+    ),
+    (
+        tk.kernels.TableSimilarity((["a", "b"], np.zeros((2, 2)))),
+        "'a' with itself must be 1",
+    ),
+    (
+        tk.kernels.TableSimilarity(lambda x, y: 2),
+        "'S' and 'a' must be from -1 to 1, got 2",
+    ),
+    (
+        tk.kernels.VectorSimilarity({"a": [1.0], "b": [math.nan]}),
+        "number 0 of 'b' is nan",
+    ),
+    (
+        tk.kernels.VectorSimilarity({"a": [math.inf], "b": [1.0]}),
+        "number 0 of 'a' is inf",
+    ),
+    (tk.kernels.VectorSimilarity({"a": [1.0], "b": [1, 2]}), "1 numbers for 'b'"),
+    (tk.kernels.VectorSimilarity({"a": [1.0], "b": "x"}), "numbers for 'b'"),
+    (tk.kernels.VectorSimilarity({"a": [1.0]}, power=0), "power must be"),
+    (tk.kernels.VectorSimilarity({"a": [1.0]}, power=1.5), "power must be"),
+    (
+        tk.kernels.VectorSimilarity({"a": [1.0]}, threshold=math.nan),
+        "threshold must be",
+    ),
+    (tk.kernels.VectorSimilarity({"a": [1.0]}, classes="pos"), "classes must be"),
+    (tk.kernels.VectorSimilarity({"a": [1.0]}, clip=1), "clip must be True or False"),
+    (tk.kernels.VectorSimilarity((["a"], np.eye(2))), "a matrix of 1 rows"),
+    (tk.kernels.ComposedSimilarity({"a": [1.0]}, compose="max"), "compose must be"),
+    (tk.kernels.ComposedSimilarity({"a": [1.0]}, same_pos=None), "same_pos must be"),
 ]
 
 
@@ -632,7 +673,8 @@ def test_what_is_no_similarity_is_refused_where_it_is_used(similar, message):
 
 
 @pytest.mark.parametrize(
-    "similar", ["cosine", 3, tk.PairSimilarity([1]), tk.VectorSimilarity(3)]
+    "similar",
+    ["cosine", 3, tk.kernels.TableSimilarity([1]), tk.kernels.VectorSimilarity(3)],
 )
 def test_what_is_of_no_known_kind_is_refused(similar):
     with pytest.raises(TypeError, match="must be"):
@@ -640,7 +682,7 @@ def test_what_is_of_no_known_kind_is_refused(similar):
 
 
 def test_zeros_and_missing_vectors_are_equality():
-    similar = tk.VectorSimilarity({"a": [0.0, 0.0], "b": [1.0, 0.0]})
+    similar = tk.kernels.VectorSimilarity({"a": [0.0, 0.0], "b": [1.0, 0.0]})
     np.testing.assert_array_equal(similar.matrix(["a", "b", "c"]), np.eye(3))
 
 
@@ -649,7 +691,7 @@ def test_zeros_and_missing_vectors_are_equality():
 
 def test_a_self_kernel_below_zero_names_the_tree():
     pairs = {("a", "b"): -1, ("b", "c"): -1, ("a", "c"): -1}
-    k = tk.PartialTreeKernel(similarity=tk.PairSimilarity(pairs))
+    k = tk.PartialTreeKernel(similarity=tk.kernels.TableSimilarity(pairs))
     bad, X = "(a (b) (c))", ["(a)", "(a (b) (c))", "(b)"]
     assert k.pair(bad, bad) == pytest.approx(-0.190362, abs=6e-7)
     n = k.replace(normalize=True)
@@ -673,7 +715,7 @@ def test_a_self_kernel_below_zero_names_the_tree():
 
 def test_leaves_without_weight_are_zeros_as_in_pt():
     k = tk.PartialTreeKernel(
-        leaf_factor=0, normalize=True, similarity=tk.PairSimilarity({})
+        leaf_factor=0, normalize=True, similarity=tk.kernels.TableSimilarity({})
     )
     with pytest.warns(RuntimeWarning, match="with themselves is 0"):
         assert k(["(a)", "(a (b))"]).tolist() == [[0, 0], [0, 1]]
@@ -685,10 +727,12 @@ def test_smallest_eigenvalues_are_those_of_the_matrix():
     vectors = (labels, rng.normal(size=(50, 4)))
     X = [f"({label})" for label in labels]
     for how in ({}, {"clip": True}, {"threshold": 0.8}, {"power": 2, "threshold": 0.4}):
-        similar = tk.VectorSimilarity(vectors, classes=lambda x: int(x[1:]) % 3, **how)
+        similar = tk.kernels.VectorSimilarity(
+            vectors, classes=lambda x: int(x[1:]) % 3, **how
+        )
         expected = np.linalg.eigvalsh(similar.matrix(labels))[0]
         assert similar.smallest_eigenvalue(X) == pytest.approx(expected, abs=1e-9)
-    assert tk.PairSimilarity({}).smallest_eigenvalue(X) == 1.0
+    assert tk.kernels.TableSimilarity({}).smallest_eigenvalue(X) == 1.0
 
 
 def test_large_blocks_take_lanczos(monkeypatch):
@@ -696,7 +740,9 @@ def test_large_blocks_take_lanczos(monkeypatch):
 
     rng = np.random.default_rng(6)
     labels = [f"w{i}" for i in range(120)]
-    similar = tk.VectorSimilarity((labels, rng.normal(size=(120, 4))), threshold=0.5)
+    similar = tk.kernels.VectorSimilarity(
+        (labels, rng.normal(size=(120, 4))), threshold=0.5
+    )
     X = [f"({label})" for label in labels]
     expected = similar.smallest_eigenvalue(X)
     monkeypatch.setattr(similarity, "_DENSE", 10)
@@ -708,13 +754,13 @@ def test_indefinite_similarities_warn_once_and_others_do_not():
     X = ["(w0)", "(w45)", "(w90)", "(w135)"]
     vectors = angles(*EIGHT)
     for similar in (
-        tk.VectorSimilarity(vectors),
-        tk.VectorSimilarity(vectors, power=2),
-        tk.PairSimilarity({("w0", "w45"): 0.5}),
-        tk.PairSimilarity(lambda x, y: 0.1),
+        tk.kernels.VectorSimilarity(vectors),
+        tk.kernels.VectorSimilarity(vectors, power=2),
+        tk.kernels.TableSimilarity({("w0", "w45"): 0.5}),
+        tk.kernels.TableSimilarity(lambda x, y: 0.1),
     ):
         tk.PartialTreeKernel(similarity=similar)(X)
-    k = tk.PartialTreeKernel(similarity=tk.VectorSimilarity(vectors, clip=True))
+    k = tk.PartialTreeKernel(similarity=tk.kernels.VectorSimilarity(vectors, clip=True))
     with pytest.warns(RuntimeWarning, match=r"not positive semidefinite.*power=2"):
         k(X)
     with warnings.catch_warnings():
@@ -723,7 +769,7 @@ def test_indefinite_similarities_warn_once_and_others_do_not():
 
 
 def test_a_warning_made_an_error_ends_the_call():
-    similar = tk.VectorSimilarity(angles(*EIGHT), clip=True)
+    similar = tk.kernels.VectorSimilarity(angles(*EIGHT), clip=True)
     k, X = tk.PartialTreeKernel(similarity=similar), [f"(w{d})" for d in EIGHT]
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -41,12 +41,12 @@ T = RNG.normal(size=N)
 WEIGHTS = RNG.random(N) * 2
 WEIGHTS[::17] = 0.0
 COSTS = (0.01, 1.0, 10.0, 100.0, 1000.0)
-#: A few trees are one batch; all of them are several of 64.
+#: A few trees are one batch; all of them are several of 64, and of 32 preferences.
 SOME = 45
 SST = tk.SubsetTreeKernel(0.4)
 EPSILON = 0.1
 #: Passes at most, at any C: one that gains nothing is a defect.
-PASSES = {SOME: 12, N: 2000}
+PASSES = {SOME: 12, N: 200}
 CACHE = {SOME: 200, N: 1e-6}
 TOL = 1e-9
 SCALING = 2.0
@@ -157,7 +157,7 @@ def least(
 
 
 def check(
-    machine: tk.KernelMachine,
+    machine: tk.solve.KernelMachine,
     output: int,
     loss: str,
     K: np.ndarray,
@@ -208,7 +208,7 @@ def test_objectives_and_gaps_are_true_at_every_c(loss, intercept, kernel, C, n):
     is_ridge = loss == "ridge"
     y = (T if is_ridge or "epsilon" in loss else Y)[:n]
     costs = C * WEIGHTS[:n]
-    machine = tk.KernelMachine(
+    machine = tk.solve.KernelMachine(
         kernel,
         X[:n],
         y,
@@ -222,15 +222,15 @@ def test_objectives_and_gaps_are_true_at_every_c(loss, intercept, kernel, C, n):
     check(machine, 0, loss, kernel.gram(X[:n]), y, costs, intercept)
 
 
+@every_size
 @every_cost
 @every_kernel
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
-def test_objectives_of_rankings_are_true_at_every_c(loss, kernel, C):
-    n = SOME
+def test_objectives_of_rankings_are_true_at_every_c(loss, kernel, C, n):
     pairs = np.column_stack([np.arange(n - 1), np.arange(1, n)])
     pairs = np.where(T[: n - 1, None] > 0, pairs, pairs[:, ::-1])
     costs = C * (0.1 + WEIGHTS[1:n])
-    machine = tk.KernelMachine(
+    machine = tk.solve.KernelMachine(
         kernel, X[:n], loss=loss, C=costs, preferences=pairs, intercept="none"
     )
     assert machine.run(tol=TOL, cache_size=CACHE[n], max_iter=PASSES[n])
@@ -255,7 +255,7 @@ def test_objectives_of_rankings_are_true_at_every_c(loss, kernel, C):
 @pytest.mark.parametrize("nu", [0.105, 0.505])
 def test_objectives_of_one_class_are_true_at_every_c(nu, kernel, C, n):
     K = kernel.gram(X[:n])
-    machine = tk.KernelMachine(kernel, X[:n], loss="one_class", nu=nu, C=C)
+    machine = tk.solve.KernelMachine(kernel, X[:n], loss="one_class", nu=nu, C=C)
     assert machine.run(tol=TOL * C, cache_size=CACHE[n], max_iter=PASSES[n])
     # All of C are a factor of w, whose square is in the objective.
     theirs = OneClassSVM(kernel="precomputed", nu=nu, tol=1e-9).fit(K)
@@ -272,7 +272,7 @@ def test_objectives_of_one_class_are_true_at_every_c(nu, kernel, C, n):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_logistic_of_several_classes_is_true_at_every_c(C, class_weight, fit_intercept):
     x, codes, weights = X[:SOME], CLASSES[:SOME], WEIGHTS[:SOME]
-    model = tk.TreeLogistic(
+    model = tk.TreeLogisticRegression(
         SST,
         C,
         class_weight=class_weight,
@@ -348,7 +348,7 @@ def test_ridge_of_several_targets_is_true_at_every_alpha(C, fit_intercept):
 @pytest.mark.parametrize("C", [7.0, 7.32, 8.0])
 def test_newtons_step_of_a_logistic_example_does_not_go_in_circles(C):
     x = [f"(S (A a{i}) (B (C b{i}) d))" for i in range(3)]
-    model = tk.TreeLogistic(SST, C, max_iter=3).fit(x, [1, 0, 0])
+    model = tk.TreeLogisticRegression(SST, C, max_iter=3).fit(x, [1, 0, 0])
     assert model.n_iter_ == 1
     assert model.dual_gap_[0] < 1e-6
 
@@ -358,7 +358,9 @@ def test_newtons_step_of_a_logistic_example_does_not_go_in_circles(C):
 def test_functions_of_one_package_are_learned_in_one_pass(C):
     data = tk.datasets.python_functions(n_classes=8, max_per_class=60)
     x, y = data.forest, data.y == 0
-    model = tk.TreeLogistic(SST.replace(normalize=True), C, max_iter=4).fit(x, y)
+    model = tk.TreeLogisticRegression(SST.replace(normalize=True), C, max_iter=4).fit(
+        x, y
+    )
     assert model.n_iter_ <= 2
     assert model.dual_gap_[0] < 1e-6
     assert model.score(x, y) > 0.85
@@ -367,9 +369,9 @@ def test_functions_of_one_package_are_learned_in_one_pass(C):
 def test_a_warning_tells_what_ended_the_training():
     x, y = X[:SOME], CLASSES[:SOME]
     with pytest.warns(ConvergenceWarning, match="max_iter=0 passes were not enough"):
-        tk.TreeLogistic(SST, max_iter=0).fit(x, y)
+        tk.TreeLogisticRegression(SST, max_iter=0).fit(x, y)
     # No float of the scores is as exact as that.
-    model = tk.TreeLogistic(SST, 1000, tol=1e-300)
+    model = tk.TreeLogisticRegression(SST, 1000, tol=1e-300)
     with pytest.warns(ConvergenceWarning, match="rounding allows neither"):
         model.fit(x, y)
     assert model.n_iter_ < model.max_iter

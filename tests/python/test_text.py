@@ -47,6 +47,12 @@ TEXTS = {
 def bindings() -> Calls:
     """Make a call for each parameter of the compiled part that is or holds a str."""
     core = tk.SubsetTreeKernel()._core
+    one: Any = ([], 1.0)
+
+    def edit(rename: Any = (), insert: Any = (), delete: Any = ()) -> _core.EditCore:
+        costs = ((list(named), 1.0) for named in (rename, insert, delete))
+        return _core.EditCore(*costs)
+
     forest, ones = tk.Forest(TREES), np.ones(3)
     pairs = tk.PairForest.from_brackets(TREES, TREES)
     words = _core.Vocabulary.fit("labels", (3, 1), forest, 1, "linear", None)[0]
@@ -122,6 +128,23 @@ def bindings() -> Calls:
             [], [(s, ["A"], 1.0)], 1.0, "set"
         ),
         "Kernel.weighted.counts": lambda s: core.weighted([], [], 1.0, s),
+        "EditCore.__new__.rename": lambda s: edit([(s, "a", 1.0)]),
+        "EditCore.__new__, a name": lambda s: _core.EditCore(s, one, one),
+        "EditCore.__new__.insert": lambda s: edit(insert=[(s, 1.0)]),
+        "EditCore.__new__.delete": lambda s: edit(delete=[(s, 1.0)]),
+        "EditCore.gram.normalize": lambda s: edit().gram(
+            forest, None, np.zeros((3, 3)), s, 1, None
+        ),
+        "EditCore.condensed.normalize": lambda s: edit().condensed(forest, s, 1, None),
+        "EditCore.rows.normalize": lambda s: edit().rows(forest, s, 1),
+        "EditCore.pairs.normalize": lambda s: edit().pairs(
+            forest, None, [0], [0], s, 1, None
+        ),
+        "EditCore.pair.normalize": lambda s: edit().pair("(a)", "(a)", s, None),
+        "EditCore.join.normalize": lambda s: edit().join(
+            forest, None, 1.0, s, 1, None, None
+        ),
+        "EditCore.top_k.normalize": lambda s: edit().top_k(forest, None, 1, s, 1, None),
         "Dag.top_fragments.by": lambda s: model.top_fragments(1, s, 0, 1, None, 9),
         "Dag.from_arrays.arrays": lambda s: _core.Dag.from_arrays(
             core, False, 1, [{s: ones}]
@@ -217,15 +240,17 @@ def face() -> Calls:
     folder = Path(tempfile.mkdtemp(prefix="texts-"))
 
     def similar(pairs: Any) -> object:
-        return tk.PartialTreeKernel(similarity=tk.PairSimilarity(pairs))(forest)
+        return tk.PartialTreeKernel(similarity=tk.kernels.TableSimilarity(pairs))(
+            forest
+        )
 
     return {
         "SubtreeKernel counts": lambda s: tk.SubtreeKernel(counts=s)(forest),
         "SubpathKernel counts": lambda s: tk.SubpathKernel(counts=s)(forest),
         "weights": lambda s: tk.SubsetTreeKernel(0.4, weights={s: 2.0})(forest),
         "similarity": lambda s: similar({("a", s): 0.5}),
-        "kernel_from_json": lambda s: tk.kernel_from_json(s),
-        "kernel_from_json, a name": lambda s: tk.kernel_from_json(
+        "kernel_from_json": lambda s: tk.kernels.kernel_from_json(s),
+        "kernel_from_json, a name": lambda s: tk.kernels.kernel_from_json(
             f'{{"kernel": "{s}"}}'
         ),
         "DistributedTrees composition": lambda s: tk.DistributedTrees(
@@ -237,13 +262,15 @@ def face() -> Calls:
         ),
         "label_vector": lambda s: tk.DistributedTrees(kernel, 8).label_vector(s),
         "top_fragments": lambda s: model.top_fragments(1, by=s),
-        "Perceptron vote": lambda s: tk.Perceptron(kernel, s),
+        "Perceptron predict_with": lambda s: tk.Perceptron(kernel, s),
         "Perceptron.from_arrays": lambda s: tk.Perceptron.from_arrays(
-            {**stored, "vote": np.array(s)}
+            {**stored, "predict_with": np.array(s)}
         ),
         "PairKernel method": lambda s: tk.PairKernel(method=s).pair(*[TREES[:2]] * 2),
-        "KernelMachine loss": lambda s: tk.KernelMachine(kernel, forest, Y, loss=s),
-        "KernelMachine intercept": lambda s: tk.KernelMachine(
+        "KernelMachine loss": lambda s: tk.solve.KernelMachine(
+            kernel, forest, Y, loss=s
+        ),
+        "KernelMachine intercept": lambda s: tk.solve.KernelMachine(
             kernel, forest, Y, intercept=s
         ),
         "TreeVectorizer": lambda s: tk.TreeVectorizer(s).fit(forest),
@@ -253,7 +280,7 @@ def face() -> Calls:
         "k.pair": lambda s: kernel.pair(f"(A {s})", "(A a)"),
         "model.contributions": lambda s: model.contributions(f"(A {s})"),
         "index.add": lambda s: kernel.index(forest).add([f"(A {s})"]),
-        "Views": lambda s: tk.Views(a=[f"(A {s})"]),
+        "Views": lambda s: tk.kernels.Views(a=[f"(A {s})"]),
         "readers.newick": lambda s: tk.readers.newick([f"(a,{s});"]),
         "readers.json": lambda s: tk.readers.json([f'["{s}"]']),
         "readers.penn": lambda s: tk.readers.penn([f"(A {s})"]),

@@ -84,7 +84,7 @@ FEW = TREES[:11]
 
 def learner(n: int = 40) -> tk.Perceptron:
     learned = tk.Perceptron(SST, "average")
-    learned.learn(TREES[:n], SIGNS[:n])
+    learned.partial_fit(TREES[:n], SIGNS[:n])
     return learned
 
 
@@ -165,13 +165,13 @@ def test_a_thread_that_predicts_and_one_that_learns_both_go_on() -> None:
 def test_a_change_does_not_wait_long_for_a_call_that_reads() -> None:
     """It goes on with a copy: the call that reads has what was there."""
     learned = learner()
-    right, got = learned.score(LONG, n_jobs=1), []
+    right, got = learned.decision_function(LONG, n_jobs=1), []
 
     def score(progress: Any) -> None:
-        got.append(learned.score(LONG, n_jobs=1, progress=progress))
+        got.append(learned.decision_function(LONG, n_jobs=1, progress=progress))
 
     with held(score):
-        learned.learn(TREES, SIGNS)
+        learned.partial_fit(TREES, SIGNS)
         assert learned.n_examples == 40 + len(TREES)
         assert got == []
     np.testing.assert_array_equal(got[0], right)
@@ -188,7 +188,7 @@ def test_a_call_that_reads_does_not_wait_for_the_end_of_a_long_one_that_learns()
             time.sleep(0.2)
 
     with ThreadPoolExecutor(1) as pool:
-        learning = pool.submit(learned.learn, LONG, LONG_SIGNS, progress=slow)
+        learning = pool.submit(learned.partial_fit, LONG, LONG_SIGNS, progress=slow)
         try:
             seen, give_up = 40, time.monotonic() + 60
             while seen == 40 and time.monotonic() < give_up:
@@ -197,8 +197,12 @@ def test_a_call_that_reads_does_not_wait_for_the_end_of_a_long_one_that_learns()
             assert not learning.done()
         finally:
             stop.set()
-        assert learning.result() == alone.learn(LONG, LONG_SIGNS)
-    np.testing.assert_array_equal(learned.score(FEW), alone.score(FEW))
+        alone.partial_fit(LONG, LONG_SIGNS)
+        assert learning.result() is learned
+        assert learned.n_mistakes == alone.n_mistakes
+    np.testing.assert_array_equal(
+        learned.decision_function(FEW), alone.decision_function(FEW)
+    )
 
 
 def test_calls_that_change_wait_for_each_other() -> None:
@@ -206,7 +210,7 @@ def test_calls_that_change_wait_for_each_other() -> None:
 
     def change(thread: int) -> None:
         for _ in range(20):
-            learned.learn(FEW, SIGNS[:11])
+            learned.partial_fit(FEW, SIGNS[:11])
             model.add(FEW, SIGNS[:11])
 
     together(change)
@@ -214,7 +218,9 @@ def test_calls_that_change_wait_for_each_other() -> None:
     alone = tk.DagModel(SST)
     for _ in range(N_THREADS * 20):
         alone.add(FEW, SIGNS[:11])
-    np.testing.assert_array_equal(model.score(FEW), alone.score(FEW))
+    np.testing.assert_array_equal(
+        model.decision_function(FEW), alone.decision_function(FEW)
+    )
 
 
 def test_models_that_merge_into_each_other_do_not_wait_forever() -> None:
@@ -227,7 +233,7 @@ def test_models_that_merge_into_each_other_do_not_wait_forever() -> None:
             models[thread % 2].merge(models[1 - thread % 2], 1e-9)
 
     together(merge)
-    assert np.isfinite(models[0].score(FEW)).all()
+    assert np.isfinite(models[0].decision_function(FEW)).all()
 
 
 def test_eight_threads_ask_an_index_while_one_adds() -> None:
@@ -258,8 +264,8 @@ def test_eight_threads_ask_an_index_while_one_adds() -> None:
 def test_a_call_from_within_another_one_never_waits(outer: str, inner: str) -> None:
     learned, said = learner(), []
     calls = {
-        "learn": lambda: learned.learn(FEW, SIGNS[:11]),
-        "score": lambda: learned.score(FEW, n_jobs=1),
+        "learn": lambda: learned.partial_fit(FEW, SIGNS[:11]),
+        "score": lambda: learned.decision_function(FEW, n_jobs=1),
     }
 
     def call(done: int, total: int) -> None:
@@ -271,9 +277,9 @@ def test_a_call_from_within_another_one_never_waits(outer: str, inner: str) -> N
         assert time.monotonic() - start < 5
 
     if outer == "learn":
-        learned.learn(LONG, LONG_SIGNS, progress=call)
+        learned.partial_fit(LONG, LONG_SIGNS, progress=call)
     else:
-        learned.score(LONG, n_jobs=1, progress=call)
+        learned.decision_function(LONG, n_jobs=1, progress=call)
     is_read = (outer, inner) == ("score", "score")
     assert all("a call from within another call on it" in text for text in said)
     assert bool(said) != is_read
@@ -288,13 +294,13 @@ def test_a_call_that_reads_may_read_while_a_change_waits_for_it() -> None:
 
         def again(done: int, total: int) -> None:
             if not changing:
-                changing.append(pool.submit(learned.learn, FEW, SIGNS[:11]))
+                changing.append(pool.submit(learned.partial_fit, FEW, SIGNS[:11]))
                 time.sleep(0.1)
             start = time.monotonic()
-            learned.score(FEW, n_jobs=1)
+            learned.decision_function(FEW, n_jobs=1)
             assert time.monotonic() - start < 0.9
 
-        learned.score(LONG, n_jobs=1, progress=again)
+        learned.decision_function(LONG, n_jobs=1, progress=again)
         changing[0].result()
 
 
@@ -303,31 +309,31 @@ def test_a_call_that_reads_may_read_while_a_change_waits_for_it() -> None:
 def test_ctrl_c_ends_waiting(waiting: str) -> None:
     learned = learner()
     calls = {
-        "learn": lambda: learned.learn(FEW, SIGNS[:11]),
-        "score": lambda: learned.score(FEW),
+        "learn": lambda: learned.partial_fit(FEW, SIGNS[:11]),
+        "score": lambda: learned.decision_function(FEW),
     }
-    with held(learned.learn, LONG, LONG_SIGNS):
+    with held(learned.partial_fit, LONG, LONG_SIGNS):
         start = time.monotonic()
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
             calls[waiting]()
         assert time.monotonic() - start < 5
     assert learned.n_examples == 40 + len(LONG)
-    learned.score(FEW)
+    learned.decision_function(FEW)
 
 
 @pytest.mark.slow
 def test_nobody_waits_for_longer_than_a_minute() -> None:
     """Also two calls whose callables wait for each other, and then the error says why."""
     learned = learner()
-    with held(learned.learn, LONG, LONG_SIGNS), ThreadPoolExecutor(2) as pool:
+    with held(learned.partial_fit, LONG, LONG_SIGNS), ThreadPoolExecutor(2) as pool:
         start = time.monotonic()
         waiting = [
-            pool.submit(learned.learn, FEW, SIGNS[:11]),
-            pool.submit(learned.score, FEW),
+            pool.submit(learned.partial_fit, FEW, SIGNS[:11]),
+            pool.submit(learned.decision_function, FEW),
         ]
         for call in waiting:
             with pytest.raises(RuntimeError, match="waited for 60 s for other calls"):
                 call.result()
         assert 59 < time.monotonic() - start < 90
-    learned.learn(FEW, SIGNS[:11])
+    learned.partial_fit(FEW, SIGNS[:11])

@@ -1,7 +1,6 @@
 """Trees from everywhere: objects, columns, files; and forests made of forests."""
 
 import ast
-import contextlib
 import functools
 import io
 import json
@@ -465,7 +464,7 @@ def test_transformations_are_linear_in_distinct_subtrees():
 
 def test_what_relabel_returns_is_checked():
     forest = tk.Forest("(S a)")
-    with pytest.raises(TypeError, match='label "a": expected a str for it, got int'):
+    with pytest.raises(TypeError, match="label 'a': expected a str for it, got int"):
         forest.relabel({"a": 3})
     with pytest.raises(ZeroDivisionError):
         forest.relabel(lambda label: 1 // 0)
@@ -497,7 +496,7 @@ def learnt(trees):
 
 
 def scored(trees):
-    return tk.DagModel.from_dual(SST, trees, [1, 2, -1, 1]).score(trees)
+    return tk.DagModel.from_dual(SST, trees, [1, 2, -1, 1]).decision_function(trees)
 
 
 @pytest.mark.parametrize(
@@ -559,9 +558,8 @@ def test_any_changed_byte_of_a_file_is_refused(tmp_path):
         bad = bytearray(good)
         bad[at] ^= 1 << rng.randrange(8)
         path.write_bytes(bad)
-        # A key of the header may be written otherwise; the trees may not.
-        with contextlib.suppress(ValueError, MemoryError):
-            assert tk.Forest.load(path) == forest
+        with pytest.raises(ValueError, match=r"a\.forest: expected"):
+            tk.Forest.load(path)
     for bad in (b"", good[:-1], good + b"x", good[:40], b"{}\n", b"[1]\n", b"9" * 5000):
         path.write_bytes(bad)
         with pytest.raises(ValueError, match=r"a\.forest: expected"):
@@ -571,8 +569,10 @@ def test_any_changed_byte_of_a_file_is_refused(tmp_path):
 def test_a_later_version_is_refused(tmp_path):
     path = tmp_path / "a.forest"
     tk.Forest("(S a)").save(path)
-    path.write_bytes(path.read_bytes().replace(b'"version": 1', b'"version": 2'))
-    with pytest.raises(ValueError, match="expected version 1, got 2"):
+    path.write_bytes(
+        path.read_bytes().replace(b"treekernel_rs  1", b"treekernel_rs  2")
+    )
+    with pytest.raises(ValueError, match="expected format 1 or earlier, got 2"):
         tk.Forest.load(path)
 
 

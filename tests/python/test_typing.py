@@ -96,10 +96,10 @@ tk.TreeSVC(k).set_fit_request(sample_weight=True).set_params(C=2.0).get_params()
 tk.TreeRidge().fit(X, y).score(X, y, [1.0])
 tk.TreeGram(k).set_output(transform="pandas").fit_transform(X).shape
 tk.TreeVectorizer("labels").fit(X).get_feature_names_out().tolist()
-tk.TreeOneClass().fit_predict(X).tolist()
+tk.TreeOneClassSVM().fit_predict(X).tolist()
 tk.TreeKNeighborsClassifier(k).fit(X, y).predict_proba(X).sum()
 tk.TreePerceptron(k).partial_fit(X, y, y).classes_.tolist()
-tk.gaussian_process.TreeKernel(k).theta.sum()
+tk.gaussian_process.GPTreeKernel(k).theta.sum()
 """
 
 

@@ -24,13 +24,13 @@ Y = np.array([0, 0, 1, 1] * 4)
 PAIRS = [("(A:1 a)", "(B:1 b)"), ("(A:1 a)", "(B:2 b)")] * 8
 
 
-def views() -> tk.Views:
-    return tk.Views(question=TREES, answer=OTHERS, numbers=NUMBERS)
+def views() -> tk.kernels.Views:
+    return tk.kernels.Views(question=TREES, answer=OTHERS, numbers=NUMBERS)
 
 
-def both(**more: object) -> tk.ViewKernel:
+def both(**more: object) -> tk.kernels.ViewKernel:
     kernels = {"question": SST, "answer": PT, "numbers": "rbf"}
-    return tk.ViewKernel(kernels, **more)
+    return tk.kernels.ViewKernel(kernels, **more)
 
 
 def test_views_are_cut_like_arrays():
@@ -46,7 +46,7 @@ def test_views_are_cut_like_arrays():
         assert again["answer"] == some["answer"]
     assert X[-1]["question"] == X["question"][15]
     assert len(list(X)) == 16
-    sparse = tk.Views(numbers=csr_matrix(NUMBERS))
+    sparse = tk.kernels.Views(numbers=csr_matrix(NUMBERS))
     np.testing.assert_array_equal(sparse[mask]["numbers"].toarray(), NUMBERS[mask])
     again = pickle.loads(pickle.dumps(X))
     assert again["question"] == X["question"]
@@ -65,7 +65,7 @@ def test_masks_and_arrays_of_other_shapes_are_refused(index):
 
 
 def test_columns_are_read_by_what_they_are():
-    X = tk.Views(
+    X = tk.kernels.Views(
         a=TREES[:2],
         b=tk.Forest.from_brackets(TREES[:2]),
         c=PAIRS[:2],
@@ -73,7 +73,7 @@ def test_columns_are_read_by_what_they_are():
         e=[[1, 2], [3, 4]],
         f=np.array([True, False]),
         g=pd.Series(TREES[:2]),
-        h=tk.Views(x=[0, 1]),
+        h=tk.kernels.Views(x=[0, 1]),
         i=csr_matrix([[0, 1], [1, 0]]),
     )
     kinds = {name: type(column).__name__ for name, column in X.columns.items()}
@@ -82,20 +82,32 @@ def test_columns_are_read_by_what_they_are():
     assert kinds == {**trees, **rows, **others}
     assert X["d"].shape == (2, 1)
     frame = pd.DataFrame({"question": TREES, "numbers": NUMBERS[:, 0]})
-    k = tk.ViewKernel({"question": SST, "numbers": "linear"})
-    np.testing.assert_array_equal(k(frame), k(tk.Views(frame)))
+    k = tk.kernels.ViewKernel({"question": SST, "numbers": "linear"})
+    np.testing.assert_array_equal(k(frame), k(tk.kernels.Views(frame)))
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: tk.Views(), ValueError, "at least one column"),
-        (lambda: tk.Views(a=[1], b=[1, 2]), ValueError, "one length, got a: 1, b: 2"),
-        (lambda: tk.Views([1, 2]), TypeError, "a DataFrame or a mapping"),
-        (lambda: tk.Views(a="(A a)"), TypeError, "a: expected a column"),
-        (lambda: tk.Views(a=[1.0, np.nan]), ValueError, "a: expected finite numbers"),
-        (lambda: tk.Views(a=["(A a)", "(A"]), ValueError, "expected '\\)'"),
-        (lambda: tk.Views(a=np.zeros((2, 2, 2))), ValueError, "one or two dimensions"),
+        (lambda: tk.kernels.Views(), ValueError, "at least one column"),
+        (
+            lambda: tk.kernels.Views(a=[1], b=[1, 2]),
+            ValueError,
+            "one length, got a: 1, b: 2",
+        ),
+        (lambda: tk.kernels.Views([1, 2]), TypeError, "a DataFrame or a mapping"),
+        (lambda: tk.kernels.Views(a="(A a)"), TypeError, "a: expected a column"),
+        (
+            lambda: tk.kernels.Views(a=[1.0, np.nan]),
+            ValueError,
+            "a: expected finite numbers",
+        ),
+        (lambda: tk.kernels.Views(a=["(A a)", "(A"]), ValueError, "expected '\\)'"),
+        (
+            lambda: tk.kernels.Views(a=np.zeros((2, 2, 2))),
+            ValueError,
+            "one or two dimensions",
+        ),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(make, error, message):
@@ -141,17 +153,25 @@ def test_kernels_of_views_are_those_of_numpy(combine, normalize):
         ("linear", "linear", {}),
         ("cosine", "cosine", {}),
         ("rbf", "rbf", {}),
-        (tk.PolynomialKernel(2, gamma=0.5), "poly", {"degree": 2, "gamma": 0.5}),
+        (
+            tk.kernels.VectorPolynomial(2, gamma=0.5),
+            "poly",
+            {"degree": 2, "gamma": 0.5},
+        ),
         (lambda a, b: a @ b.T, "linear", {}),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_kernels_of_vectors_are_those_of_scikit_learn(kernel, metric, more, sparse):
-    if sparse and callable(kernel) and not isinstance(kernel, tk.PolynomialKernel):
+    if (
+        sparse
+        and callable(kernel)
+        and not isinstance(kernel, tk.kernels.VectorPolynomial)
+    ):
         pytest.skip("a callable has its own mind about sparse matrices")
     numbers = np.vstack([NUMBERS, np.zeros(3)])
     column = csr_matrix(numbers) if sparse else numbers
-    k, X = tk.ViewKernel({"numbers": kernel}), tk.Views(numbers=column)
+    k, X = tk.kernels.ViewKernel({"numbers": kernel}), tk.kernels.Views(numbers=column)
     expected = pairwise_kernels(numbers, metric=metric, **more)
     np.testing.assert_allclose(k(X), expected, atol=1e-12)
     np.testing.assert_allclose(k.diag(X), np.diag(expected), atol=1e-12)
@@ -167,15 +187,19 @@ def test_parameters_are_nested_saved_and_compared():
     assert other.kernels["question"].decay == 0.2
     assert k.kernels["question"].decay == 0.4
     for each in (k, other):
-        assert eval(repr(each), vars(tk)) == each
+        assert eval(repr(each), vars(tk.kernels)) == each
         assert pickle.loads(pickle.dumps(each)) == each
-        assert tk.kernel_from_json(each.to_json()) == each
+        assert tk.kernels.kernel_from_json(each.to_json()) == each
         assert each.replace() == each
     assert k != other
     assert k.replace(answer=SST).kernels["answer"] == SST
     assert k.set_params(question__decay=0.3).kernels["question"].decay == 0.3
-    pairs = tk.PreferencePairs(SST, normalize=True)
-    assert tk.kernel_from_json(pairs.to_json()) == pairs == eval(repr(pairs), vars(tk))
+    pairs = tk.kernels.PreferenceKernel(SST, normalize=True)
+    assert (
+        tk.kernels.kernel_from_json(pairs.to_json())
+        == pairs
+        == eval(repr(pairs), vars(tk.kernels))
+    )
     for wrong in ({"numbers__gamma": 1}, {"no": 1}, {"no__decay": 1}):
         with pytest.raises(ValueError, match="has no parameter"):
             k.replace(**wrong)
@@ -184,40 +208,56 @@ def test_parameters_are_nested_saved_and_compared():
 @pytest.mark.parametrize(
     ("kernel", "error", "message"),
     [
-        (tk.ViewKernel({}), ValueError, "kernels must map"),
-        (tk.ViewKernel({"nothing": SST}), ValueError, "no view 'nothing', only 'quest"),
+        (tk.kernels.ViewKernel({}), ValueError, "kernels must map"),
         (
-            tk.ViewKernel({"question": "sigmoid"}),
+            tk.kernels.ViewKernel({"nothing": SST}),
+            ValueError,
+            "no view 'nothing', only 'quest",
+        ),
+        (
+            tk.kernels.ViewKernel({"question": "sigmoid"}),
             ValueError,
             "kernel of 'question' must",
         ),
-        (tk.ViewKernel({"question": "rbf"}), TypeError, "a kernel of numbers"),
-        (tk.ViewKernel({"numbers": SST}), TypeError, "a kernel of trees"),
+        (tk.kernels.ViewKernel({"question": "rbf"}), TypeError, "a kernel of numbers"),
+        (tk.kernels.ViewKernel({"numbers": SST}), TypeError, "a kernel of trees"),
         (
-            tk.ViewKernel({"question": SST}, combine="max"),
+            tk.kernels.ViewKernel({"question": SST}, combine="max"),
             ValueError,
             "combine must be",
         ),
-        (tk.ViewKernel({"question": SST}, weights=[-1]), ValueError, "weights must be"),
-        (tk.ViewKernel({"question": SST}, weights=[1, 2]), ValueError, "one per view"),
-        (tk.ViewKernel({"question": SST}, weights={"q": 1}), ValueError, "got 'q'"),
         (
-            tk.ViewKernel({"question": SST}, weights=[1], combine="product"),
+            tk.kernels.ViewKernel({"question": SST}, weights=[-1]),
+            ValueError,
+            "weights must be",
+        ),
+        (
+            tk.kernels.ViewKernel({"question": SST}, weights=[1, 2]),
+            ValueError,
+            "one per view",
+        ),
+        (
+            tk.kernels.ViewKernel({"question": SST}, weights={"q": 1}),
+            ValueError,
+            "got 'q'",
+        ),
+        (
+            tk.kernels.ViewKernel({"question": SST}, weights=[1], combine="product"),
             ValueError,
             "None for a product",
         ),
         (
-            tk.ViewKernel({"numbers": lambda a, b: np.zeros(3)}),
+            tk.kernels.ViewKernel({"numbers": lambda a, b: np.zeros(3)}),
             ValueError,
             "must return a matrix of shape",
         ),
         (
-            tk.ViewKernel({"question": SST.replace(decay=2)}),
+            tk.kernels.ViewKernel({"question": SST.replace(decay=2)}),
             ValueError,
             "decay must be",
         ),
         (
-            tk.ViewKernel({"question": SST}, normalize="yes"),
+            tk.kernels.ViewKernel({"question": SST}, normalize="yes"),
             ValueError,
             "normalize must",
         ),
@@ -250,9 +290,9 @@ def test_scikit_learn_takes_views():
 
 
 def test_pairs_of_trees_are_a_view_and_an_x():
-    X = tk.Views(rules=PAIRS, question=TREES)
+    X = tk.kernels.Views(rules=PAIRS, question=TREES)
     rules = tk.PairKernel(0.4)
-    k = tk.ViewKernel({"rules": rules, "question": SST})
+    k = tk.kernels.ViewKernel({"rules": rules, "question": SST})
     np.testing.assert_allclose(k(X), rules(PAIRS) + SST(TREES))
     gram = tk.TreeGram(rules)
     np.testing.assert_array_equal(gram.fit_transform(PAIRS), rules(PAIRS))
@@ -265,23 +305,25 @@ def test_pairs_of_trees_are_a_view_and_an_x():
 
 def test_preference_pairs_are_dot_products_of_differences():
     numbers = np.random.default_rng(1).normal(size=(2, 9, 4))
-    X = tk.Views(first=numbers[0], second=numbers[1])
+    X = tk.kernels.Views(first=numbers[0], second=numbers[1])
     difference = numbers[0] - numbers[1]
-    k = tk.PreferencePairs("linear")
+    k = tk.kernels.PreferenceKernel("linear")
     np.testing.assert_allclose(k(X), difference @ difference.T, atol=1e-12)
     np.testing.assert_allclose(k(X[:4], X), (difference @ difference.T)[:4], atol=1e-12)
     np.testing.assert_allclose(k.diag(X), (difference**2).sum(axis=1))
     np.testing.assert_allclose(k.pairs(X, X), (difference**2).sum(axis=1))
-    X = tk.Views(first=TREES[:8], second=OTHERS[:8])
-    k = tk.PreferencePairs(SST)
+    X = tk.kernels.Views(first=TREES[:8], second=OTHERS[:8])
+    k = tk.kernels.PreferenceKernel(SST)
     K, (a, b) = k(X), (TREES[:8], OTHERS[:8])
     np.testing.assert_allclose(K, SST(a) + SST(b) - SST(a, b) - SST(b, a), atol=1e-12)
     np.testing.assert_array_equal(K, K.T)
     assert np.linalg.eigvalsh(K)[0] > -1e-9
     assert k.pair(X[0], X[1]) == pytest.approx(K[0, 1])
-    views = tk.Views(first=tk.Views(t=a, u=b), second=tk.Views(t=b, u=a))
-    both = tk.PreferencePairs(tk.ViewKernel({"t": SST, "u": PT}))
-    expected = K + tk.PreferencePairs(PT)(tk.Views(first=b, second=a))
+    views = tk.kernels.Views(
+        first=tk.kernels.Views(t=a, u=b), second=tk.kernels.Views(t=b, u=a)
+    )
+    both = tk.kernels.PreferenceKernel(tk.kernels.ViewKernel({"t": SST, "u": PT}))
+    expected = K + tk.kernels.PreferenceKernel(PT)(tk.kernels.Views(first=b, second=a))
     np.testing.assert_allclose(both(views), expected, atol=1e-12)
 
 
@@ -291,11 +333,11 @@ def test_a_ranker_is_a_machine_over_preference_pairs():
     better, worse = np.nonzero(ranks[:, None] > ranks[None, :])
     forest = tk.Forest.from_brackets(trees)
     # Each preference in both directions: then no threshold is needed, and costs are half.
-    X = tk.Views(
+    X = tk.kernels.Views(
         first=forest[np.r_[better, worse]], second=forest[np.r_[worse, better]]
     )
     labels = np.repeat([1, -1], len(better))
-    svc = SVC(kernel=tk.PreferencePairs(SST), C=0.5, tol=1e-6).fit(X, labels)
+    svc = SVC(kernel=tk.kernels.PreferenceKernel(SST), C=0.5, tol=1e-6).fit(X, labels)
     ranker = tk.TreeRanker(SST, C=1.0, tol=1e-6).fit(forest, ranks)
     scores = ranker.predict(forest)
     found = svc.decision_function(X[: len(better)])

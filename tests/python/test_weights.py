@@ -21,10 +21,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treekernel_rs as tk
-from treekernel_rs.kernels import _KERNELS
+from treekernel_rs.tree_kernels import TREE_KERNELS
 
 X = ["(S (A a) (B b))", "(S (A a) (B c))", "(T (A a) (B b))", "(T (A a) (B c))"]
 PRODUCTIONS = ("SubtreeKernel", "SubsetTreeKernel")
+#: The kernels that can have weights.
+WEIGHTED = [
+    name for name, kernel in TREE_KERNELS.items() if "weights" in kernel._defaults
+]
+weighted_kernels = ko.kernels.filter(lambda kernel: kernel[0] in WEIGHTED)
 F = {
     "linear": lambda count: count,
     "log": lambda count: 1 + math.log(count),
@@ -98,7 +103,7 @@ _of_productions = st.dictionaries(_key, _weight, max_size=8)
 
 @st.composite
 def cases(draw: st.DrawFn):
-    name, parameters = draw(ko.kernels)
+    name, parameters = draw(weighted_kernels)
     weights = draw(_of_productions if name in PRODUCTIONS else _of_labels)
     has_counts = name in ("SubtreeKernel", "SubpathKernel")
     counts = draw(st.sampled_from(list(F))) if has_counts else "linear"
@@ -145,7 +150,9 @@ def test_every_use_is_the_definition_and_positive_semidefinite(case, normalize):
 
 @settings(deadline=None, max_examples=50)
 @given(
-    ko.kernels, ko.small_forests, st.sampled_from([{}, {None: 1.0}, {"a": 1, "S": 1}])
+    weighted_kernels,
+    ko.small_forests,
+    st.sampled_from([{}, {None: 1.0}, {"a": 1, "S": 1}]),
 )
 def test_weights_of_one_change_nothing(case, trees, weights):
     name, parameters = case
@@ -232,7 +239,7 @@ def functions():
 WEIGHTS = {"Name": 0.3, "Load": 0.1, "Call": 1.5, "Constant": 0.0, None: 0.9}
 
 
-@pytest.mark.parametrize("name", list(_KERNELS))
+@pytest.mark.parametrize("name", WEIGHTED)
 @pytest.mark.parametrize("normalize", [False, True])
 def test_pairs_rows_and_matrices_agree_on_functions(functions, name, normalize):
     kernel = make(name, {"decay": 0.3}, WEIGHTS, normalize=normalize)
@@ -270,23 +277,43 @@ def test_models_of_subtrees_have_weights(functions, normalize):
     model.add(functions[:20], alphas[:20])
     model.add(functions[20:], alphas[20:])
     expected = kernel(functions) @ alphas
-    np.testing.assert_allclose(model.score(functions), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        model.decision_function(functions), expected, rtol=1e-9, atol=1e-12
+    )
     again = tk.DagModel.from_arrays(**model.to_arrays())
     assert again.kernel == kernel
-    np.testing.assert_array_equal(again.score(functions), model.score(functions))
+    np.testing.assert_array_equal(
+        again.decision_function(functions), model.decision_function(functions)
+    )
 
 
 @pytest.mark.parametrize(
     "kernel",
     [
         tk.SubtreeKernel(counts="log"),
-        *(make(name, {}, {"A": 2.0}) for name in list(_KERNELS)[1:]),
+        *(make(name, {}, {"A": 2.0}) for name in WEIGHTED[1:]),
     ],
     ids=repr,
 )
-def test_models_of_others_are_refused_by_name(kernel):
-    with pytest.raises(ValueError, match=r"which have models, got weighted \w+Kernel"):
-        tk.DagModel(kernel)
+def test_models_of_others_keep_support_trees_and_refuse_fragments(functions, kernel):
+    alphas = np.random.default_rng(0).normal(size=len(functions))
+    model = tk.DagModel.from_dual(kernel, functions, alphas)
+    assert not model.is_graph
+    assert tk.DagModel(tk.SubtreeKernel(weights=WEIGHTS)).is_graph
+    K = kernel(functions)
+    size = np.abs(K) @ np.abs(alphas)
+    assert (
+        np.abs(model.decision_function(functions) - K @ alphas) <= 1e-10 * size
+    ).all()
+    again = tk.DagModel.from_arrays(**model.to_arrays())
+    assert again.kernel == kernel
+    np.testing.assert_array_equal(
+        again.decision_function(functions), model.decision_function(functions)
+    )
+    message = r"weighted \w+Kernel does not support"
+    for explain in (model.top_fragments, lambda: model.contributions(functions[0])):
+        with pytest.raises(ValueError, match=message):
+            explain()
 
 
 def test_deep_and_wide_trees_take_no_quadratic_time():
@@ -330,9 +357,9 @@ def test_large_weights_overflow_by_name_and_normalised_values_survive():
     [
         {"A": 0.5, None: 2.0},
         {("S", ("A", "B")): 0.5, "A -> a": 0.0},
-        tk.Idf(smooth=False),
-        tk.Idf("productions").fit(X),
-        tk.LearnedWeights(least=0.1).fit(X, [0, 0, 1, 1]),
+        tk.kernels.Idf(smooth=False),
+        tk.kernels.Idf("productions").fit(X),
+        tk.kernels.LearnedWeights(least=0.1).fit(X, [0, 0, 1, 1]),
     ],
     ids=repr,
 )
@@ -343,13 +370,13 @@ def test_kernels_with_weights_are_values(weights):
     same = tk.SubsetTreeKernel(0.3, weights=copy.deepcopy(weights), normalize=True)
     assert same == k
     assert k != k.replace(weights=None)
-    again = tk.kernel_from_json(k.to_json())
+    again = tk.kernels.kernel_from_json(k.to_json())
     assert again == k
     assert pickle.loads(pickle.dumps(k)) == k
-    if not (isinstance(weights, tk.Idf) and not weights.smooth):
+    if not (isinstance(weights, tk.kernels.Idf) and not weights.smooth):
         np.testing.assert_array_equal(again(X), k(X))
     if isinstance(weights, dict):
-        assert eval(repr(k), vars(tk)) == k
+        assert eval(repr(k), vars(tk.kernels)) == k
 
 
 def test_kernels_without_weights_are_written_as_before():
@@ -373,12 +400,12 @@ def test_kernels_without_weights_are_written_as_before():
         ({1: 1.0}, "keys of weights are a label"),
         ({("A",): 1.0}, "keys of weights are a label"),
         ([("A", 1.0)], "weights must be a mapping, Idf or LearnedWeights"),
-        (tk.Idf(), "has no weights yet: fit it"),
-        (tk.LearnedWeights(), "has no weights yet: fit it"),
+        (tk.kernels.Idf(), "has no weights yet: fit it"),
+        (tk.kernels.LearnedWeights(), "has no weights yet: fit it"),
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("name", list(_KERNELS))
+@pytest.mark.parametrize("name", WEIGHTED)
 def test_bad_weights_are_refused_when_used(name, weights, message):
     kernel = make(name, {}, weights)
     with pytest.raises((ValueError, TypeError), match=message):
@@ -386,7 +413,7 @@ def test_bad_weights_are_refused_when_used(name, weights, message):
 
 
 def test_weights_of_productions_are_refused_where_labels_are_counted():
-    for name in set(_KERNELS) - set(PRODUCTIONS):
+    for name in set(WEIGHTED) - set(PRODUCTIONS):
         with pytest.raises(ValueError, match="weights of productions are for Subtree"):
             make(name, {}, {("A", ("a",)): 1.0})(X)
 
@@ -414,7 +441,7 @@ def test_weights_that_change_are_seen():
 @given(ko.small_forests, st.sampled_from(["labels", "productions"]), st.booleans())
 def test_idf_is_that_of_document_frequencies(trees, of, smooth):
     forest = tk.Forest.from_brackets([oracle.show(tree) for tree in trees])
-    fitted = tk.Idf(of, smooth=smooth).fit(forest).weights_
+    fitted = tk.kernels.Idf(of, smooth=smooth).fit(forest).weights_
     symbols = [
         {
             n[0] if of == "labels" else production(n)
@@ -436,14 +463,14 @@ def test_learned_weights_are_those_of_the_definition():
     trees = [ko.oracle.parse([text])[0] for text in X * 3]
     forest = tk.Forest.from_brackets(X * 3)
     y = np.array([0, 0, 1, 2, 0, 1, 1, 2, 0, 0, 1, 2])
-    learned = tk.LearnedWeights().fit(forest, y).weights_
+    learned = tk.kernels.LearnedWeights().fit(forest, y).weights_
     for label in {n[0] for t in trees for n in ko.nodes(t)}:
         there = np.array([any(n[0] == label for n in ko.nodes(t)) for t in trees])
         part = np.array([there[y == k].mean() for k in range(3)])
         cases = [*np.eye(3), *(1 - np.eye(3))]
         x = max(0, 1 - min(np.linalg.norm(part - case) for case in cases))
         assert learned[label] == pytest.approx(3 * x**2 - 2 * x**3)
-    aligned = tk.LearnedWeights(method="alignment").fit(forest, y).weights_
+    aligned = tk.kernels.LearnedWeights(method="alignment").fit(forest, y).weights_
     Y = np.eye(3)[y]
     center = np.eye(12) - 1 / 12
     target = center @ Y @ Y.T @ center
@@ -456,20 +483,32 @@ def test_learned_weights_are_those_of_the_definition():
     largest = max(raw.values())
     expected = {label: value / largest for label, value in raw.items()} | {None: 0.0}
     assert aligned == pytest.approx(expected)
-    least = tk.LearnedWeights(least=0.25).fit(forest, y).weights_
+    least = tk.kernels.LearnedWeights(least=0.25).fit(forest, y).weights_
     assert least == pytest.approx({k: 0.25 + 0.75 * v for k, v in learned.items()})
 
 
 @pytest.mark.parametrize(
     ("weights", "y", "message"),
     [
-        (tk.Idf("words"), None, "of must be 'labels' or 'productions', got 'words'"),
-        (tk.LearnedWeights("edges"), [0, 1], "of must be"),
-        (tk.LearnedWeights(method="x"), [0, 1], "method must be"),
-        (tk.LearnedWeights(least=2), [0, 1], "least must be from 0 to 1"),
-        (tk.LearnedWeights(), [0], "y: expected one value for each of 2 trees"),
-        (tk.LearnedWeights(), [1, 1], "y: expected at least two classes, got 1"),
-        (tk.LearnedWeights(method="alignment"), [0.0, math.inf], "finite numbers"),
+        (
+            tk.kernels.Idf("words"),
+            None,
+            "of must be 'labels' or 'productions', got 'words'",
+        ),
+        (tk.kernels.LearnedWeights("edges"), [0, 1], "of must be"),
+        (tk.kernels.LearnedWeights(method="x"), [0, 1], "method must be"),
+        (tk.kernels.LearnedWeights(least=2), [0, 1], "least must be from 0 to 1"),
+        (tk.kernels.LearnedWeights(), [0], "y: expected one value for each of 2 trees"),
+        (
+            tk.kernels.LearnedWeights(),
+            [1, 1],
+            "y: expected at least two classes, got 1",
+        ),
+        (
+            tk.kernels.LearnedWeights(method="alignment"),
+            [0.0, math.inf],
+            "finite numbers",
+        ),
     ],
     ids=repr,
 )
@@ -479,16 +518,16 @@ def test_what_cannot_be_fitted_is_refused(weights, y, message):
 
 
 def test_weights_of_no_trees_are_refused():
-    for weights in (tk.Idf(), tk.LearnedWeights()):
+    for weights in (tk.kernels.Idf(), tk.kernels.LearnedWeights()):
         with pytest.raises(ValueError, match="at least one tree"):
             weights.fit([], [])
 
 
 def test_labels_that_brackets_escape_are_found():
     forest = tk.Forest.from_trees([("a b", [("(", []), ("", [])]), ("a b", [])])
-    fitted = tk.Idf().fit(forest).weights_
+    fitted = tk.kernels.Idf().fit(forest).weights_
     assert set(fitted) == {"a b", "(", "", None}
-    fitted = tk.Idf("productions").fit(forest).weights_
+    fitted = tk.kernels.Idf("productions").fit(forest).weights_
     assert set(fitted) == {("a b", ("(", "")), None}
 
 
@@ -496,7 +535,7 @@ def test_rows_of_subset_trees_have_weights_on_questions(shared_data):
     path = shared_data / "qc" / "const_train.tsv.gz"
     with gzip.open(path, "rt", encoding="utf-8") as file:
         X = tk.Forest.from_brackets([next(file).split("\t")[3] for _ in range(400)])
-    weights = {**tk.Idf("productions").fit(X).weights_, "NP": 0.0, "IN": 0.5}
+    weights = {**tk.kernels.Idf("productions").fit(X).weights_, "NP": 0.0, "IN": 0.5}
     for leaf_weight in (0.0, 0.2):
         kernel = tk.SubsetTreeKernel(0.2, leaf_weight=leaf_weight, weights=weights)
         K = kernel(X)

@@ -73,5 +73,5 @@ def test_keys_that_are_not_utf_8_are_named(tmp_path):
 
 
 def test_other_formats_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="format must be auto, kelp or text"):
+    with pytest.raises(ValueError, match="format must be 'auto', 'kelp' or 'text'"):
         tk.readers.word_vectors(tmp_path, "glove")

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use crate::baseline::{Fragments, Ftk};
 use crate::corpus::{self, Random, read as forest};
-use crate::registry::{self, has_models, jobs, stop};
+use crate::registry::{self, has_graphs, jobs, stop, without_graphs};
 use treekernel_rs::dag::{
     Features, Model, Options, Perceptron, PolynomialKernel, Vote, naive,
 };
-use treekernel_rs::kernel::{ElasticTree, PartialTree, SubsetTree, Subtree};
+use treekernel_rs::kernel::{
+    Counts, ElasticTree, Operation, PartialTree, SubsetTree, Subtree, Weighted, Weights,
+};
 use treekernel_rs::{Context, Error, Forest, Kernel, NodeId, gram};
 
 const SST: SubsetTree = SubsetTree::new(0.4);
@@ -18,14 +20,20 @@ fn random_trees(n: usize, seed: u64) -> Vec<String> {
     corpus::trees(&mut Random(seed), n, 10)
 }
 
-/// All kernels that have models, at many settings.
+/// All kernels whose models are graphs, at many settings.
+fn graphs() -> Vec<Arc<dyn Kernel>> {
+    registry::settings().into_iter().filter(has_graphs).collect()
+}
+
+/// These, and others.
 fn kernels() -> Vec<Arc<dyn Kernel>> {
-    registry::settings().into_iter().filter(has_models).collect()
+    [graphs(), without_graphs()].concat()
 }
 
 /// One of each kind.
 fn one_of_each() -> Vec<Arc<dyn Kernel>> {
-    registry::one_of_each().into_iter().filter(has_models).collect()
+    let graphs = registry::one_of_each().into_iter().filter(has_graphs);
+    graphs.chain(without_graphs()).collect()
 }
 
 fn options(normalize: bool, n_outputs: usize) -> Options {
@@ -85,7 +93,7 @@ fn scores_are_sums_over_support_trees() {
             let sizes: Vec<f64> = alphas.iter().map(|alpha| alpha.abs()).collect();
             let right =
                 |alphas: &[f64], x| naive::score(&*kernel, normalize, &all, alphas, x);
-            let mut model = Model::new(&*kernel, options(normalize, 1)).unwrap();
+            let mut model = Model::new(&kernel, options(normalize, 1)).unwrap();
             // In two parts, of two stores.
             model.add(&all.select(0..11), &alphas[..11], &Context::default()).unwrap();
             model
@@ -119,7 +127,7 @@ fn larger_trees_score_as_prepared_pairs_do() {
             let mut of = pairs.worker();
             let n = all.len() / 2;
             let alphas = random_alphas(&mut Random(3), n);
-            let mut model = Model::new(&*kernel, options(false, 1)).unwrap();
+            let mut model = Model::new(&kernel, options(false, 1)).unwrap();
             model.add(&all.select(0..n), &alphas, &Context::default()).unwrap();
             let (scores, _) = model.score(&all, &jobs(2)).unwrap();
             for (x, &score) in scores.iter().enumerate() {
@@ -204,7 +212,7 @@ fn several_outputs_are_models_of_one() {
         let rows: Vec<f64> = (0..40)
             .flat_map(|i| [columns[0][i], columns[1][i], columns[2][i]])
             .collect();
-        let mut model = Model::new(&*kernel, options(true, 3)).unwrap();
+        let mut model = Model::new(&kernel, options(true, 3)).unwrap();
         model.add(&all, &rows, &Context::default()).unwrap();
         model.set_intercept(&[1.0, 0.0, -2.0]).unwrap();
         let (scores, _) = model.score(&all, &jobs(1)).unwrap();
@@ -230,7 +238,7 @@ fn scores_do_not_depend_on_the_number_of_threads() {
     let all = forest(&corpus::generated(300, 4));
     for kernel in one_of_each() {
         for n_outputs in [1, 2] {
-            let mut model = Model::new(&*kernel, options(true, n_outputs)).unwrap();
+            let mut model = Model::new(&kernel, options(true, n_outputs)).unwrap();
             let alphas = random_alphas(&mut Random(1), 300 * n_outputs);
             model.add(&all, &alphas, &Context::default()).unwrap();
             let one = model.score(&all, &jobs(1)).unwrap().0;
@@ -246,13 +254,13 @@ fn the_order_of_trees_does_not_matter() {
     let alphas = random_alphas(&mut Random(2), 80);
     let all = forest(&trees);
     for kernel in one_of_each() {
-        let mut forward = Model::new(&*kernel, options(false, 1)).unwrap();
+        let mut forward = Model::new(&kernel, options(false, 1)).unwrap();
         let mut backward = forward.clone();
         forward.add(&all, &alphas, &Context::default()).unwrap();
         let turned: Vec<f64> = alphas.iter().rev().copied().collect();
         backward.add(&all.select((0..80).rev()), &turned, &Context::default()).unwrap();
         let sizes: Vec<f64> = alphas.iter().map(|alpha| alpha.abs()).collect();
-        let mut size = Model::new(&*kernel, options(false, 1)).unwrap();
+        let mut size = Model::new(&kernel, options(false, 1)).unwrap();
         size.add(&all, &sizes, &Context::default()).unwrap();
         let of = |model: &Model| model.score(&all, &Context::default()).unwrap().0;
         for ((a, b), size) in of(&forward).iter().zip(of(&backward)).zip(of(&size)) {
@@ -269,10 +277,10 @@ fn trees_that_are_taken_out_again_leave_nothing() {
             let all = forest(&corpus::generated(60, 3));
             let alphas: Vec<f64> = (0..60).map(|_| random.unit() - 0.3).collect();
             let minus: Vec<f64> = alphas.iter().map(|alpha| -alpha).collect();
-            let mut model = Model::new(&*kernel, options(normalize, 1)).unwrap();
+            let mut model = Model::new(&kernel, options(normalize, 1)).unwrap();
             model.add(&all, &alphas, &Context::default()).unwrap();
             let sizes: Vec<f64> = alphas.iter().map(|alpha| alpha.abs()).collect();
-            let mut size = Model::new(&*kernel, options(normalize, 1)).unwrap();
+            let mut size = Model::new(&kernel, options(normalize, 1)).unwrap();
             size.add(&all, &sizes, &Context::default()).unwrap();
             let size = size.score(&all, &Context::default()).unwrap().0;
             model
@@ -290,7 +298,7 @@ fn trees_that_are_taken_out_again_leave_nothing() {
         }
         // Whole numbers cancel without a trace, and so does one tree.
         let all = forest(&random_trees(40, 9));
-        let mut model = Model::new(&*kernel, options(false, 1)).unwrap();
+        let mut model = Model::new(&kernel, options(false, 1)).unwrap();
         model.add(&all, &[2.0; 40], &Context::default()).unwrap();
         model.add(&all, &[-2.0; 40], &Context::default()).unwrap();
         let scores = model.score(&all, &Context::default()).unwrap().0;
@@ -311,7 +319,7 @@ fn merged_models_score_as_sums_over_the_support_trees_of_both() {
             let alphas = random_alphas(random, all.len() * n_outputs);
             let split = first.len() * n_outputs;
             let mut models = [&first, &second].map(|trees| {
-                let mut model = Model::new(&**kernel, options).unwrap();
+                let mut model = Model::new(kernel, options).unwrap();
                 let own = if trees.len() == first.len() {
                     &alphas[..split]
                 } else {
@@ -363,18 +371,17 @@ fn a_merge_that_is_stopped_changes_no_score() {
 
 #[test]
 fn contributions_add_up_to_the_score() {
-    for kernel in kernels() {
+    for kernel in graphs() {
         for (normalize, n_outputs) in [(false, 1), (true, 2)] {
             let trees = random_trees(32, 12);
             let all = forest(&trees);
             let alphas = random_alphas(&mut Random(4), 32 * n_outputs);
-            let mut model =
-                Model::new(&*kernel, options(normalize, n_outputs)).unwrap();
+            let mut model = Model::new(&kernel, options(normalize, n_outputs)).unwrap();
             model.add(&all, &alphas, &Context::default()).unwrap();
             model.set_intercept(&vec![3.0; n_outputs]).unwrap();
             let scores = model.score(&all, &Context::default()).unwrap().0;
             let sizes: Vec<f64> = alphas.iter().map(|alpha| alpha.abs()).collect();
-            let mut size = Model::new(&*kernel, options(normalize, n_outputs)).unwrap();
+            let mut size = Model::new(&kernel, options(normalize, n_outputs)).unwrap();
             size.add(&all, &sizes, &Context::default()).unwrap();
             let sizes = size.score(&all, &Context::default()).unwrap().0;
             for (x, text) in trees.iter().enumerate() {
@@ -410,13 +417,13 @@ fn arrays_give_back_the_same_bits() {
     let all = forest(&corpus::generated(80, 6));
     for kernel in one_of_each() {
         let options = options(true, 2);
-        let mut model = Model::new(&*kernel, options).unwrap();
+        let mut model = Model::new(&kernel, options).unwrap();
         model
             .add(&all, &random_alphas(&mut Random(6), 160), &Context::default())
             .unwrap();
         model.set_intercept(&[0.5, -0.5]).unwrap();
         let arrays = model.to_arrays();
-        let mut again = Model::from_arrays(&*kernel, options, &arrays).unwrap();
+        let mut again = Model::from_arrays(&kernel, options, &arrays).unwrap();
         assert_eq!(again.to_arrays(), arrays);
         // And they go on alike.
         for model in [&mut model, &mut again] {
@@ -486,11 +493,20 @@ fn features(n: usize, n_columns: usize, seed: u64) -> Vec<Vec<f64>> {
 fn learning_is_the_plain_perceptron_mistake_by_mistake() {
     let poly = PolynomialKernel::new(3, 1.0, 0.7);
     // Their values, and so all scores of the first case, are exact.
-    let kernels: [Arc<dyn Kernel>; 4] = [
+    let [st, sst]: [Arc<dyn Kernel>; 2] =
+        [Arc::new(Subtree::new(0.5)), Arc::new(SubsetTree::new(0.5))];
+    let weights = Arc::new(Weights::new().with_others(0.5).unwrap());
+    let weighted = |kernel: &Arc<dyn Kernel>, counts| {
+        Weighted::new(Arc::clone(kernel), Arc::clone(&weights), counts).unwrap()
+    };
+    let kernels: [Arc<dyn Kernel>; 7] = [
         Arc::new(Subtree::new(0.5).with_leaf_weight(0.25)),
         Arc::new(SubsetTree::new(0.5).with_leaf_weight(0.25)),
         Arc::new(PartialTree::new(0.5, 0.5).with_leaf_factor(4.0)),
         Arc::new(ElasticTree::new(0.5)),
+        registry::of(Operation::Product, [&st, &sst].map(Arc::clone)),
+        Arc::new(weighted(&sst, Counts::Linear)),
+        Arc::new(weighted(&st, Counts::Set)),
     ];
     // With weights too: powers of 2, so that what is exact stays so.
     for (number, kernel) in kernels.into_iter().enumerate() {
@@ -520,7 +536,7 @@ fn learning_is_the_plain_perceptron_mistake_by_mistake() {
             let votes = [Vote::Last, Vote::Average, Vote::Vote];
             let mut all_of_them = votes.map(|vote| {
                 Perceptron::new(
-                    &*kernel,
+                    &kernel,
                     options(normalize, 1),
                     vote,
                     vectors,
@@ -581,7 +597,7 @@ fn any_split_of_a_stream_gives_the_same_perceptron() {
         for vote in [Vote::Last, Vote::Average, Vote::Vote] {
             let learned = |cuts: &[usize]| {
                 let mut own =
-                    Perceptron::new(&*kernel, options(true, 1), vote, Some(poly), 0.5)
+                    Perceptron::new(&kernel, options(true, 1), vote, Some(poly), 0.5)
                         .unwrap();
                 let mut n = 0;
                 for cut in cuts.windows(2) {
@@ -608,7 +624,7 @@ fn any_split_of_a_stream_gives_the_same_perceptron() {
             // Stored and read back, it goes on as if nothing had been.
             let mut first = learned(&[0, 90, 150]);
             let mut again = Perceptron::from_arrays(
-                &*kernel,
+                &kernel,
                 options(true, 1),
                 vote,
                 Some(poly),
@@ -637,7 +653,7 @@ fn one_against_the_rest_is_several_perceptrons() {
     for kernel in one_of_each() {
         for vote in [Vote::Last, Vote::Average, Vote::Vote] {
             let new = |n| {
-                Perceptron::new(&*kernel, options(false, n), vote, None, 1.0).unwrap()
+                Perceptron::new(&kernel, options(false, n), vote, None, 1.0).unwrap()
             };
             let mut together = new(2);
             let n = together.learn(&all, &both, None, &Context::default()).unwrap();
@@ -662,7 +678,7 @@ fn the_model_of_an_averaged_perceptron_scores_as_it_does() {
     let (all, y) = stream(120, 6);
     for kernel in one_of_each() {
         let mut own =
-            Perceptron::new(&*kernel, options(true, 1), Vote::Average, None, 1.0)
+            Perceptron::new(&kernel, options(true, 1), Vote::Average, None, 1.0)
                 .unwrap();
         own.learn(&all, &y, None, &Context::default()).unwrap();
         let scores = own.score(&all, None, &Context::default()).unwrap().0;
@@ -842,17 +858,34 @@ fn trees_without_a_kernel_are_reported_and_score_nothing() {
 fn nothing_is_scored_and_learned_from_nothing() {
     let none = Forest::default();
     for kernel in one_of_each() {
-        let mut model = Model::new(&*kernel, Options::default()).unwrap();
+        let mut model = Model::new(&kernel, Options::default()).unwrap();
         model.add(&none, &[], &Context::default()).unwrap();
         assert!(model.score(&none, &Context::default()).unwrap().0.is_empty());
         let one = forest(&["(S (A a))".to_owned()]);
         assert_eq!(model.score(&one, &Context::default()).unwrap().0, [0.0]);
-        assert_eq!(model.contributions(&one, &Context::default()).unwrap(), [0.0; 3]);
+        let shares = model.contributions(&one, &Context::default());
+        assert_eq!(shares.ok(), model.is_graph().then(|| vec![0.0; 3]));
         let mut own =
-            Perceptron::new(&*kernel, Options::default(), Vote::Vote, None, 1.0)
+            Perceptron::new(&kernel, Options::default(), Vote::Vote, None, 1.0)
                 .unwrap();
         assert_eq!(own.learn(&none, &[], None, &Context::default()), Ok(0));
         assert_eq!(own.score(&one, None, &Context::default()).unwrap().0, [0.0]);
+    }
+}
+
+#[test]
+fn the_memory_of_a_model_grows_with_its_trees() {
+    for kernel in registry::one_of_each().into_iter().filter(has_graphs) {
+        let nbytes = |n: usize| {
+            let texts = (0..n).map(|i| format!("(S (A a{i}) (B (C c{i}) b{}))", i % 7));
+            let forest = forest(&texts.collect::<Vec<_>>());
+            let mut model = Model::new(&kernel, Options::default()).unwrap();
+            model.add(&forest, &vec![1.0; n], &Context::default()).unwrap();
+            model.nbytes() as f64
+        };
+        // Lists have up to twice the room that they need.
+        let growth = nbytes(800) / nbytes(100);
+        assert!((3.0..20.0).contains(&growth), "{kernel:?}: {growth}");
     }
 }
 
@@ -874,14 +907,14 @@ fn deep_and_wide_trees_take_no_quadratic_time() {
     let words: String =
         (0..100_000).map(|i| ["(p w", &i.to_string(), ")"].concat()).collect();
     let both = forest(&[deep, format!("(S {words})")]);
-    for kernel in one_of_each() {
+    for kernel in registry::one_of_each().into_iter().filter(has_graphs) {
         let all = match kernel.name() {
             "ElasticTree" => continue, // by its definition
             "Subtree" => both.clone(),
             // The wide tree's kernel with itself is beyond 1e300.
             _ => both.select([0]),
         };
-        let mut model = Model::new(&*kernel, options(true, 1)).unwrap();
+        let mut model = Model::new(&kernel, options(true, 1)).unwrap();
         model.add(&all, &vec![1.0; all.len()], &Context::default()).unwrap();
         let (scores, _) = model.score(&all, &Context::default()).unwrap();
         for score in scores {

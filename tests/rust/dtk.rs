@@ -523,6 +523,31 @@ fn wide_nodes_have_vectors_whatever_the_range_of_their_numbers() {
 }
 
 #[test]
+fn no_divided_vector_is_longer_than_the_whole_kernel_allows_but_by_a_factor_of_root_2()
+{
+    // What is left out leaves no less noise: ‖T‖² is 2^370 times K(T,T) in the first.
+    let mixed = ["(A b)", "(A a)", "(A (A (A a)))", "(A a)"].repeat(1024).join(" ");
+    let forest =
+        forest(&["(A a)", &format!("(A {mixed})"), &wide("(A (B b c))", 1400)]);
+    for composition in COMPOSITIONS {
+        for (kernel, norm_by) in
+            [(SubsetTree::new(0.07), Norm::Exact), (SUBSET, Norm::Full)]
+        {
+            let mut settings = Settings::of(Arc::new(kernel), 60);
+            settings.composition = composition;
+            settings.fold = Fold::Right;
+            settings.normalize = Some(norm_by);
+            settings.zero_mean = true;
+            settings.seed = 255;
+            settings.max_height = Some(3);
+            for row in normalized::<f32>(settings, &forest).0 {
+                assert!(norm(&row) < 1.5, "{composition:?} {norm_by:?} {}", norm(&row));
+            }
+        }
+    }
+}
+
+#[test]
 fn weights_that_a_float_cannot_hold_are_no_end_of_vectors() {
     let forest = forest(&["(S (A a) (B (C c) (D d)))", "(S (A a) (B b))", "(S a)"]);
     for decay in [1e-90, 1e-300] {
@@ -644,7 +669,7 @@ fn pruning_leaves_out_what_only_one_tree_has_and_nothing_else() {
     // X -> Y and Y -> Z are shared, as is the path of both; no word is.
     assert!((dot(&vectors[2], &vectors[2]) - (0.5 + 0.5 + 0.25)).abs() < 0.1);
     let known = pruned.settings().paths.clone().unwrap();
-    assert_eq!(Paths::from_hashes(known.hashes()), *known);
+    assert_eq!(Paths::from_hashes(known.hashes().unwrap()).unwrap(), *known);
     let [copy, mut settings] = [pruned.settings().clone(), full.settings().clone()];
     settings.paths = copy.paths;
     assert_eq!(encode::<f64>(&trees(settings), &forest), vectors);
@@ -727,6 +752,23 @@ fn bad_settings_are_errors_that_name_parameter_range_and_value() {
     let encoded =
         trees.encode(&small(), Options::default(), &mut out, &Context::default());
     assert!(matches!(encoded, Err(Error::Length { array: "out", .. })));
+}
+
+#[test]
+fn numbers_of_a_long_label_do_not_repeat() {
+    // They are drawn in parts of 2^16, each going on where the one before ended.
+    let d = 1 << 17;
+    for composition in [Composition::Quaternion, Composition::Sign, Composition::Phasor]
+    {
+        let mut settings = Settings::new(SUBSET, d);
+        settings.composition = composition;
+        let mut out = vec![0.0f64; d];
+        trees(settings).label_vector("a", &mut out, &Context::default()).unwrap();
+        let (first, second) = out.split_at(d / 2);
+        let dot: f64 = first.iter().zip(second).map(|(a, b)| a * b).sum();
+        // Of two halves of length √½, 1/2 if they are equal.
+        assert!(dot.abs() < 0.02, "{composition:?} {dot}");
+    }
 }
 
 #[test]

@@ -2,10 +2,13 @@
 
 use crate::registry::{jobs, stop};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::corpus::{self, Random};
 use treekernel_rs::dag::{Model, Options, Query, Rank};
-use treekernel_rs::kernel::{ElasticTree, Kernel, PartialTree, Subpath, SubsetTree};
+use treekernel_rs::kernel::{
+    ElasticTree, Kernel, PartialTree, Subpath, SubsetTree, Subtree,
+};
 use treekernel_rs::{Context, Error, Forest, NodeId, Nodes};
 
 /// The fragments rooted at a node, as text, with their productions.
@@ -153,13 +156,23 @@ fn the_k_best_parts_are_those_of_the_list_of_all() {
             .with_leaf_factor(factor)
             .with_max_children(longest);
         let all_longest = longest.unwrap_or(usize::MAX);
-        let kinds: [(&dyn Kernel, _, f64, f64); 3] = [
-            (&partial, (decay, factor.sqrt(), all_longest, false), mu, decay * decay),
-            (&ElasticTree::new(decay), (1.0, 1.0, usize::MAX, true), decay, 1.0),
-            (&Subpath::new(decay), (1.0, 1.0, 1, false), decay, 1.0),
+        let kinds: [(Arc<dyn Kernel>, _, f64, f64); 3] = [
+            (
+                Arc::new(partial),
+                (decay, factor.sqrt(), all_longest, false),
+                mu,
+                decay * decay,
+            ),
+            (
+                Arc::new(ElasticTree::new(decay)),
+                (1.0, 1.0, usize::MAX, true),
+                decay,
+                1.0,
+            ),
+            (Arc::new(Subpath::new(decay)), (1.0, 1.0, 1, false), decay, 1.0),
         ];
-        let (kernel, rules, of_node, of_leaf) = kinds[round % 3];
-        let mut model = Model::new(kernel, Options::default()).unwrap();
+        let (kernel, rules, of_node, of_leaf) = kinds[round % 3].clone();
+        let mut model = Model::new(&kernel, Options::default()).unwrap();
         model.add(&forest, &alphas, &Context::default()).unwrap();
 
         let nodes = forest.nodes();
@@ -211,6 +224,24 @@ fn the_k_best_parts_are_those_of_the_list_of_all() {
             }
         }
     }
+}
+
+#[test]
+fn fragments_of_subtrees_weigh_a_power_of_their_inner_nodes_and_leaves_their_own() {
+    let kernel = Subtree::new(0.5).with_leaf_weight(0.125);
+    let mut model = Model::new(&kernel, Options::default()).unwrap();
+    let forest = Forest::from_brackets("(S (A a) (A a) b)").unwrap();
+    model.add(&forest, &[4.0], &Context::default()).unwrap();
+    let found = model.top_fragments(&Query::default(), &Context::default()).unwrap();
+    let nodes = found.forest.nodes();
+    let texts = found.forest.roots().iter().map(|&root| text(nodes, root));
+    let weights = found.weights.iter().copied();
+    // 4 times how often it is there times .5 for each inner node, or .125.
+    let expected =
+        [("(A(a))", 4.0), ("(a)", 1.0), ("(S(A(a))(A(a))(b))", 0.5), ("(b)", 0.5)];
+    let expected: BTreeMap<_, _> =
+        expected.map(|(text, weight)| (text.to_owned(), weight)).into();
+    assert_eq!(texts.zip(weights).collect::<BTreeMap<_, _>>(), expected);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::corpus::{self, Random, read};
+use crate::own_kernel::told_apart_by_a_text;
 use crate::registry::{self, jobs, settings, stop};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
@@ -86,7 +87,8 @@ fn number(kernel: &dyn Kernel, name: &str) -> f64 {
 #[test]
 fn derivatives_are_central_differences_of_the_definition() {
     let mut n_checked = 0;
-    for (seed, kernel) in settings().into_iter().chain(smoothed()).enumerate() {
+    let kernels = [settings(), smoothed(), told_apart_by_a_text()].concat();
+    for (seed, kernel) in kernels.into_iter().enumerate() {
         let kernel = &*kernel;
         if !is_smooth(kernel) {
             continue;

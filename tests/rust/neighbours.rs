@@ -1,8 +1,8 @@
 //! What is alike: joins, nearest trees and lists of pairs are those of all pairs.
 
 use crate::corpus::{self, Random, read};
+use crate::own_kernel::told_apart_by_a_text;
 use crate::registry::{jobs, settings, stop};
-use std::sync::Arc;
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::SubsetTree;
 use treekernel_rs::neighbours::{self, Nearest};
@@ -55,7 +55,8 @@ fn forests(random: &mut Random, round: usize) -> (Forest, Forest) {
 #[test]
 fn answers_are_those_of_all_pairs() {
     let (mut random, mut n_answers, mut n_near) = (Random(13), 0, 0);
-    for (round, kernel) in settings().iter().cycle().take(300).enumerate() {
+    let kernels = [told_apart_by_a_text(), settings()].concat();
+    for (round, kernel) in kernels.iter().cycle().take(300).enumerate() {
         let (x, y) = forests(&mut random, round);
         let normalize = round % 4 != 3;
         for y in [None, Some(&y)] {
@@ -330,8 +331,7 @@ fn a_kept_index_changes_no_bit() {
         let options = options(normalize);
         let first = y.select(0..y.len() / 2);
         let mut index =
-            neighbours::Index::new(Arc::clone(kernel), first.clone(), normalize)
-                .unwrap();
+            neighbours::Index::new(kernel.clone(), first.clone(), normalize).unwrap();
         let mut others = first;
         for _ in 0..2 {
             let mut out = vec![0.0; x.len() * others.len()];
@@ -362,6 +362,6 @@ fn a_kept_index_changes_no_bit() {
             index.add(&x, context).unwrap();
             others = others.concat(&x).unwrap();
         }
-        assert_eq!(index.forest().len(), others.len());
+        assert_eq!(index.items().len(), others.len());
     }
 }

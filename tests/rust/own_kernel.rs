@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use crate::corpus;
 use crate::registry::{self, jobs, of, stop};
-use treekernel_rs::dag::{Model, Options as ModelOptions, Perceptron, Vote};
+use treekernel_rs::dag::{
+    Model, Options as ModelOptions, Perceptron, Query, SumModel, Vote,
+};
 use treekernel_rs::dtk::{DistributedTrees, Settings};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
     Counts, Kernel, LabelPairs, Number, Operation, Pairs, Parameter, PartialTree,
-    Prepared, Range, Scaled, Sloped, SmoothedPartialTree, SubsetTree, Subtree,
+    Prepared, Range, Scaled, Sloped, SmoothedPartialTree, SubsetTree, Subtree, Value,
     Weighted, Weights, Worker, naive,
 };
 use treekernel_rs::neighbours::Index;
@@ -157,71 +159,101 @@ fn what_it_cannot_do_is_refused_with_the_kernels_that_can() {
         }
         other => panic!("{other:?}"),
     };
-    let options = ModelOptions::default();
-    assert_eq!(refused(Model::new(&BAG, options).err()), "models");
-    let perceptron = Perceptron::new(&BAG, options, Vote::Last, None, 1.0);
-    assert_eq!(refused(perceptron.err()), "models");
+    let trees = corpus::read(&["(a b)", "(a c)"]);
+    let mut model = Model::new(&BAG, ModelOptions::default()).unwrap();
+    model.add(&trees, &[1.0, -1.0], &jobs(1)).unwrap();
+    let shares = model.contributions(&trees, &jobs(1)).err();
+    assert_eq!(refused(shares), "contributions of nodes");
+    let fragments = model.top_fragments(&Query::default(), &jobs(1)).err();
+    assert_eq!(refused(fragments), "fragments with weights");
     let trees = DistributedTrees::new(Settings::new(BAG, 64));
     assert_eq!(refused(trees.err()), "distributed trees");
 }
 
-/// `weight` for two trees whose roots have one label, which is no [`Parameter`].
-#[derive(Debug)]
-struct RootIs {
-    label: &'static str,
+/// weight · count · count of the nodes with one label. The label, a text, is no
+/// [`Parameter`]: only the kernel itself knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct LabelCount {
+    label: String,
     weight: f64,
 }
 
-impl RootIs {
-    fn arc(label: &'static str) -> Arc<dyn Kernel> {
-        Arc::new(Self { label, weight: 1.0 })
+impl LabelCount {
+    pub(crate) fn arc(label: &str) -> Arc<dyn Kernel> {
+        Arc::new(Self { label: label.to_owned(), weight: 1.0 })
     }
 
-    fn roots(&self, nodes: &Nodes, roots: &[NodeId]) -> Roots {
-        let is_one = roots.iter().map(|&root| nodes.name(root) == self.label);
-        Roots { is_one: is_one.collect(), weight: self.weight }
+    fn trees(
+        &self,
+        nodes: &Nodes,
+        roots: &[NodeId],
+        context: &Context,
+    ) -> Result<LabelCounts> {
+        let count = |&root: &NodeId| {
+            context.check_now()?;
+            let (mut count, mut todo) = (0.0, vec![root]);
+            while let Some(node) = todo.pop() {
+                count += f64::from(u8::from(nodes.name(node) == self.label));
+                todo.extend(nodes.children(node));
+            }
+            Ok(count)
+        };
+        let counts = roots.iter().map(count).collect::<Result<_>>()?;
+        Ok(LabelCounts { counts, weight: self.weight })
     }
 }
 
-impl Kernel for RootIs {
+impl Kernel for LabelCount {
     fn name(&self) -> &'static str {
-        "RootIs"
+        "LabelCount"
     }
 
     fn parameters(&self) -> Vec<Parameter> {
         vec![Parameter::new("weight", self.weight, Range::Share)]
     }
 
+    fn with(&self, name: &str, value: Value) -> Option<Arc<dyn Kernel>> {
+        let (Self { label, .. }, "weight") = (self.clone(), name) else { return None };
+        Some(Arc::new(Self { label, weight: value.try_into().ok()? }))
+    }
+
     fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
-        let is_one = [a, b].map(|root| nodes.name(root) == self.label);
-        if is_one == [true; 2] { self.weight } else { 0.0 }
+        let is_it = |node| nodes.name(node) == self.label;
+        naive::sum(
+            nodes,
+            a,
+            b,
+            |u, v| {
+                if is_it(u) && is_it(v) { self.weight } else { 0.0 }
+            },
+        )
     }
 
     fn pairs(
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        _: &Context,
+        context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(self.roots(nodes, roots)))
+        Ok(Box::new(self.trees(nodes, roots, context)?))
     }
 
     fn sloped(
         &self,
         nodes: &Arc<Nodes>,
         roots: &[NodeId],
-        _: &Context,
+        context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
-        Ok(Some(Box::new(self.roots(nodes, roots))))
+        Ok(Some(Box::new(self.trees(nodes, roots, context)?)))
     }
 }
 
-struct Roots {
-    is_one: Vec<bool>,
+struct LabelCounts {
+    counts: Vec<f64>,
     weight: f64,
 }
 
-impl Pairs for Roots {
+impl Pairs for LabelCounts {
     type Scratch<N: Number> = ();
 
     fn pair<N: Number>(
@@ -231,15 +263,43 @@ impl Pairs for Roots {
         (): &mut (),
         _: &Context,
     ) -> Result<N> {
-        let weight = N::parameter(self.weight, 0);
-        Ok(if self.is_one[a] && self.is_one[b] { weight } else { N::of(0.0) })
+        let both = N::of(self.counts[a] * self.counts[b]);
+        Ok(N::parameter(self.weight, 0) * both)
     }
+}
+
+/// Two kernels that only a text tells apart, alone and wherever kernels are combined: in
+/// every operation, beside themselves, beside each other and beside kernels of the crate.
+pub(crate) fn told_apart_by_a_text() -> Vec<Arc<dyn Kernel>> {
+    let [x, y] = ["l0", "l1"].map(LabelCount::arc);
+    let sst: Arc<dyn Kernel> = Arc::new(SubsetTree::new(0.4));
+    let both = || [&x, &y].map(Arc::clone);
+    let one = || [Arc::clone(&y)];
+    let unit = |part: &Arc<dyn Kernel>| of(Operation::Normalized, [Arc::clone(part)]);
+    let sum = of(Operation::Sum, both());
+    let product = of(Operation::Product, both());
+    vec![
+        Arc::clone(&x),
+        of(Operation::Scaled(2.0), one()),
+        of(Operation::Power(Some(3)), one()),
+        unit(&y),
+        of(Operation::Polynomial { degree: Some(2), coef0: 1.0 }, one()),
+        of(Operation::Gaussian(0.1), one()),
+        of(Operation::Product, [Arc::clone(&x), Arc::clone(&x)]),
+        of(Operation::Sum, [unit(&x), unit(&y)]),
+        of(Operation::Sum, [of(Operation::Power(Some(2)), [Arc::clone(&x)]), y]),
+        of(Operation::Product, [of(Operation::Sum, [Arc::clone(&sum), sst]), x]),
+        of(Operation::Gaussian(0.1), [Arc::clone(&sum)]),
+        unit(&of(Operation::Sum, [Arc::clone(&sum), Arc::clone(&product)])),
+        sum,
+        product,
+    ]
 }
 
 #[test]
 fn two_kernels_of_one_name_and_equal_numbers_stay_two() {
-    let [a, b] = ["A", "B"].map(RootIs::arc);
-    assert!(*a == *a && *a != *b && *a != *RootIs::arc("A"));
+    let [a, b] = ["A", "B"].map(LabelCount::arc);
+    assert!(*a == *a && *a != *b && *a != *LabelCount::arc("A"));
     let both = || [&a, &b].map(Arc::clone);
     let all = corpus::read(&["(A)", "(B)", "(A x)", "(B (A x))", "(C)"]);
     let trees = all.select([0, 1]);
@@ -265,7 +325,7 @@ fn two_kernels_of_one_name_and_equal_numbers_stay_two() {
         let right = |at| kernel.definition(nodes, roots[at / n], roots[at % n]);
         let expected: Vec<f64> = (0..n * n).map(right).collect();
         assert_eq!(matrix(&*kernel, &all), expected, "{kernel:?}");
-        let index = Index::new(Arc::clone(&kernel), all.clone(), false).unwrap();
+        let index = Index::new(kernel.clone(), all.clone(), false).unwrap();
         let mut out = vec![0.0; n * n];
         index.fill(&all, &mut out, &jobs(1)).unwrap();
         assert_eq!(out, expected, "{kernel:?}");
@@ -276,6 +336,58 @@ fn two_kernels_of_one_name_and_equal_numbers_stay_two() {
     gram::gradient(&*sum, &trees, None, options, &mut slopes, &Context::default())
         .unwrap();
     assert_eq!(slopes, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+}
+
+/// Its text is no parameter: who asked the kernel for its name and numbers alone would take
+/// one for the other.
+#[test]
+fn models_of_it_score_what_its_definition_gives_also_in_sums_and_products() {
+    let [a, b] = ["A", "B"].map(LabelCount::arc);
+    let all = corpus::read(&["(A)", "(B)", "(A x)", "(B (A x))", "(C)", "(A x)"]);
+    let alphas = [1.0, 2.0, -4.0, 8.0, 16.0, 32.0];
+    let (nodes, roots) = (all.nodes(), all.roots());
+    let sst: Arc<dyn Kernel> = Arc::new(SubsetTree::new(0.5));
+    let kernels = [
+        Arc::clone(&a),
+        of(Operation::Sum, [&a, &b].map(Arc::clone)),
+        of(Operation::Product, [&a, &b].map(Arc::clone)),
+        of(Operation::Product, [Arc::clone(&b), Arc::clone(&sst)]),
+        of(Operation::Sum, [of(Operation::Scaled(0.25), [Arc::clone(&b)]), sst]),
+    ];
+    for kernel in &kernels {
+        let expected: Vec<f64> = (roots.iter())
+            .map(|&x| {
+                let terms = roots.iter().zip(&alphas);
+                terms.map(|(&y, alpha)| alpha * kernel.definition(nodes, y, x)).sum()
+            })
+            .collect();
+        let options = ModelOptions::default();
+        let mut model = Model::new(kernel, options).unwrap();
+        let mut by_parts = SumModel::new(kernel, options).unwrap();
+        model.add(&all, &alphas, &jobs(1)).unwrap();
+        by_parts.add(&all, &alphas, &jobs(1)).unwrap();
+        assert_eq!(model.score(&all, &jobs(2)).unwrap().0, expected, "{kernel:?}");
+        assert_eq!(by_parts.score(&all, &jobs(2)).unwrap().0, expected, "{kernel:?}");
+        let mut own = Perceptron::new(kernel, options, Vote::Last, None, 1.0).unwrap();
+        own.learn(&all.select([0, 1]), &[1.0, -1.0], None, &jobs(1)).unwrap();
+        // Both are mistakes: no kernel is below 0.
+        let value = |tree: usize, x| kernel.definition(nodes, roots[tree], x);
+        let expected: Vec<f64> =
+            roots.iter().map(|&x| value(0, x) - value(1, x)).collect();
+        let scores = own.score(&all, None, &jobs(1)).unwrap().0;
+        assert_eq!(scores, expected, "{kernel:?}");
+    }
+    // Models of one object are merged, those of another of that name are not.
+    let [mut one, two, other] = [&a, &a, &b].map(|kernel| {
+        let mut model = Model::new(kernel, ModelOptions::default()).unwrap();
+        model.add(&all, &alphas, &jobs(1)).unwrap();
+        model
+    });
+    one.merge(&two, 2.0, &jobs(1)).unwrap();
+    let [once, thrice] = [&two, &one].map(|of| of.score(&all, &jobs(1)).unwrap().0);
+    assert!(once.iter().zip(&thrice).all(|(once, thrice)| 3.0 * once == *thrice));
+    let refused = one.merge(&other, 1.0, &jobs(1));
+    assert!(matches!(refused, Err(Error::Parameter { name: "other", .. })));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::stopwatch::Stopwatch;
 use treekernel_rs::gram::Options;
 use treekernel_rs::pair::naive::{self, Occurrences};
 use treekernel_rs::pair::{self, Method, PairForest, PairKernel, Side};
-use treekernel_rs::{Context, Error, Forest, gram, kernel::SubsetTree};
+use treekernel_rs::{Context, Error, Forest, gram, kernel::SubsetTree, neighbours};
 
 const METHODS: [Method; 4] =
     [Method::Exact, Method::Paper, Method::Max, Method::MaxEnumerated];
@@ -207,7 +207,7 @@ fn constraints_that_are_not_maximal_at_a_node_are_not_lost() {
 }
 
 fn symmetric(kernel: &PairKernel, pairs: &PairForest) -> Vec<Vec<f64>> {
-    let matrix = pair::gram(kernel, pairs, None, Options::default()).unwrap();
+    let matrix = gram::gram(kernel, pairs, None, Options::default()).unwrap();
     matrix.rows().into_iter().map(|row| row.to_vec()).collect()
 }
 
@@ -477,7 +477,7 @@ fn without_placeholders_the_kernel_is_the_product_of_two_subset_tree_kernels() {
         });
         for method in METHODS {
             let kernel = kernel(method, decay);
-            let got = pair::gram(&kernel, &pairs, None, Options::default()).unwrap();
+            let got = gram::gram(&kernel, &pairs, None, Options::default()).unwrap();
             for (index, got) in got.indexed_iter() {
                 assert!(close(*got, x[index] * y[index]), "{method:?} {index:?}");
             }
@@ -499,7 +499,7 @@ fn matrices_hold_what_single_pairs_have_whatever_the_threads() {
             let kernel = kernel(method, 0.4);
             let matrix = |x, y, n_jobs| {
                 let options = Options::default().with_normalize(normalize);
-                pair::gram_with(&kernel, x, y, options, &jobs(n_jobs)).unwrap()
+                gram::gram_with(&kernel, x, y, options, &jobs(n_jobs)).unwrap()
             };
             let single = |x: &PairForest, i, y: &PairForest, j| {
                 pair::pair(&kernel, (x, i), (y, j), normalize, &Context::default())
@@ -521,11 +521,11 @@ fn matrices_hold_what_single_pairs_have_whatever_the_threads() {
             let options = Options::default().with_normalize(normalize);
             let context = &jobs(2);
             let (diagonal, report) =
-                pair::diagonal(&kernel, &x, options, context).unwrap();
+                gram::diagonal(&kernel, &x, options, context).unwrap();
             assert!(diagonal.iter().enumerate().all(|(i, &d)| d == one[[i, i]]));
             let zeros = (0..x.len()).filter(|&i| single(&x, i, &x, i) == 0.0);
             let zeros: Vec<usize> = if normalize { zeros.collect() } else { vec![] };
-            assert_eq!(report.zeros.zero_rows, zeros);
+            assert_eq!(report.zero_rows, zeros);
         }
     }
 }
@@ -539,20 +539,20 @@ fn rows_and_single_values_are_those_of_the_matrix() {
             let options = Options::default().with_normalize(normalize);
             let context = &jobs(2);
             let matrix =
-                pair::gram_with(&kernel, &x, Some(&x), options, context).unwrap();
-            let rows = pair::rows(&kernel, &x, options, context).unwrap();
+                gram::gram_with(&kernel, &x, Some(&x), options, context).unwrap();
+            let rows = gram::Rows::new_with(&kernel, &x, options, context).unwrap();
             let mut row = vec![f64::NAN; x.len()];
             for i in Random(1).order(x.len()) {
                 rows.row(i, &mut row, &Context::default()).unwrap();
                 assert_eq!(row, matrix.row(i).to_vec(), "{method:?} {i}");
             }
             let block =
-                pair::gram_with(&kernel, &x, Some(&y), options, context).unwrap();
+                gram::gram_with(&kernel, &x, Some(&y), options, context).unwrap();
             let places: Vec<_> =
                 (0..x.len()).flat_map(|i| (0..y.len()).map(move |j| (i, j))).collect();
             let (i, j): (Vec<_>, Vec<_>) = places.into_iter().unzip();
             let (values, _) =
-                pair::values(&kernel, &x, Some(&y), (&i, &j), options, context)
+                neighbours::pairs(&kernel, &x, Some(&y), (&i, &j), options, context)
                     .unwrap();
             assert!(
                 values.iter().zip(&block).all(|(&a, &b)| close(a, b)),
@@ -560,7 +560,7 @@ fn rows_and_single_values_are_those_of_the_matrix() {
             );
         }
     }
-    let refused = pair::values(
+    let refused = neighbours::pairs(
         &kernel(Method::Exact, 0.4),
         &x,
         None,
@@ -580,7 +580,7 @@ fn exact_matrices_are_positive_semidefinite() {
             let context = &jobs(1);
             let kernel = kernel(Method::Exact, decay);
             let matrix =
-                pair::gram_with(&kernel, &pairs, None, options, context).unwrap();
+                gram::gram_with(&kernel, &pairs, None, options, context).unwrap();
             let rows: Vec<Vec<f64>> =
                 matrix.rows().into_iter().map(|row| row.to_vec()).collect();
             let trace: f64 = (0..pairs.len()).map(|i| rows[i][i]).sum();
@@ -629,7 +629,7 @@ fn the_worst_case_ends_in_the_named_error_and_spares_the_others() {
     let all = worst.concat(&pairs(&[P1])).unwrap();
     let mut out = vec![0.0f64; 9];
     let options = Options::default().with_normalize(true);
-    let report = pair::fill(&kernel, &all, None, options, &mut out, &jobs(2));
+    let report = gram::fill(&kernel, &all, None, options, &mut out, &jobs(2));
     let given_up = report.unwrap().given_up;
     assert!(given_up.contains(&(1, 0)), "{given_up:?}");
     for (index, value) in out.iter().enumerate() {
@@ -639,9 +639,30 @@ fn the_worst_case_ends_in_the_named_error_and_spares_the_others() {
     }
     assert_eq!(out[8], 1.0);
     assert!(matches!(
-        pair::gram(&kernel, &all, None, Options::default()),
+        gram::gram(&kernel, &all, None, Options::default()),
         Err(Error::ConstraintLimit { .. })
     ));
+}
+
+#[test]
+fn what_has_no_kernel_with_itself_shares_nothing_even_with_what_is_given_up() {
+    // Leaves alone have no production; every B matches every B, under other placeholders.
+    let parts: Vec<String> =
+        (0..6).map(|k| format!("(B (x:{}) (x:{}))", k, k + 1)).collect();
+    let side = format!("(R {})", parts.join(" "));
+    let all = pairs(&["(a) | (a)".to_owned(), format!("{side} | {side}")]);
+    let kernel = PairKernel::new(1.0).with_max_constraints(1);
+    let (_, report) =
+        gram::diagonal(&kernel, &all, Options::default(), &Context::default()).unwrap();
+    assert_eq!(report.given_up, [(1, 1)]);
+    let options = Options::default().with_normalize(true);
+    let matrix = gram::gram(&kernel, &all, None, options).unwrap();
+    assert_eq!(matrix.into_raw_vec_and_offset().0, [0.0, 0.0, 0.0, 1.0]);
+    for (i, j) in [(0, 1), (1, 0)] {
+        let single =
+            pair::pair(&kernel, (&all, i), (&all, j), true, &Context::default());
+        assert_eq!(single, Ok(0.0));
+    }
 }
 
 #[test]
@@ -745,7 +766,7 @@ fn parameters_out_of_range_are_rejected() {
     let pairs = pairs(&[P1]);
     for (decay, max_constraints) in [(0.0, 1), (1.5, 1), (f64::NAN, 1), (0.4, 0)] {
         let kernel = PairKernel::new(decay).with_max_constraints(max_constraints);
-        let error = pair::gram(&kernel, &pairs, None, Options::default());
+        let error = gram::gram(&kernel, &pairs, None, Options::default());
         assert!(matches!(error, Err(Error::Parameter { .. })), "{error:?}");
     }
 }
@@ -773,10 +794,10 @@ fn normalised_values_survive_overflow() {
         "(A:1 a) | (Z z)".to_owned(),
     ]);
     let kernel = PairKernel::new(1.0);
-    let error = pair::gram(&kernel, &all, None, Options::default()).unwrap_err();
+    let error = gram::gram(&kernel, &all, None, Options::default()).unwrap_err();
     assert!(matches!(error, Error::Overflow { row: 0, column: 0 }), "{error}");
     let options = Options::default().with_normalize(true);
-    let matrix = pair::gram(&kernel, &all, None, options).unwrap();
+    let matrix = gram::gram(&kernel, &all, None, options).unwrap();
     assert!((matrix[[0, 1]] - 0.5f64.sqrt()).abs() < 1e-9, "{}", matrix[[0, 1]]);
     assert!(matrix[[0, 2]] < 1e-100 && matrix[[0, 0]] == 1.0);
 }

@@ -7,7 +7,8 @@ use crate::corpus::{self, Random, read};
 use crate::registry::{asked, assert_close, largest, one_of_each, settings};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
-    Kernel, Parameter, Prepared, Scaled, SubsetTree, Subtree, Worker,
+    Counts, Kernel, Parameter, Prepared, Scaled, SubsetTree, Subtree, Weighted,
+    Weights, Worker,
 };
 use treekernel_rs::{Context, Error, Forest, NodeId, Nodes, Result};
 
@@ -140,9 +141,15 @@ fn single_pairs_of_too_many_nodes_are_refused_where_there_is_no_index() {
     let kernel: &dyn Kernel = &SubsetTree::new(0.4);
     let own = pair(kernel, &trees, &trees);
     assert!(own.is_finite() && own > 0.4 * 3.6e7, "{own}");
+    // The kernel itself has the index; with weights it has none for single pairs.
     let ask = &Context::default();
-    let prepared = kernel.pairs(trees.nodes(), trees.roots(), ask).unwrap();
-    let refused = prepared.worker()(0, 0, ask);
+    let single = |kernel: &dyn Kernel| {
+        let prepared = kernel.pairs(trees.nodes(), trees.roots(), ask).unwrap();
+        prepared.worker()(0, 0, ask)
+    };
+    assert_eq!(single(kernel).unwrap().value().to_bits(), own.to_bits());
+    let (sst, ones) = (Arc::new(SubsetTree::new(0.4)), Arc::new(Weights::new()));
+    let refused = single(&Weighted::new(sst, ones, Counts::Linear).unwrap());
     assert!(matches!(refused, Err(Error::Capacity { .. })), "{refused:?}");
 }
 

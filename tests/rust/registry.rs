@@ -5,10 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::own_kernel::LabelCount;
 use treekernel_rs::dag::{Model, Options};
 use treekernel_rs::kernel::{
-    self, Composed, ElasticTree, Kernel, Operation, Parameter, PartialTree, Range,
-    Subpath, SubsetTree, Subtree, Value,
+    self, Composed, Counts, ElasticTree, Kernel, LabelPairs, Operation, Parameter,
+    PartialTree, Range, SmoothedPartialTree, Subpath, SubsetTree, Subtree, Value,
+    Weighted, Weights,
 };
 use treekernel_rs::{Context, Error, Result};
 
@@ -135,9 +137,33 @@ pub(crate) fn largest() -> Vec<Arc<dyn Kernel>> {
     all
 }
 
-/// Whether there are models of a kernel.
-pub(crate) fn has_models(kernel: &Arc<dyn Kernel>) -> bool {
-    Model::new(&**kernel, Options::default()).is_ok()
+/// Whether models of a kernel are graphs.
+pub(crate) fn has_graphs(kernel: &Arc<dyn Kernel>) -> bool {
+    Model::new(kernel, Options::default()).unwrap().is_graph()
+}
+
+/// Kernels whose models are not: one of each kind.
+pub(crate) fn without_graphs() -> Vec<Arc<dyn Kernel>> {
+    let weights = || {
+        let mut weights = Weights::new().with_others(0.75).unwrap();
+        weights.set_label("A", 0.5).unwrap();
+        Arc::new(weights)
+    };
+    let weighted = |kernel: Arc<dyn Kernel>, counts| -> Arc<dyn Kernel> {
+        Arc::new(Weighted::new(kernel, weights(), counts).unwrap())
+    };
+    let st = || Arc::new(Subtree::new(0.5).with_leaf_weight(0.25));
+    let similar = LabelPairs::new([("a", "b", 0.5), ("A", "B", 0.25)]);
+    let mut all = one_of_each();
+    all.retain(|kernel| !has_graphs(kernel));
+    all.extend([
+        weighted(Arc::new(SubsetTree::new(0.5)), Counts::Linear),
+        weighted(st(), Counts::Log),
+        weighted(st(), Counts::Set),
+        Arc::new(SmoothedPartialTree::new(PartialTree::default(), similar)),
+        LabelCount::arc("a"),
+    ]);
+    all
 }
 
 #[track_caller]

@@ -1,7 +1,7 @@
 //! Trees that share: counted, kept shared, refused where they would be written out.
 
 use crate::registry::asked;
-use treekernel_rs::forest::{MOST_BYTES, MOST_NODES, Shared};
+use treekernel_rs::forest::{MAX_BYTES, MAX_NODES, Shared};
 use treekernel_rs::{Context, Error, Forest};
 
 /// A tree of `times` doublings: 2^(times + 1) - 1 nodes in `times + 1` subtrees.
@@ -63,12 +63,12 @@ fn what_writes_out_every_node_refuses_with_both_numbers() {
     };
     for times in [28, 40, 70] {
         let forest = forest(&doubled(times)).unwrap();
-        refused(forest.try_to_arrays(&Context::default()).unwrap_err(), MOST_NODES);
-        refused(forest.try_preorder(&Context::default()).unwrap_err(), MOST_NODES);
+        refused(forest.try_to_arrays(&Context::default()).unwrap_err(), MAX_NODES);
+        refused(forest.try_preorder(&Context::default()).unwrap_err(), MAX_NODES);
         if times > 30 {
             refused(
                 forest.try_to_brackets(&Context::default()).unwrap_err(),
-                MOST_BYTES,
+                MAX_BYTES,
             );
         }
     }
@@ -118,7 +118,7 @@ fn tampered_arrays_are_errors() {
         ),
         (
             |a| a.names[1] = "x".into(),
-            "names[1]: expected another name than names[0], got \"x\"",
+            "names[1]: expected another name than names[0], got 'x'",
         ),
         (
             |a| a.ends.truncate(3),

@@ -199,13 +199,18 @@ fn a_self_kernel_that_is_not_above_zero_is_an_error_where_it_normalises() {
         SmoothedPartialTree::new(PartialTree::default(), LabelPairs::new(pairs));
     let forest = corpus::read(&["(b)", "(a (b) (c))"]);
     let normalize = Options::default().with_normalize(true);
-    let Err(Error::Indefinite { tree, set, value }) =
-        gram::gram(&kernel, &forest, None, normalize)
-    else {
-        panic!("no error");
-    };
+    let found =
+        |x: &Forest, y: Option<&Forest>| match gram::gram(&kernel, x, y, normalize) {
+            Err(Error::Indefinite { tree, set, value }) => (tree, set, value),
+            other => panic!("no error: {other:?}"),
+        };
+    let (tree, set, value) = found(&forest, None);
     assert_eq!((tree, set), (1, "X"));
     assert!((value + 0.190_362).abs() < 1e-6, "{value}");
+    // Rows and columns of their own have numbers of their own.
+    let others = corpus::read(&["(a (b))", "(c)", "(b (c))"]);
+    assert_eq!(found(&forest, Some(&others)), (1, "X", value));
+    assert_eq!(found(&others, Some(&forest)), (1, "Y", value));
     let (own, _) =
         gram::diagonal(&kernel, &forest, Options::default(), &Context::default())
             .unwrap();

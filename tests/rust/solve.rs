@@ -1,5 +1,7 @@
 //! Kernel machines against coordinate descent on the whole matrix, and ties of perceptrons.
 
+use std::sync::Arc;
+
 use crate::registry::{asked, jobs};
 use treekernel_rs::dag::solve::{Intercept, Limits, Loss, Problem, Solver};
 use treekernel_rs::dag::{Options, Perceptron, Vote};
@@ -19,12 +21,12 @@ fn trees() -> Forest {
     Forest::from_brackets(&text.join(" ")).unwrap()
 }
 
-fn kernels() -> Vec<Box<dyn Kernel>> {
+fn kernels() -> Vec<Arc<dyn Kernel>> {
     vec![
-        Box::new(Subtree::new(0.5)),
-        Box::new(SubsetTree::new(0.4)),
-        Box::new(PartialTree::new(0.4, 0.4)),
-        Box::new(ElasticTree::new(0.3)),
+        Arc::new(Subtree::new(0.5)),
+        Arc::new(SubsetTree::new(0.4)),
+        Arc::new(PartialTree::new(0.4, 0.4)),
+        Arc::new(ElasticTree::new(0.3)),
     ]
 }
 
@@ -76,9 +78,9 @@ fn machines_are_those_of_coordinate_descent_on_the_matrix() {
         // All trees at once, and 64 at a time.
         for cache in [1 << 20, 0] {
             let mut solver =
-                Solver::new(&*kernel, true, &trees, problem.clone(), 0).unwrap();
+                Solver::new(&kernel, true, &trees, problem.clone(), 0).unwrap();
             assert!(solver.run(limits(cache), &jobs(2)).unwrap());
-            let own = scores(&solver.dual_coef());
+            let own = scores(&solver.dual_coef().unwrap());
             for (own, expected) in own.iter().zip(&expected) {
                 assert!((own - expected).abs() < 1e-4, "{own} {expected}");
             }
@@ -169,6 +171,51 @@ fn every_machine_is_solved_within_a_few_passes_at_large_costs() {
             let is_solved = solver.run(few, &jobs(1)).unwrap();
             let state = solver.reached();
             assert!(is_solved, "{loss:?}, {cost}: {}", state.violation);
+        }
+    }
+}
+
+#[test]
+fn rankings_in_small_batches_are_solved_at_every_cost() {
+    let trees = trees();
+    let preferences: Vec<_> = (1..N as u32)
+        .map(|b| if (b * 7919) % 11 < 5 { [b - 1, b] } else { [b, b - 1] })
+        .collect();
+    let passes = 100;
+    for (normalize, cost) in [(true, 0.01), (true, 1e3), (false, 1.0), (false, 1e3)] {
+        for loss in [Loss::Hinge, Loss::SquaredHinge, Loss::Logistic] {
+            let problem = Problem {
+                preferences: Some(preferences.clone()),
+                costs: (0..N - 1).map(|at| cost * (0.1 + (at % 4) as f64)).collect(),
+                ..problem(loss, Intercept::None, 1)
+            };
+            let new = || {
+                let kernel = SubsetTree::new(0.4);
+                Solver::new(&kernel, normalize, &trees, problem.clone(), 0).unwrap()
+            };
+            // One batch has the least objective.
+            let mut whole = new();
+            let tight = Limits { tol: 1e-9, max_iter: passes, cache: 1 << 20 };
+            assert!(whole.run(tight, &jobs(1)).unwrap());
+            let expected = whole.reached().primal[0];
+            // Batches of 32: the dual grows with every pass.
+            let mut solver = new();
+            let (mut dual, mut is_solved) = (f64::NEG_INFINITY, false);
+            for max_iter in 1..=passes {
+                let limits = Limits { max_iter, cache: 0, ..tight };
+                is_solved = solver.run(limits, &jobs(1)).unwrap();
+                let state = solver.reached();
+                let next = state.primal[0] - state.gap[0];
+                assert!(next >= dual - 1e-10 * expected, "{loss:?}: {dual} to {next}");
+                dual = next;
+                if is_solved {
+                    break;
+                }
+            }
+            let state = solver.reached();
+            assert!(is_solved, "{loss:?} {normalize} {cost}: {state:?}");
+            assert!((state.primal[0] - expected).abs() < 1e-7 * expected);
+            assert!((dual - expected).abs() < 1e-7 * expected);
         }
     }
 }

@@ -4,8 +4,10 @@
 use std::sync::Mutex;
 
 use crate::corpus::{self, Random, read};
+use crate::own_kernel::told_apart_by_a_text;
 use crate::registry::{
-    self, assert_close, composed, has_models, jobs, largest, one_of_each, settings,
+    self, assert_close, composed, has_graphs, jobs, largest, one_of_each, settings,
+    without_graphs,
 };
 use ndarray::Array2;
 use treekernel_rs::gram::{self, Element, Options};
@@ -121,7 +123,8 @@ fn check_uses(
 
 #[test]
 fn every_use_has_the_values_of_the_definition() {
-    for (number, kernel) in settings().into_iter().enumerate() {
+    let kernels = [settings(), told_apart_by_a_text()].concat();
+    for (number, kernel) in kernels.into_iter().enumerate() {
         for seed in 0..3 {
             // The naive kernels are exponential: small trees only.
             let random = &mut Random(1000 * number as u64 + seed);
@@ -290,22 +293,12 @@ fn values_beyond_floats_are_named_and_their_normalised_ones_are_right() {
 }
 
 #[test]
-fn models_score_as_rows_do_or_are_refused_by_name() {
+fn models_score_as_rows_do() {
     let trees =
         [corpus::generated(60, 1), corpus::trees(&mut Random(2), 60, 30)].concat();
     let all = read(&trees);
-    let names = kernel::all().into_iter().filter(has_models);
-    let names: Vec<&str> = names.map(|kernel| kernel.name()).collect();
-    assert!(names.len() >= 4, "{names:?}");
-    for kernel in one_of_each() {
-        let model = dag::Model::new(&*kernel, dag::Options::default());
-        if !names.contains(&kernel.name()) {
-            let (kernel, what) = (kernel.name(), "models");
-            let error = Error::Unsupported { kernel, what, can: names.clone() };
-            assert_eq!(model.err(), Some(error));
-            continue;
-        }
-        let mut model = model.unwrap();
+    for kernel in [one_of_each(), without_graphs()].concat() {
+        let mut model = dag::Model::new(&kernel, dag::Options::default()).unwrap();
         let mut random = Random(3);
         let alphas: Vec<f64> = trees.iter().map(|_| random.unit() - 0.5).collect();
         model.add(&all, &alphas, &Context::default()).unwrap();
@@ -323,28 +316,27 @@ fn models_score_as_rows_do_or_are_refused_by_name() {
 }
 
 #[test]
-fn models_of_sums_score_as_rows_do_and_other_compositions_are_refused() {
+fn models_of_sums_have_a_part_for_each_term_and_score_as_rows_do() {
     let all = read(&corpus::generated(40, 1));
     let mut random = Random(3);
     let alphas: Vec<f64> = (0..all.len()).map(|_| random.unit() - 0.5).collect();
-    let unit: Vec<_> = kernel::all().into_iter().filter(has_models).collect();
-    let sum = unit.iter().cloned().reduce(|a, b| {
+    let join = |a, b| {
         let half = registry::of(Operation::Scaled(0.5), [b]);
         registry::of(Operation::Sum, [registry::of(Operation::Normalized, [half]), a])
-    });
-    let mut n_models = 0;
-    for kernel in one_of_each().into_iter().chain(sum) {
+    };
+    let graphs: Vec<_> = kernel::all().into_iter().filter(has_graphs).collect();
+    let sums = [graphs.clone(), [graphs, without_graphs()].concat()];
+    let sums = sums.map(|terms| (terms.len(), terms.into_iter().reduce(join).unwrap()));
+    let single = one_of_each().into_iter().map(|kernel| (0, kernel));
+    for (n_terms, kernel) in single.chain(sums) {
         for normalize in [false, true] {
             let own = dag::Options::default().with_normalize(normalize);
-            let mut model = match dag::SumModel::new(&*kernel, own) {
-                Ok(model) => model,
-                Err(Error::Unsupported { what: "models", can, .. }) => {
-                    assert!(can.contains(&"Sum"), "{can:?}");
-                    continue;
-                }
-                Err(error) => panic!("{error}"),
-            };
-            n_models += 1;
+            let mut model = dag::SumModel::new(&kernel, own).unwrap();
+            // (Some of the terms are sums themselves, and each kernel is in one of them.)
+            assert!(model.parts().len() >= n_terms.max(1), "{kernel:?}");
+            let n_graphs = model.parts().iter().filter(|part| part.is_graph()).count();
+            assert_eq!(model.is_graph(), n_graphs == model.parts().len());
+            assert!(n_graphs >= n_terms.min(5), "{kernel:?}");
             model.add(&all, &alphas, &Context::default()).unwrap();
             let scores = model.score(&all, &jobs(2)).unwrap().0;
             let rows =
@@ -358,7 +350,6 @@ fn models_of_sums_score_as_rows_do_and_other_compositions_are_refused() {
             }
         }
     }
-    assert!(n_models >= 2 * (4 + 3), "{n_models}");
 }
 
 #[test]
@@ -397,7 +388,7 @@ fn parameters_out_of_range_are_named_by_every_use() {
                     )
                     .err(),
                 );
-                named(dag::SumModel::new(&*kernel, dag::Options::default()).err());
+                named(dag::SumModel::new(&kernel, dag::Options::default()).err());
             }
         }
         assert!(kernel.with("no such", 1.0.into()).is_none());

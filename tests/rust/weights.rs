@@ -1,6 +1,7 @@
 //! Kernels with weights, through every use: what the definition says is what single pairs,
 //! matrices, rows and models have.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::corpus::{self, Random, read};
@@ -38,18 +39,15 @@ fn with(
 #[test]
 fn every_use_is_the_definition() {
     let mut random = Random(7);
-    let mut n_kernels = 0;
+    let (mut n_kernels, mut names) = (0, BTreeSet::new());
     for kernel in settings() {
         let trees = corpus::trees(&mut random, 12, 10);
         let all = read(&trees);
         let weights = weights(&mut random, &all);
         for counts in [Counts::Linear, Counts::Log, Counts::Set] {
-            let Some(kernel) = with(&kernel, &weights, counts) else {
-                // Kernels made of kernels have no nodes of their own.
-                let is_composed = kernel.composed().is_some();
-                assert!(is_composed || counts != Counts::Linear, "{kernel:?}");
-                continue;
-            };
+            // Kernels made of kernels have no nodes of their own, and others no weights.
+            let Some(kernel) = with(&kernel, &weights, counts) else { continue };
+            names.insert(kernel.name());
             n_kernels += 1;
             let (nodes, roots, n) = (all.nodes(), all.roots(), all.len());
             let (options, context) = (Options::default(), &jobs(1));
@@ -76,6 +74,9 @@ fn every_use_is_the_definition() {
         }
     }
     assert!(n_kernels >= 45, "{n_kernels}");
+    for name in ["Subtree", "SubsetTree", "PartialTree", "ElasticTree", "Subpath"] {
+        assert!(names.contains(&*format!("weighted {name}")), "{names:?}");
+    }
 }
 
 #[test]

@@ -94,7 +94,7 @@ def newick(
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the trees that are wrong, and lists why.
     progress : callable or True, optional
-        Called with texts done and in all; True shows a bar.
+        Called as progress(done, total), in texts; True shows a bar.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def nexus(
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the trees that are wrong, and lists why.
     progress : callable or True, optional
-        Called with texts done and in all; True shows a bar.
+        Called as progress(done, total), in texts; True shows a bar.
 
     Returns
     -------
@@ -401,7 +401,7 @@ def dot_bracket(
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the structures that are wrong, and lists why.
     progress : callable or True, optional
-        Called with texts done and in all; True shows a bar.
+        Called as progress(done, total), in texts; True shows a bar.
 
     Returns
     -------
@@ -556,7 +556,7 @@ def glycans(
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the glycans that are wrong, and lists why.
     progress : callable or True, optional
-        Called with texts done and in all; True shows a bar.
+        Called as progress(done, total), in texts; True shows a bar.
 
     Returns
     -------

@@ -85,8 +85,8 @@ def python_ast(
     level : {"module", "function"}, default "module"
         One tree for each text, or for each function and method that is in no other.
     identifiers : {"keep", "blank"}, default "keep"
-        Names of functions, variables, attributes, arguments, keywords and imports as
-        leaves, or left out.
+        Keep names of functions, variables, attributes, arguments, keywords and imports
+        as leaves, or drop them.
     literals : {"keep", "type", "blank"}, default "type"
         A constant is ``(Constant (int 1))``, ``(Constant int)`` or ``Constant``.
     docstrings : bool, default False
@@ -94,7 +94,7 @@ def python_ast(
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the texts that do not parse, and lists why.
     progress : callable or True, optional
-        Called with texts done and in all; True shows a bar.
+        Called as progress(done, total), in texts; True shows a bar.
 
     Returns
     -------
@@ -255,7 +255,7 @@ def tree_sitter(
         One tree for each text; or ``"function"``, for each function, method and
         constructor that is in no other; or a pattern (`re`) of node types.
     identifiers : {"keep", "blank"}, default "keep"
-        What leaves whose type has "identifier" in it say, as a node below; or left out.
+        Keep identifier text as a child leaf, or drop it.
     literals : {"keep", "type", "blank"}, default "type"
         Other named leaves: with their text, by type, or all as ``literal``.
     comments : bool, default False
@@ -265,7 +265,7 @@ def tree_sitter(
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the texts in which the parser met an error, and lists why.
     progress : callable or True, optional
-        Called with texts done and in all; True shows a bar.
+        Called as progress(done, total), in texts; True shows a bar.
 
     Returns
     -------

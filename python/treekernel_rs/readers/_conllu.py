@@ -100,13 +100,13 @@ def conllu(
         What becomes a node: relations with parts of speech and words as their centre,
         words with both below, words alone, or the compositional forms of the first two.
     word : {"lemma", "form"}, default "lemma"
-        What stands in ``LEX##``; a missing lemma is the form.
+        The content of ``LEX##``; the form if there is no lemma.
     lower : bool, default True
         Lower-case words.
     lex_pos : {"first", "full", "none"}, default "first"
         What follows a word: the first letter of its tag, the tag, nothing.
     pos : {"xpos", "upos"}, default "xpos"
-        Which tags; a missing XPOS is the UPOS.
+        Which tags to use; UPOS if there is no XPOS.
     subtypes : bool, default True
         Keep ``:pass`` of ``nsubj:pass``.
     punctuation : bool, default True
@@ -116,7 +116,7 @@ def conllu(
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the sentences that are wrong, and lists why.
     progress : callable or True, optional
-        Called with texts done and in all; True shows a bar.
+        Called as progress(done, total), in texts; True shows a bar.
 
     Returns
     -------
@@ -216,7 +216,7 @@ def _parse(
         fields = line.split("\t")
         if len(fields) != _COLUMNS:
             got = f"{len(fields)}"
-            raise text.error_at(number, 1, f"{_COLUMNS} columns, by tabs", got)
+            raise text.error_at(number, 1, f"{_COLUMNS} tab-separated columns", got)
         name = fields[0]
         if not _is_number(name):
             if not all(map(_is_number, name.replace("-", ".", 1).split(".", 1))):
@@ -227,7 +227,7 @@ def _parse(
             got = repr(fields[6])
             raise text.error_at(number, column, "the id of a head, or 0", got)
         if int(name) in words or name == "0":
-            raise text.error_at(number, 1, "an id that comes once, above 0", name)
+            raise text.error_at(number, 1, "a unique id above 0", name)
         words[int(name)] = Token(
             *(fields[1], fields[2], fields[3], fields[4], fields[7]),
             *(int(name), int(fields[6]), number),

@@ -171,7 +171,7 @@ def xml(
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the documents that are not well-formed, and lists why.
     progress : callable or True, optional
-        Called with texts done and in all; True shows a bar.
+        Called as progress(done, total), in texts; True shows a bar.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def xml(
 
     Notes
     -----
-    Comments and instructions are left out, and entities from elsewhere are not loaded.
+    Comments and instructions are dropped. External entities are not loaded.
 
     Examples
     --------
@@ -247,7 +247,7 @@ def html(
     errors: str = "raise",
     progress: Progress = None,
 ) -> Reading:
-    """Read HTML pages, as browsers do: whatever is wrong in them is mended (lxml).
+    """Read HTML pages as browsers do: errors are repaired (lxml).
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def html(
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out pages without any element or deeper than 2,048, and lists why.
     progress : callable or True, optional
-        Called with texts done and in all; True shows a bar.
+        Called as progress(done, total), in texts; True shows a bar.
 
     Returns
     -------
@@ -342,7 +342,7 @@ def json(
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the texts (or lines) that are wrong, and lists why.
     progress : callable or True, optional
-        Called with texts done and in all; True shows a bar.
+        Called as progress(done, total), in texts; True shows a bar.
 
     Returns
     -------
@@ -528,13 +528,13 @@ def sql(
     dialect : str, optional
         One of sqlglot's, such as ``"postgres"``.
     identifiers : {"keep", "blank"}, default "keep"
-        Names of tables, columns and functions as leaves, or left out.
+        Keep names of tables, columns and functions as leaves, or drop them.
     literals : {"keep", "type", "blank"}, default "type"
         A literal is ``(Literal 1)``, ``(Literal number)`` or ``Literal``.
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the statements that are wrong, and lists why.
     progress : callable or True, optional
-        Called with texts done and in all; True shows a bar.
+        Called as progress(done, total), in texts; True shows a bar.
 
     Returns
     -------

@@ -142,7 +142,7 @@ def klp(
     Parameters
     ----------
     path : str or path
-        The file. It is read line by line; the text is not held.
+        The file. It is read line by line.
     features : mapping of str to iterable of str, optional
         Columns of the vectors of a name: those of the training set, when a test set is
         read. Other features are left out. By default features get columns in the order
@@ -211,7 +211,7 @@ class _Features:
         self.column: dict[str, int] = {}
         for name in known or ():
             if name in self.column:
-                msg = f"features must differ from one another, got {name!r} twice"
+                msg = f"duplicate feature {name!r}"
                 raise ValueError(msg)
             self.column[name] = len(self.column)
 
@@ -416,7 +416,7 @@ class _Reader:
             if begin.group(2) is not None:
                 name = text_of(self.file, line, *begin.span(2))
             if name in names:
-                expected = f"another name than {name!r}, which the example has already"
+                expected = f"another name than {name!r}, which the example already has"
                 raise error(self.file, line, at, expected)
             names.add(name)
             start = begin.end()

@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from treekernel_rs._adapters import column, is_column
+from treekernel_rs._arguments import progress_callback
 from treekernel_rs._core import Forest, ParseError
-from treekernel_rs.kernels import _bar
 from treekernel_rs.readers._source import GZIP, found, inflated, opened
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Reading:
         What the source calls each tree: the id of a sentence, the qualified name of a
         function; "" where it has no name.
     labels : list of str
-        Where each tree stands: the file, or "item 3" of a list of texts; "" in one
+        Where each tree comes from: the file, or "item 3" of a list of texts; "" in one
         text.
     spans : ndarray of int64, shape (n_trees, 2)
         First and last line of each tree there, from 1; 0 where lines are not known.
@@ -47,10 +47,10 @@ class Reading:
         Per node, in the order of ``forest.to_arrays()``: the number of the token that
         the node stands for. Trees of dependencies only.
     metadata : list of dict
-        What else the source says of each tree, such as the comments of a sentence;
-        empty where a format has nothing of the kind.
+        Other data of each tree, such as the comments of a sentence; empty if the
+        format has none.
     skipped : list of ParseError
-        With ``errors="skip"``, what was left out: where, and why.
+        With ``errors="skip"``, the errors of what was left out.
 
     Examples
     --------
@@ -177,7 +177,7 @@ class Collector:
             msg = f"errors must be 'raise' or 'skip', got {errors!r}"
             raise ValueError(msg)
         self._skips = errors == "skip"
-        self._tell = _bar("read", "text") if progress is True else progress or None
+        self._tell = progress_callback(progress, "read", "text")
         self._items, self._several = _items(source, suffixes)
         self._raw, self._encoding = raw, encoding
         self.builder = builder

@@ -202,7 +202,7 @@ def found(rest: bytes) -> str:
     word = re.match(rb"[^\s()]*", rest)
     text = word.group().decode(errors="replace") if word else ""
     if text:
-        return f'"{text[:20]}"' + ("..." if len(text) > 20 else "")
+        return repr(text[:20]) + ("..." if len(text) > 20 else "")
     return "a blank" if rest.strip() else "the end of the line"
 
 

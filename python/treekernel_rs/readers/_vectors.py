@@ -1,6 +1,6 @@
 """Vectors of words: KeLP's word spaces, and the text files of word2vec, GloVe and fastText.
 
-    kelp: key TAB x TAB x TAB v1,v2,...     lines without a TAB are passed over
+    kelp: key TAB x TAB x TAB v1,v2,...     lines without a TAB are skipped
     text: key v1 v2 ...                     blanks between; a first line "rows columns" may be
 
 In text a key may hold blanks, as some of GloVe's do: the last so many words of a line are its
@@ -45,13 +45,13 @@ def word_vectors(
     Returns
     -------
     labels : list of str
-        The keys. Of a key that stands twice the last vector counts, as in KeLP.
+        The keys. If a key occurs twice, the last vector is used, as in KeLP.
     matrix : ndarray of float64, shape (n_labels, n_numbers)
 
     Raises
     ------
     ParseError
-        With line and column, for numbers that are none or not finite, and lines of unequal
+        With line and column, for fields that are not finite numbers, and lines of unequal
         length.
 
     Examples
@@ -63,13 +63,13 @@ def word_vectors(
     ...     vectors = tk.readers.word_vectors(path)
     >>> vectors[0], vectors[1].tolist()
     (['cat::n', 'dog::n'], [[1.0, 0.0], [0.8, 0.6]])
-    >>> similar = tk.VectorSimilarity(vectors, classes="kelp")
+    >>> similar = tk.kernels.VectorSimilarity(vectors, classes="kelp")
     >>> similar.matrix(["LEX##cat::n", "LEX##dog::n"])
     array([[1. , 0.8],
            [0.8, 1. ]])
     """
     if format not in _FORMATS:
-        msg = f"format must be auto, kelp or text, got {format!r}"
+        msg = f"format must be 'auto', 'kelp' or 'text', got {format!r}"
         raise ValueError(msg)
     if format == "auto":
         format = _guess(path)

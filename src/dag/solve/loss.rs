@@ -1,11 +1,11 @@
 //! What a machine pays for a score: one example's part of the dual, by its β.
 
 /// No curvature counts as less.
-pub(super) const LEAST_CURVATURE: f64 = 1e-12;
+pub(super) const MIN_CURVATURE: f64 = 1e-12;
 /// Logistic regression starts from this share of c; any less is 0.
-const LEAST_SHARE: f64 = f64::MIN_POSITIVE;
+const MIN_SHARE: f64 = f64::MIN_POSITIVE;
 /// Of c - α, as a share of c: no float but c itself leaves less.
-const LEAST_REST: f64 = 0.25 * f64::EPSILON;
+const MIN_REST: f64 = 0.25 * f64::EPSILON;
 /// Rounds of a step of logistic regression. Its bounds are at most 1,500 apart, so 70
 /// bisections are enough, with Newton's steps between them.
 const ROUNDS: usize = 200;
@@ -128,8 +128,8 @@ impl Loss {
             // At the next floats: no β is exact, and close to c these are far apart.
             let at = |beta: f64| {
                 let (cost, alpha) = (term.high - term.low, beta.abs());
-                let share = (alpha / cost).max(LEAST_SHARE);
-                let rest = ((cost - alpha) / cost).max(LEAST_REST);
+                let share = (alpha / cost).max(MIN_SHARE);
+                let rest = ((cost - alpha) / cost).max(MIN_REST);
                 -term.target * (share / rest).ln()
             };
             [up, down] = [at(beta.next_up()), at(beta.next_down())];
@@ -147,7 +147,7 @@ impl Loss {
             Self::Logistic => 4.0 / (term.high - term.low),
             _ => term.ridge,
         };
-        (own + extra).max(LEAST_CURVATURE)
+        (own + extra).max(MIN_CURVATURE)
     }
 
     /// The part of the second derivative that is not K's, at a β strictly between bounds.
@@ -229,7 +229,7 @@ fn logistic_step(term: &Term, score: f64, beta: f64, own: f64) -> f64 {
     for _ in 0..ROUNDS {
         let sigma =
             if z >= 0.0 { 1.0 / (1.0 + (-z).exp()) } else { z.exp() / (1.0 + z.exp()) };
-        alpha = if sigma < LEAST_SHARE { 0.0 } else { cost * sigma };
+        alpha = if sigma < MIN_SHARE { 0.0 } else { cost * sigma };
         let slope = own * (alpha - before) + y * score + z;
         let size = own * (alpha + before) + score.abs() + z.abs();
         if slope.abs() <= f64::EPSILON * size {

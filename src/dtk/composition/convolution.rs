@@ -27,6 +27,7 @@ use rustfft::{FftPlanner, FftPlannerScalar};
 
 use super::{Form, Real};
 use crate::vector::{Loop, vectorized};
+use crate::{Result, memory};
 
 /// FFTs of one length, planned.
 pub struct Fft<T> {
@@ -46,7 +47,13 @@ pub(in crate::dtk) struct Scratch<T> {
 
 impl<T: Real> Fft<T> {
     /// For vectors of `d` numbers, an even number.
-    pub(super) fn new(d: usize, is_reproducible: bool) -> Self {
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(super) fn new(d: usize, is_reproducible: bool) -> Result<Self> {
+        // rustfft cannot fail. Tables for both directions take no more, whatever the factors
+        // of d are.
+        memory::room(d, 16 * size_of::<T>())?;
         let (forward, inverse) = if is_reproducible {
             let mut planner = FftPlannerScalar::new();
             (planner.plan_fft_forward(d / 2), planner.plan_fft_inverse(d / 2))
@@ -59,25 +66,25 @@ impl<T: Real> Fft<T> {
                 (-std::f64::consts::TAU * k as f64 / d as f64).sin_cos();
             Complex::new(T::of(cosine), T::of(sine))
         };
-        Self { forward, inverse, turns: (0..=d / 4).map(turn).collect() }
+        Ok(Self { forward, inverse, turns: memory::collect((0..=d / 4).map(turn))? })
     }
 
     fn half(&self) -> usize {
         self.forward.len()
     }
 
-    pub(in crate::dtk) fn scratch(&self) -> Scratch<T> {
+    pub(in crate::dtk) fn scratch(&self) -> Result<Scratch<T>> {
         let [there, back] = [&self.forward, &self.inverse];
         let inner = there.get_inplace_scratch_len().max(back.get_inplace_scratch_len());
-        Scratch {
-            half: vec![Complex::default(); self.half()],
-            product: self.spectrum(),
-            inner: vec![Complex::default(); inner],
-        }
+        Ok(Scratch {
+            half: memory::filled(Complex::default(), self.half())?,
+            product: self.spectrum()?,
+            inner: memory::filled(Complex::default(), inner)?,
+        })
     }
 
-    pub(in crate::dtk) fn spectrum(&self) -> Vec<Complex<T>> {
-        vec![Complex::default(); self.half() + 1]
+    pub(in crate::dtk) fn spectrum(&self) -> Result<Vec<Complex<T>>> {
+        memory::filled(Complex::default(), self.half() + 1)
     }
 
     /// The spectrum of a shuffled vector.

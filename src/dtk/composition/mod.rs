@@ -33,7 +33,7 @@ use std::sync::Arc;
 use super::random::{Normal, PART, Stream};
 use super::scale::Scale;
 use crate::gram::Element;
-use crate::threads::Kept;
+use crate::threads::ForkSafeCache;
 use crate::vector::vectorized;
 use crate::{Context, Result, memory};
 pub(super) use convolution::Fft;
@@ -58,7 +58,7 @@ pub trait Real: rustfft::FftNum + Element + PartialOrd + std::ops::AddAssign {
     /// As a double.
     fn get(self) -> f64;
     #[doc(hidden)]
-    fn fft(plans: &Plans) -> &Kept<Fft<Self>>;
+    fn fft(plans: &Plans) -> &ForkSafeCache<Fft<Self>>;
     /// Products of quaternions by vector instructions; how many numbers of `out` are done.
     #[doc(hidden)]
     fn quaternions(
@@ -74,8 +74,8 @@ pub trait Real: rustfft::FftNum + Element + PartialOrd + std::ops::AddAssign {
 /// FFTs for each kind of number, planned when first used.
 #[derive(Default)]
 pub struct Plans {
-    single: Kept<Fft<f32>>,
-    double: Kept<Fft<f64>>,
+    single: ForkSafeCache<Fft<f32>>,
+    double: ForkSafeCache<Fft<f64>>,
 }
 
 impl Real for f32 {
@@ -84,7 +84,7 @@ impl Real for f32 {
         f64::from(self)
     }
 
-    fn fft(plans: &Plans) -> &Kept<Fft<Self>> {
+    fn fft(plans: &Plans) -> &ForkSafeCache<Fft<Self>> {
         &plans.single
     }
 
@@ -104,7 +104,7 @@ impl Real for f64 {
         self
     }
 
-    fn fft(plans: &Plans) -> &Kept<Fft<Self>> {
+    fn fft(plans: &Plans) -> &ForkSafeCache<Fft<Self>> {
         &plans.double
     }
 }
@@ -215,8 +215,12 @@ impl Composer {
         }
     }
 
-    pub(super) fn fft<T: Real>(&self) -> Arc<Fft<T>> {
-        T::fft(&self.plans).get_or_make(|| Fft::new(self.d, self.is_reproducible))
+    pub(super) fn fft<T: Real>(&self) -> Result<Arc<Fft<T>>> {
+        let plan = T::fft(&self.plans);
+        match plan.get() {
+            Some(known) => Ok(known),
+            None => Ok(plan.put(Fft::new(self.d, self.is_reproducible)?)),
+        }
     }
 
     /// A label's vector, times the unit.
@@ -284,9 +288,10 @@ impl Composer {
         }
     }
 
-    /// The spectrum of p1(x) or of p2(x). For convolutions only.
+    /// The spectrum of p1(x) or of p2(x). For convolutions only, by their [`fft`](Self::fft).
     pub(super) fn spectrum<T: Real>(
         &self,
+        fft: &Fft<T>,
         side: Side,
         x: &[T],
         out: &mut [rustfft::num_complex::Complex<T>],
@@ -296,7 +301,7 @@ impl Composer {
             Side::Left => &self.first,
             Side::Right => &self.second,
         };
-        self.fft().forward(permutation, x, out, scratch);
+        fft.forward(permutation, x, out, scratch);
     }
 
     /// a ◇ b of any two vectors, allocating what it needs.
@@ -308,14 +313,13 @@ impl Composer {
         context: &Context,
     ) -> Result<()> {
         if self.composition == Composition::Convolution {
-            memory::room(self.d, 16 * size_of::<T>())?;
-            let fft = self.fft::<T>();
-            let mut scratch = fft.scratch();
+            let fft = self.fft::<T>()?;
+            let mut scratch = fft.scratch()?;
             context.check_now()?;
-            let mut spectra = [fft.spectrum(), fft.spectrum()];
-            self.spectrum(Side::Left, a, &mut spectra[0], &mut scratch);
+            let mut spectra = [fft.spectrum()?, fft.spectrum()?];
+            self.spectrum(&fft, Side::Left, a, &mut spectra[0], &mut scratch);
             context.check_now()?;
-            self.spectrum(Side::Right, b, &mut spectra[1], &mut scratch);
+            self.spectrum(&fft, Side::Right, b, &mut spectra[1], &mut scratch);
             context.check_now()?;
             let [left, right] = &spectra;
             fft.product(&Form::of(left), &Form::of(right), out, &mut scratch);

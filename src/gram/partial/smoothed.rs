@@ -17,15 +17,15 @@
 use std::sync::Arc;
 
 use super::{Params, Weights};
-use crate::gram::Askable;
 use crate::index::counts::tally;
+use crate::index::id_map::{IdMap, Wanted};
 use crate::index::partial::smoothed::{self, Groups, Query, walk};
 use crate::kernel::similarity::{Block, NONE};
 use crate::kernel::smoothed::Labels;
 use crate::kernel::{PartialTree, SmoothedPartialTree, TreeCounts};
 use crate::ragged::{Filler, Ragged};
 use crate::threads::Threads;
-use crate::{Context, Label, NodeId, Nodes, Result, memory};
+use crate::{Context, Forest, Label, NodeId, Nodes, Result, memory};
 
 /// Labels of a store and their groups.
 #[derive(Debug)]
@@ -51,16 +51,25 @@ impl Similar {
 /// The index of some trees (columns), and others (rows) that walk it.
 #[derive(Debug)]
 pub(crate) struct Engine {
+    kernel: SmoothedPartialTree,
     plain: super::Engine,
     similar: Similar,
     weights: Weights,
     /// By symbol: the columns' trees that have it, and how often. A symbol is twice the
     /// number of a label that is in a block, and 1 more for leaves.
     trees: Ragged<(u32, u32)>,
-    /// By row's tree: symbols with counts.
-    symbols: Ragged<(u32, u32)>,
     /// By block: its labels.
     members: Vec<Vec<u32>>,
+    rows: Rows,
+}
+
+/// Trees that walk the index.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    /// None: the columns.
+    plain: Option<super::Rows>,
+    /// By tree: symbols with counts.
+    symbols: Ragged<(u32, u32)>,
 }
 
 /// What one worker keeps from row to row.
@@ -74,7 +83,7 @@ pub(crate) struct Scratch {
 }
 
 impl Engine {
-    /// Indexes the trees of `columns` for rows from `rows` (None: from the same trees).
+    /// Indexes the trees of `columns`, for rows that are these or `others`.
     ///
     /// # Errors
     /// As for partial trees, and those of the similarity.
@@ -82,13 +91,12 @@ impl Engine {
         kernel: &SmoothedPartialTree,
         nodes: &Arc<Nodes>,
         columns: &TreeCounts,
-        rows: Option<&TreeCounts>,
+        others: Option<&TreeCounts>,
         threads: &Threads<'_>,
     ) -> Result<Self> {
         let PartialTree { decay, mu, leaf_factor, max_children } = kernel.tree;
         let params = Params { decay, mu, leaf_factor, max_children };
         // 1. Ask for similarities, in the order of a walk: sums are in that of labels.
-        let others = rows.filter(|&rows| !std::ptr::eq(rows, columns));
         let all = [Some(columns), others];
         let walk = all.into_iter().flatten().flat_map(|trees| {
             (0..trees.len()).flat_map(|tree| trees.nodes(tree)).map(|&n| nodes.label(n))
@@ -98,7 +106,9 @@ impl Engine {
         // 2. Index the trees.
         let mut similar = Similar { labels, groups };
         let some = Some(&mut similar);
-        let plain = super::Engine::build(nodes, params, columns, rows, some, threads)?;
+        let simple = memory::filled(false, nodes.labels().len())?;
+        let plain =
+            super::Engine::build(nodes, params, columns, simple, some, threads)?;
         similar.groups.finish(&plain.index)?;
         // 3. List the trees of labels that are similar to others.
         let table = &similar.groups.table;
@@ -119,9 +129,16 @@ impl Engine {
                 trees.put(symbol, (tree, count));
             }
         }
+        let mut rows = Rows { plain: None, symbols: of_columns };
+        if let Some(others) = others {
+            let id_map = IdMap::new(nodes, nodes, Wanted::Labels, |_| None)?;
+            rows.plain = Some(plain.rows_of(nodes, id_map, others)?);
+            rows.symbols = tally(others, n_symbols, symbol)?;
+        }
         Ok(Self {
+            kernel: kernel.clone(),
+            rows,
             trees: trees.done(),
-            symbols: tally(rows.unwrap_or(columns), n_symbols, symbol)?,
             members: table.members()?,
             weights: Weights::new(decay, mu, leaf_factor),
             plain,
@@ -129,49 +146,16 @@ impl Engine {
         })
     }
 
-    /// Adds what single nodes with similar labels have.
+    /// Adds what single nodes with similar labels have. The scratch is clean again even after
+    /// an error.
     fn add_similar(
         &self,
         symbols: &[(u32, u32)],
         wanted: &mut [f64],
         touched: &mut Vec<u32>,
         row: &mut [f64],
-    ) {
-        let table = &self.similar.groups.table;
-        for &(symbol, count) in symbols {
-            let (label, is_leaf) = (symbol / 2, symbol % 2 == 1);
-            let (block, place) = table.place(label as usize);
-            let weights = [false, true]
-                .map(|is_other| self.weights.of(is_leaf, is_other) * f64::from(count));
-            let members = &self.members[block as usize];
-            let mut add = |place: usize, sigma: f64| {
-                let other = members[place];
-                if other == label || sigma == 0.0 {
-                    return;
-                }
-                for (symbol, weight) in (2 * other..).zip(weights) {
-                    let sum = &mut wanted[symbol as usize];
-                    if *sum == 0.0 {
-                        touched.push(symbol);
-                    }
-                    *sum += sigma * weight;
-                }
-            };
-            match &table.blocks()[block as usize] {
-                Block::Matrix { n, values } => {
-                    let row = &values[place as usize * n..][..*n];
-                    for (place, &sigma) in row.iter().enumerate() {
-                        add(place, sigma);
-                    }
-                }
-                Block::Rows { .. } => {
-                    let row = table.row(block as usize, place as usize);
-                    for &(place, sigma) in row {
-                        add(place as usize, sigma);
-                    }
-                }
-            }
-        }
+    ) -> Result<()> {
+        let done = self.weigh_similar(symbols, wanted, touched);
         for symbol in touched.drain(..) {
             let weight = std::mem::take(&mut wanted[symbol as usize]);
             for &(tree, count) in self.trees.get(symbol as usize) {
@@ -179,14 +163,63 @@ impl Engine {
                 *value += weight * f64::from(count);
             }
         }
+        done
+    }
+
+    /// Sums up by symbol what it adds to a column that has it once, and notes which symbols
+    /// have a sum.
+    fn weigh_similar(
+        &self,
+        symbols: &[(u32, u32)],
+        wanted: &mut [f64],
+        touched: &mut Vec<u32>,
+    ) -> Result<()> {
+        let table = &self.similar.groups.table;
+        for &(symbol, count) in symbols {
+            let (label, is_leaf) = (symbol / 2, symbol % 2 == 1);
+            let (block, place) = table.place(label as usize);
+            let weights = [false, true]
+                .map(|is_other| self.weights.of(is_leaf, is_other) * f64::from(count));
+            let members = &self.members[block as usize];
+            let mut add = |place: usize, sigma: f64| -> Result<()> {
+                let other = members[place];
+                if other == label || sigma == 0.0 {
+                    return Ok(());
+                }
+                for (symbol, weight) in (2 * other..).zip(weights) {
+                    let sum = &mut wanted[symbol as usize];
+                    if *sum == 0.0 {
+                        memory::push(touched, symbol)?;
+                    }
+                    *sum += sigma * weight;
+                }
+                Ok(())
+            };
+            match &table.blocks()[block as usize] {
+                Block::Matrix { n, values } => {
+                    let row = &values[place as usize * n..][..*n];
+                    for (place, &sigma) in row.iter().enumerate() {
+                        add(place, sigma)?;
+                    }
+                }
+                Block::Rows { .. } => {
+                    let row = table.row(block as usize, place as usize);
+                    for &(place, sigma) in row {
+                        add(place as usize, sigma)?;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 }
 
 impl crate::gram::Engine for Engine {
+    type Rows = Rows;
     type Scratch = Scratch;
 
-    fn most(&self) -> f64 {
-        f64::MAX
+    fn own_rows(&self) -> &Rows {
+        &self.rows
     }
 
     fn scratch(&self) -> Result<Scratch> {
@@ -200,19 +233,15 @@ impl crate::gram::Engine for Engine {
 
     fn row(
         &self,
+        own_rows: &Rows,
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
         context: &Context,
     ) -> Result<()> {
-        let super::Engine {
-            index,
-            prefixes,
-            slots: of_slots,
-            bases: of_bases,
-            rows,
-            ..
-        } = &self.plain;
+        let super::Engine { index, prefixes, slots: of_slots, bases: of_bases, .. } =
+            &self.plain;
+        let rows = own_rows.plain.as_ref().unwrap_or(&self.plain.rows);
         let Scratch { plain, walk: of_walk, wanted, touched } = scratch;
         let super::Scratch { prefix, reader, slots, bases, .. } = plain;
         prefix.reveal(row.len(), prefixes);
@@ -221,7 +250,7 @@ impl crate::gram::Engine for Engine {
         for (((base, _), own), scratch) in own.zip(bases) {
             base.add_to(own.get(x), scratch, trees)?;
         }
-        self.add_similar(self.symbols.get(x), wanted, touched, trees);
+        self.add_similar(own_rows.symbols.get(x), wanted, touched, trees)?;
         reader.read(&rows.nodes, rows.roots[x], false)?;
         let numbers = &*self.similar.labels.numbers;
         let query = Query { store: &rows.nodes, numbers, tree: reader };
@@ -237,29 +266,30 @@ impl crate::gram::Engine for Engine {
         }
         Ok(())
     }
-}
 
-impl Askable for Engine {
-    type Rows = ();
-
-    /// Other trees may have labels that were not asked for.
-    fn read(&self, _: &Nodes, _: &Arc<Nodes>, _: &TreeCounts) -> Result<Option<()>> {
-        Ok(None)
-    }
-
-    fn row_of(
+    /// Other trees may have labels that the similarity was not asked for. So there is an
+    /// engine of both.
+    fn read(
         &self,
-        (): &(),
-        x: usize,
-        scratch: &mut Scratch,
-        row: &mut [f64],
+        columns: &Forest,
+        rows: &Forest,
+        _: &TreeCounts,
         context: &Context,
-    ) -> Result<()> {
-        crate::gram::Engine::row(self, x, scratch, row, context)
+    ) -> Result<(Option<Self>, Rows)> {
+        let both = Forest::try_concat_all([columns, rows], context)?;
+        let threads = &Threads::for_trees(context, both.len());
+        let (nodes, (columns, rows)) =
+            (both.nodes(), both.roots().split_at(columns.len()));
+        let columns = &TreeCounts::by(true, nodes, columns, threads)?;
+        let rows = &TreeCounts::by(true, nodes, rows, threads)?;
+        let mut anew = Self::new(&self.kernel, nodes, columns, Some(rows), threads)?;
+        let none = Rows { plain: None, symbols: Ragged::default() };
+        let rows = std::mem::replace(&mut anew.rows, none);
+        Ok((Some(anew), rows))
     }
 
     fn nbytes(&self) -> usize {
-        let lists = self.trees.nbytes() + self.symbols.nbytes();
+        let lists = self.trees.nbytes() + self.rows.symbols.nbytes();
         self.plain.nbytes() + lists + self.similar.groups.nbytes()
     }
 }

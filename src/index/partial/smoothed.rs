@@ -17,7 +17,7 @@
 use std::sync::Arc;
 
 use super::{
-    CELL, Chains, Entry, FIRST_LEAF, Index, Link, Member, NONE, Table, Target, WIDE,
+    CELL, Chains, Entry, FIRST_LEAF, Index, Link, Member, NONE, SinkId, Table, WIDE,
 };
 use super::{add_pairs, grow_powers};
 use crate::index::prefixes::{Bounds, Extent};
@@ -126,7 +126,7 @@ impl Groups {
     }
 
     /// Once all subtrees are entered.
-    pub(crate) fn finish<T: Target>(&mut self, index: &Index<T>) -> Result<()> {
+    pub(crate) fn finish<T: SinkId>(&mut self, index: &Index<T>) -> Result<()> {
         let members = self.table.members()?;
         for group in 0..self.len() {
             let mut offset = 0;
@@ -144,7 +144,7 @@ impl Groups {
                     let others = row.iter().map(|&(y, sigma)| {
                         (members[block as usize][y as usize], sigma)
                     });
-                    let mut all: Vec<_> = others.chain([(group as u32, 1.0)]).collect();
+                    let mut all = memory::collect(others.chain([(group as u32, 1.0)]))?;
                     all.sort_unstable_by_key(|of| of.0);
                     for (label, sigma) in all {
                         add(label, sigma)?;
@@ -156,7 +156,7 @@ impl Groups {
             memory::push(&mut self.totals, offset)?;
             self.near.close("similar labels")?;
         }
-        self.below = memory::filled(Vec::new(), self.len())?;
+        self.below = memory::filled_with(self.len(), Vec::new)?;
         for (key, &[group, _, child]) in (0..).zip(&index.keys.keys) {
             memory::push(&mut self.below[group as usize], (child, key))?;
         }
@@ -180,7 +180,7 @@ impl Groups {
     }
 }
 
-impl<T: Target> Index<T> {
+impl<T: SinkId> Index<T> {
     fn n_members(&self, group: u32) -> usize {
         let is_there = (group as usize) < self.open.len();
         if is_there { self.members.len_of(group as usize) } else { 0 }
@@ -189,7 +189,7 @@ impl<T: Target> Index<T> {
 
 /// A query node's child, and a group that is near.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct NearChild {
     position: u32,
     child: NodeId,
     near: Near,
@@ -221,7 +221,7 @@ pub(crate) struct Scratch {
     pool: Vec<Vec<f64>>,
     live: usize,
     /// What the children of the node at hand are near to; by group the last of these.
-    asked: Vec<Asked>,
+    near_children: Vec<NearChild>,
     heads: Vec<u32>,
     /// Numbers of those that a group has lists for, and their keys.
     found: Vec<(u32, u32)>,
@@ -279,7 +279,7 @@ struct To<'a, T> {
     goes_on: bool,
 }
 
-impl<T: Target> To<'_, T> {
+impl<T: SinkId> To<'_, T> {
     #[inline]
     fn walk<V: View>(self, d: impl Fn(usize) -> f64, view: &mut V) {
         let Self { mu, list, t, own, factor, is_linked, goes_on } = self;
@@ -305,7 +305,7 @@ struct Walk<'a, T, E> {
 }
 
 /// Tells a sink what a tree has in common with the index, beside single nodes.
-pub(crate) fn walk<T: Target, S: Sink>(
+pub(crate) fn walk<T: SinkId, S: Sink>(
     index: &Index<T>,
     groups: &Groups,
     query: Query<'_>,
@@ -315,7 +315,7 @@ pub(crate) fn walk<T: Target, S: Sink>(
     context: &Context,
 ) -> Result<()> {
     let items = query.tree.items();
-    memory::reach(&mut scratch.values, items.len(), Vec::new())?;
+    memory::reach_with(&mut scratch.values, items.len(), Vec::new)?;
     let mut walk = Walk { index, groups, query, extent, scratch };
     let mut done = Ok(());
     for (place, item) in items.iter().enumerate() {
@@ -338,12 +338,12 @@ pub(crate) fn walk<T: Target, S: Sink>(
     done
 }
 
-impl<T: Target, E: Extent> Walk<'_, T, E> {
+impl<T: SinkId, E: Extent> Walk<'_, T, E> {
     fn release(&mut self, place: usize) {
         let values = std::mem::take(&mut self.scratch.values[place]);
         if values.capacity() > 0 {
             self.scratch.live -= values.len();
-            self.scratch.pool.push(values);
+            memory::set_aside(&mut self.scratch.pool, values);
         }
     }
 
@@ -367,8 +367,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 let what = "values of D that one row needs at a time";
                 return Err(Error::Capacity { what, limit: MAX_VALUES as u64 });
             }
-            reserve(&mut values, total)?;
-            values.resize(total, self.index.weights.inner);
+            memory::reach(&mut values, total, self.index.weights.inner)?;
         }
         let mut done = self.ask(item.node);
         for near in self.groups.near(label) {
@@ -391,8 +390,8 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 self.group(item.node, near, len, &mut own[..n_own], &mut view, context);
             view.close();
         }
-        for asked in self.scratch.asked.drain(..) {
-            self.scratch.heads[asked.near.group as usize] = NONE;
+        for near_children in self.scratch.near_children.drain(..) {
+            self.scratch.heads[near_children.near.group as usize] = NONE;
         }
         self.scratch.values[place] = values;
         done
@@ -435,7 +434,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
 
     /// Takes note of what a node's children are near to.
     fn ask(&mut self, node: NodeId) -> Result<()> {
-        let Scratch { asked, heads, .. } = &mut *self.scratch;
+        let Scratch { near_children, heads, .. } = &mut *self.scratch;
         memory::reach(heads, self.groups.len(), NONE)?;
         let below = self.query.store.children(node);
         if below.len() > WIDE {
@@ -444,8 +443,11 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         for (position, &child) in (0..).zip(below) {
             for &near in self.groups.near(self.query.label(child)) {
                 let head = &mut heads[near.group as usize];
-                memory::push(asked, Asked { position, child, near, next: *head })?;
-                *head = asked.len() as u32 - 1;
+                memory::push(
+                    near_children,
+                    NearChild { position, child, near, next: *head },
+                )?;
+                *head = near_children.len() as u32 - 1;
             }
         }
         Ok(())
@@ -459,24 +461,26 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         if n_below > WIDE {
             return Ok(None);
         }
-        // 1. The keys of what is asked for: the group's, if they are fewer.
-        let Scratch { asked, heads, found, edges, links, .. } = &mut *self.scratch;
+        // 1. The keys of what is near_children for: the group's, if they are fewer.
+        let Scratch { near_children, heads, found, edges, links, .. } =
+            &mut *self.scratch;
         edges.clear();
         links.clear();
         found.clear();
         let keys = &groups.below[group as usize];
-        if keys.len() < 4 * asked.len() {
+        if keys.len() < 4 * near_children.len() {
             for &(below, key) in keys {
                 let mut at = heads[below as usize];
-                while let Some(asked) = asked.get(at as usize) {
+                while let Some(near_children) = near_children.get(at as usize) {
                     memory::push(found, (at, key))?;
-                    at = asked.next;
+                    at = near_children.next;
                 }
             }
             found.sort_unstable();
         } else {
-            for (at, asked) in (0..).zip(&*asked) {
-                if let Some(key) = index.keys.find([group, 0, asked.near.group]) {
+            for (at, near_children) in (0..).zip(&*near_children) {
+                if let Some(key) = index.keys.find([group, 0, near_children.near.group])
+                {
                     memory::push(found, (at, key))?;
                 }
             }
@@ -498,9 +502,10 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
         n_pairs: &mut usize,
     ) -> Result<()> {
         let index = self.index;
-        let Scratch { asked, found: all, edges, links, .. } = &mut *self.scratch;
+        let Scratch { near_children, found: all, edges, links, .. } =
+            &mut *self.scratch;
         let (at, key) = all[found];
-        let Asked { position, child, near, .. } = asked[at as usize];
+        let NearChild { position, child, near, .. } = near_children[at as usize];
         let is_leaf = self.query.store.is_leaf(child);
         for list in [2 * key, 2 * key + 1] {
             let bounds = self.extent.list(list, || index.lists.bounds(list as usize));
@@ -659,7 +664,7 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                 let is_other = y.number >= FIRST_LEAF;
                 row.clear();
                 for &Near { group, sigma, .. } in near {
-                    row.extend(table.positions(group).map(|j| {
+                    let values = table.positions(group).map(|j| {
                         let x = below[j as usize];
                         let label = query.label(x);
                         let sigma = groups.row(label).map_or(sigma, |row| {
@@ -678,7 +683,8 @@ impl<T: Target, E: Extent> Walk<'_, T, E> {
                         let offset = at.map_or(0, |at| near[at].offset);
                         let values = &values[query.tree.place(x)];
                         (j, sigma * values[(offset + y.number) as usize])
-                    }));
+                    });
+                    row.extend(values); // has room
                 }
                 if near.len() > 1 {
                     row.sort_unstable_by_key(|of| of.0);

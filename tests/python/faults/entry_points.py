@@ -81,10 +81,12 @@ def calls(n: int) -> Calls:
         "readers.penn": lambda: tk.readers.penn(path / "penn"),
     }
     sum_of, part = KERNELS["subset"] + KERNELS["partial"], everything[: 2 + n // 20]
-    composed = tk.Gaussian(tk.Normalized(sum_of)) * KERNELS["subtree"]
-    of_sum, views = tk.DagModel(sum_of), tk.Views(a=part, b=part)
+    composed = tk.kernels.Gaussian(sum_of.normalized()) * KERNELS["subtree"]
+    of_sum, views = tk.DagModel(sum_of), tk.kernels.Views(a=part, b=part)
     rules = tk.PairKernel(normalize=True)
-    both_views = tk.ViewKernel({"a": KERNELS["subset"], "b": sum_of}, normalize=True)
+    both_views = tk.kernels.ViewKernel(
+        {"a": KERNELS["subset"], "b": sum_of}, normalize=True
+    )
     made |= {
         "composed: k(X)": lambda: composed(part),
         "composed: rows": lambda: composed.rows(part)[:3],
@@ -92,11 +94,11 @@ def calls(n: int) -> Calls:
         "composed: pair": lambda: composed.pair(everything[0], everything[1]),
         "composed: pickled": lambda: pickle.loads(pickle.dumps(composed)),
         "sum: DagModel.add": lambda: of_sum.add(part, np.ones(len(part))),
-        "sum: DagModel.score": lambda: of_sum.score(part),
+        "sum: DagModel.decision_function": lambda: of_sum.decision_function(part),
         "sum: DagModel pickled": lambda: pickle.loads(pickle.dumps(of_sum)),
-        "Views": lambda: tk.Views(a=lines, b=np.ones((n, 2)))[: n // 2],
+        "Views": lambda: tk.kernels.Views(a=lines, b=np.ones((n, 2)))[: n // 2],
         "ViewKernel": lambda: both_views(views),
-        "PreferencePairs": lambda: tk.PreferencePairs(
+        "PreferenceKernel": lambda: tk.kernels.PreferenceKernel(
             KERNELS["subset"], first="a", second="b"
         )(views),
         "PairKernel.rows": lambda: rules.rows(few_pairs)[0],
@@ -117,11 +119,11 @@ def calls(n: int) -> Calls:
         model = tk.DagModel(kernel, 2)
         scorer = tk.DagModel(normalized)
         scorer.add(forest, weights)
-        learner = tk.Perceptron(kernel, vote="average")
+        learner = tk.Perceptron(kernel, predict_with="average")
         voter = tk.Perceptron(
-            kernel, vote="vote", vectors=tk.PolynomialKernel(2), mix=0.5
+            kernel, predict_with="vote", vectors=tk.kernels.VectorPolynomial(2), mix=0.5
         )
-        voter.learn(forest, y, vectors)
+        voter.partial_fit(forest, y, vectors)
         both = np.stack([weights, -weights], axis=1)
 
         def bind(call: Callable[..., object], *given: object) -> Callable[[], object]:
@@ -145,7 +147,9 @@ def calls(n: int) -> Calls:
             f"{name}: index.join(X)": bind(index.join, few),
             f"{name}: pair": bind(kernel.pair, forest[0], forest[1]),
             f"{name}: DagModel.add": bind(model.add, forest, both),
-            f"{name}: DagModel.score": bind(scorer.score, forest),
+            f"{name}: DagModel.decision_function": bind(
+                scorer.decision_function, forest
+            ),
             f"{name}: DagModel.contributions": bind(scorer.contributions, forest[0]),
             f"{name}: DagModel.merge": bind(
                 lambda model: tk.DagModel(model.kernel, model.n_outputs).merge(model),
@@ -154,13 +158,15 @@ def calls(n: int) -> Calls:
             f"{name}: DagModel pickled": bind(
                 lambda model: pickle.loads(pickle.dumps(model)), scorer
             ),
-            f"{name}: Perceptron.learn": bind(learner.learn, forest, y),
-            f"{name}: Perceptron.score": bind(voter.score, forest, vectors),
+            f"{name}: Perceptron.partial_fit": bind(learner.partial_fit, forest, y),
+            f"{name}: Perceptron.decision_function": bind(
+                voter.decision_function, forest, vectors
+            ),
             f"{name}: Perceptron pickled": bind(
                 lambda learner: pickle.loads(pickle.dumps(learner)), voter
             ),
         }
-        machine = tk.KernelMachine(kernel, few, np.resize([1.0, -1.0], len(few)))
+        machine = tk.solve.KernelMachine(kernel, few, np.resize([1.0, -1.0], len(few)))
         made[f"{name}: KernelMachine.run"] = bind(machine.run)
         if name != "elastic":
             vectorizer = tk.TreeVectorizer(kernel)

@@ -48,9 +48,9 @@ class Objects:
         self.changing.add(self.forest, self.weights)
         self.resting = tk.DagModel(kernel)
         self.resting.add(self.forest, self.weights)
-        self.scores = self.resting.score(self.few)
-        self.learner = tk.Perceptron(kernel, vote="average")
-        self.learner.learn(self.forest[:300], self.y[:300])
+        self.scores = self.resting.decision_function(self.few)
+        self.learner = tk.Perceptron(kernel, predict_with="average")
+        self.learner.partial_fit(self.forest[:300], self.y[:300])
         self.rows = kernel.rows(self.forest[:300])
         self.row = self.rows[3]
         self.gram = kernel(self.few)
@@ -60,18 +60,18 @@ class Objects:
     def rebuild(self) -> None:
         """Change a model, so that its next score makes tables."""
         self.changing.add(self.forest[:1], [0.5])
-        self.changing.score(self.few, n_jobs=1)
+        self.changing.decision_function(self.few, n_jobs=1)
 
     def learn(self) -> None:
-        self.learner.learn(self.forest[300:900], self.y[300:900])
+        self.learner.partial_fit(self.forest[300:900], self.y[300:900])
 
     def ask(self) -> None:
         """Read what others change, for which one of them has to wait."""
-        self.changing.score(self.few, n_jobs=1)
-        self.learner.score(self.few, n_jobs=1)
+        self.changing.decision_function(self.few, n_jobs=1)
+        self.learner.decision_function(self.few, n_jobs=1)
 
     def score(self) -> None:
-        self.resting.score(self.forest, n_jobs=2)
+        self.resting.decision_function(self.forest, n_jobs=2)
 
     def compute(self) -> None:
         self.kernel.gram(self.forest[:200], n_jobs=2)
@@ -98,14 +98,16 @@ class Objects:
                 if not (right is None and "forked" in str(error)):
                     wrong.append(f"{name}: {type(error).__name__}: {error}")
 
-        attempt("score", lambda: self.resting.score(self.few), self.scores)
+        attempt("score", lambda: self.resting.decision_function(self.few), self.scores)
         # Stacks of the parent's threads are used again by those that a child starts.
         for _ in range(5):
             attempt("gram", lambda: self.kernel.gram(self.few, n_jobs=2), self.gram)
         attempt("rows", lambda: self.rows[3], self.row)
-        attempt("score what was changed", lambda: self.changing.score(self.few))
+        attempt(
+            "score what was changed", lambda: self.changing.decision_function(self.few)
+        )
         attempt("change", self.rebuild)
-        attempt("learner's score", lambda: self.learner.score(self.few))
+        attempt("learner's score", lambda: self.learner.decision_function(self.few))
         attempt("learn", self.learn)
         return "; ".join(wrong)
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 REFUSED = (MemoryError, ValueError, OverflowError, TypeError)
 MB = 1 << 20
 BLOCK = 1 << 14
-# What a call takes for messages, threads and other things of a fixed size is not checked
-# beforehand: so much must be there.
-LEAST = 4 * MB
+# What is left to a call, and up to a third more. What it takes for messages, threads and
+# other things of a fixed size is not asked for: the least must be there.
+LEFT = (4 * MB, 8 * MB, 64 * MB, 250 * MB, 900 * MB)
 # Of the calls that take most, one in so many of all; and what is left to them.
 LARGE_EVERY = 20
 LARGE = (250 * MB, 900 * MB)
@@ -60,8 +60,8 @@ def sizes_from_the_caller() -> entry_points.Calls:
     """Make the calls whose arguments say how much memory is wanted: far too much."""
     kernel = tk.SubsetTreeKernel(0.4)
     forest = tk.Forest.from_brackets(["(A a)", "(B b)"])
-    mixed = tk.Perceptron(kernel, vectors=tk.PolynomialKernel(), mix=0.5)
-    mixed.learn(forest, [1, -1], np.eye(2))
+    mixed = tk.Perceptron(kernel, vectors=tk.kernels.VectorPolynomial(), mix=0.5)
+    mixed.partial_fit(forest, [1, -1], np.eye(2))
     stored = mixed.to_arrays()
 
     def tampered(name: str, value: int) -> object:
@@ -69,17 +69,19 @@ def sizes_from_the_caller() -> entry_points.Calls:
         return tk.Perceptron.from_arrays(**counts)
 
     fresh = lambda: tk.Perceptron(  # noqa: E731
-        kernel, vectors=tk.PolynomialKernel(), mix=0.5
+        kernel, vectors=tk.kernels.VectorPolynomial(), mix=0.5
     )
     large = tk.DistributedTrees(kernel, 1 << 24)  # 128 MB a vector
     return {
         "DagModel(k, 10**12)": lambda: tk.DagModel(kernel, 10**12),
         "DagModel(k, 2**61)": lambda: tk.DagModel(kernel, 2**61),
         "Perceptron(n_outputs=10**12)": lambda: tk.Perceptron(kernel, n_outputs=10**12),
-        "learn with 2**31 - 1 columns": lambda: fresh().learn(
+        "learn with 2**31 - 1 columns": lambda: fresh().partial_fit(
             ["(A a)"], [1], _Csr(2**31 - 1)
         ),
-        "learn with 2**62 columns": lambda: fresh().learn(["(A a)"], [1], _Csr(2**62)),
+        "learn with 2**62 columns": lambda: fresh().partial_fit(
+            ["(A a)"], [1], _Csr(2**62)
+        ),
         **{
             f"a perceptron's {name} of 2**40": lambda name=name: tampered(name, 1 << 40)
             for name, values in stored.items()
@@ -105,7 +107,7 @@ def large_calls() -> entry_points.Calls:
     """Make the calls that take hundreds of megabytes, or would without a bound."""
     rng = random.Random(2)
     words = lambda: " ".join(f"w{rng.randrange(10**4)}" for _ in range(31))  # noqa: E731
-    wide = tk.Forest.from_brackets([f"(S {words()})" for _ in range(16_000)])
+    wide = tk.Forest.from_brackets([f"(S {words()})" for _ in range(20_000)])
     equal = tk.Forest.from_brackets(["(S (A a) (B b))"] * 4_000)
     normalized = tk.SubsetTreeKernel(0.4, normalize=True)
     calls: entry_points.Calls = {
@@ -212,15 +214,16 @@ def main(seconds: float) -> int:
         call()
     calls = entry_points.calls(4000)
     rng = random.Random(1)
-    names, large = list(calls), large_calls()
+    large = large_calls()
     all_calls = calls | large
+    turns = [(name, left) for name in calls for left in LEFT]
     while time.monotonic() < end:
-        rng.shuffle(names)
-        for at, name in enumerate(names):
-            turns = [(name, int(LEAST * 2 ** rng.uniform(0, 4)))]
+        rng.shuffle(turns)
+        for at, (name, left) in enumerate(turns):
+            tried = [(name, int(left * rng.uniform(1, 4 / 3)))]
             if at % LARGE_EVERY == 0:
-                turns.append((rng.choice(list(large)), rng.randint(*LARGE)))
-            for of, headroom in turns:
+                tried.append((rng.choice(list(large)), rng.randint(*LARGE)))
+            for of, headroom in tried:
                 record(of, trial(all_calls[of], headroom, is_possible=True), headroom)
             if time.monotonic() > end:
                 break

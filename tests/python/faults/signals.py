@@ -71,9 +71,13 @@ def long_calls() -> entry_points.Calls:
     text = "(S " + "(A a) " * 8_000_000 + ")"
     fragment = star(1_000_000, 500_000)
     long = [chain(3_000_000, 1000, shift) for shift in (0, 1)]
-    alike = tk.PartialTreeKernel(similarity=tk.PairSimilarity({("w0", "w1"): 0.5}))
+    alike = tk.PartialTreeKernel(
+        similarity=tk.kernels.TableSimilarity({("w0", "w1"): 0.5})
+    )
     subset = entry_points.KERNELS["subset"]
-    composed = tk.Gaussian(tk.Normalized(subset)) * entry_points.KERNELS["partial"]
+    composed = (
+        tk.kernels.Gaussian(subset.normalized()) * entry_points.KERNELS["partial"]
+    )
 
     def bind(call: Callable[..., object], *given: Any) -> Callable[[], object]:
         return lambda: call(*given)
@@ -112,9 +116,9 @@ def long_calls() -> entry_points.Calls:
             return model
 
         def learn(kernel: Any, forest: tk.Forest) -> None:
-            learner = tk.Perceptron(kernel, vote="average")
+            learner = tk.Perceptron(kernel, predict_with="average")
             for _ in range(20):
-                learner.learn(forest, y[: len(forest)])
+                learner.partial_fit(forest, y[: len(forest)])
 
         def asked(kernel: Any, forest: tk.Forest) -> None:
             index = kernel.index(forest)
@@ -123,7 +127,7 @@ def long_calls() -> entry_points.Calls:
             index.join()
 
         def trained(kernel: Any, forest: tk.Forest, y: Any) -> None:
-            tk.KernelMachine(kernel, forest, y).run()
+            tk.solve.KernelMachine(kernel, forest, y).run()
 
         for shape, pair in (("chains", chains), ("stars", stars)):
             trees = pair[0] + pair[1]
@@ -137,7 +141,7 @@ def long_calls() -> entry_points.Calls:
                 f"{name}: learn {shape}": bind(learn, kernel, trees),
                 f"{name}: score {shape}": lambda kernel=kernel, trees=trees: added(
                     kernel, trees[:1], [1.0]
-                ).score(trees),
+                ).decision_function(trees),
                 f"{name}: contributions of {shape}": lambda k=kernel, trees=trees: (
                     added(k, trees[:1], [1.0]).contributions(trees[1])
                 ),
@@ -165,7 +169,7 @@ def long_calls() -> entry_points.Calls:
             made[f"{name}: vectorize a corpus"] = bind(vectorizer.fit_transform, corpus)
     limited = tk.PartialTreeKernel(max_children=50)
     made["partial, max_children: score stars"] = lambda: (
-        lambda model: (model.add(stars[0], [1.0]), model.score(stars[1]))
+        lambda model: (model.add(stars[0], [1.0]), model.decision_function(stars[1]))
     )(tk.DagModel(limited))
     return made
 

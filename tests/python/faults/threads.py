@@ -45,8 +45,8 @@ def steady() -> entry_points.Calls:
         rows = kernel.rows(forest)
         model = tk.DagModel(kernel)
         model.add(forest, y)
-        learner = tk.Perceptron(kernel, vote="average")
-        learner.learn(forest, y)
+        learner = tk.Perceptron(kernel, predict_with="average")
+        learner.partial_fit(forest, y)
 
         def bind(call: Callable[..., object], *given: Any) -> Callable[[], object]:
             return lambda: call(*given)
@@ -55,9 +55,9 @@ def steady() -> entry_points.Calls:
             f"{name}: k(X, Y)": bind(kernel, others, forest),
             f"{name}: rows": bind(rows.__getitem__, [3, 1, 7]),
             f"{name}: pair": bind(kernel.pair, forest[0], others[1]),
-            f"{name}: score": bind(model.score, others),
+            f"{name}: score": bind(model.decision_function, others),
             f"{name}: contributions": bind(model.contributions, forest[2]),
-            f"{name}: learner": bind(learner.score, others),
+            f"{name}: learner": bind(learner.decision_function, others),
         }
         if name in entry_points.ENCODED:
             encoder = tk.DistributedTrees(kernel, 256)
@@ -70,19 +70,19 @@ def changing() -> entry_points.Calls:
     forest = tk.Forest.from_brackets(entry_points.texts(30, seed=3))
     made: entry_points.Calls = {}
     for name, kernel in entry_points.KERNELS.items():
-        model, learner = tk.DagModel(kernel), tk.Perceptron(kernel, vote="vote")
+        model, learner = tk.DagModel(kernel), tk.Perceptron(kernel, predict_with="vote")
 
         def score(model: tk.DagModel = model) -> None:
-            assert np.isfinite(model.score(forest)).all()
+            assert np.isfinite(model.decision_function(forest)).all()
 
         def add(model: tk.DagModel = model) -> None:
             model.add(forest[:5], [1.0, -1.0, 0.5, -0.5, 1.0])
 
         def learn(learner: tk.Perceptron = learner) -> None:
-            learner.learn(forest[:9], [1, -1, -1, 1, 1, -1, 1, -1, 1])
+            learner.partial_fit(forest[:9], [1, -1, -1, 1, 1, -1, 1, -1, 1])
 
         def vote(learner: tk.Perceptron = learner) -> None:
-            assert np.isfinite(learner.score(forest)).all()
+            assert np.isfinite(learner.decision_function(forest)).all()
 
         made |= {f"{name}: add": add, f"{name}: score while added to": score}
         made |= {f"{name}: learn": learn, f"{name}: score while learning": vote}

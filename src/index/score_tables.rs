@@ -16,16 +16,15 @@
 //! # Complexity
 //! They are made in time by the model's edges and the sizes of what they hold.
 
-use std::collections::HashMap;
-
 use super::reader::NONE;
 use super::subset::{Entry, Index, Patterns};
 use super::weights::{Numbers, Weights, add_scaled};
-use crate::{Nodes, ProductionId};
+use crate::memory::{self, Map};
+use crate::{Nodes, ProductionId, Result};
 
 /// The tables.
 #[derive(Debug)]
-pub(crate) struct AtRest {
+pub(crate) struct ScoreTables {
     pub(crate) patterns: Patterns,
     /// By pattern: Σ f over its list.
     sums: Vec<f64>,
@@ -42,32 +41,36 @@ pub(crate) struct Fold {
     /// By number of the child within its production: its f, and λ f of its root.
     pub(crate) weights: Vec<f64>,
     /// By pattern of the children: these, over the pattern's list.
-    patterns: HashMap<u32, Vec<f64>>,
+    patterns: Map<u32, Vec<f64>>,
 }
 
 /// The weights of all subtrees of a list together.
-fn sum_of(entries: &[Entry], weights: &[f64], width: usize) -> Vec<f64> {
-    let mut sum = vec![0.0; width];
+fn sum_of(entries: &[Entry], weights: &[f64], width: usize) -> Result<Vec<f64>> {
+    let mut sum = memory::filled(0.0, width)?;
     for entry in entries {
         add_scaled(1.0, &weights[entry.u as usize * width..], &mut sum);
     }
-    sum
+    Ok(sum)
 }
 
-impl AtRest {
-    pub(crate) fn new(nodes: &Nodes, index: &Index, weights: &Weights) -> Self {
+impl ScoreTables {
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn new(nodes: &Nodes, index: &Index, weights: &Weights) -> Result<Self> {
         let width = weights.width();
-        let patterns = Patterns::new(index, |_| true);
-        let mut patterns_of: HashMap<u32, Vec<u32>> = HashMap::new();
-        let mut sums = Vec::with_capacity(patterns.lists.len() * width);
+        let patterns = Patterns::new(index, |_| true)?;
+        let mut patterns_of: Map<u32, Vec<u32>> = Map::default();
+        let mut sums = Vec::new();
+        memory::reserve(&mut sums, patterns.lists.len() * width)?;
         for (pattern, &list) in (0..).zip(&patterns.lists) {
             let [group, ..] = index.keys.keys[list as usize];
             let entries = index.lists.get(list as usize);
-            sums.extend(sum_of(entries, weights.group(group), width));
-            patterns_of.entry(group).or_default().push(pattern);
+            let sum = sum_of(entries, weights.group(group), width)?;
+            memory::extend(&mut sums, sum)?;
+            memory::push(patterns_of.get_or_default(group)?, pattern)?;
         }
-        let mut at_rest = Self {
-            fold_of: vec![NONE; index.lists.len()],
+        let mut tables = Self {
+            fold_of: memory::filled(NONE, index.lists.len())?,
             patterns,
             sums,
             folds: Vec::new(),
@@ -79,9 +82,9 @@ impl AtRest {
                 continue;
             }
             let mut fold = Fold {
-                sum: vec![0.0; width],
-                weights: weights.group(child).to_vec(),
-                patterns: HashMap::new(),
+                sum: memory::filled(0.0, width)?,
+                weights: memory::copied(weights.group(child))?,
+                patterns: Map::default(),
             };
             for entry in entries {
                 let f = &weights.group(root)[entry.u as usize * width..];
@@ -90,14 +93,15 @@ impl AtRest {
                 add_scaled(index.decay, f, &mut fold.sum);
             }
             for &pattern in patterns_of.get(&child).into_iter().flatten() {
-                let list = at_rest.patterns.lists[pattern as usize];
-                let sum = sum_of(index.lists.get(list as usize), &fold.weights, width);
-                fold.patterns.insert(pattern, sum);
+                let list = tables.patterns.lists[pattern as usize];
+                let entries = index.lists.get(list as usize);
+                let sum = sum_of(entries, &fold.weights, width)?;
+                fold.patterns.insert(pattern, sum)?;
             }
-            at_rest.fold_of[list] = at_rest.folds.len() as u32;
-            at_rest.folds.push(fold);
+            tables.fold_of[list] = tables.folds.len() as u32;
+            memory::push(&mut tables.folds, fold)?;
         }
-        at_rest
+        Ok(tables)
     }
 
     pub(crate) fn fold(&self, fold: u32) -> Option<&Fold> {
@@ -106,32 +110,32 @@ impl AtRest {
 
     /// Bytes held.
     pub(crate) fn nbytes(&self) -> usize {
-        let of = |numbers: &Vec<f64>| numbers.capacity() * size_of::<f64>();
+        let bytes = |numbers: &Vec<f64>| numbers.capacity() * size_of::<f64>();
         let folds = self.folds.iter().map(|fold| {
-            let patterns = fold.patterns.values().map(of).sum::<usize>();
-            of(&fold.sum) + of(&fold.weights) + patterns
+            let patterns = fold.patterns.values().map(bytes).sum::<usize>();
+            bytes(&fold.sum) + bytes(&fold.weights) + patterns
         });
         self.patterns.nbytes()
-            + of(&self.sums)
+            + bytes(&self.sums)
             + folds.sum::<usize>()
             + self.fold_of.capacity() * 4
     }
 }
 
 /// Weights with tables made of them.
-pub(crate) struct Rested<'m> {
+pub(crate) struct TableWeights<'m> {
     pub(crate) weights: &'m Weights,
-    pub(crate) at_rest: &'m AtRest,
+    pub(crate) tables: &'m ScoreTables,
 }
 
-impl Numbers for Rested<'_> {
+impl Numbers for TableWeights<'_> {
     fn width(&self) -> usize {
         self.weights.width()
     }
 
     #[inline]
     fn group(&self, group: u32, fold: u32) -> [&[f64]; 2] {
-        let folded = self.at_rest.fold(fold).map(|fold| &fold.weights[..]);
+        let folded = self.tables.fold(fold).map(|fold| &fold.weights[..]);
         [folded.unwrap_or_else(|| self.weights.group(group)); 2]
     }
 
@@ -144,15 +148,15 @@ impl Numbers for Rested<'_> {
     }
 
     fn add_pattern(&self, pattern: u32, fold: u32, value: f64, sums: &mut [f64]) {
-        let own = match self.at_rest.fold(fold) {
+        let weights = match self.tables.fold(fold) {
             Some(fold) => &fold.patterns[&pattern],
-            None => &self.at_rest.sums[pattern as usize * sums.len()..],
+            None => &self.tables.sums[pattern as usize * sums.len()..],
         };
-        add_scaled(value, own, sums);
+        add_scaled(value, weights, sums);
     }
 
     fn add_folded(&self, fold: u32, value: f64, sums: &mut [f64]) {
-        if let Some(fold) = self.at_rest.fold(fold) {
+        if let Some(fold) = self.tables.fold(fold) {
             add_scaled(value, &fold.sum, sums);
         }
     }

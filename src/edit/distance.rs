@@ -1,0 +1,301 @@
+//! The distance of two trees, by the most that a mapping saves.
+//!
+//! Deleting one tree and inserting the other costs D + I; a mapping saves what its matches
+//! save, so the distance is D + I - S with the largest saving S of all mappings. This is the
+//! recursion of Zhang & Shasha (1989) from the other end. For nodes i and j in postorder
+//! with leftmost leaves l(i) and l(j), and forests that end with them,
+//!
+//! ```text
+//! s[i][j] = max( s[i-1][j], s[i][j-1], s[l(i)-1][l(j)-1] + tree[i][j] )
+//! ```
+//!
+//! where tree[i][j] is the saving of two subtrees. If both forests are trees, the last term is
+//! s[i-1][j-1] + gain(i, j), and the cell is tree[i][j]. A block of cells is filled for each
+//! two keyroots. What is gained over costs: all borders are 0, nothing that is left out of a
+//! table can make a result wrong upwards, and no cell adds a cost of deleting or inserting.
+//!
+//! Floats throughout: a maximum of two is one instruction, where whole numbers of 32 bits
+//! need a comparison and a move (1.1 to 1.3 times the time).
+//!
+//! # Complexity
+//! Time: the product of the sizes of all keyroots' subtrees, 6 to 16 cells for each pair of
+//! nodes of real trees; O(n² m²) for zigzags. Memory: 24 bytes for each pair of nodes.
+
+use super::costs::{Gain, Gains, Transposed};
+use super::order::{Order, Orders};
+use crate::memory::{filled, room};
+use crate::{Context, Result};
+
+/// What one worker keeps from pair to pair.
+#[derive(Default)]
+pub(super) struct Tables {
+    /// By nodes of the one tree and the other: what the subtrees save.
+    saved: Vec<f64>,
+    /// The same, by nodes of the other tree and the one.
+    transposed: Vec<f64>,
+    /// The block at work, with a row and a column of zeros before it.
+    block: Vec<f64>,
+    row: Vec<f64>,
+}
+
+impl Tables {
+    fn grow(&mut self, n: usize, m: usize) -> Result<()> {
+        let (n_pairs, n_cells) = (n.saturating_mul(m), (n + 1).saturating_mul(m + 1));
+        if self.block.len() >= n_cells && self.saved.len() >= n_pairs {
+            return Ok(());
+        }
+        // What there is goes first, and all is asked for at once.
+        *self = Self::default();
+        room(n_cells, 3 * size_of::<f64>())?;
+        self.saved = filled(0.0, n_pairs)?;
+        self.transposed = filled(0.0, n_pairs)?;
+        self.block = filled(0.0, n_cells)?;
+        Ok(())
+    }
+
+    /// Room for one row of other cells.
+    pub(super) fn row(&mut self) -> &mut Vec<f64> {
+        &mut self.row
+    }
+
+    /// The cells of the last block, row after row.
+    pub(super) fn block(&self) -> &[f64] {
+        &self.block
+    }
+}
+
+/// Trees from both sides.
+pub(super) struct BothOrders(pub(super) [Orders; 2]);
+
+impl BothOrders {
+    /// Two trees from the side from which there are fewer cells to fill.
+    pub(super) fn pair(&self, a: usize, b: usize) -> [Order<'_>; 2] {
+        let [left, right] =
+            self.0.each_ref().map(|orders| [a, b].map(|t| orders.get(t)));
+        let n_cells = |trees: &[Order; 2]| {
+            u128::from(trees[0].n_below) * u128::from(trees[1].n_below)
+        };
+        if n_cells(&right) < n_cells(&left) { right } else { left }
+    }
+}
+
+/// The largest saving of a mapping of two trees, both from one side.
+///
+/// # Errors
+/// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
+pub(super) fn saving(
+    trees: [Order<'_>; 2],
+    gains: &Gains,
+    tables: &mut Tables,
+    context: &Context,
+) -> Result<f64> {
+    match gains {
+        Gains::Constant(gains) => largest_saving(trees, gains, tables, context),
+        Gains::ByLabel(gains) => largest_saving(trees, gains, tables, context),
+        Gains::Table(gains) => largest_saving(trees, gains, tables, context),
+    }
+}
+
+fn largest_saving(
+    [a, b]: [Order<'_>; 2],
+    gains: &impl Gain,
+    tables: &mut Tables,
+    context: &Context,
+) -> Result<f64> {
+    tables.grow(a.len(), b.len())?;
+    let Tables { saved, transposed, block, .. } = tables;
+    for &i in a.keyroots {
+        context.check()?;
+        for &j in b.keyroots {
+            let (i, j) = (i as usize, j as usize);
+            let height = i - a.leftmost[i] as usize;
+            let width = j - b.leftmost[j] as usize;
+            let (saved, transposed) = (&mut saved[..], &mut transposed[..]);
+            // The longer side is the inner loop.
+            if height <= width {
+                let tables = [saved, transposed];
+                fill_short([&a, &b], [i, j], tables, block, gains, context)?;
+            } else {
+                let (tables, gains) = ([transposed, saved], &Transposed(gains));
+                fill_short([&b, &a], [j, i], tables, block, gains, context)?;
+            }
+        }
+    }
+    Ok(saved[a.len() * b.len() - 1])
+}
+
+/// Fills the block of two nodes once more, after [`saving`], a row for each node of the
+/// first tree.
+///
+/// # Errors
+/// What `context` returns.
+pub(super) fn fill_block(
+    trees: [Order<'_>; 2],
+    roots: [usize; 2],
+    gains: &Gains,
+    tables: &mut Tables,
+    context: &Context,
+) -> Result<()> {
+    let Tables { saved, transposed, block, .. } = tables;
+    fill(
+        [&trees[0], &trees[1]],
+        roots,
+        [&mut saved[..], &mut transposed[..]],
+        block,
+        gains,
+        context,
+    )
+}
+
+/// Fills the block of two keyroots. Half of all nodes are leaves, and most keyroots: for a
+/// leaf there is one row, which needs no cells.
+#[inline]
+fn fill_short(
+    trees: [&Order<'_>; 2],
+    [leaf, column_root]: [usize; 2],
+    [saved, transposed]: [&mut [f64]; 2],
+    block: &mut [f64],
+    gains: &impl Gain,
+    context: &Context,
+) -> Result<()> {
+    let [rows, columns] = trees;
+    if rows.leftmost[leaf] as usize != leaf {
+        let (roots, tables) = ([leaf, column_root], [saved, transposed]);
+        return fill(trees, roots, tables, block, gains, context);
+    }
+    let first_column = columns.leftmost[column_root];
+    let label = rows.labels[leaf];
+    let first = first_column as usize;
+    let width = column_root - first + 1;
+    let saved = &mut saved[leaf * columns.len() + first..][..width];
+    let labels = &columns.labels[first..][..width];
+    let leftmost = &columns.leftmost[first..][..width];
+    let mut best = 0.0;
+    for y in 0..width {
+        if leftmost[y] == first_column {
+            best = larger(best, gains.gain(label, labels[y]));
+            saved[y] = best;
+            transposed[(first + y) * rows.len() + leaf] = best;
+        } else {
+            best = larger(best, saved[y]);
+        }
+    }
+    Ok(())
+}
+
+/// Cells of a row from which on each row asks whether to go on.
+const LONG_ROW: usize = 1 << 10;
+
+/// Fills the block of two nodes, and what the subtrees on their paths save in both tables.
+/// Savings of all other subtrees in it are known.
+fn fill(
+    [rows, columns]: [&Order<'_>; 2],
+    [row_root, column_root]: [usize; 2],
+    [saved, transposed]: [&mut [f64]; 2],
+    block: &mut [f64],
+    gains: &impl Gain,
+    context: &Context,
+) -> Result<()> {
+    let first_row = rows.leftmost[row_root] as usize;
+    let first_column = columns.leftmost[column_root] as usize;
+    let width = column_root - first_column + 1;
+    let stride = width + 1;
+    let (n_rows, n_columns) = (rows.len(), columns.len());
+    let leftmost = &columns.leftmost[first_column..=column_root];
+    let labels = &columns.labels[first_column..=column_root];
+    context.check()?;
+    block[..stride].fill(0.0);
+    for (y, i) in (first_row..=row_root).enumerate() {
+        if width >= LONG_ROW {
+            context.check()?;
+        }
+        let (before, current) = block.split_at_mut((y + 1) * stride);
+        let above = &before[y * stride..][..stride];
+        let current = &mut current[..stride];
+        current[0] = 0.0;
+        let saved = &mut saved[i * n_columns + first_column..][..width];
+        let n_before = rows.leftmost[i] as usize - first_row;
+        let mut best = 0.0;
+        if n_before == 0 {
+            // 1. The row's node is on the path: where the column's is, both are trees.
+            let label = rows.labels[i];
+            for x in 0..width {
+                let mut value = larger(above[x + 1], best);
+                if leftmost[x] as usize == first_column {
+                    value = larger(value, above[x] + gains.gain(label, labels[x]));
+                    saved[x] = value;
+                    transposed[(first_column + x) * n_rows + i] = value;
+                } else {
+                    value = larger(value, saved[x]);
+                }
+                best = value;
+                current[x + 1] = value;
+            }
+        } else {
+            // 2. It is not: its subtree's savings stand in the table.
+            let forests = &before[n_before * stride..][..stride];
+            let cells = current[1..].iter_mut().zip(&above[1..]);
+            for (((cell, &above), &leaf), &saved) in cells.zip(leftmost).zip(&*saved) {
+                let with_tree = forests[leaf as usize - first_column] + saved;
+                best = larger(best, larger(above, with_tree));
+                *cell = best;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The larger of two numbers, none of which is NaN: one instruction.
+#[inline]
+pub(super) fn larger(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::costs::{Costs, LabelCosts, RenameCosts};
+    use super::*;
+    use crate::corpus::{Random, forest};
+
+    #[test]
+    fn both_sides_and_all_gains_save_the_same() {
+        let forest = forest(&mut Random(3), 40, 40);
+        let context = Context::default();
+        let labels = forest.nodes().labels();
+        let pairs = labels.names().flat_map(|a| {
+            let cost = |b: &str| if a == b { 0.0 } else { 0.75 };
+            let pair = move |b: &str| (a.to_owned(), b.to_owned(), cost(b));
+            labels.names().map(pair).collect::<Vec<_>>()
+        });
+        let named = labels.names().map(|name| (name.to_owned(), 1.5));
+        let by_label = super::super::NodeCosts::by_label(named, 1.5).unwrap();
+        let renames = [0.75.into(), RenameCosts::by_labels(pairs, 9.0).unwrap()];
+        let mut ways = Vec::new();
+        for rename in renames {
+            for insert in [1.5.into(), by_label.clone()] {
+                let (rename, delete) = (rename.clone(), 1.25.into());
+                let costs = Costs { rename, insert, delete };
+                let (costs, codes) =
+                    LabelCosts::new(&costs, &forest, &context).unwrap();
+                let orders = [false, true].map(|is_mirrored| {
+                    Orders::new(&forest, &codes, is_mirrored, &context).unwrap()
+                });
+                ways.push((costs.gains, orders));
+            }
+        }
+        let mut tables = Tables::default();
+        for a in 0..forest.len() {
+            for b in 0..forest.len() {
+                let mut values = Vec::new();
+                for (gains, orders) in &ways {
+                    for orders in orders {
+                        let trees = [a, b].map(|tree| orders.get(tree));
+                        let value = saving(trees, gains, &mut tables, &context);
+                        values.push(value.unwrap());
+                    }
+                }
+                assert!(values.iter().all(|value| *value == values[0]), "{values:?}");
+            }
+        }
+    }
+}

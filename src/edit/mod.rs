@@ -1,0 +1,325 @@
+//! Tree edit distance: the least that it costs to make one tree another.
+//!
+//! A mapping pairs nodes of two ordered trees one to one and keeps ancestors and the order
+//! from left to right (Tai, "The tree-to-tree correction problem", JACM 1979). It costs
+//!
+//! ```text
+//! Σ rename(u, v)  over its pairs   +   Σ delete(u) + Σ insert(v)  over all other nodes
+//! ```
+//!
+//! and the distance d(a, b) is that of the cheapest one. With D, the cost of deleting all of
+//! a, and I, that of inserting all of b:
+//!
+//! | [`Normalization`] | value | |
+//! |---|---|---|
+//! | none | d | |
+//! | `Max` | d / max(D, I) | by the larger tree at unit costs; may exceed 1 |
+//! | `Sum` | d / (D + I) | from 0 to 1 |
+//! | `Metric` | 2d / (D + I + d) | from 0 to 1; a metric, where costs are one |
+//!
+//! Where nothing costs anything the value is 0. The last one: Li & Chenguang, "A metric
+//! normalization of tree edit distance", Frontiers of Computer Science 2011.
+//!
+//! An [`EditDistance`] is a [measure](crate::gram::Measure) of trees: matrices, rows and
+//! lists of pairs are those of [`gram`](crate::gram) and [`neighbours`](crate::neighbours).
+//! `costs.rs` has costs, `order.rs` trees as arrays, `distance.rs` the recursion,
+//! `mapping.rs` traces it back.
+//!
+//! ```
+//! use treekernel_rs::edit::EditDistance;
+//! use treekernel_rs::{Forest, gram};
+//!
+//! let forest = Forest::from_brackets("(f (d (a) (c (b))) (e)) (f (c (d (a) (b))) (e))")?;
+//! let matrix = gram::gram(&EditDistance::default(), &forest, None, Default::default())?;
+//! assert_eq!(matrix[[0, 1]], 2.0); // delete c, and insert it elsewhere
+//! # Ok::<(), treekernel_rs::Error>(())
+//! ```
+//!
+//! # Complexity
+//! See `distance.rs`. Memory besides: 16 bytes for each node of each tree.
+
+mod bounds;
+mod costs;
+mod distance;
+mod mapping;
+mod order;
+mod text;
+
+use std::sync::Arc;
+
+use crate::gram::{Measure, gathered};
+use crate::kernel::{Prepared, Scaled, Worker};
+use crate::ragged::Ragged;
+use crate::{Context, Error, Forest, Result, memory};
+use costs::{Costs, LabelCosts};
+pub use costs::{NodeCosts, RenameCosts, RenameFunction};
+use distance::{BothOrders, Tables, saving};
+pub use mapping::Mapping;
+use mapping::mapping;
+use order::Orders;
+
+/// What distances are divided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Normalization {
+    /// d / max(D, I).
+    Max,
+    /// d / (D + I).
+    Sum,
+    /// 2d / (D + I + d).
+    Metric,
+}
+
+impl Normalization {
+    /// The value of distance `d`.
+    fn divide(self, d: f64, delete: f64, insert: f64) -> f64 {
+        let (part, whole) = match self {
+            Self::Max => (d, delete.max(insert)),
+            Self::Sum => (d, delete + insert),
+            Self::Metric => (2.0 * d, delete + insert + d),
+        };
+        if whole == 0.0 { 0.0 } else { part / whole }
+    }
+}
+
+/// Tree edit distance with its costs. The default is that of unit costs.
+#[derive(Debug, Clone)]
+pub struct EditDistance {
+    costs: Arc<Costs>,
+    normalization: Option<Normalization>,
+    /// Distances above need not be known.
+    most: Option<f64>,
+}
+
+impl Default for EditDistance {
+    fn default() -> Self {
+        Self::new(1.0, 1.0, 1.0)
+    }
+}
+
+impl EditDistance {
+    /// The distance of some costs.
+    pub fn new(
+        rename: impl Into<RenameCosts>,
+        insert: impl Into<NodeCosts>,
+        delete: impl Into<NodeCosts>,
+    ) -> Self {
+        let (rename, insert, delete) = (rename.into(), insert.into(), delete.into());
+        let costs = Arc::new(Costs { rename, insert, delete });
+        Self { costs, normalization: None, most: None }
+    }
+
+    /// This distance, divided.
+    #[must_use]
+    pub fn with_normalization(self, normalization: Option<Normalization>) -> Self {
+        Self { normalization, ..self }
+    }
+
+    /// The distance of the first trees of two forests.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], [`Error::Length`] for a forest without trees,
+    /// [`Error::Expansion`], [`Error::Memory`], and what `context` returns.
+    pub fn pair(&self, a: &Forest, b: &Forest, context: &Context) -> Result<f64> {
+        let both = self.both(a, b, context)?;
+        let trees = Trees::new(self, &both, context)?;
+        let [first, second] = [0, 1].map(|at| both.roots()[at]);
+        let last = usize::from(first != second);
+        trees.distance([0, last], &mut Tables::default(), context)
+    }
+
+    /// The distance of the first trees of two forests, if it is at most `most`.
+    ///
+    /// # Errors
+    /// As [`pair`](Self::pair), and [`Error::Parameter`] for NaN.
+    pub fn pair_within(
+        &self,
+        a: &Forest,
+        b: &Forest,
+        most: f64,
+        context: &Context,
+    ) -> Result<Option<f64>> {
+        if most.is_nan() {
+            let (name, expected) = ("max_distance", "a number");
+            return Err(Error::Parameter { name, expected, got: most.to_string() });
+        }
+        let within = Self { most: Some(most), ..self.clone() };
+        Ok(Some(within.pair(a, b, context)?).filter(|&d| d <= most))
+    }
+
+    /// What becomes of the nodes of the first trees of two forests, at the least cost.
+    ///
+    /// # Errors
+    /// As [`pair`](Self::pair).
+    pub fn mapping(
+        &self,
+        a: &Forest,
+        b: &Forest,
+        context: &Context,
+    ) -> Result<Mapping> {
+        let both = self.both(a, b, context)?;
+        let trees = Trees::new(self, &both, context)?;
+        let orders = trees.orders.pair(0, 1);
+        let (mapping, saved) = mapping(orders, &trees.costs.gains, context)?;
+        let cost = (trees.delete[0] + trees.insert[1] - saved) * trees.unit;
+        Ok(Mapping { cost, ..mapping })
+    }
+
+    /// The first trees of two forests, in a store of their own.
+    fn both(&self, a: &Forest, b: &Forest, context: &Context) -> Result<Forest> {
+        self.check()?;
+        for (array, forest) in [("a", a), ("b", b)] {
+            if forest.is_empty() {
+                let expected = "1 or more: the first tree is compared".to_owned();
+                return Err(Error::Length { array, expected, got: 0 });
+            }
+        }
+        gathered([(a, &[0]), (b, &[0])], context)
+    }
+}
+
+impl Measure<Forest> for EditDistance {
+    fn check(&self) -> Result<()> {
+        self.costs.check()?;
+        if self.normalization == Some(Normalization::Metric)
+            && !self.costs.are_metric()?
+        {
+            let (name, expected) = (
+                "normalize",
+                "None, 'max' or 'sum' for costs that are \
+                                                  not known to be a metric",
+            );
+            return Err(Error::Parameter {
+                name,
+                expected,
+                got: "'metric'".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, trees: &Forest, context: &Context) -> Result<Box<dyn Prepared>> {
+        Ok(Box::new(Trees::new(self, trees, context)?))
+    }
+
+    fn is_symmetric(&self) -> bool {
+        self.costs.is_symmetric()
+    }
+
+    fn is_distance(&self) -> bool {
+        true
+    }
+
+    fn within(&self, most: f64) -> Option<Box<dyn Measure<Forest>>> {
+        Some(Box::new(Self { most: Some(most), ..self.clone() }))
+    }
+}
+
+/// Trees made ready.
+struct Trees {
+    orders: BothOrders,
+    costs: LabelCosts,
+    /// By tree, in units: what it costs to delete it, to insert it.
+    delete: Vec<f64>,
+    insert: Vec<f64>,
+    unit: f64,
+    normalization: Option<Normalization>,
+    bound: Option<Bound>,
+}
+
+/// A distance up to which others need to be known.
+struct Bound {
+    most: f64,
+    /// By tree: codes of labels, ascending.
+    labels: Ragged<u32>,
+    /// The largest gain.
+    gain: f64,
+}
+
+impl Trees {
+    fn new(measure: &EditDistance, trees: &Forest, context: &Context) -> Result<Self> {
+        let (costs, codes) = LabelCosts::new(&measure.costs, trees, context)?;
+        let order = |is_mirrored| Orders::new(trees, &codes, is_mirrored, context);
+        let orders = [order(false)?, order(true)?];
+        let total = |costs: &[f64], tree: usize| {
+            let labels = orders[0].get(tree).labels.iter();
+            labels.map(|&label| costs[label as usize]).sum::<f64>()
+        };
+        let totals = |costs: &[f64]| {
+            memory::collect((0..trees.len()).map(|tree| total(costs, tree)))
+        };
+        let (delete, insert) = (totals(&costs.delete)?, totals(&costs.insert)?);
+        let (unit, normalization) = (measure.costs.unit(), measure.normalization);
+        let bound = measure.most.map(|most| -> Result<_> {
+            let labels = bounds::sorted_labels(&orders[0], trees.len())?;
+            Ok(Bound { most, labels, gain: costs.gains.largest() })
+        });
+        let (orders, bound) = (BothOrders(orders), bound.transpose()?);
+        Ok(Self { orders, costs, delete, insert, unit, normalization, bound })
+    }
+
+    fn distance(
+        &self,
+        [a, b]: [usize; 2],
+        tables: &mut Tables,
+        context: &Context,
+    ) -> Result<f64> {
+        if a == b && self.costs.is_staying_free {
+            return Ok(0.0);
+        }
+        if let Some(bound) = &self.bound
+            && let Some(beyond) = self.beyond(bound, [a, b], tables, context)?
+        {
+            return Ok(beyond);
+        }
+        let trees = self.orders.pair(a, b);
+        let saved = saving(trees, &self.costs.gains, tables, context)?;
+        Ok(self.value([a, b], saved))
+    }
+
+    /// The distance where the best mapping saves so much.
+    fn value(&self, [a, b]: [usize; 2], saved: f64) -> f64 {
+        let (delete, insert) = (self.delete[a], self.insert[b]);
+        let d = delete + insert - saved;
+        match self.normalization {
+            None => d * self.unit,
+            Some(normalization) => normalization.divide(d, delete, insert),
+        }
+    }
+
+    /// Something above the bound and no more than the distance, if that is found without
+    /// the distance.
+    fn beyond(
+        &self,
+        bound: &Bound,
+        pair: [usize; 2],
+        tables: &mut Tables,
+        context: &Context,
+    ) -> Result<Option<f64>> {
+        let above =
+            |saved: f64| Some(self.value(pair, saved)).filter(|&v| v > bound.most);
+        let [a, b] = pair.map(|tree| bound.labels.get(tree));
+        if let Some(beyond) = above(a.len().min(b.len()) as f64 * bound.gain)
+            .or_else(|| above(bounds::by_labels(a, b, &self.costs.gains)))
+        {
+            return Ok(Some(beyond));
+        }
+        for orders in &self.orders.0 {
+            let [a, b] = pair.map(|tree| orders.get(tree).labels);
+            let (gains, row) = (&self.costs.gains, tables.row());
+            let saved = bounds::by_alignment(a, b, gains, row, context)?;
+            if let Some(beyond) = above(saved) {
+                return Ok(Some(beyond));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Prepared for Trees {
+    fn worker(&self) -> Worker<'_> {
+        let mut tables = Tables::default();
+        Box::new(move |a, b, context| {
+            self.distance([a, b], &mut tables, context).map(Scaled::of)
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! Trees as arrays in postorder, from the left and from the right.
+//!
+//! ```text
+//! (a (b (c) (d)) (e))     from the left   c d b e a     from the right   e d c b a
+//!     leftmost                            0 1 0 3 0                      0 1 2 1 0
+//!     keyroots                            d e a                          c b a
+//! ```
+//!
+//! A node's subtree ends with the node, and begins with its *leftmost* leaf. Nodes with the
+//! same leftmost leaf are a path; the highest of them is its *keyroot*. From the right the
+//! same words are said of the tree in a mirror: distances are equal, and whichever side has
+//! fewer cells to fill is taken.
+
+use crate::memory::{collect, filled, push, reserve};
+use crate::ragged::Ragged;
+use crate::{Context, Forest, Result};
+
+/// Some trees in postorder.
+#[derive(Default)]
+pub(super) struct Orders {
+    /// By tree, in postorder: codes of labels.
+    labels: Ragged<u32>,
+    /// As `labels`: the place of the first node of the subtree, within the tree.
+    leftmost: Vec<u32>,
+    /// By tree: places of the keyroots, ascending.
+    keyroots: Ragged<u32>,
+    /// By tree: how many nodes the subtrees of all keyroots have.
+    n_below: Vec<u64>,
+    is_mirrored: bool,
+}
+
+/// A tree in postorder.
+#[derive(Clone, Copy)]
+pub(super) struct Order<'a> {
+    pub(super) labels: &'a [u32],
+    pub(super) leftmost: &'a [u32],
+    pub(super) keyroots: &'a [u32],
+    /// Nodes in the subtrees of all keyroots: rows or columns that are filled in all.
+    pub(super) n_below: u64,
+    is_mirrored: bool,
+}
+
+impl Order<'_> {
+    pub(super) fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// By place: the node's number in preorder, from the left.
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory).
+    pub(super) fn preorder(&self) -> Result<Vec<u32>> {
+        let n = self.len() as u32;
+        if self.is_mirrored {
+            return collect((0..n).rev()); // which postorder from the right is, backwards
+        }
+        // A node comes after all that stands left of it, and after its ancestors.
+        let (mut numbers, mut ancestors) = (filled(0, self.len())?, Vec::new());
+        for node in (0..n).rev() {
+            let leftmost = |node: u32| self.leftmost[node as usize];
+            while ancestors.last().is_some_and(|&above| leftmost(above) > node) {
+                ancestors.pop();
+            }
+            numbers[node as usize] = leftmost(node) + ancestors.len() as u32;
+            push(&mut ancestors, node)?;
+        }
+        Ok(numbers)
+    }
+}
+
+impl Orders {
+    /// Reads all trees of a forest from the left or from the right; `codes` are the labels'.
+    ///
+    /// # Errors
+    /// [`Error::Expansion`](crate::Error::Expansion) for trees that are too large written
+    /// out, [`Error::Memory`](crate::Error::Memory), and what `context` returns.
+    pub(super) fn new(
+        forest: &Forest,
+        codes: &[u32],
+        is_mirrored: bool,
+        context: &Context,
+    ) -> Result<Self> {
+        let n_nodes = forest.expanded("the trees of an edit distance")?;
+        let mut orders = Self { is_mirrored, ..Self::default() };
+        reserve(&mut orders.labels.items, n_nodes)?;
+        reserve(&mut orders.leftmost, n_nodes)?;
+        let (store, mut open) = (forest.nodes(), Vec::new());
+        for &root in forest.roots() {
+            let start = orders.leftmost.len();
+            let place = |orders: &Self| (orders.leftmost.len() - start) as u32;
+            // 1. Nodes, when the walk leaves them: what was first below is the leftmost.
+            push(&mut open, (root, 0, 0))?;
+            while let Some((node, n_left, leftmost)) = open.last_mut() {
+                let children = store.children(*node);
+                if let Some(last) = children.len().checked_sub(*n_left + 1) {
+                    let child = children[if is_mirrored { last } else { *n_left }];
+                    *n_left += 1;
+                    let leftmost = place(&orders);
+                    push(&mut open, (child, 0, leftmost))?;
+                    continue;
+                }
+                orders.labels.push(codes[store.label(*node).index()])?;
+                push(&mut orders.leftmost, *leftmost)?;
+                open.pop();
+                context.check()?;
+            }
+            orders.labels.close("nodes of trees")?;
+            orders.add_keyroots(start)?;
+        }
+        Ok(orders)
+    }
+
+    /// The keyroots of the last tree, which starts at `start`.
+    fn add_keyroots(&mut self, start: usize) -> Result<()> {
+        let leftmost = &self.leftmost[start..];
+        // 2. The last node of each path; paths are told by their leaves.
+        let mut keyroot = filled(0, leftmost.len())?;
+        for (place, &leaf) in (0..).zip(leftmost) {
+            keyroot[leaf as usize] = place;
+        }
+        let mut n_below = 0;
+        for (place, &leaf) in (0..).zip(leftmost) {
+            if keyroot[leaf as usize] == place {
+                self.keyroots.push(place)?;
+                n_below += u64::from(place - leaf + 1);
+            }
+        }
+        self.keyroots.close("keyroots of trees")?;
+        push(&mut self.n_below, n_below)
+    }
+
+    pub(super) fn get(&self, tree: usize) -> Order<'_> {
+        let labels = self.labels.get(tree);
+        Order {
+            labels,
+            leftmost: &self.leftmost[self.labels.start(tree)..][..labels.len()],
+            keyroots: self.keyroots.get(tree),
+            n_below: self.n_below[tree],
+            is_mirrored: self.is_mirrored,
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What every measure does: matrices, rows, diagonals, neighbours and lists of pairs.
+
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::forest::Index;
+use super::objects::integers;
+use super::{Matrix, Request, detached, interruptible, run, written, zeros};
+use crate::gram::{self, Items, Measure, Options, Report};
+use crate::memory;
+use crate::neighbours;
+
+/// A call of a measure. Where values are given up the error has what is there.
+pub(super) struct Call<'a, X: Items> {
+    measure: &'a dyn Measure<X>,
+    options: Options,
+    request: Request,
+}
+
+impl<'a, X: Items> Call<'a, X> {
+    pub(super) fn new(
+        measure: &'a dyn Measure<X>,
+        normalize: bool,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> Self {
+        let options = Options::default().with_normalize(normalize);
+        Self { measure, options, request: Request::new(n_jobs, progress) }
+    }
+
+    /// Fills `out` and returns the items of X and of Y whose value with themselves is zero.
+    pub(super) fn gram(
+        &self,
+        x: &X,
+        y: Option<&X>,
+        out: &Bound<'_, PyAny>,
+    ) -> PyResult<Zeros> {
+        let Self { measure, options, request } = self;
+        let report = match Matrix::of(out)? {
+            Matrix::Single(out) => written(out, request, |out, context| {
+                gram::fill(*measure, x, y, *options, out, context)
+            }),
+            Matrix::Double(out) => written(out, request, |out, context| {
+                gram::fill(*measure, x, y, *options, out, context)
+            }),
+        }?;
+        Ok(zero_trees(self.complete(report, out)?))
+    }
+
+    /// The value of every item with itself, and the items where it is zero.
+    pub(super) fn diagonal<'py>(
+        &self,
+        py: Python<'py>,
+        x: &X,
+    ) -> PyResult<(Values<'py>, Vec<usize>)> {
+        let (values, report) = run(py, &self.request, |context| {
+            gram::diagonal(self.measure, x, self.options, context)
+        })?;
+        let values = values.into_pyarray(py);
+        let report = self.complete(report, values.as_any())?;
+        Ok((values, report.zero_rows))
+    }
+
+    /// The values of all pairs i < j, one after another.
+    pub(super) fn condensed<'py>(
+        &self,
+        py: Python<'py>,
+        x: &X,
+    ) -> PyResult<Values<'py>> {
+        let (values, report) = run(py, &self.request, |context| {
+            gram::condensed(self.measure, x, self.options, context)
+        })?;
+        let values = values.into_pyarray(py);
+        self.complete(report, values.as_any())?;
+        Ok(values)
+    }
+
+    /// Rows on demand, and the items whose value with themselves is zero.
+    pub(super) fn rows(
+        &self,
+        py: Python<'_>,
+        x: &X,
+    ) -> PyResult<(KernelRows, Vec<usize>)> {
+        let rows = run(py, &self.request, |context| {
+            gram::Rows::new_with(self.measure, x, self.options, context)
+        })?;
+        let zeros = rows.report().zero_rows.clone();
+        Ok((KernelRows { rows, n_jobs: self.request.n_jobs }, zeros))
+    }
+
+    /// The values of some pairs, and the items whose value with themselves is zero.
+    pub(super) fn pairs<'py>(
+        &self,
+        x: &X,
+        y: Option<&X>,
+        (i, j): (&Bound<'py, PyAny>, &Bound<'py, PyAny>),
+    ) -> PyResult<(Values<'py>, Zeros)> {
+        let py = i.py();
+        let i = items("i", i, x.n_items())?;
+        let j = items("j", j, y.unwrap_or(x).n_items())?;
+        let (values, report) = run(py, &self.request, |context| {
+            neighbours::pairs(self.measure, x, y, (&i, &j), self.options, context)
+        })?;
+        let values = values.into_pyarray(py);
+        let report = self.complete(report, values.as_any())?;
+        Ok((values, zero_trees(report)))
+    }
+
+    /// All pairs of at least so much, in order: rows, columns and values, and the items whose
+    /// value with themselves is zero. With `out` these are handed on some at a time, and not
+    /// returned.
+    pub(super) fn join<'py>(
+        &self,
+        py: Python<'py>,
+        x: &X,
+        y: Option<&X>,
+        least: f64,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Triples<'py>, Zeros)> {
+        let (measure, options) = (self.measure, self.options);
+        joined(py, out, |sink| {
+            run(py, &self.request, |context| {
+                neighbours::join(measure, x, y, least, options, sink, context)
+            })
+        })
+    }
+
+    /// The nearest items: indices and values, and the items whose value with themselves is
+    /// zero.
+    pub(super) fn top_k<'py>(
+        &self,
+        py: Python<'py>,
+        x: &X,
+        y: Option<&X>,
+        k: usize,
+    ) -> PyResult<(Nearest<'py>, Zeros)> {
+        let (found, report) = run(py, &self.request, |context| {
+            neighbours::top_k(self.measure, x, y, k, self.options, context)
+        })?;
+        Ok((nearest(py, x.n_items(), found)?, zero_trees(report)))
+    }
+
+    /// Raises where something is missing, with what is there.
+    fn complete(&self, report: Report, result: &Bound<'_, PyAny>) -> PyResult<Report> {
+        report.complete(self.measure).map_err(|error| {
+            let error = PyErr::from(error);
+            match error.value(result.py()).setattr("result", result) {
+                Ok(()) => error,
+                Err(other) => other,
+            }
+        })
+    }
+}
+
+/// The rows of a kernel matrix, each computed on demand.
+///
+/// For solvers and searches that cannot hold the matrix in memory. A kernel's `rows` makes
+/// one, and indexes the trees once; a row then takes one pass over its tree, not a pair per
+/// tree. Rows are not stored. Several threads may read rows at the same time.
+///
+/// ``rows[i]`` is row ``i``, of float64; ``rows[[3, 5]]``, a slice or a boolean mask is a
+/// matrix of several rows, which are shared out to `n_jobs` threads. The values are those
+/// of the same row of ``k(X, X)``, bit for bit; ``k(X)`` may differ in the last digits.
+///
+/// Examples
+/// --------
+/// >>> import treekernel_rs as tk
+/// >>> rows = tk.SubsetTreeKernel(0.4).rows(["(S (A a) (B b))", "(S (A a) (B c))", "(A a)"])
+/// >>> rows
+/// <KernelRows: 3 trees>
+/// >>> rows[1].round(3)
+/// array([0.96 , 1.584, 0.4  ])
+/// >>> rows[1:].shape, rows[[0, 2, 2]].shape
+/// ((2, 3), (3, 3))
+#[pyclass(frozen, module = "treekernel_rs.index", name = "KernelRows", sequence)]
+pub(super) struct KernelRows {
+    pub(super) rows: gram::Rows,
+    pub(super) n_jobs: Option<usize>,
+}
+
+#[pymethods]
+impl KernelRows {
+    fn __len__(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, n) = (index.py(), self.rows.len());
+        let which = match Index::of(index, n)? {
+            Index::One(i) => {
+                let mut row = memory::filled(0.0, n)?;
+                interruptible(py, |context| self.rows.row(i, &mut row, context))?;
+                return Ok(row.into_pyarray(py).into_any());
+            }
+            Index::Several(which) => which,
+        };
+        let out = zeros(py, (which.len(), n))?;
+        written(&out, &Request::new(self.n_jobs, None), |out, context| {
+            self.rows.fill(&which, out, context)
+        })?;
+        Ok(out.into_any())
+    }
+
+    fn __repr__(&self) -> String {
+        let n = self.rows.len();
+        format!("<KernelRows: {n} tree{}>", if n == 1 { "" } else { "s" })
+    }
+}
+
+pub(super) type Zeros = (Vec<usize>, Vec<usize>);
+pub(super) type Values<'py> = Bound<'py, PyArray1<f64>>;
+type Places<'py> = Bound<'py, PyArray1<i64>>;
+pub(super) type Triples<'py> = (Places<'py>, Places<'py>, Values<'py>);
+pub(super) type Nearest<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyArray2<f64>>);
+
+fn places(py: Python<'_>, trees: Vec<usize>) -> Places<'_> {
+    trees.into_iter().map(|tree| tree as i64).collect::<Vec<_>>().into_pyarray(py)
+}
+
+fn triples(py: Python<'_>, pairs: neighbours::Pairs) -> Triples<'_> {
+    let values = pairs.values.into_pyarray(py);
+    (places(py, pairs.rows), places(py, pairs.columns), values)
+}
+
+pub(super) fn nearest(
+    py: Python<'_>,
+    n: usize,
+    found: neighbours::Nearest,
+) -> PyResult<Nearest<'_>> {
+    let shape = (n, found.k);
+    let indices = places(py, found.indices).reshape(shape)?;
+    Ok((indices, found.values.into_pyarray(py).reshape(shape)?))
+}
+
+pub(super) fn zero_trees(report: gram::Report) -> Zeros {
+    (report.zero_rows, report.zero_columns)
+}
+
+/// The pairs that `run` gives its sink, in order; none where `out` takes them.
+pub(super) fn joined<'py>(
+    py: Python<'py>,
+    out: Option<&Bound<'py, PyAny>>,
+    run: impl FnOnce(&mut PairSink<'_>) -> PyResult<gram::Report>,
+) -> PyResult<(Triples<'py>, Zeros)> {
+    let out = out.map(|out| out.clone().unbind());
+    let (mut all, mut failed) = (neighbours::Pairs::default(), None);
+    let done = run(&mut |pairs: neighbours::Pairs| {
+        let Some(out) = &out else { return all.append(pairs) };
+        let told = Python::attach(|py| out.call1(py, triples(py, pairs)).map(drop));
+        told.map_err(|error| {
+            failed = Some(error);
+            crate::Error::Interrupted
+        })
+    });
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let report = done?;
+    detached(py, || all.sort())?;
+    Ok((triples(py, all), zero_trees(report)))
+}
+
+pub(super) type PairSink<'a> =
+    dyn FnMut(neighbours::Pairs) -> crate::Result<()> + Send + 'a;
+
+/// Numbers of items.
+fn items(name: &str, given: &Bound<'_, PyAny>, n: usize) -> PyResult<Vec<usize>> {
+    let wrong = |(index, tree): (usize, i64)| {
+        let message =
+            format!("{name}[{index}]: expected from 0 to below {n}, got {tree}");
+        PyValueError::new_err(message)
+    };
+    let trees = integers(name, given)?.into_iter().enumerate();
+    trees.map(|(at, t)| usize::try_from(t).map_err(|_| wrong((at, t)))).collect()
+}

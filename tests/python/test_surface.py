@@ -1,0 +1,105 @@
+"""The surface: the names of the package, and the words that all of them share."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import treekernel_rs as tk
+
+
+def test_the_package_shows_at_most_forty_names() -> None:
+    assert dir(tk) == sorted(tk.__all__)
+    assert len(set(dir(tk))) == len(dir(tk)) <= 40
+    shown = {name for name in dir(tk) if not name.startswith("_")}
+    foreign = [
+        name
+        for name in shown
+        if not getattr(
+            getattr(tk, name), "__module__", getattr(tk, name).__name__
+        ).startswith("treekernel_rs")
+    ]
+    assert foreign == []
+
+
+def test_no_module_hides_a_function_or_a_class() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(tk.__path__)}
+    for name in modules & set(dir(tk)):
+        assert inspect.ismodule(getattr(tk, name)), name
+
+
+def test_help_names_everything_in_one_screen() -> None:
+    page = inspect.getdoc(tk)
+    assert len(page.splitlines()) <= 35
+    assert all(len(line) <= 84 for line in page.splitlines())
+    missing = [name for name in dir(tk) if name != "__version__" and name not in page]
+    assert missing == []
+
+
+def test_importing_the_package_imports_no_scikit_learn() -> None:
+    code = (
+        "import sys, treekernel_rs as tk; dir(tk); assert 'sklearn' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_everything_can_be_imported_by_a_star() -> None:
+    code = "from treekernel_rs import *; TreeSVC, SubsetTreeKernel, kernels.Gaussian"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_methods_of_tree_kernels_are_written_once() -> None:
+    methods = ("gram", "rows", "pairs", "top_k", "join", "pair", "diag", "index")
+    for name in methods:
+        assert inspect.getdoc(vars(tk.TreeKernel)[name])
+    for kernel in (*TREE_KERNELS.values(), *COMPOSED_KERNELS.values()):
+        assert issubclass(kernel, tk.TreeKernel)
+        assert [name for name in methods if name in vars(kernel)] == []
+
+
+TREE_KERNELS, COMPOSED_KERNELS = (
+    vars(importlib.import_module("treekernel_rs.tree_kernels"))[name]
+    for name in ("TREE_KERNELS", "COMPOSED_KERNELS")
+)
+
+
+def learners() -> list[type]:
+    """Everything that learns: estimators, and models without scikit-learn."""
+    pytest.importorskip("sklearn", reason="the extra sklearn is not installed")
+    found = [getattr(tk, name) for name in dir(tk)]
+    found = [value for value in found if hasattr(value, "fit")]
+    assert len(found) == 14
+    return [*found, tk.DagModel, tk.Perceptron, tk.solve.KernelMachine]
+
+
+def test_what_learns_has_the_words_of_scikit_learn() -> None:
+    for learner in learners():
+        assert not hasattr(learner, "learn")
+        assert not hasattr(learner, "vote")
+        # A score is an accuracy, R² or a share of preferences, and needs an y; margins are
+        # those of decision_function.
+        if hasattr(learner, "score"):
+            assert list(inspect.signature(learner.score).parameters)[1:3] == ["X", "y"]
+    for model in (tk.DagModel, tk.Perceptron, tk.solve.KernelMachine):
+        assert hasattr(model, "decision_function")
+        assert not hasattr(model, "score")
+
+
+def test_an_estimator_needs_no_kernel_and_takes_it_first() -> None:
+    trees, y = ["(S (A a))", "(S (A b))", "(S (B b))", "(S (B c))"], [0, 0, 1, 1]
+    for learner in learners()[:14]:
+        first = next(iter(inspect.signature(learner).parameters.values()))
+        assert (first.name, first.default) == ("kernel", None)
+        made, given = (
+            learner(*kernel).set_params(**{"n_neighbors": 1} if "KN" in name else {})
+            for name in [learner.__name__]
+            for kernel in ([], [tk.SubsetTreeKernel(0.4)])
+        )
+        for estimator in (made, given):
+            estimator.fit(trees, y)
+        assert made.kernel_ == given.kernel_
