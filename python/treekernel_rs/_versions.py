@@ -1,4 +1,4 @@
-"""Which version wrote a pickle."""
+"""Pickles of other versions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["warn_if_other"]
 
 
 def warn_if_other(version: str | None) -> None:
-    """Warn of a pickle that another version wrote; none is known of the oldest."""
+    """Warn if another version wrote a pickle: None, in which the oldest left no number."""
     if version != __version__:
         warnings.warn(
-            f"a pickle of treekernel_rs {version or 'of an unknown version'} is read by "
-            f"{__version__}: it may not be read alike; treekernel_rs.save writes files "
-            "that later versions read",
+            f"this pickle was written by treekernel_rs {version or '(unknown)'} and is "
+            f"read by {__version__}, which may give other results; treekernel_rs.save "
+            "writes files that later versions read",
             UserWarning,
             stacklevel=3,
         )

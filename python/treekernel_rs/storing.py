@@ -59,8 +59,8 @@ _MAKERS = {
     "machine": ("solve", "_restored"),
     "weights": ("weights", "_restored"),
 }
-#: What is scikit-learn's in estimators of this package.
-_SKLEARN = {
+#: Classes of other packages in estimators of this one.
+_OTHERS = {
     "KNeighborsClassifier": "sklearn.neighbors",
     "KNeighborsRegressor": "sklearn.neighbors",
     "csr_matrix": "scipy.sparse",
@@ -408,8 +408,8 @@ def _class(name: str) -> type | None:
     for kind in (Forest, Tree, PairForest, Pair):
         if kind.__name__ == name:
             return kind
-    if name in _SKLEARN:
-        found = getattr(importlib.import_module(_SKLEARN[name]), name)
+    if name in _OTHERS:
+        found = getattr(importlib.import_module(_OTHERS[name]), name)
         return found if isinstance(found, type) else None
     for path in sorted(Path(__file__).parent.glob("[!_]*.py")):
         try:

@@ -118,8 +118,13 @@ pub fn condensed<X: Items>(
     measure.check()?;
     if !measure.is_symmetric() {
         let name = "the measure";
-        let expected = "symmetric: a condensed matrix has one value for two items";
-        return Err(Error::Parameter { name, expected, got: "another".to_owned() });
+        let expected =
+            "symmetric for a condensed matrix, which has one value for two items";
+        return Err(Error::Parameter {
+            name,
+            expected,
+            got: "one that is not".to_owned(),
+        });
     }
     let n = x.n_items();
     let values = Mutex::new(filled(0.0, n * n.saturating_sub(1) / 2)?);

@@ -141,7 +141,8 @@ impl From<Error> for PyErr {
 /// What a kernel is called in Python.
 fn class(kernel: &str) -> String {
     match kernel {
-        "Normalized" | "Polynomial" | "Gaussian" => kernel.to_owned(),
+        "Normalized" => "a kernel made by normalized()".to_owned(),
+        "Polynomial" | "Gaussian" => kernel.to_owned(),
         "SmoothedPartialTree" => "PartialTreeKernel with a similarity".to_owned(),
         _ => format!("{kernel}Kernel"),
     }

@@ -5,6 +5,7 @@ import runpy
 import sys
 from pathlib import Path
 
+import _data
 import pytest
 
 PAPERS = Path(__file__).parents[2] / "examples" / "papers"
@@ -20,6 +21,26 @@ def test_every_script_is_tested_and_run_by_make_papers():
     assert scripts == set(PARTS)
     makefile = (PAPERS.parents[1] / "Makefile").read_text(encoding="utf-8")
     assert set(re.search(r"for paper in (.*?);", makefile)[1].split()) == scripts
+
+
+def test_generated_data_are_not_drawn_over_an_older_picture(tmp_path, capsys):
+    picture = tmp_path / "a.png"
+    assert not _data.may_draw(None, is_generated=False)
+    assert _data.may_draw(picture, is_generated=True)
+    picture.touch()
+    assert _data.may_draw(picture, is_generated=False)
+    assert capsys.readouterr().out == ""
+    assert not _data.may_draw(picture, is_generated=True)
+    assert f"{picture} is left as it is" in capsys.readouterr().out
+
+
+def test_scripts_find_corpora_in_the_named_folder_only(tmp_path):
+    (tmp_path / "wsj").touch()
+    assert _data.find("wsj", tmp_path) == tmp_path / "wsj"
+    assert _data.find("qc", tmp_path) is None
+    assert _data.find_or_exit("wsj", tmp_path) == tmp_path / "wsj"
+    with pytest.raises(SystemExit, match=r"qc is missing: docs/DATA\.md"):
+        _data.find_or_exit("qc", tmp_path)
 
 
 @pytest.mark.slow
