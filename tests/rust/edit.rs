@@ -399,7 +399,7 @@ fn only_costs_that_are_a_metric_make_one() {
 
 #[test]
 fn a_long_call_is_stopped_and_a_pair_that_is_too_large_is_refused() {
-    let star = |label: &str| format!("(r{})", format!(" ({label})").repeat(20_000));
+    let star = |label: &str| format!("(r{})", format!(" ({label})").repeat(8_000));
     let forest = read(&[star("a"), star("b")]);
     let options = Options::default();
     let stopped = Context::watched(|_, _| Err(Error::Interrupted));
