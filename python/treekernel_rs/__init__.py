@@ -36,12 +36,13 @@ from treekernel_rs import neighbors as neighbors
 from treekernel_rs import pairs as pairs
 from treekernel_rs import solve as solve
 from treekernel_rs._core import Forest, PairForest, ParseError, Tree, __version__
-from treekernel_rs.dag import DagModel, Perceptron
+from treekernel_rs.dag import DagModel
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.drawing import draw
 from treekernel_rs.edit import EditDistance
 from treekernel_rs.index import TreeIndex
 from treekernel_rs.pairs import PairKernel
+from treekernel_rs.perceptron import Perceptron
 from treekernel_rs.reporting import report
 from treekernel_rs.storing import load, save
 from treekernel_rs.tree_kernels import (
@@ -63,16 +64,15 @@ if TYPE_CHECKING:
         TreeKNeighborsClassifier,
         TreeKNeighborsRegressor,
         TreeKNeighborsTransformer,
-        TreePerceptron,
-        TreeSVC,
-    )
-    from treekernel_rs.features import TreeNystroem, TreeVectorizer
-    from treekernel_rs.machines import (
         TreeLogisticRegression,
+        TreeNystroem,
         TreeOneClassSVM,
+        TreePerceptron,
         TreeRanker,
         TreeRidge,
+        TreeSVC,
         TreeSVR,
+        TreeVectorizer,
     )
 
 __all__ = [
@@ -133,11 +133,9 @@ if not TYPE_CHECKING:  # to which a module with `__getattr__` has every name
             if name in ("dask", "gaussian_process"):
                 return importlib.import_module(f"{__name__}.{name}")
             if is_estimator:
-                from treekernel_rs import estimators, features, machines
+                from treekernel_rs import estimators
 
-                homes = (estimators, features, machines)
-                home = next(home for home in homes if name in home.__all__)
-                return getattr(home, name)
+                return getattr(estimators, name)
         except ImportError as error:
             if is_estimator:
                 return _stand_in(name, error)

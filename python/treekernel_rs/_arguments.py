@@ -19,7 +19,7 @@ from treekernel_rs._core import Forest, Tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from numpy.typing import DTypeLike
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     Trees = Forest | Sequence[str | bytes] | Sequence[Tree] | Iterable[Forest]
     Progress = Callable[[int, int], object]
@@ -41,6 +41,26 @@ def check_integer(name: str, value: object) -> int:
         return int(value)
     msg = f"{name} must be an int, got {value!r}"
     raise TypeError(msg)
+
+
+def check_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        msg = f"{name} must be numbers, got {array.dtype}"
+        raise ValueError(msg)
+    # Arrays that came by the wire may begin at any byte.
+    return np.require(np.ascontiguousarray(array, np.float64), None, ["ALIGNED"])
+
+
+def check_values(
+    name: str, values: NDArray[Any], expected: str, rights: ArrayLike = True
+) -> None:
+    """Refuse values that are not finite, or not right, by the first of them."""
+    wrong = np.argwhere(~(np.isfinite(values) & rights))
+    if len(wrong):
+        place = tuple(wrong[0].tolist())
+        msg = f"{name}{list(place)} must be {expected}, got {values[place]}"
+        raise ValueError(msg)
 
 
 def check_at_least_one(name: str, value: int) -> int:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treekernel_rs.dag import DagModel, Perceptron
+from treekernel_rs.dag import DagModel
+from treekernel_rs.perceptron import Perceptron
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

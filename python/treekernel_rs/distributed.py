@@ -279,7 +279,7 @@ class DistributedTrees:
                 "enc.tune(forest) gives the encoder that fits some trees"
             )
             raise ValueError(msg)
-        _check_errors(errors)
+        check_errors(errors)
         x = _core.as_forest(X)
         shape = (len(x), self.n_components)
         if out is None:
@@ -433,7 +433,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-def _check_errors(errors: object) -> None:
+def check_errors(errors: object) -> None:
     if errors not in ("raise", "zero"):
         msg = f"errors must be 'raise' or 'zero', got {errors!r}"
         raise ValueError(msg)

@@ -21,6 +21,7 @@ import numpy as np
 from treekernel_rs._core import Forest, Tree, as_tree
 from treekernel_rs._extras import needs
 from treekernel_rs._replacing import replacing
+from treekernel_rs._wording import printable, signed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -243,9 +244,9 @@ def _boxes(
     def box(node: int, depth: int) -> _Box:
         label = names[ends[labels[node]] : ends[labels[node] + 1]].decode()
         weight = None if weights is None else float(weights[node])
-        title = f"{_printable(label) or 'empty label'} (node {node})"
+        title = f"{printable(label) or 'empty label'} (node {node})"
         if weight is not None:
-            title += f": {_signed(weight)}"
+            title += f": {signed(weight)}"
         return _Box(_shown(label), title, weight, depth, node)
 
     def fold(start: int, end: int, depth: int) -> _Box:
@@ -255,7 +256,7 @@ def _boxes(
             # Beyond what a float holds, the largest one has the right colour.
             with np.errstate(over="ignore", invalid="ignore"):
                 weight = float(np.nan_to_num(weights[start:end].sum()))
-            title += f", sum of weights {_signed(weight)}"
+            title += f", sum of weights {signed(weight)}"
         return _Box(f"\u22ef {count}", title, weight, depth)
 
     boxes = [box(0, 0)]
@@ -476,27 +477,11 @@ def _ink(fill: str) -> str:
     return max((_DARK, _LIGHT), key=contrast)
 
 
-def _signed(weight: float) -> str:
-    return f"{weight:+.6g}" if weight else "0"
-
-
-def _printable(text: str) -> str:
-    """Replace what XML cannot hold or what would not be seen, by pictures of it."""
-    return "".join(
-        chr(0x2400 + ord(c))
-        if ord(c) < 0x20
-        else "\ufffd"
-        if ord(c) in (0x7F, 0xFFFE, 0xFFFF) or 0x80 <= ord(c) < 0xA0
-        else c
-        for c in text
-    )
-
-
 def _shown(label: str) -> str:
     """Return a label as it stands in its box."""
     if not label:
         return "\u2205"
-    text = _printable(label)
+    text = printable(label)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "\u2026"
 
 

@@ -22,7 +22,8 @@ with needs(__name__, SKLEARN, "sklearn"):
         Kernel,
     )
 
-    from treekernel_rs.estimators import _checked_kernel, _SetsKernel, _trees
+    from treekernel_rs.estimators._base import KernelParameter, check_tree_kernel
+    from treekernel_rs.estimators._inputs import as_trees
 
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from treekernel_rs.estimators import TreesX
+    from treekernel_rs.estimators._inputs import TreesX
 
     Bounds = tuple[float, float] | Literal["fixed"]
 
@@ -40,7 +41,7 @@ __all__ = ["GPTreeKernel"]
 _DEFAULT: dict[str, Bounds] = {"decay": (1e-3, 1.0), "mu": (1e-3, 1.0)}
 
 
-class GPTreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[misc]
+class GPTreeKernel(KernelParameter, GenericKernelMixin, Kernel):  # type: ignore[misc]
     """A tree kernel as a kernel of a Gaussian process.
 
     Its hyperparameters are the real parameters of the tree kernel, on a logarithmic scale,
@@ -126,7 +127,7 @@ class GPTreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[mis
             h.name: float(np.clip(np.exp(log), *h.bounds[0]))
             for h, log in zip(free, logs, strict=True)
         }
-        self.kernel = _checked_kernel(self.kernel).replace(**values)
+        self.kernel = check_tree_kernel(self.kernel).replace(**values)
 
     @property
     def bounds(self) -> NDArray[np.float64]:
@@ -138,7 +139,7 @@ class GPTreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[mis
         self._given = bounds
 
     def _values(self) -> dict[str, float]:
-        kernel = _checked_kernel(self.kernel)
+        kernel = check_tree_kernel(self.kernel)
         params = kernel.get_params()
         return {name: params[name] for name in kernel._core.parameter_names}
 
@@ -150,7 +151,7 @@ class GPTreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[mis
         return {"kernel": self.kernel, "bounds": self._given, "n_jobs": self.n_jobs}
 
     def __sklearn_clone__(self) -> GPTreeKernel:
-        kernel = _checked_kernel(self.kernel).replace()
+        kernel = check_tree_kernel(self.kernel).replace()
         return GPTreeKernel(kernel, self._given, self.n_jobs)
 
     def __call__(
@@ -172,9 +173,11 @@ class GPTreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[mis
         ndarray, shape (len(X), len(X), n_dims)
             With `eval_gradient`: the derivatives.
         """
-        kernel, x = _checked_kernel(self.kernel), _trees(X)
+        kernel, x = check_tree_kernel(self.kernel), as_trees(X)
         if not eval_gradient:
-            return kernel.gram(x, None if Y is None else _trees(Y), n_jobs=self.n_jobs)
+            return kernel.gram(
+                x, None if Y is None else as_trees(Y), n_jobs=self.n_jobs
+            )
         if Y is not None:
             msg = "eval_gradient=True requires Y=None"
             raise ValueError(msg)
@@ -188,8 +191,8 @@ class GPTreeKernel(_SetsKernel, GenericKernelMixin, Kernel):  # type: ignore[mis
 
     def diag(self, X: TreesX) -> NDArray[np.float64]:
         """Compute the kernels of trees with themselves."""
-        kernel = _checked_kernel(self.kernel)
-        return kernel.diag(_trees(X), n_jobs=self.n_jobs)
+        kernel = check_tree_kernel(self.kernel)
+        return kernel.diag(as_trees(X), n_jobs=self.n_jobs)
 
     def is_stationary(self) -> bool:
         """Return False: the kernel is not a function of a difference."""

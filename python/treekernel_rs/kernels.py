@@ -14,7 +14,6 @@ from treekernel_rs.algebra import (
     ScaledKernel,
     SumKernel,
 )
-from treekernel_rs.dag import VectorPolynomial
 from treekernel_rs.pairs import PairKernel
 from treekernel_rs.similarity import (
     ComposedSimilarity,
@@ -29,7 +28,9 @@ from treekernel_rs.tree_kernels import (
     SubtreeKernel,
     TreeKernel,
 )
-from treekernel_rs.views import PreferenceKernel, ViewKernel, Views
+from treekernel_rs.vectors import VectorPolynomial
+from treekernel_rs.view_kernels import PreferenceKernel, ViewKernel
+from treekernel_rs.views import Views
 from treekernel_rs.weights import Idf, LearnedWeights
 
 __all__ = [

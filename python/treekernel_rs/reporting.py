@@ -11,9 +11,8 @@ import hashlib
 import json
 import platform
 import re
-from bisect import bisect_left
 from html import escape
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +21,12 @@ import numpy as np
 from treekernel_rs._arguments import check_integer
 from treekernel_rs._core import Forest, __version__
 from treekernel_rs._extras import SKLEARN, needs
+from treekernel_rs._occurrences import occurrences
 from treekernel_rs._replacing import replacing
+from treekernel_rs._wording import output_text, plural, printable, signed
 from treekernel_rs.algebra import ScaledKernel
-from treekernel_rs.dag import DagModel, _plural, _shown
-from treekernel_rs.drawing import _printable, _signed, draw
+from treekernel_rs.dag import DagModel
+from treekernel_rs.drawing import draw
 from treekernel_rs.tree_kernels import (
     ElasticTreeKernel,
     SubsetTreeKernel,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from treekernel_rs.dag import Fragment
-    from treekernel_rs.estimators import TreesX
+    from treekernel_rs.estimators._inputs import TreesX
 
 __all__ = ["report"]
 
@@ -142,7 +143,8 @@ def report(
     with needs("report", SKLEARN, "sklearn"):
         from sklearn.utils.multiclass import unique_labels
 
-        from treekernel_rs.estimators import _Explained, _trees_to_fit, _with_labels
+        from treekernel_rs.estimators._classifier import ExplainedClassifier
+        from treekernel_rs.estimators._inputs import trees_to_fit, trees_with_labels
 
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not (hasattr(estimator, "predict") and hasattr(estimator, "classes_")):
@@ -156,14 +158,14 @@ def report(
         ):
             msg = f"{name} must be at least {least}, got {value}"
             raise ValueError(msg)
-    forest, truth = _with_labels(X, y)
+    forest, truth = trees_with_labels(X, y)
     names = None if names is None else _checked_names(names, len(forest))
     said = np.asarray(estimator.predict(forest))
     labels = unique_labels(truth, said)
     shown_labels = _most_common(labels, truth, said)
 
     # 1. The fragments, and where they stand.
-    explained = estimator if isinstance(estimator, _Explained) else None
+    explained = estimator if isinstance(estimator, ExplainedClassifier) else None
     fragments, note = _fragments(explained, shown_labels, n_fragments, min_size)
     kind = _fragment_kind(estimator)
     limit = _MOST_SEARCHED_FOR_PARTS if kind in ("part", "loose") else _MOST_SEARCHED
@@ -172,15 +174,15 @@ def report(
     def searched(trees: Forest) -> Forest:
         return trees[: max(1, int((np.cumsum(trees.n_nodes) <= limit).sum()))]
 
-    found = _occurrences(roots, searched(forest), kind)
+    found = occurrences(roots, searched(forest), kind)
     counts = [(found, truth[: len(searched(forest))], "trees")]
     candidates = None
     if training is not None:
-        candidates = _with_labels(_trees_to_fit(training[0]), training[1])
+        candidates = trees_with_labels(trees_to_fit(training[0]), training[1])
         learned, labels_of = searched(candidates[0]), candidates[1]
         counts.append(
             (
-                _occurrences(roots, learned, kind),
+                occurrences(roots, learned, kind),
                 labels_of[: len(learned)],
                 "training trees",
             )
@@ -200,10 +202,10 @@ def report(
         text = str(forest[tree])[:_LONGEST_TEXT]
         trees.append(
             {
-                "name": _printable(names[tree] if names is not None else text[:120]),
-                "text": _printable(text),
-                "truth": _shown(of),
-                "said": _shown(predicted),
+                "name": printable(names[tree] if names is not None else text[:120]),
+                "text": printable(text),
+                "truth": output_text(of),
+                "said": output_text(predicted),
                 "truth_code": place_of([of])[0],
                 "said_code": place_of([predicted])[0],
                 "right": bool(of == predicted),
@@ -229,13 +231,13 @@ def report(
     known, sizes = np.unique(truth, return_counts=True)
     most = sizes.argmax()
     about = (
-        f"{type(estimator).__name__}: {_plural(len(forest), 'tree')}, {n_right:,} classified "
+        f"{type(estimator).__name__}: {plural(len(forest), 'tree')}, {n_right:,} classified "
         f"correctly, {len(forest) - n_right:,} not: accuracy {n_right / len(forest):.1%} "
         f"(95 % interval {low:.1%} to {high:.1%}). The most common class, "
-        f"{_printable(_shown(known[most]))}, has {sizes[most] / len(forest):.1%} of the trees."
+        f"{printable(output_text(known[most]))}, has {sizes[most] / len(forest):.1%} of the trees."
     )
     where = (
-        f"{len(shown):,} of {_plural(len(forest), 'tree')} are shown, mistakes first."
+        f"{len(shown):,} of {plural(len(forest), 'tree')} are shown, mistakes first."
     )
     folder = Path(__file__).parent
     script = (folder / "report.js").read_text(encoding="utf-8")
@@ -316,7 +318,7 @@ def _margins(estimator: Any, forest: Forest) -> NDArray[np.float64] | None:
 
 
 def _fragment_kind(estimator: Any) -> str:
-    """Return what a fragment of the estimator's kernel is: see `_occurrences`."""
+    """Return what a fragment of the estimator's kernel is: see `occurrences`."""
     kernel: Any = getattr(estimator, "kernel_", None)
     while isinstance(kernel, ScaledKernel):
         kernel = kernel.get_params(deep=False)["base"]
@@ -365,156 +367,6 @@ def _fragments(
     return found, note if found else "The model has no fragments of this size."
 
 
-def _occurrences(
-    fragments: Sequence[Any], forest: Forest, kind: str
-) -> list[dict[int, list[int]]]:
-    """Find the nodes of each tree that a fragment covers, for all fragments.
-
-    A fragment of the kind "rules" (SST) has all children of a node or none: a node that has
-    children needs a node with the same production; one that has none needs a node with its
-    label, and alone it covers leaves. "whole" ones (ST) cover equal subtrees, which have one
-    id. A "part" (PT, paths) needs a node with the same label for each node, and may leave
-    out children. A "loose" one (ET) may have any descendant in the place of a child.
-    """
-    if not fragments:
-        return []
-    # One alphabet for both: fragments come last.
-    both = forest + Forest.from_trees(fragments)
-    arrays = both.to_arrays()
-    labels, starts = arrays["labels"].tolist(), arrays["offsets"].tolist()
-    children: list[list[int]] = [[] for _ in labels]
-    for node, parent in enumerate(arrays["parents"].tolist()):
-        if parent >= 0:
-            children[parent].append(node)
-    if kind in ("part", "loose"):
-        return _embedded(both, len(forest), children, is_loose=kind == "loose")
-    keys: list[Any] = both.subtree_ids()[1].tolist()
-    if kind == "rules":
-        keys = [
-            (label, *(labels[child] for child in below))
-            for label, below in zip(labels, children, strict=True)
-        ]
-    places: dict[Any, list[tuple[int, int]]] = {}
-    for tree, (start, end) in enumerate(pairwise(starts[: len(forest) + 1])):
-        for node in range(start, end):
-            places.setdefault(keys[node], []).append((tree, node))
-
-    def covered(root: int, at: int) -> list[int]:
-        """Return the nodes that a fragment covers with its root at a node, or none."""
-        under, rest = [], [(root, at)]
-        while rest:
-            part, node = rest.pop()
-            under.append(node)
-            if children[part]:
-                if keys[part] != keys[node]:
-                    return []
-                rest.extend(zip(children[part], children[node], strict=True))
-        return under
-
-    found = []
-    for root in starts[len(forest) : -1]:
-        nodes: dict[int, set[int]] = {}
-        for tree, node in places.get(keys[root], ()):
-            if under := covered(root, node):
-                nodes.setdefault(tree, set()).update(n - starts[tree] for n in under)
-        found.append({tree: sorted(of) for tree, of in nodes.items()})
-    return found
-
-
-def _embedded(
-    both: Forest, n_trees: int, children: list[list[int]], *, is_loose: bool
-) -> list[dict[int, list[int]]]:
-    """Find the nodes that fragments cover which may leave nodes out.
-
-    The fragments are the trees from `n_trees` on. Upwards, `fits` are the nodes at which the
-    part of a fragment below its node can stand; downwards, `covered` those of them that
-    stand in an occurrence of the whole fragment.
-    """
-    arrays = both.to_arrays()
-    labels, parents = arrays["labels"].tolist(), arrays["parents"].tolist()
-    starts = arrays["offsets"].tolist()
-    by_label: dict[int, list[int]] = {}
-    for node in range(starts[n_trees]):
-        by_label.setdefault(labels[node], []).append(node)
-    ends = list(
-        range(1, len(labels) + 1)
-    )  # where the nodes below a node end, in preorder
-    for node in range(len(labels) - 1, -1, -1):
-        if parents[node] >= 0:
-            ends[parents[node]] = max(ends[parents[node]], ends[node])
-
-    def first_places(slots: list[int], needed: list[set[int]]) -> list[int]:
-        """Return the places of the leftmost choice of children; fewer if there is none."""
-        places: list[int] = []
-        for at, slot in enumerate(slots):
-            if len(places) < len(needed) and slot in needed[len(places)]:
-                places.append(at)
-        return places
-
-    found = []
-    for start, end in pairwise(starts[n_trees:]):
-        # 1. Upwards. In `within` are the children that a node may stand at or below.
-        fits: dict[int, list[int]] = {}
-        within: dict[int, set[int]] = {}
-        for part in range(end - 1, start - 1, -1):
-            needed = [within[below] for below in children[part]]
-            fits[part] = by_label.get(labels[part], [])
-            if needed:
-                above = {parents[node] for node in min(needed, key=len)}
-                fits[part] = sorted(
-                    node
-                    for node in above
-                    if node >= 0
-                    and labels[node] == labels[part]
-                    and len(first_places(children[node], needed)) == len(needed)
-                )
-            within[part] = set(fits[part])
-            if is_loose:
-                for node in fits[part]:
-                    up = parents[node]
-                    while up >= 0 and up not in within[part]:
-                        within[part].add(up)
-                        up = parents[up]
-        # 2. Downwards: a child may take a place between the leftmost choice of those
-        # before it and the rightmost choice of those after it.
-        covered = {start: fits[start]}
-        for part in range(start, end):
-            below = children[part]
-            needed = [within[child] for child in below]
-            spans: list[set[tuple[int, int]]] = [set() for _ in below]
-            for node in covered[part] if below else ():
-                slots = children[node]
-                left = first_places(slots, needed)
-                right = first_places(slots[::-1], needed[::-1])
-                for k, span in enumerate(spans):
-                    low = left[k]
-                    high = len(slots) - 1 - right[len(below) - 1 - k]
-                    for slot in slots[low : high + 1]:
-                        if slot in needed[k]:
-                            span.add((slot, ends[slot] if is_loose else slot + 1))
-            for child, span in zip(below, spans, strict=True):
-                covered[child] = _inside(fits[child], sorted(span))
-        trees: dict[int, list[int]] = {}
-        tree = 0
-        for node in sorted(set(chain.from_iterable(covered.values()))):
-            while starts[tree + 1] <= node:
-                tree += 1
-            trees.setdefault(tree, []).append(node - starts[tree])
-        found.append(trees)
-    return found
-
-
-def _inside(nodes: list[int], spans: list[tuple[int, int]]) -> list[int]:
-    """Return the nodes, which ascend, that are in some of the spans, which do so too."""
-    kept: list[int] = []
-    done = 0
-    for low, high in spans:
-        first, last = bisect_left(nodes, max(low, done)), bisect_left(nodes, high)
-        kept += nodes[first:last]
-        done = max(done, high)
-    return kept
-
-
 def _chosen(
     wrong: NDArray[np.bool_],
     found: list[dict[int, list[int]]],
@@ -542,7 +394,7 @@ def _pictures(
             for label in dict.fromkeys((said, truth)):
                 if label in estimator.classes_:
                     shares = estimator.contributions(tree, label)
-                    name = f"for {_shown(label)}" + (
+                    name = f"for {output_text(label)}" + (
                         ", predicted" if label == said else ""
                     )
                     drawn = draw(tree, shares, max_nodes=max_nodes)
@@ -577,8 +429,10 @@ def _neighbours(
         for other, value in zip(row.tolist(), similar.tolist(), strict=True):
             is_other = training is not None or other != tree
             if is_other and value > 0 and len(near[tree]) < k:
-                text = _printable(str(candidates[other]))
-                near[tree].append((_shown(labels[other]), f"{value:.3f}", text[:400]))
+                text = printable(str(candidates[other]))
+                near[tree].append(
+                    (output_text(labels[other]), f"{value:.3f}", text[:400])
+                )
     return near
 
 
@@ -610,7 +464,7 @@ def _scores(
         truth, said, labels=labels, zero_division=0
     )
     rows = [
-        (_printable(_shown(label)), *(f"{value:.3f}" for value in three), f"{n:,}")
+        (printable(output_text(label)), *(f"{value:.3f}" for value in three), f"{n:,}")
         for label, *three, n in zip(labels, *per_class, strict=True)
         if label in shown
     ]
@@ -636,7 +490,7 @@ def _others(labels: NDArray[Any], shown: NDArray[Any]) -> str:
 def _confusion(
     truth: NDArray[Any], said: NDArray[Any], labels: NDArray[Any], shown: NDArray[Any]
 ) -> str:
-    names = [_printable(_shown(label)) for label in shown]
+    names = [printable(output_text(label)) for label in shown]
     if len(labels) > len(shown):
         names.append(_others(labels, shown))
     place_of = _places(shown)
@@ -673,16 +527,19 @@ def _fragment_table(
     rows = []
     names: dict[str, None] = {}
     for at, (whose, side, fragment) in enumerate(fragments):
-        text = _printable(str(fragment.tree)[:_LONGEST_FRAGMENT])
-        label, name = whose, _shown(whose)
+        text = printable(str(fragment.tree)[:_LONGEST_FRAGMENT])
+        label, name = whose, output_text(whose)
         if isinstance(whose, tuple):
-            label, name = whose[0], f"{_shown(whose[0])}, not {_shown(whose[1])}"
-        name = escape(_printable(name))
+            label, name = (
+                whose[0],
+                f"{output_text(whose[0])}, not {output_text(whose[1])}",
+            )
+        name = escape(printable(name))
         names[name] = None
         rows.append(
             f'<tr data-fragment="{at}" data-class="{name}" data-side="{side}">'
             f'<td class=text>{side} {name}</td><td class="text long"><button class=plain>'
-            f"<code>{escape(text)}</code></button></td><td>{_signed(fragment.weight)}</td>"
+            f"<code>{escape(text)}</code></button></td><td>{signed(fragment.weight)}</td>"
         )
         for found, truth, _ in counts:
             of = list(found[at])

@@ -19,6 +19,14 @@ import numpy as np
 from treekernel_rs._arguments import check_flag
 from treekernel_rs._core import LabelTable, as_forest
 from treekernel_rs._extras import needs
+from treekernel_rs._label_vectors import (
+    checked_labels,
+    class_of,
+    composed_vector,
+    compound_of,
+    vector_lookup,
+    word_of,
+)
 from treekernel_rs._parameters import Parameters
 
 if TYPE_CHECKING:
@@ -268,7 +276,7 @@ def _checked_pairs(pairs: Any) -> Iterable[tuple[str, str, float]]:
             if x < y or (x != y and (y, x) not in pairs):
                 yield x, y, value
         return
-    labels, matrix = _labelled("pairs", pairs)
+    labels, matrix = checked_labels("pairs", pairs)
     n = len(labels)
     if getattr(matrix, "shape", None) is None:
         matrix = np.asarray(matrix, np.float64)
@@ -379,15 +387,15 @@ class VectorSimilarity(Similarity):
         return vars(self)["threshold"] is None and not vars(self)["clip"]
 
     def _make(self) -> Any:
-        return _lookup(vars(self)["vectors"])
+        return vector_lookup(vars(self)["vectors"])
 
     def _of(self, labels: list[str]) -> LabelTable:
         vector, classes = self._core, vars(self)["classes"]
         rows = _Rows(len(labels))
         for i, label in enumerate(labels):
-            key, class_ = label, _class(classes, label)
+            key, class_ = label, class_of(classes, label)
             if classes == "kelp":
-                class_, key = _word(label)
+                class_, key = word_of(label)
             if class_ is not None:
                 rows.add(i, class_, vector(key))
         return rows.table(self)
@@ -472,12 +480,12 @@ class ComposedSimilarity(Similarity):
             check_flag(own[name], name)
         rows = _Rows(len(labels))
         for i, label in enumerate(labels):
-            class_, key = _word(label)
+            class_, key = word_of(label)
             if class_ is not None:
                 if own["lexical"]:
                     rows.add(i, class_, vector(key))
                 continue
-            found = _compound(label)
+            found = compound_of(label)
             if found is not None:
                 relation, head, modifier = found
                 parts: list[Hashable] = ["COMP"]
@@ -486,7 +494,7 @@ class ComposedSimilarity(Similarity):
                 if own["same_relation"]:
                     parts.append(relation)
                 both = vector(head), vector(modifier)
-                rows.add(i, tuple(parts), _composed(own["compose"], *both))
+                rows.add(i, tuple(parts), composed_vector(own["compose"], *both))
         return rows.table(self)
 
 
@@ -524,126 +532,6 @@ class _Rows:
         for i, vector in self._vectors.items():
             matrix[i] = vector
         return LabelTable.of_vectors(matrix, self._classes, power, threshold, clip)
-
-
-def _lookup(vectors: Any) -> Callable[[str], NDArray[np.float64] | None]:
-    """Return a function from a label to its vector, which checks what it gives."""
-    if isinstance(vectors, tuple):
-        labels, matrix = _labelled("vectors", vectors)
-        matrix = np.asarray(matrix)
-        if matrix.ndim != 2 or len(matrix) != len(labels):
-            expected = f"a matrix of {len(labels)} rows"
-            msg = f"vectors: expected {expected}, got shape {matrix.shape}"
-            raise ValueError(msg)
-        rows = {label: i for i, label in enumerate(labels)}
-        length = matrix.shape[1]
-    elif hasattr(vectors, "items"):
-        rows, matrix = {label: label for label in vectors}, vectors
-        length = len(next(iter(vectors.values()), ()))
-    else:
-        msg = f"vectors must be a dict or (labels, matrix), got {vectors!r}"
-        raise TypeError(msg)
-
-    def vector(label: str) -> NDArray[np.float64] | None:
-        row = rows.get(label)
-        if row is None:
-            return None
-        try:
-            found = np.asarray(matrix[row], np.float64)
-        except (TypeError, ValueError):
-            msg = f"vectors: expected numbers for {label!r}, got {matrix[row]!r}"
-            raise ValueError(msg) from None
-        if found.shape != (length,):
-            msg = (
-                f"vectors: expected {length} numbers for {label!r}, as for the first "
-                f"label, got shape {found.shape}"
-            )
-            raise ValueError(msg)
-        if not np.isfinite(found).all():
-            at = int(np.flatnonzero(~np.isfinite(found))[0])
-            msg = f"vectors: number {at} of {label!r} is {found[at]}, expected a finite one"
-            raise ValueError(msg)
-        return found
-
-    return vector
-
-
-def _labelled(name: str, given: Any) -> tuple[list[str], Any]:
-    """Take (labels, matrix) apart; labels are different."""
-    if len(given) != 2:
-        msg = f"{name}: expected (labels, matrix), got {len(given)} objects"
-        raise ValueError(msg)
-    labels = [str(label) for label in given[0]]
-    seen: set[str] = set()
-    for label in labels:
-        if label in seen:
-            msg = f"{name}: duplicate label {label!r}"
-            raise ValueError(msg)
-        seen.add(label)
-    return labels, given[1]
-
-
-def _class(classes: Any, label: str) -> Hashable:
-    if classes is None:
-        return True
-    if callable(classes):
-        return classes(label)  # type: ignore[no-any-return]
-    if hasattr(classes, "get"):
-        return classes.get(label)  # type: ignore[no-any-return]
-    if classes == "kelp":
-        return None
-    msg = f"classes must be None, a dict, a callable or 'kelp', got {classes!r}"
-    raise ValueError(msg)
-
-
-def _typed(label: str) -> tuple[str, str]:
-    """Take a label of KeLP's apart: its type and content."""
-    kind, mark, content = label.partition("##")
-    if mark:
-        return kind, content
-    return ("LEX" if "::" in label else "NOTYPE"), label
-
-
-def _word(label: str) -> tuple[Hashable, str]:
-    """Return the class of a word and the key of its vector; None for other labels."""
-    kind, content = _typed(label)
-    _, mark, pos = content.partition("::")
-    return (("LEX", pos) if kind == "LEX" and mark else None), content
-
-
-def _compound(label: str) -> tuple[str, str, str] | None:
-    """Return relation, head and modifier of a compound."""
-    kind, content = _typed(label)
-    relation, opened, rest = content.partition("<")
-    head, comma, modifier = rest.removesuffix(">").partition(",")
-    if kind != "COMP" or not (opened and comma and rest.endswith(">")):
-        return None
-    return relation, head, modifier
-
-
-def _composed(
-    how: str, head: NDArray[np.float64] | None, modifier: NDArray[np.float64] | None
-) -> NDArray[np.float64] | None:
-    """Compose the vectors of two words; one that is missing is the other."""
-    h = modifier if head is None else head
-    m = head if modifier is None else modifier
-    if h is None or m is None:
-        return None
-    h, m = _unit(h), _unit(m)
-    if how == "sum":
-        return h + m
-    if how == "product":
-        return np.asarray(h * m)
-    return np.asarray(math.fsum(h * h) * h + math.fsum(h * m) * m)
-
-
-def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-    # By exact sums: the same bits on every machine.
-    largest = np.abs(vector).max(initial=0.0)
-    if largest == 0:
-        return vector
-    vector = vector / largest
-    return np.asarray(vector / math.sqrt(math.fsum(vector * vector)))
 
 
 def _least(n: int, block: Any) -> float:

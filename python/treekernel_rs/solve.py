@@ -8,6 +8,7 @@ import numpy as np
 
 from treekernel_rs import _core
 from treekernel_rs._arguments import (
+    check_floats,
     check_integer,
     check_jobs,
     check_number,
@@ -15,16 +16,12 @@ from treekernel_rs._arguments import (
 )
 from treekernel_rs._core import __version__, as_forest
 from treekernel_rs._held import HeldKernel
+from treekernel_rs._model_arrays import shaped
 from treekernel_rs._versions import warn_if_other
-from treekernel_rs.dag import (
-    DagModel,
-    VectorPolynomial,
-    _floats,
-    _plural,
-    _shaped,
-    _vectors,
-)
+from treekernel_rs._wording import plural
+from treekernel_rs.dag import DagModel
 from treekernel_rs.tree_kernels import TreeKernel, copied_kernel
+from treekernel_rs.vectors import VectorPolynomial, vector_parts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -148,7 +145,7 @@ class KernelMachine:
             msg = f"preferences must be of shape (n, 2), got {pairs.shape}"
             raise ValueError(msg)
         n = len(self.forest) if pairs is None else len(pairs)
-        targets = np.ones(n) if y is None else _floats("y", y)
+        targets = np.ones(n) if y is None else check_floats("y", y)
         if y is None and pairs is None and loss != "one_class":
             msg = f"y must be given for loss={loss!r}"
             raise ValueError(msg)
@@ -156,7 +153,7 @@ class KernelMachine:
             msg = f"y must be of shape ({n},) or ({n}, n_outputs), got {targets.shape}"
             raise ValueError(msg)
         self.n_outputs = 1 if targets.ndim == 1 else targets.shape[1]
-        costs = _floats("C", C)
+        costs = check_floats("C", C)
         if costs.shape not in ((1,), targets.shape):
             msg = f"C must be a number or of shape {targets.shape}, got {costs.shape}"
             raise ValueError(msg)
@@ -206,7 +203,7 @@ class KernelMachine:
         if (X_vec is None) != (vectors is None):
             msg = "X_vec and vectors must be given together"
             raise ValueError(msg)
-        given = _vectors(X_vec, len(self.forest))
+        given = vector_parts(X_vec, len(self.forest))
         if vectors is None or given is None:
             if mix != 1:
                 msg = f"mix must be 1 without vectors, got {mix}"
@@ -317,7 +314,7 @@ class KernelMachine:
         )
 
     def _vectors_of(self) -> tuple[Any, ...] | None:
-        return _vectors(self._made["X_vec"], len(self.forest))
+        return vector_parts(self._made["X_vec"], len(self.forest))
 
     def decision_function(
         self, X: Trees, X_vec: Any = None, *, n_jobs: int | None = None
@@ -349,9 +346,9 @@ class KernelMachine:
         (True, array([ 1., -1.]))
         """
         x = as_forest(X)
-        vectors = _vectors(X_vec, len(x))
+        vectors = vector_parts(X_vec, len(x))
         scores = self._core.score(x, vectors, check_jobs(n_jobs), None)
-        return _shaped(scores, self.n_outputs)
+        return shaped(scores, self.n_outputs)
 
     def model(self) -> DagModel:
         """Make a model with these scores; of a machine with vectors, of their trees' part.
@@ -373,7 +370,7 @@ class KernelMachine:
     @property
     def dual_coef(self) -> NDArray[np.float64]:
         """The weights of the trees."""
-        return _shaped(self._core.dual_coef(), self.n_outputs)
+        return shaped(self._core.dual_coef(), self.n_outputs)
 
     @property
     def intercept(self) -> NDArray[np.float64]:
@@ -413,7 +410,7 @@ class KernelMachine:
         """Name the kernel, the loss and the passes so far."""
         return (
             f"<{type(self).__name__}: {self.kernel!r}, {self._made['loss']}, "
-            f"{_plural(len(self._made['y']), 'example')}, "
+            f"{plural(len(self._made['y']), 'example')}, "
             f"{self.n_iter} passes>"
         )
 

@@ -55,7 +55,7 @@ _KINDS = "biufcSU"
 _MAKERS = {
     "kernel": ("_parameters", "_rebuild"),
     "encoder": ("distributed", "_rebuild"),
-    "model": ("dag", "_model_of"),
+    "model": ("_model_arrays", "model_of"),
     "machine": ("solve", "_restored"),
     "weights": ("weights", "_restored"),
 }
@@ -411,13 +411,18 @@ def _class(name: str) -> type | None:
     if name in _OTHERS:
         found = getattr(importlib.import_module(_OTHERS[name]), name)
         return found if isinstance(found, type) else None
-    for path in sorted(Path(__file__).parent.glob("[!_]*.py")):
+    for path in sorted(Path(__file__).parent.glob("[!_]*")):
+        if not (path.suffix == ".py" or (path / "__init__.py").exists()):
+            continue
         try:
             module = importlib.import_module(f"{_PACKAGE}.{path.stem}")
         except ImportError:  # needs a package that is not here
             continue
         found = vars(module).get(name)
-        if isinstance(found, type) and found.__module__ == module.__name__:
+        # A package shows what its private modules define.
+        if isinstance(found, type) and f"{found.__module__}.".startswith(
+            f"{module.__name__}."
+        ):
             return found
     return None
 

@@ -29,7 +29,7 @@ from treekernel_rs._extras import needs
 from treekernel_rs._matrices import MatrixMethods
 from treekernel_rs._parameters import Normalizing
 from treekernel_rs.neighbors import JoinResult, Neighbors
-from treekernel_rs.weights import _weights_from_pairs, _weights_to_pairs, split_weights
+from treekernel_rs.weights import split_weights, weights_from_pairs, weights_to_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,13 +121,13 @@ class TreeKernel(MatrixMethods, Normalizing):
                 stored = {n: value for n, value in stored.items() if n != later}
         weights = stored.get("weights")
         if isinstance(weights, Mapping):
-            stored = {**stored, "weights": _weights_to_pairs(weights)}
+            stored = {**stored, "weights": weights_to_pairs(weights)}
         return stored
 
     @classmethod
     def _read(cls, stored: dict[str, Any]) -> Self:
         if isinstance(weights := stored.get("weights"), list):
-            stored = {**stored, "weights": _weights_from_pairs(weights)}
+            stored = {**stored, "weights": weights_from_pairs(weights)}
         return super()._read(stored)
 
     def _make(self) -> Kernel:

@@ -99,14 +99,14 @@ class FittedWeights(Parameters):
 
     def _stored(self) -> dict[str, Any]:
         fitted = vars(self).get("_fitted")
-        more = {} if fitted is None else {"fitted": _weights_to_pairs(fitted)}
+        more = {} if fitted is None else {"fitted": weights_to_pairs(fitted)}
         return {**self._parameters, **more}
 
     @classmethod
     def _read(cls, stored: dict[str, Any]) -> Self:
         fitted = stored.pop("fitted", None)
         return cls(**stored)._with(
-            None if fitted is None else _weights_from_pairs(fitted)
+            None if fitted is None else weights_from_pairs(fitted)
         )
 
     def _with(self, fitted: dict[WeightKey, float] | None) -> Self:
@@ -339,12 +339,12 @@ class LearnedWeights(FittedWeights):
         return np.asarray(worth / largest if largest > 0 else worth)
 
 
-def _weights_to_pairs(weights: Mapping[Any, float]) -> list[list[Any]]:
+def weights_to_pairs(weights: Mapping[Any, float]) -> list[list[Any]]:
     """Write weights as JSON has them: pairs of key and weight."""
     return [[key, float(weight)] for key, weight in weights.items()]
 
 
-def _weights_from_pairs(pairs: list[list[Any]]) -> dict[Any, float]:
+def weights_from_pairs(pairs: list[list[Any]]) -> dict[Any, float]:
     return {
         (key[0], tuple(key[1])) if isinstance(key, list) else key: weight
         for key, weight in pairs

@@ -813,8 +813,6 @@ for what, use in {
     "report": lambda: tk.report(None, X, X, "no.html"),
     "treekernel_rs.gaussian_process": lambda: exec("from treekernel_rs import gaussian_process"),
     "treekernel_rs.estimators": lambda: __import__("treekernel_rs.estimators"),
-    "treekernel_rs.features": lambda: __import__("treekernel_rs.features"),
-    "treekernel_rs.machines": lambda: __import__("treekernel_rs.machines"),
 }.items():
     try:
         use()

@@ -29,7 +29,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR, OneClassSVM
 
 from treekernel_rs import estimators as est
-from treekernel_rs import machines
+from treekernel_rs.estimators import _ranking, _svm
 
 RNG = np.random.default_rng(0)
 
@@ -304,7 +304,7 @@ def test_ranking_is_classification_of_differences(kernel, loss, cache):
     ranker = tk.TreeRanker(kernel, C, loss=loss, tol=1e-7, cache_size=cache)
     ranker.fit(some, ranks, groups)
     L = factor(kernel)[:40]
-    pairs = machines._preferences(ranks, groups)
+    pairs = _ranking._preferences(ranks, groups)
     assert {(a, b) for a, b in pairs} == {
         (a, b)
         for a in range(40)
@@ -566,14 +566,14 @@ def test_a_warm_start_with_another_kernel_or_other_trees_begins_anew():
 
 
 ESTIMATORS = {
-    "logistic": machines.TreeLogisticRegression(SST),
-    "logistic, balanced": machines.TreeLogisticRegression(
+    "logistic": est.TreeLogisticRegression(SST),
+    "logistic, balanced": est.TreeLogisticRegression(
         tk.PartialTreeKernel(normalize=True), 3, class_weight="balanced"
     ),
-    "svr": machines.TreeSVR(SST, epsilon=0.2, loss="squared_epsilon_insensitive"),
-    "ridge": machines.TreeRidge(SST, 0.5),
-    "ranker": machines.TreeRanker(SST, loss="squared_hinge"),
-    "one class": machines.TreeOneClassSVM(SST, 0.2),
+    "svr": est.TreeSVR(SST, epsilon=0.2, loss="squared_epsilon_insensitive"),
+    "ridge": est.TreeRidge(SST, 0.5),
+    "ranker": est.TreeRanker(SST, loss="squared_hinge"),
+    "one class": est.TreeOneClassSVM(SST, 0.2),
     "svc": est.TreeSVC(SST, solver="model"),
 }
 every_estimator = pytest.mark.parametrize(
@@ -639,7 +639,7 @@ def test_auto_takes_the_matrix_for_few_trees_and_the_model_for_many(monkeypatch)
     svc = tk.TreeSVC(SST, 2.0, tol=1e-6)
     by_matrix = clone(svc).fit(X, THREE)
     assert np.isnan(by_matrix.dual_gap_).all()
-    monkeypatch.setattr(est, "_FEW", N - 1)
+    monkeypatch.setattr(_svm, "_FEW", N - 1)
     by_model = clone(svc).fit(X, THREE)
     assert (by_model.dual_gap_ < 1e-5).all()
     np.testing.assert_allclose(

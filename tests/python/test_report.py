@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import treekernel_rs as tk
-from treekernel_rs.reporting import _occurrences
+from treekernel_rs._occurrences import occurrences
 
 pytest.importorskip("sklearn", reason="reports need scikit-learn")
 
@@ -58,7 +58,7 @@ def test_occurrences_add_up_to_the_scores(kernel: Any) -> None:
     model.add(trees, np.array([1.0, -2.0, 0.5, 3.0, -0.75, 0.3, 0.2]))
     fragments = model.top_fragments(100_000, by="absolute", min_size=1)
     whole = isinstance(kernel, tk.SubtreeKernel)
-    found = _occurrences(
+    found = occurrences(
         [f.tree for f in fragments], forest, "whole" if whole else "rules"
     )
     scores = np.zeros(len(trees))
@@ -92,7 +92,7 @@ def slow_count(fragment: Any, tree: Any, whole: bool) -> int:
 def test_every_occurrence_is_found_and_no_other_tree() -> None:
     forest = tk.Forest.from_brackets(X)
     fragments = [f.tree for f in tk.TreeSVC(SST).fit(X, Y).top_fragments(50)]
-    found = _occurrences(fragments, forest, "rules")
+    found = occurrences(fragments, forest, "rules")
     for (at, fragment), tree in product(enumerate(fragments), range(len(X))):
         assert (tree in found[at]) == (slow_count(fragment, forest[tree], False) > 0)
 
@@ -141,7 +141,7 @@ def test_parts_with_gaps_cover_what_the_definition_says(kind: str) -> None:
     forest = tk.Forest.from_brackets([grown(3) for _ in range(30)])
     parts = ["(A)", "(A B)", "(A A B)", "(B (A B) A)", "(A (A (B A)))", "(B A A A)"]
     fragments = list(tk.Forest.from_brackets(parts))
-    found = _occurrences(fragments, forest, kind)
+    found = occurrences(fragments, forest, kind)
     n_found = 0
     for fragment, of in zip(fragments, found, strict=True):
         for tree in range(len(forest)):
@@ -179,7 +179,7 @@ def test_a_deep_part_is_found_in_time() -> None:
     forest = tk.Forest.from_brackets([deep])
     part = tk.Forest.from_brackets(["(A (A a))"])[0]
     part_found, loose_found = (
-        _occurrences([part], forest, kind)[0] for kind in ("part", "loose")
+        occurrences([part], forest, kind)[0] for kind in ("part", "loose")
     )
     assert part_found == {0: [49_998, 49_999, 50_000]}
     assert loose_found == {0: list(range(50_001))}
@@ -188,7 +188,7 @@ def test_a_deep_part_is_found_in_time() -> None:
 def test_a_deep_fragment_is_found_without_recursion() -> None:
     deep = "(A " * 50_000 + "a" + ")" * 50_000
     forest = tk.Forest.from_brackets([deep])
-    (found,) = _occurrences([forest[0]], forest, "whole")
+    (found,) = occurrences([forest[0]], forest, "whole")
     assert len(found[0]) == 50_001
 
 

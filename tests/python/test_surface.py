@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +106,21 @@ def test_an_estimator_needs_no_kernel_and_takes_it_first() -> None:
         for estimator in (made, given):
             estimator.fit(trees, y)
         assert made.kernel_ == given.kernel_
+
+
+def test_a_module_imports_no_private_names_of_another() -> None:
+    package = Path(tk.__path__[0])
+    modules = {
+        ".".join(path.relative_to(package.parent).with_suffix("").parts)
+        for path in package.rglob("*.py")
+    }
+    found = [
+        f"{path.relative_to(package)}:{node.lineno}: {name.name} of {node.module}"
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("treekernel_rs.")
+        for name in node.names
+        if re.match(r"_[^_]", name.name) and f"{node.module}.{name.name}" not in modules
+    ]
+    assert found == []

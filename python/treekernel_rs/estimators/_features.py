@@ -1,30 +1,19 @@
-"""Trees as vectors for linear models: fragments as columns, and landmarks.
-
-Needs the extra ``sklearn``.
-"""
+"""Trees as vectors for linear models: fragments as columns, and landmarks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from treekernel_rs import _core
 from treekernel_rs._arguments import check_jobs
-from treekernel_rs._extras import SKLEARN, needs
+from treekernel_rs.estimators._base import TreeTransformer
+from treekernel_rs.estimators._inputs import as_trees, trees_to_fit
 from treekernel_rs.tree_kernels import TreeKernel
-
-with needs(__name__, SKLEARN, "sklearn"):
-    from scipy.sparse import csr_matrix
-    from sklearn.utils import check_random_state
-    from sklearn.utils.validation import check_is_fitted
-
-    from treekernel_rs.estimators import (
-        _trees,
-        _trees_to_fit,
-        _TreeTransformer,
-    )
-
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,14 +21,12 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from treekernel_rs._core import Forest, Vocabulary
-    from treekernel_rs.estimators import TreesX
-
-__all__ = ["TreeNystroem", "TreeVectorizer"]
+    from treekernel_rs.estimators._inputs import TreesX
 
 _NAMES = ("labels", "edges", "productions", "pq-grams")
 
 
-class TreeVectorizer(_TreeTransformer):
+class TreeVectorizer(TreeTransformer):
     """Pieces of trees as the columns of a sparse matrix.
 
     If the pieces are the fragments of a kernel, dot products of rows are the kernel
@@ -166,7 +153,7 @@ class TreeVectorizer(_TreeTransformer):
         if self.n_features is not None:
             self._n_features_out = self.n_features
             return None
-        forest = _trees_to_fit(X)
+        forest = trees_to_fit(X)
         self._vocabulary, rows = _core.Vocabulary.fit(
             _native(self.kernel_),
             self._size,
@@ -220,7 +207,7 @@ class TreeVectorizer(_TreeTransformer):
         >>> vectorizer.transform(["(A b)"]).toarray()
         array([[0., 1.]], dtype=float32)
         """
-        forest = _trees(X)
+        forest = as_trees(X)
         n_jobs = check_jobs(self.n_jobs)
         if self.n_features is None:
             check_is_fitted(self, "_vocabulary")
@@ -335,7 +322,7 @@ def _native(what: TreeKernel | str) -> Any:
     return what if isinstance(what, str) else what._core
 
 
-class TreeNystroem(_TreeTransformer):
+class TreeNystroem(TreeTransformer):
     """Trees by their kernels with landmarks: dense vectors for linear models.
 
     Dot products of the vectors approximate the kernel, exactly so between landmarks
@@ -427,7 +414,7 @@ class TreeNystroem(_TreeTransformer):
                 f"got {self.selection!r}"
             )
             raise ValueError(msg)
-        forest = _trees_to_fit(X)
+        forest = trees_to_fit(X)
         self.kernel_ = kernel
         self.error_ = float("nan")
         assert select is not None
@@ -464,7 +451,7 @@ class TreeNystroem(_TreeTransformer):
         (2, 2)
         """
         check_is_fitted(self, "_whitening")
-        kernels = self.index_.gram(_trees(X), n_jobs=self.n_jobs)
+        kernels = self.index_.gram(as_trees(X), n_jobs=self.n_jobs)
         return np.asarray(kernels @ self._whitening)
 
     @property
