@@ -260,6 +260,8 @@ def test_a_head_that_was_changed_on_purpose_makes_nothing_else(tmp_path):
         lambda head: head["root"].update(call="os.system", parts=["true"]),
         lambda head: head["root"].update(call="eval", parts=["1"]),
         lambda head: head["root"].update(call="report", parts=[]),
+        lambda head: head["root"].update(call="Reading", parts=[1, 2, 3, 4, 5]),
+        lambda head: head.update(root={"sparse": "Views", "parts": [1]}),
         lambda head: head["root"].update(parts=[]),
         lambda head: head["arrays"].pop(),
         lambda head: head["arrays"][0].update(dtype="O"),
@@ -275,6 +277,22 @@ def test_a_head_that_was_changed_on_purpose_makes_nothing_else(tmp_path):
         path.write_bytes(resealed(good, change))
         with pytest.raises((ValueError, MemoryError)):
             tk.load(path)
+
+
+@pytest.mark.parametrize("call", ["NpyFile", "kernel", "encoder"])
+def test_a_file_that_was_changed_on_purpose_writes_no_other(tmp_path, call):
+    pytest.importorskip("dask")
+    path, other = tmp_path / "a.tk", tmp_path / "other.npy"
+    other.write_text("as it was")
+    tk.save(SST, path)
+    arguments = {"path": str(other), "shape": {"tuple": [1]}, "dtype": {"dtype": "<f8"}}
+    named = [{"class": "NpyFile"}, {"dict": [[n, v] for n, v in arguments.items()]}]
+    parts = list(arguments.values()) if call == "NpyFile" else named
+    change = {"call": call, "parts": parts}
+    path.write_bytes(resealed(path.read_bytes(), lambda head: head.update(root=change)))
+    with pytest.raises(ValueError, match="NpyFile"):
+        tk.load(path)
+    assert other.read_text() == "as it was"
 
 
 def test_nesting_without_end_is_an_error(tmp_path):
