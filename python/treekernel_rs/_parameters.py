@@ -41,6 +41,7 @@ class Parameters:
     _also_stored: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         if "__init__" in vars(cls):
             _, *parameters = inspect.signature(cls.__init__).parameters.values()
             cls._defaults = {p.name: p.default for p in parameters}

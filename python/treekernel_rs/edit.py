@@ -13,13 +13,13 @@ from treekernel_rs._core import EditCore, as_forest, as_tree
 from treekernel_rs._matrices import MatrixMethods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import NDArray
 
     from treekernel_rs._arguments import Progress, Trees
-    from treekernel_rs._core import KernelRows, Tree
-    from treekernel_rs.neighbors import JoinResult, Neighbors
+    from treekernel_rs._core import Tree
+    from treekernel_rs.neighbors import JoinResult
 
     NodeCosts = float | Mapping[str | None, float]
     RenameCosts = (
@@ -79,7 +79,7 @@ class EditMapping:
         return "\n".join([head, *edits])
 
 
-class EditDistance(MatrixMethods):
+class EditDistance(MatrixMethods["Trees"]):
     r"""The least that it costs to make one ordered tree another.
 
     Nodes are renamed, deleted (their children take their place) and inserted. The distance
@@ -163,54 +163,6 @@ class EditDistance(MatrixMethods):
 
         return cls(**{name: read(value) for name, value in stored.items()})
 
-    def __call__(
-        self,
-        X: Trees,
-        Y: Trees | None = None,
-        *,
-        dtype: DTypeLike = np.float64,
-        n_jobs: int | None = None,
-        out: NDArray[Any] | None = None,
-        progress: Progress | bool | None = None,
-    ) -> NDArray[Any]:
-        """Compute the distances of all trees of X to all trees of Y.
-
-        Parameters
-        ----------
-        X, Y : Forest or sequence of str
-            The trees. They need not come from the same forest. Without Y, the distances of
-            the trees of X to each other.
-        dtype : float64 or float32
-            Type of the result; that of `out` where it is given.
-        n_jobs : int, optional
-            Threads; by default and for -1 all cores the process may use, with 1 only
-            the caller's thread.
-            The result does not depend on it, bit for bit.
-        out : ndarray or memmap, optional
-            C-contiguous float64 or float32 matrix to fill.
-        progress : callable or True, optional
-            Called with the numbers of rows done and in all; True shows a bar (tqdm's,
-            where it is installed).
-
-        Returns
-        -------
-        ndarray, shape (len(X), len(Y))
-            ``[i, j]`` is what it costs to make ``X[i]`` into ``Y[j]``; `out` where it is
-            given.
-
-        Raises
-        ------
-        MemoryError
-            If two trees are too large: a distance takes 24 bytes for each pair of nodes.
-
-        Examples
-        --------
-        >>> import treekernel_rs as tk
-        >>> tk.EditDistance(delete=2)(["(a (b) (c))"], ["(a (b))", "(a)"], n_jobs=1)
-        array([[2., 4.]])
-        """
-        return self._matrix(X, Y, dtype, n_jobs, out, progress)
-
     def condensed(
         self,
         X: Trees,
@@ -225,7 +177,7 @@ class EditDistance(MatrixMethods):
         X : Forest or sequence of str
             The trees.
         n_jobs, progress
-            As for a matrix.
+            As in a call.
 
         Returns
         -------
@@ -249,104 +201,7 @@ class EditDistance(MatrixMethods):
             check_jobs(n_jobs),
             progress_callback(progress, type(self).__name__),
         )
-        return self._core.condensed(self._as_items(X), self.normalize, jobs, tell)
-
-    def rows(self, X: Trees, *, n_jobs: int | None = None) -> KernelRows:
-        """Make the rows of the matrix of X with itself ready to be asked for.
-
-        Parameters
-        ----------
-        X : Forest or sequence of str
-            The trees.
-        n_jobs : int, optional
-            Threads for several rows at once.
-
-        Returns
-        -------
-        KernelRows
-            ``rows[i]`` is row ``i`` of ``d(X)``, ``rows[indices]`` some of its rows.
-
-        Examples
-        --------
-        >>> import treekernel_rs as tk
-        >>> tk.EditDistance().rows(["(a)", "(a b)", "(a b c d)"])[1]
-        array([1., 0., 2.])
-        """
-        return self._rows(X, n_jobs)
-
-    def pairs(
-        self,
-        X: Trees,
-        Y: Trees | NDArray[Any] | Sequence[int],
-        j: NDArray[Any] | Sequence[int] | None = None,
-        *,
-        n_jobs: int | None = None,
-        progress: Progress | bool | None = None,
-    ) -> NDArray[np.float64]:
-        """Compute single distances.
-
-        ``pairs(X, Y)`` has tree n of X with tree n of Y; ``pairs(X, i, j)`` tree ``i[n]`` of
-        X with tree ``j[n]`` of X.
-
-        Parameters
-        ----------
-        X : Forest or sequence of str
-            The trees.
-        Y : Forest or sequence of str, or array of int
-            As many others; or, with `j`, numbers of trees of X.
-        j : array of int, optional
-            As many numbers of trees of X.
-        n_jobs, progress
-            As for a matrix.
-
-        Returns
-        -------
-        ndarray of float64, shape (number of pairs,)
-
-        Examples
-        --------
-        >>> import treekernel_rs as tk
-        >>> tk.EditDistance().pairs(["(a)", "(a b)"], ["(b)", "(a b c)"])
-        array([1., 1.])
-        """
-        return self._pairs(X, Y, j, n_jobs, progress)
-
-    def top_k(
-        self,
-        X: Trees,
-        Y: Trees | None = None,
-        *,
-        k: int = 10,
-        n_jobs: int | None = None,
-        progress: Progress | bool | None = None,
-    ) -> Neighbors:
-        """Find the trees of Y with the smallest distances from each tree of X.
-
-        All distances are computed.
-
-        Parameters
-        ----------
-        X, Y : Forest or sequence of str
-            The trees; without Y, those of X, each without itself.
-        k : int, default 10
-            How many; fewer where there are fewer trees.
-        n_jobs, progress
-            As for a matrix.
-
-        Returns
-        -------
-        Neighbors
-            `indices` and `values`, the nearest first, the lower index first where
-            distances are equal.
-
-        Examples
-        --------
-        >>> import treekernel_rs as tk
-        >>> found = tk.EditDistance().top_k(["(a)", "(a b)", "(a b c d)"], k=1)
-        >>> found.indices.ravel(), found.values.ravel()
-        (array([1, 0, 1]), array([1., 1., 2.]))
-        """
-        return self._top_k(X, Y, k, n_jobs, progress)
+        return self._core.condensed(self._examples(X), self.normalize, jobs, tell)
 
     def join(
         self,

@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treekernel_rs._arguments import (
-    check_at_least_one,
-    check_float_type,
     check_jobs,
     check_number,
-    check_out,
-    check_sink,
-    progress_callback,
 )
 from treekernel_rs._core import Forest, Index, KernelRows, as_forest
 from treekernel_rs._held import HeldKernel
-from treekernel_rs._matrices import warn_of_both, warn_of_zeros
+from treekernel_rs._matrices import Computing, warn_of_zeros
 from treekernel_rs.neighbors import JoinResult, Neighbors
 from treekernel_rs.tree_kernels import TreeKernel, copied_kernel
 
@@ -27,11 +22,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from treekernel_rs._arguments import Progress, Trees
+    from treekernel_rs._matrices import Zeros
 
 __all__ = ["IndexRows", "KernelRows", "TreeIndex"]
 
 
-class TreeIndex:
+class TreeIndex(Computing):
     """Trees that are indexed once, for many queries; made by a kernel's `index`.
 
     Results are those of the kernel with these trees as Y, bit for bit, for every `n_jobs`,
@@ -128,7 +124,7 @@ class TreeIndex:
         Parameters
         ----------
         n_jobs : int, optional
-            Threads, as in the kernel's `gram`.
+            Threads, as in a call of the kernel.
 
         Returns
         -------
@@ -159,7 +155,7 @@ class TreeIndex:
         X : Forest or sequence of str
             The trees.
         dtype, n_jobs, out, progress
-            As in the kernel's `gram`.
+            As in a call of the kernel.
 
         Returns
         -------
@@ -172,16 +168,7 @@ class TreeIndex:
         >>> tk.SubsetTreeKernel(0.5).index(["(A a)", "(B b)"]).gram(["(S (A a))"])
         array([[0.5, 0. ]])
         """
-        x = as_forest(X)
-        shape = (len(x), len(self))
-        if out is None:
-            out = np.empty(shape, check_float_type(dtype))
-        else:
-            check_out(out, shape, dtype)
-        tell = progress_callback(progress, type(self.kernel).__name__)
-        rows, columns = self._core.gram(x, out, check_jobs(n_jobs), tell)
-        warn_of_both(rows, columns, self.forest)
-        return out
+        return self._matrix(X, self.forest, dtype, n_jobs, out, progress)
 
     def rows(self, X: Trees, *, n_jobs: int | None = None) -> IndexRows:
         """Prepare the rows of X; each row is computed on demand.
@@ -210,8 +197,8 @@ class TreeIndex:
     def top_k(
         self,
         X: Trees | None = None,
-        k: int = 10,
         *,
+        k: int = 10,
         n_jobs: int | None = None,
         progress: Progress | bool | None = None,
     ) -> Neighbors:
@@ -224,7 +211,7 @@ class TreeIndex:
         k : int, default 10
             How many trees to find for each tree; fewer if the index has fewer.
         n_jobs, progress
-            As in the kernel's `gram`.
+            As in a call of the kernel.
 
         Returns
         -------
@@ -238,15 +225,7 @@ class TreeIndex:
         >>> index.top_k(["(S (B b))"], k=1).indices
         array([[1]])
         """
-        x = None if X is None else as_forest(X)
-        k, jobs, tell = (
-            check_at_least_one("k", k),
-            check_jobs(n_jobs),
-            progress_callback(progress, type(self.kernel).__name__),
-        )
-        found, zeros = self._core.top_k(x, k, jobs, tell)
-        self._warn(x, zeros)
-        return Neighbors(*found)
+        return self._top_k(*self._asked(X), k, n_jobs, progress)
 
     def join(
         self,
@@ -279,18 +258,30 @@ class TreeIndex:
         >>> index.join().columns, index.join(["(A a)"]).columns
         (array([2]), array([1]))
         """
-        x = None if X is None else as_forest(X)
-        least, out = check_number("min_similarity", min_similarity), check_sink(out)
-        tell = progress_callback(progress, type(self.kernel).__name__)
-        found, zeros = self._core.join(x, least, check_jobs(n_jobs), tell, out)
-        self._warn(x, zeros)
-        return JoinResult(*found, (len(self if x is None else x), len(self)))
+        least = check_number("min_similarity", min_similarity)
+        return self._join(*self._asked(X), least, n_jobs, out, progress)
 
-    def _warn(self, x: Forest | None, zeros: tuple[list[int], list[int]]) -> None:
-        if x is None:
-            warn_of_zeros(zeros[0], "Y", stacklevel=4)
+    def _asked(self, X: Trees | None) -> tuple[Trees, Forest | None]:
+        """Return X and Y; without X, the indexed trees are compared with each other."""
+        return (self.forest, None) if X is None else (X, self.forest)
+
+    def _title(self) -> str:
+        return type(self.kernel).__name__
+
+    def _compute(
+        self, method: str, x: Any, y: Any, what: tuple[Any, ...], run: tuple[Any, ...]
+    ) -> Any:
+        return getattr(self._core, method)(None if y is None else x, *what, *run)
+
+    def _shape(self, x: Any, y: Any) -> tuple[int, int]:
+        # Trees may have been added in the meantime.
+        return len(self if y is None else x), len(self)
+
+    def _warn(self, zeros: Zeros, y: object, stacklevel: int = 5) -> None:
+        if y is None:
+            warn_of_zeros(zeros[0], "Y", stacklevel)
         else:
-            warn_of_both(*zeros, self.forest, stacklevel=5)
+            super()._warn(zeros, y, stacklevel + 1)
 
 
 class IndexRows:

@@ -26,19 +26,14 @@ from treekernel_rs._arguments import (
 )
 from treekernel_rs._core import Forest, Kernel, Tree, as_forest, as_tree
 from treekernel_rs._extras import needs
-from treekernel_rs._matrices import MatrixMethods
-from treekernel_rs._parameters import Normalizing
-from treekernel_rs.neighbors import JoinResult, Neighbors
+from treekernel_rs._matrices import KernelMethods
 from treekernel_rs.weights import split_weights, weights_from_pairs, weights_to_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import DTypeLike, NDArray
     from scipy.sparse.linalg import LinearOperator
 
     from treekernel_rs._arguments import Progress, Trees
-    from treekernel_rs._core import KernelRows
     from treekernel_rs.algebra import (
         PowerKernel,
         ProductKernel,
@@ -65,7 +60,7 @@ TREE_KERNELS: dict[str, type[TreeKernel]] = {}
 COMPOSED_KERNELS: dict[str, type[TreeKernel]] = {}
 
 
-class TreeKernel(MatrixMethods, Normalizing):
+class TreeKernel(KernelMethods["Trees"]):
     """The methods of all tree kernels: matrices, single kernels, neighbours, indexes.
 
     This is the base class of `SubtreeKernel`, `SubsetTreeKernel`, `PartialTreeKernel`,
@@ -186,22 +181,6 @@ class TreeKernel(MatrixMethods, Normalizing):
     #: Numbers of numpy's leave multiplication to the kernel.
     __array_ufunc__ = None
 
-    def __call__(self, X: Trees, Y: Trees | None = None) -> NDArray[np.float64]:
-        """Compute the kernels of all trees of X with all trees of Y.
-
-        Parameters
-        ----------
-        X, Y : Forest or sequence of str
-            The trees. They need not come from the same forest. Without Y, the kernels of
-            X with itself.
-
-        Returns
-        -------
-        ndarray of float64, shape (len(X), len(Y))
-            Without Y it is symmetric, bit for bit.
-        """
-        return self._matrix(X, Y, np.float64, None, None, None)
-
     @overload
     def gram(
         self,
@@ -237,24 +216,12 @@ class TreeKernel(MatrixMethods, Normalizing):
         progress: Progress | bool | None = None,
         gradient: bool = False,
     ) -> NDArray[Any] | tuple[NDArray[Any], dict[str, NDArray[np.float64]]]:
-        """Compute a kernel matrix, with all options.
+        """Compute a kernel matrix, as calling the kernel does; also its derivatives.
 
         Parameters
         ----------
-        X, Y : Forest or sequence of str
-            The trees; without Y, those of X with each other.
-        dtype : float64 or float32
-            Type of the result; that of `out` if it is given.
-        n_jobs : int, optional
-            Threads; by default and for -1 all cores the process may use, with 1 only the
-            caller's thread. There are never more threads than cores or parts of the work.
-            The result does not depend on it, bit for bit.
-        out : ndarray or memmap, optional
-            C-contiguous float64 or float32 matrix to fill, block by block. With a memmap
-            the matrix may be larger than memory.
-        progress : callable or True, optional
-            Called as progress(done, total), in rows; True shows a progress bar (of tqdm if
-            it is installed).
+        X, Y, dtype, n_jobs, out, progress
+            As in a call.
         gradient : bool, default False
             Whether to return the derivatives by the real parameters of the kernel as well.
             They are exact, and computed pair by pair.
@@ -305,53 +272,6 @@ class TreeKernel(MatrixMethods, Normalizing):
         self._core.gradient(x, y, out, self.normalize, check_jobs(n_jobs), tell)
         return dict(zip(names, out.reshape(shape), strict=True))
 
-    def diag(self, X: Trees, *, n_jobs: int | None = None) -> NDArray[np.float64]:
-        """Compute the kernel of each tree with itself.
-
-        Examples
-        --------
-        >>> import treekernel_rs as tk
-        >>> tk.SubsetTreeKernel(1.0).diag(["(S (A a) (B b))", "(A a)"])
-        array([6., 1.])
-        """
-        return self._diag(X, n_jobs)
-
-    def rows(self, X: Trees, *, n_jobs: int | None = None) -> KernelRows:
-        """Prepare the rows of the matrix of X with itself, to compute them on demand.
-
-        For algorithms that need single rows but cannot hold the matrix. The trees are
-        indexed once, and a normalised kernel computes the self-kernels once.
-
-        Parameters
-        ----------
-        X : Forest or sequence of str
-            The trees.
-        n_jobs : int, optional
-            Threads for self-kernels and for several rows at once, as in `gram`.
-
-        Returns
-        -------
-        KernelRows
-            ``rows[i]`` is row ``i`` of ``k(X, X)``, ``rows[indices]`` some of its rows.
-
-        Raises
-        ------
-        OverflowError
-            By ``rows[i]``, if a value is too large; names the two trees.
-
-        Examples
-        --------
-        >>> import treekernel_rs as tk
-        >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(A a)"]
-        >>> rows = tk.SubsetTreeKernel(0.4).rows(X)
-        >>> len(rows), rows[2].tolist()
-        (3, [0.4, 0.4, 0.4])
-        >>> rows[[0, 1]].round(3)
-        array([[1.584, 0.96 , 0.4  ],
-               [0.96 , 1.584, 0.4  ]])
-        """
-        return self._rows(X, n_jobs)
-
     def index(self, Y: Trees) -> TreeIndex:
         """Make an index of trees, for many queries. The index can grow.
 
@@ -393,7 +313,7 @@ class TreeKernel(MatrixMethods, Normalizing):
         Y : Forest or sequence of str, optional
             The trees of the columns; by default those of X.
         n_jobs : int, optional
-            Threads, as in `gram`.
+            Threads, as in a call.
 
         Returns
         -------
@@ -438,133 +358,6 @@ class TreeKernel(MatrixMethods, Normalizing):
             rmatvec=backwards,
             rmatmat=backwards,
         )
-
-    def pairs(
-        self,
-        X: Trees,
-        Y: Trees | NDArray[Any] | Sequence[int],
-        j: NDArray[Any] | Sequence[int] | None = None,
-        *,
-        n_jobs: int | None = None,
-        progress: Progress | bool | None = None,
-    ) -> NDArray[np.float64]:
-        """Compute the kernels of single pairs.
-
-        ``pairs(X, Y)`` compares tree n of X with tree n of Y; ``pairs(X, i, j)`` compares
-        tree ``i[n]`` of X with tree ``j[n]`` of X. It is fast if the same tree of X occurs
-        in many consecutive pairs.
-
-        Parameters
-        ----------
-        X : Forest or sequence of str
-            The trees.
-        Y : Forest or sequence of str, or array of int
-            As many other trees; with `j`, indices of trees of X.
-        j : array of int, optional
-            As many indices of trees of X.
-        n_jobs : int, optional
-            Threads, as in `gram`.
-        progress : callable or True, optional
-            As in `gram`, by pairs.
-
-        Returns
-        -------
-        ndarray of float64, shape (number of pairs,)
-
-        Examples
-        --------
-        >>> import treekernel_rs as tk
-        >>> k, X = tk.SubsetTreeKernel(1.0), ["(S (A a) (B b))", "(S (A a) (B c))"]
-        >>> k.pairs(X, X)
-        array([6., 6.])
-        >>> k.pairs(X, [0, 0, 1], [0, 1, 0])
-        array([6., 3., 3.])
-        """
-        return self._pairs(X, Y, j, n_jobs, progress)
-
-    def top_k(
-        self,
-        X: Trees,
-        Y: Trees | None = None,
-        *,
-        k: int = 10,
-        n_jobs: int | None = None,
-        progress: Progress | bool | None = None,
-    ) -> Neighbors:
-        """Find the trees of Y that have the largest kernels with each tree of X.
-
-        Parameters
-        ----------
-        X, Y : Forest or sequence of str
-            The trees. Without Y, the trees of X are compared with the other trees of X.
-        k : int, default 10
-            How many trees to find for each tree of X; fewer if Y is smaller.
-        n_jobs : int, optional
-            Threads, as in `gram`. The result does not depend on it, bit for bit.
-        progress : callable or True, optional
-            As in `gram`.
-
-        Returns
-        -------
-        Neighbors
-            `indices` and `values`, each of shape (len(X), k), the nearest first. If values
-            are equal, the lower index comes first.
-
-        Examples
-        --------
-        >>> import treekernel_rs as tk
-        >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(A a)"]
-        >>> found = tk.SubsetTreeKernel(0.4).top_k(X, k=2)
-        >>> found.indices.tolist(), found.values.round(2).tolist()
-        ([[1, 2], [0, 2], [0, 1]], [[0.96, 0.4], [0.96, 0.4], [0.4, 0.4]])
-        """
-        return self._top_k(X, Y, k, n_jobs, progress)
-
-    def join(
-        self,
-        X: Trees,
-        Y: Trees | None = None,
-        *,
-        min_similarity: float = 0.8,
-        n_jobs: int | None = None,
-        out: Callable[..., object] | None = None,
-        progress: Progress | bool | None = None,
-    ) -> JoinResult:
-        """Find all pairs of trees whose kernel is at least `min_similarity`.
-
-        The result is exact: no pair is missed. If the kernel is normalised (and, except for
-        `SubtreeKernel`, has no weights), most pairs are ruled out by a bound. If few trees
-        are similar, this takes a small part of the time of all rows. The exact value, as
-        computed by `pairs`, decides.
-
-        Parameters
-        ----------
-        X, Y : Forest or sequence of str
-            The trees. Without Y, the pairs i < j of X, each once.
-        min_similarity : float, default 0.8
-            The smallest kernel value of a pair.
-        n_jobs : int, optional
-            Threads, as in `gram`. The result does not depend on it, bit for bit.
-        out : callable, optional
-            Called with arrays ``rows, columns, values`` of at most 1,048,576 pairs at a
-            time, in place of returning them: for answers larger than memory.
-        progress : callable or True, optional
-            As in `gram`.
-
-        Returns
-        -------
-        JoinResult
-            `rows`, `columns` and `values`, row by row; empty if `out` is given.
-
-        Examples
-        --------
-        >>> import treekernel_rs as tk
-        >>> X = ["(S (A a) (B b))", "(S (A a) (B c))", "(S (A a) (B b))"]
-        >>> found = tk.SubsetTreeKernel(0.4, normalize=True).join(X)
-        >>> found.rows, found.columns, found.values
-        (array([0]), array([2]), array([1.]))
-        """
-        return self._join(X, Y, min_similarity, n_jobs, out, progress)
 
     @overload
     def pair(

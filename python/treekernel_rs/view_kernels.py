@@ -104,7 +104,7 @@ class KernelOfViews(Normalizing):
         dtype : float64 or float32
             Type of the result; that of `out` if it is given.
         n_jobs : int, optional
-            Threads for the matrices of trees, as in a tree kernel's `gram`.
+            Threads for the matrices of trees, as in a call of a tree kernel.
         out : ndarray or memmap, optional
             C-contiguous matrix that the result is copied to.
         progress : callable or True, optional

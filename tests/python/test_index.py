@@ -47,7 +47,7 @@ def test_answers_are_those_of_the_kernel(X, Y, more, kernel, normalize, least, k
                 gram = asked.gram(X, n_jobs=n_jobs)
                 np.testing.assert_array_equal(gram, kernel(X, trees))
                 for x in (X, tk.Forest.from_brackets(X + trees)[: len(X)]):
-                    found = asked.top_k(x, k, n_jobs=n_jobs)
+                    found = asked.top_k(x, k=k, n_jobs=n_jobs)
                     same(found, kernel.top_k(X, trees, k=k))
                     found = asked.join(x, min_similarity=least, n_jobs=n_jobs)
                     same(found, kernel.join(X, trees, min_similarity=least))
@@ -124,7 +124,7 @@ def test_labels_with_new_kinds_of_children_are_seen_by_partial_trees():
     index = kernel.index(Y)
     for asked in (X, X[2:], X[:1]):
         np.testing.assert_array_equal(index.gram(asked), kernel(asked, Y))
-        same(index.top_k(asked, 2), kernel.top_k(asked, Y, k=2))
+        same(index.top_k(asked, k=2), kernel.top_k(asked, Y, k=2))
 
 
 def test_trees_too_large_for_floats_ask_as_well():
@@ -134,7 +134,7 @@ def test_trees_too_large_for_floats_ask_as_well():
     expected = kernel(large, [*Y, large[0]])
     assert 0.1 < expected[1, 5] < 1
     np.testing.assert_array_equal(index.gram(large), expected)
-    same(index.top_k(large, 2), kernel.top_k(large, [*Y, large[0]], k=2))
+    same(index.top_k(large, k=2), kernel.top_k(large, [*Y, large[0]], k=2))
     raw = kernel.replace(normalize=False).index(large)
     with pytest.raises(OverflowError, match=r"row 1|tree 1|1"):
         raw.gram(["(A a)", large[0]])
@@ -146,7 +146,7 @@ def test_what_is_built_is_kept_until_trees_come():
     index.gram(Y[:1])
     built = index.nbytes
     assert built > empty
-    index.top_k(Y[:2], 1)
+    index.top_k(Y[:2], k=1)
     assert index.nbytes == built
     index.add(Y)
     assert len(index) == len(index.forest) == 10
@@ -179,7 +179,7 @@ def test_empty_indices_answer():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda i: i.top_k(Y, 0), ValueError, "k must be an int of at least 1"),
+        (lambda i: i.top_k(Y, k=0), ValueError, "k must be an int of at least 1"),
         (lambda i: i.join(min_similarity=np.nan), ValueError, "min_similarity must"),
         (lambda i: i.join(Y, min_similarity=np.nan), ValueError, "min_similarity must"),
         (lambda i: i.join(out=3), TypeError, "out must be a callable"),

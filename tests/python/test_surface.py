@@ -59,10 +59,20 @@ def test_everything_can_be_imported_by_a_star() -> None:
 def test_methods_of_tree_kernels_are_written_once() -> None:
     methods = ("gram", "rows", "pairs", "top_k", "join", "pair", "diag", "index")
     for name in methods:
-        assert inspect.getdoc(vars(tk.TreeKernel)[name])
+        assert inspect.getdoc(getattr(tk.TreeKernel, name))
     for kernel in (*TREE_KERNELS.values(), *COMPOSED_KERNELS.values()):
         assert issubclass(kernel, tk.TreeKernel)
         assert [name for name in methods if name in vars(kernel)] == []
+
+
+def test_kernels_of_trees_and_pairs_and_distances_have_the_same_methods() -> None:
+    for name in ("__call__", "rows", "pairs", "top_k"):
+        of_trees = getattr(tk.TreeKernel, name)
+        assert (
+            of_trees is getattr(tk.PairKernel, name) is getattr(tk.EditDistance, name)
+        )
+    for name in ("diag", "join"):
+        assert getattr(tk.TreeKernel, name) is getattr(tk.PairKernel, name)
 
 
 TREE_KERNELS, COMPOSED_KERNELS = (

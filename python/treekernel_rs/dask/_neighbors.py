@@ -36,8 +36,8 @@ def top_k(
     kernel: TreeKernel,
     X: Partitions,
     Y: Partitions | TreeIndex | None = None,
-    k: int = 10,
     *,
+    k: int = 10,
     chunks: Any = None,
     n_jobs: int = 1,
 ) -> Any:
@@ -181,7 +181,7 @@ def _asked(
 def _nearest(
     x: Forest | None, y: TreeIndex, k: int, start: int, n_jobs: int
 ) -> Neighbors:
-    found = y.top_k(x, k, n_jobs=n_jobs)
+    found = y.top_k(x, k=k, n_jobs=n_jobs)
     return Neighbors(found.indices + start, found.values)
 
 

@@ -131,7 +131,9 @@ class TreeKNeighborsTransformer(TreeTransformer):
         array([[0.  , 1.41]])
         """
         check_is_fitted(self)
-        found = self.index_.top_k(as_trees(X), self.n_neighbors + 1, n_jobs=self.n_jobs)
+        found = self.index_.top_k(
+            as_trees(X), k=self.n_neighbors + 1, n_jobs=self.n_jobs
+        )
         warn_of_strangers(found.values)
         return self._graph(*found)
 
