@@ -58,7 +58,7 @@ def read(path: Path, tree: int = 0) -> Questions:
     """Read a table, with which of its trees, or a file of SVM-Light-TK's."""
     if ".tsv" not in path.suffixes:
         data = tk.readers.svmlight_tk(path)
-        return Questions(data.forests[tree], data.labels)
+        return Questions(data.forests[tree], data.y)
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file]

@@ -150,7 +150,7 @@ def pages(limit: int, least: int = 10) -> tuple[tk.Forest, np.ndarray]:
     y = np.array(names)
     classes, counts = np.unique(y, return_counts=True)
     kept = np.flatnonzero(np.isin(y, classes[counts >= least]))[:limit]
-    return tk.readers.html([texts[i] for i in kept]).forest, y[kept]
+    return tk.readers.html(text=[texts[i] for i in kept]).forest, y[kept]
 
 
 def compare_columns(X: tk.Forest, y: np.ndarray) -> None:

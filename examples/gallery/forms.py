@@ -83,7 +83,9 @@ def run(most: int | None = None) -> dict[str, tuple[float, float]]:
     y, pages = data.y[kept], np.array(data.names)[kept]
     forest = data.forest[kept]
     once = forest.collapse_repeats()
-    more = tk.datasets.forms(simplify=True, attributes=("type", "name"), text="tokens")
+    more = tk.datasets.forms(
+        simplify=True, attributes=("type", "name"), text_nodes="tokens"
+    )
     texts = more.forest[kept].relabel(str.lower)
     content = texts.prune(LAYOUT, keep_children=True).collapse_repeats()
     letters = re.compile("[a-z]+").findall

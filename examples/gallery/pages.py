@@ -72,7 +72,7 @@ def run(most: int | None = None) -> dict[str, tuple[float, float]]:
     found, systems, sites = pages()
     kept = np.random.default_rng(0).permutation(len(found))[:most]
     y, groups = np.array(systems)[kept], np.array(sites)[kept]
-    forest = tk.readers.html([found[page] for page in kept]).forest
+    forest = tk.readers.html(text=[found[page] for page in kept]).forest
     once = forest.collapse_repeats()
     results = {}
     for name, kernels in KERNELS.items():

@@ -119,8 +119,8 @@ def run(most: int = 500) -> dict[str, tuple[float, float]]:
     folded = [RNA.fold(sequence) for sequence in sequences]
     structures = [structure for structure, _ in folded]
     energy = np.array([[free, len(s)] for s, free in folded])
-    shapes = tk.readers.dot_bracket(structures).forest
-    sizes = tk.readers.dot_bracket(structures, sizes=True).forest
+    shapes = tk.readers.dot_bracket(text=structures).forest
+    sizes = tk.readers.dot_bracket(text=structures, sizes=True).forest
     results = {}
     for name, kernels in KERNELS.items():
         results[f"{name}, shape"] = accuracy([k(shapes) for k in kernels], y, acids)

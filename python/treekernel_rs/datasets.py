@@ -424,7 +424,7 @@ def forms(
     *,
     simplify: bool = False,
     attributes: str | Iterable[str] = ("type",),
-    text: str = "drop",
+    text_nodes: str = "drop",
     return_X_y: bool = False,
 ) -> Any:
     """Read some 1,580 forms of web pages, labelled by purpose (Formasaurus).
@@ -436,7 +436,7 @@ def forms(
         place of 12.
     attributes : {"drop", "names", "keep"} or iterable of str, default ("type",)
         As in `readers.html`: by default the types of inputs, such as ``password``.
-    text : {"drop", "blank", "tokens", "keep"}, default "drop"
+    text_nodes : {"drop", "blank", "tokens", "keep"}, default "drop"
         As in `readers.html`.
     return_X_y : bool, default False
         Return ``(forest, y)`` in place of a `TreeDataset`.
@@ -464,7 +464,7 @@ def forms(
     full = {kind["short"]: kind["full"] for kind in types["types"]}
     merged = types["simplify_map"] if simplify else {}
     etree = needed("this dataset", "lxml.etree", "web")
-    elements = _documents.Elements(attributes, text)
+    elements = _documents.Elements(attributes, text_nodes)
     labels, names = [], []
     for page, told in index.items():
         # The pages were stored as UTF-8, whatever they say.
@@ -668,7 +668,9 @@ def phylogenies(
         for edge in tree.edges():
             edge.length = edge.length and edge.length / mean
         texts.append(tree.as_string("newick", suppress_rooting=True))
-    reading = _biology.newick(texts, leaves="blank", inner="blank", lengths=lengths)
+    reading = _biology.newick(
+        text=texts, leaves="blank", inner="blank", lengths=lengths
+    )
     names = [f"{label} {tree}" for tree, label in enumerate(labels)]
     about = f"Phylogenies of {n_leaves} leaves by {_version('dendropy')}, seed {random_state}."
     return _returned(

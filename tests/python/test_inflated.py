@@ -43,12 +43,16 @@ def test_what_is_inflated_has_a_limit_that_the_error_names(bomb, name):
 
 
 def test_a_bomb_among_texts_is_skipped(bomb):
-    texts = ["(a,b);", BOMB, bomb, io.BytesIO(BOMB), gzip.compress(b"(c,d);")]
-    reading = readers.newick(texts, errors="skip")
+    texts = ["(a,b);", BOMB, gzip.compress(b"(c,d);")]
+    reading = readers.newick(text=texts, errors="skip")
     assert reading.forest.to_brackets() == ["(node a b)", "(node c d)"]
-    assert [error.tree for error in reading.skipped] == [1, 2, 3]
+    assert [error.tree for error in reading.skipped] == [1]
     with pytest.raises(tk.ParseError, match=f"item 1: {LIMIT}"):
-        readers.newick(texts)
+        readers.newick(text=texts)
+    reading = readers.newick([bomb, io.BytesIO(BOMB)], errors="skip")
+    assert [error.tree for error in reading.skipped] == [0, 1]
+    lines = [io.BytesIO(BOMB), io.StringIO("1 |BT| (A b) |ET|")]
+    assert [e.tree for e in readers.svmlight_tk(lines, errors="skip").skipped] == [0]
 
 
 def test_data_that_are_inflated_once_are_not_inflated_again(tmp_path):

@@ -27,7 +27,7 @@ NEWICK = [
 
 @pytest.mark.parametrize("text", NEWICK)
 def test_phylogenies_are_the_same_from_files_and_objects(text):
-    expected = readers.newick(text).forest
+    expected = readers.newick(text=text).forest
     dendropy = pytest.importorskip("dendropy")
     tree = dendropy.Tree.get(data=text, schema="newick")
     assert tk.Forest([tree, tree.seed_node]) == expected + expected
@@ -37,7 +37,7 @@ def test_phylogenies_are_the_same_from_files_and_objects(text):
 
 @pytest.mark.parametrize("text", NEWICK[:4])
 def test_phylogenies_of_biopython_and_ete_are_those_of_the_reader(text):
-    expected = readers.newick(text).forest
+    expected = readers.newick(text=text).forest
     tested = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -72,7 +72,7 @@ class Node:
 def test_nodes_without_a_name_are_nodes_and_leaves(module):
     known = type("TreeNode", (Node,), {"__module__": module})
     tree = known(None, known("", known("a_1"), known("b")), known("95", known(None)))
-    expected = readers.newick("((a_1,b),()95);").forest
+    expected = readers.newick(text="((a_1,b),()95);").forest
     assert tk.Forest([tree]) == expected
 
 
@@ -86,7 +86,7 @@ XML = [
 @pytest.mark.parametrize("text", XML)
 @pytest.mark.parametrize("comments", [False, True])
 def test_xml_is_the_same_from_files_and_objects(text, comments):
-    expected = readers.xml(text).forest
+    expected = readers.xml(text=text).forest
     builder = ET.TreeBuilder(insert_comments=comments, insert_pis=comments)
     root = ET.fromstring(text, ET.XMLParser(target=builder))
     assert tk.Forest([root, ET.ElementTree(root)]) == expected + expected
@@ -101,7 +101,7 @@ def test_xml_is_the_same_from_files_and_objects(text, comments):
 def test_html_is_the_same_from_files_and_objects():
     html = pytest.importorskip("lxml.html")
     page = "<p class=x>one<!-- no --><b>two</b><form><input name=q></form>"
-    expected = readers.html(page).forest
+    expected = readers.html(text=page).forest
     document = html.document_fromstring(page)
     assert tk.Forest([document, document.getroottree()]) == expected + expected
     assert tk.Forest([document])[0].label == "html"
@@ -134,7 +134,7 @@ class A:
 
 
 def test_python_is_the_same_from_files_and_objects():
-    assert tk.Forest([ast.parse(CODE)]) == readers.python_ast(CODE).forest
+    assert tk.Forest([ast.parse(CODE)]) == readers.python_ast(text=CODE).forest
 
 
 def test_code_is_the_same_from_files_and_objects():
@@ -142,7 +142,7 @@ def test_code_is_the_same_from_files_and_objects():
     java = ts.Language(pytest.importorskip("tree_sitter_java").language())
     code = 'class A { /* no */ int f(int x) { return x + 1; } String s = "é"; }'
     tree = ts.Parser(java).parse(code.encode())
-    assert tk.Forest([tree]) == readers.tree_sitter(code, java).forest
+    assert tk.Forest([tree]) == readers.tree_sitter(text=code, language=java).forest
 
 
 JSON = '{"a": [1, 2.50, 1e400, "x y", null, true], "b": {"c": [], "": {}}, "n": NaN}'
@@ -151,7 +151,7 @@ JSON = '{"a": [1, 2.50, 1e400, "x y", null, true], "b": {"c": [], "": {}}, "n": 
 def test_json_is_the_same_from_files_and_objects():
     import json
 
-    read = readers.json([JSON, "[3]"]).forest
+    read = readers.json(text=[JSON, "[3]"]).forest
     assert tk.Forest([json.loads(JSON), [3]]) == read
     numbers = {"a": [np.int64(3), np.float64(2.5), np.float32(0.5), np.bool_(True)]}
     assert tk.Forest([numbers]).to_brackets() == ["(object (a (array 3 2.5 0.5 true)))"]
@@ -169,7 +169,7 @@ def test_sentences_are_the_same_from_files_and_objects():
         "3\tGo\tgo\tVERB\tVB\t_\t0\troot\t_\t_\n\n"
     )
     sentence = conllu.parse(text)[0]
-    expected = readers.conllu(text).forest
+    expected = readers.conllu(text=text).forest
     assert tk.Forest([sentence, sentence.to_tree()]) == expected + expected
 
 
@@ -203,7 +203,7 @@ def test_the_lists_of_dendropy_are_forests():
     dendropy = pytest.importorskip("dendropy")
     text = "((a,b),c);\n(a,(b,c));"
     trees = dendropy.TreeList.get(data=text, schema="newick")
-    expected = readers.newick(text).forest
+    expected = readers.newick(text=text).forest
     assert tk.Forest(trees) == tk.Forest.from_trees(trees) == expected
     assert tk.SubsetTreeKernel(0.4)(trees).shape == (2, 2)
 
@@ -339,10 +339,10 @@ def test_grammars_of_the_pack_are_there_without_a_network(monkeypatch):
 
     monkeypatch.setattr(socket, "socket", refused)
     assert pack
-    tree = readers.tree_sitter("class A { int x = 1; }", "java").forest[0]
+    tree = readers.tree_sitter(text="class A { int x = 1; }", language="java").forest[0]
     assert tree.label == "program"
     with pytest.raises(ValueError, match="has no grammar 'klingon'"):
-        readers.tree_sitter("x", "klingon")
+        readers.tree_sitter(text="x", language="klingon")
 
 
 def test_a_pack_that_downloads_grammars_is_refused(monkeypatch):
@@ -352,4 +352,4 @@ def test_a_pack_that_downloads_grammars_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "tree_sitter_language_pack", pack)
     monkeypatch.setattr("importlib.metadata.version", lambda _: "1.23.1")
     with pytest.raises(ImportError, match=r"got 1\.23\.1, which downloads them: pip"):
-        readers.tree_sitter("x", "fortran")
+        readers.tree_sitter(text="x", language="fortran")

@@ -55,11 +55,9 @@ def test_gzip_is_told_by_its_bytes_and_not_by_its_name(tmp_path, name):
 
 
 def forests_of(result) -> list[str]:
-    if isinstance(result, tk.Forest):
-        return result.to_brackets()
-    if isinstance(result, readers.KlpData):
-        return [t for forest in result.forests.values() for t in forest.to_brackets()]
-    return [t for forest in result.forests for t in forest.to_brackets()]
+    forests = getattr(result, "forests", [result.forest])
+    forests = forests.values() if isinstance(forests, dict) else forests
+    return [t for forest in forests for t in forest.to_brackets()]
 
 
 @each_reader
@@ -72,7 +70,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_passed_over(tmp_path, name)
 def test_a_missing_file_is_the_error_it_is(tmp_path, name):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         READERS[name](tmp_path / "nowhere")
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(FileNotFoundError, match="found none"):
         READERS[name](tmp_path)
 
 
@@ -175,7 +173,7 @@ def rows_of(rows: readers.SparseRows) -> list[dict[int, float]]:
 def test_svmlight_line_reads_as(tmp_path, line):
     label, trees, vectors = SVMLIGHT[line]
     data = tk.readers.svmlight_tk(write(tmp_path, line))
-    assert data.labels.tolist() == [label]
+    assert data.y.tolist() == [label]
     assert [f.to_brackets() for f in data.forests] == [[tree] for tree in trees]
     assert [e.tolist() for e in data.empty] == [[t == r"(\e)"] for t in trees]
     assert [rows_of(rows) for rows in data.vectors] == [[v] for v in vectors]
@@ -295,7 +293,7 @@ def test_batches_of_trees_make_no_difference(tmp_path, monkeypatch):
     path = write(tmp_path, text)
     whole = tk.readers.svmlight_tk(path)
     broken = write(tmp_path, text + "1 |BT| (A |ET|\n" + text, "broken")
-    monkeypatch.setattr("treekernel_rs.readers._source._BATCH", 1)
+    monkeypatch.setattr("treekernel_rs.readers._lines._BATCH", 1)
     pieces = tk.readers.svmlight_tk(path)
     assert pieces.forests == whole.forests
     assert pieces.forests[0].n_distinct == whole.forests[0].n_distinct
@@ -335,14 +333,14 @@ def test_what_is_written_is_read(tmp_path_factory, drawn):
     data = tk.readers.svmlight_tk(write(folder, "".join(lines)))
 
     again = folder / "again.gz"
-    tk.readers.write_svmlight_tk(again, data.labels, data.forests, data.vectors)
+    tk.readers.write_svmlight_tk(again, data.y, data.forests, data.vectors)
     width = data.vectors[0].shape[1] if data.vectors else None
     twin = tk.readers.svmlight_tk(again, n_features=width)
-    assert twin.labels.tolist() == data.labels.tolist()
+    assert twin.y.tolist() == data.y.tolist()
     assert twin.forests == data.forests
     assert list(map(rows_of, twin.vectors)) == list(map(rows_of, data.vectors))
 
-    assert data.labels.tolist() == [value for value, _, _ in examples]
+    assert data.y.tolist() == [value for value, _, _ in examples]
     assert len(data.forests) == max((len(t) for _, t, _ in examples), default=0)
     null = ("", [])
     for position, forest in enumerate(data.forests):
@@ -535,7 +533,7 @@ KLP = (
 def test_klp_representations_are_read_by_kind_and_name(tmp_path):
     data = tk.readers.klp(write(tmp_path, KLP))
     assert len(data) == 2
-    assert data.labels.tolist() == ["DESC", "NUM"]
+    assert data.y.tolist() == ["DESC", "NUM"]
     assert data.classes == [("DESC",), ("NUM", "extra")]
     assert np.isnan(data.values["price"][0])
     assert data.values["price"][1] == 12.5
@@ -582,11 +580,11 @@ def test_pairs_nest_and_their_members_are_tables_of_their_own(tmp_path):
     def trees(table):
         return table.forests["t"].to_brackets() if "t" in table.forests else None
 
-    assert data.labels.tolist() == ["yes", "no", "single"]
+    assert data.y.tolist() == ["yes", "no", "single"]
     assert trees(data) == [null, null, "(g)"]
     assert rows_of(data.vectors["0"]) == [{0: 0.5}, {}, {}]
-    assert data.left.labels.tolist() == ["l1", "", ""]
-    assert data.right.labels.tolist() == ["", "deep", ""]
+    assert data.left.y.tolist() == ["l1", "", ""]
+    assert data.right.y.tolist() == ["", "deep", ""]
     assert trees(data.left) == ["(a)", null, null]
     assert trees(data.right) == ["(b)", null, null]
     assert trees(data.left.left) == [null, "(c)", null]
@@ -710,13 +708,17 @@ TREEBANK = r"""
 )
 def test_penn_options(tmp_path, options, expected):
     assert (
-        tk.readers.penn(write(tmp_path, TREEBANK), **options).to_brackets() == expected
+        tk.readers.penn(write(tmp_path, TREEBANK), **options).forest.to_brackets()
+        == expected
     )
 
 
 def test_a_top_with_several_children_stays(tmp_path):
     path = write(tmp_path, "(TOP (A a) (B b)) (TOP x)")
-    assert tk.readers.penn(path, root="").to_brackets() == ["(TOP (A a) (B b))", "(x)"]
+    assert tk.readers.penn(path, root="").forest.to_brackets() == [
+        "(TOP (A a) (B b))",
+        "(x)",
+    ]
 
 
 def test_penn_errors_name_the_file_and_the_place_in_it(tmp_path):
@@ -733,7 +735,7 @@ def test_penn_depth_has_a_limit_where_it_is_asked_for(tmp_path):
     n = 100_000
     text = "(A \\(b)\n ( (é " + "(X " * n + "y" + ")" * n + "))"
     path = write(tmp_path, text)
-    assert tk.readers.penn(path, root="ROOT", drop_traces=True)[1].depth == n + 3
+    assert tk.readers.penn(path, root="ROOT", drop_traces=True).forest[1].depth == n + 3
     with pytest.raises(tk.ParseError, match="at most 99 levels, got 100002") as caught:
         tk.readers.penn(path, max_depth=99)
     assert (caught.value.tree, *place(caught.value)) == (1, 2, 2, 9)
@@ -790,8 +792,8 @@ def test_question_classification_reads_the_same_from_all_formats(shared_data, tm
     grct, lct, loct = (tk.Forest.from_brackets([r[k] for r in rows]) for k in (2, 3, 4))
     assert a.forests == [grct, loct]
     assert b.forests == {"grct": grct, "lct": lct, "loct": loct}
-    assert a.labels.tolist() == list(range(len(rows)))
-    assert b.labels.tolist() == [r[0] for r in rows]
+    assert a.y.tolist() == list(range(len(rows)))
+    assert b.y.tolist() == [r[0] for r in rows]
     assert b.strings["quest"] == [r[1] for r in rows]
     assert len(b.vectors["bow"].data) == sum(len(set(r[5].split())) for r in rows)
 
@@ -802,7 +804,7 @@ def test_the_treebank_stripped_is_the_clean_treebank(shared_data, tmp_path):
     text = "\n".join(f"( {row[2]} )" for row in raw)
     forest = tk.readers.penn(
         write(tmp_path, text), strip_functions=True, drop_traces=True
-    )
+    ).forest
     # The clean one keeps the one label with a bar.
     expected = [row[2].replace("ADVP|PRT", "ADVP") for row in clean]
     assert forest == tk.Forest.from_brackets(expected)

@@ -259,12 +259,12 @@ def test_sentences_become_the_compounds_of_the_worked_value():
         )
 
     text = sentence("cat", "run") + sentence("dog", "walk")
-    X = tk.readers.conllu(text, "clct").forest
+    X = tk.readers.conllu(text=text, scheme="clct").forest
     assert tk.Forest.from_brackets([clct("run", "cat"), clct("walk", "dog")]) == X
     for how, value in (("sum", 0.410730), ("product", 0.313281)):
         k = tk.PartialTreeKernel(similarity=kelp(how))
         assert k(X)[0, 1] == pytest.approx(value, abs=6e-7)
-    X = tk.readers.conllu(text, "lct").forest
+    X = tk.readers.conllu(text=text, scheme="lct").forest
     similar = tk.kernels.VectorSimilarity(VECTORS, **CUT)
     k = tk.PartialTreeKernel(leaf_factor=0.2, similarity=similar)
     assert k(X)[0, 1] == pytest.approx(0.169709, abs=6e-7)

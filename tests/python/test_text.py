@@ -281,9 +281,9 @@ def face() -> Calls:
         "model.contributions": lambda s: model.contributions(f"(A {s})"),
         "index.add": lambda s: kernel.index(forest).add([f"(A {s})"]),
         "Views": lambda s: tk.kernels.Views(a=[f"(A {s})"]),
-        "readers.newick": lambda s: tk.readers.newick([f"(a,{s});"]),
-        "readers.json": lambda s: tk.readers.json([f'["{s}"]']),
-        "readers.penn": lambda s: tk.readers.penn([f"(A {s})"]),
+        "readers.newick": lambda s: tk.readers.newick(text=[f"(a,{s});"]),
+        "readers.json": lambda s: tk.readers.json(text=[f'["{s}"]']),
+        "readers.penn": lambda s: tk.readers.penn(text=[f"(A {s})"]),
         "Forest.save": lambda s: forest.save(folder / "none" / s),
     }
 

@@ -28,7 +28,7 @@ def test_files_are_read_and_recognised(tmp_path, text, format, labels, zipped):
     data = text.encode()
     path.write_bytes(gzip.compress(data) if zipped else data)
     for how in (format, "auto"):
-        found, matrix = tk.readers.word_vectors(path, how)
+        found, matrix = tk.readers.word_vectors(path, format=how)
         assert found == labels
         np.testing.assert_array_equal(matrix, MATRIX)
     found, matrix = tk.readers.word_vectors(path, keep={labels[1]})
@@ -74,4 +74,4 @@ def test_keys_that_are_not_utf_8_are_named(tmp_path):
 
 def test_other_formats_are_refused(tmp_path):
     with pytest.raises(ValueError, match="format must be 'auto', 'kelp' or 'text'"):
-        tk.readers.word_vectors(tmp_path, "glove")
+        tk.readers.word_vectors(tmp_path, format="glove")

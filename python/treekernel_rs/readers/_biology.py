@@ -17,7 +17,8 @@ from treekernel_rs.readers._reading import Collector, Reading, Table, choice, nu
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from treekernel_rs.readers._reading import Progress, Source, Text
+    from treekernel_rs.readers._reading import Progress, Text
+    from treekernel_rs.readers._source import Source, Texts
 
 # --- Phylogenies ---------------------------------------------------------------------
 
@@ -67,8 +68,9 @@ class _Labels(NamedTuple):
 
 
 def newick(
-    source: Source,
+    source: Source = None,
     *,
+    text: Texts = None,
     leaves: str = "keep",
     inner: str = "keep",
     lengths: Sequence[float] | None = None,
@@ -79,9 +81,11 @@ def newick(
 
     Parameters
     ----------
-    source : str, path, file or iterable of these
-        A ``str`` is the text itself; files are given as paths, also directories
-        (``*.nwk``, ``*.newick``, ``*.tree``) and patterns.
+    source : path, open file or iterable of these, optional
+        Paths may also be directories (``*.nwk``, ``*.newick``, ``*.tree``, ``*.tre``)
+        and patterns; files may be gzipped.
+    text : str, bytes or iterable of these, optional
+        The text itself, in place of `source`.
     leaves : {"keep", "blank"}, default "keep"
         Names of leaves, or ``leaf`` for all.
     inner : {"keep", "blank"}, default "keep"
@@ -116,24 +120,26 @@ def newick(
     --------
     >>> import treekernel_rs as tk
     >>> text = "((Homo:0.05,Pan:0.07)95:0.2,Mus_musculus:0.9)root;"
-    >>> str(tk.readers.newick(text).forest[0])
+    >>> str(tk.readers.newick(text=text).forest[0])
     '(root (node Homo Pan) Mus\\ musculus)'
-    >>> str(tk.readers.newick(text, leaves="blank", lengths=[0.1, 0.5]).forest[0])
+    >>> classes = {"leaves": "blank", "lengths": [0.1, 0.5]}
+    >>> str(tk.readers.newick(text=text, **classes).forest[0])
     '(root:? (node:1 leaf:0 leaf:0) leaf:2)'
     """
     labels = _labels(leaves, inner, lengths)
     suffixes = (".nwk", ".newick", ".tree", ".tre")
-    collector = Collector(source, errors, progress, suffixes)
+    collector = Collector(source, text, suffixes, errors=errors, progress=progress)
     table = Table()
-    for text in collector.texts():
-        for statement in _statements(text, collector):
-            _tree(text, statement, labels, {}, table, collector, None)
+    for each in collector.texts():
+        for statement in _statements(each, collector):
+            _tree(each, statement, labels, {}, table, collector, None)
     return collector.reading(table.forest())
 
 
 def nexus(
-    source: Source,
+    source: Source = None,
     *,
+    text: Texts = None,
     leaves: str = "keep",
     inner: str = "keep",
     lengths: Sequence[float] | None = None,
@@ -144,9 +150,11 @@ def nexus(
 
     Parameters
     ----------
-    source : str, path, file or iterable of these
-        A ``str`` is the text itself; files are given as paths, also directories
-        (``*.nex``, ``*.nexus``, ``*.trees``) and patterns.
+    source : path, open file or iterable of these, optional
+        Paths may also be directories (``*.nex``, ``*.nexus``, ``*.trees``) and
+        patterns; files may be gzipped.
+    text : str, bytes or iterable of these, optional
+        The text itself, in place of `source`.
     leaves, inner : {"keep", "blank"}, default "keep"
         As in `newick`. Names are translated as the block says.
     lengths : sequence of float, optional
@@ -173,20 +181,22 @@ def nexus(
     ...     "#NEXUS\nBEGIN TREES;\n  TRANSLATE 1 Homo, 2 Pan, 3 Mus;\n"
     ...     "  TREE best = [&R] ((1,2),3);\nEND;\n"
     ... )
-    >>> reading = tk.readers.nexus(text)
+    >>> reading = tk.readers.nexus(text=text)
     >>> reading.names, str(reading.forest[0])
     (['best'], '(node (node Homo Pan) Mus)')
     """
     labels = _labels(leaves, inner, lengths)
-    collector = Collector(source, errors, progress, (".nex", ".nexus", ".trees"))
+    collector = Collector(
+        source, text, (".nex", ".nexus", ".trees"), errors=errors, progress=progress
+    )
     table = Table()
-    for text in collector.texts():
-        if text.content.lstrip()[:6].upper() != "#NEXUS":
-            start = len(text.content) - len(text.content.lstrip())
-            collector.wrong(text.error(start, "'#NEXUS'"))
+    for each in collector.texts():
+        if each.content.lstrip()[:6].upper() != "#NEXUS":
+            start = len(each.content) - len(each.content.lstrip())
+            collector.wrong(each.error(start, "'#NEXUS'"))
             continue
         in_trees, names = False, dict[str, str]()
-        for statement in _statements(text, collector, after="#NEXUS"):
+        for statement in _statements(each, collector, after="#NEXUS"):
             words = [token.text.lower() for token in statement[:2]]
             if words[:1] == ["begin"]:
                 in_trees, names = words[1:] == ["trees"], {}
@@ -199,11 +209,11 @@ def nexus(
                 equals = at + 1
                 if len(statement) <= equals + 1 or statement[equals].text != "=":
                     start = statement[min(equals, len(statement) - 1)].start
-                    collector.wrong(text.error(start, "a name and '=' after TREE"))
+                    collector.wrong(each.error(start, "a name and '=' after TREE"))
                     continue
                 name = _unquoted(statement[at].text)
                 rest = statement[equals + 1 :]
-                _tree(text, rest, labels, names, table, collector, name)
+                _tree(each, rest, labels, names, table, collector, name)
     return collector.reading(table.forest())
 
 
@@ -373,8 +383,9 @@ _KNOT = set("[]{}<>")
 
 
 def dot_bracket(
-    source: Source,
+    source: Source = None,
     *,
+    text: Texts = None,
     nodes: str = "loops",
     sizes: bool = False,
     bases: bool = False,
@@ -385,11 +396,13 @@ def dot_bracket(
 
     Parameters
     ----------
-    source : str, path, file or iterable of these
-        A ``str`` is the text itself; files are given as paths, also directories
-        (``*.db``, ``*.dbn``, ``*.vienna``) and patterns. A record is a structure, after
-        a line ``>name`` and one with the sequence, which hold until the next;
-        what follows a structure on its line, an energy, is left out.
+    source : path, open file or iterable of these, optional
+        Paths may also be directories (``*.db``, ``*.dbn``, ``*.vienna``) and patterns;
+        files may be gzipped. A record is a structure, after a line ``>name`` and one
+        with the sequence, which hold until the next; what follows a structure on its
+        line, an energy, is left out.
+    text : str, bytes or iterable of these, optional
+        The text itself, in place of `source`.
     nodes : {"loops", "pairs"}, default "loops"
         Loops and stems as nodes: ``hairpin``, ``bulge``, ``interior``, ``multi``,
         ``stem`` and, on top, ``exterior``. Or base pairs as nodes ``pair``, with the
@@ -418,18 +431,20 @@ def dot_bracket(
     --------
     >>> import treekernel_rs as tk
     >>> text = ">one\nGGAAACGAAAGUCC\n((...((...))))\n"
-    >>> reading = tk.readers.dot_bracket(text, sizes=True)
+    >>> reading = tk.readers.dot_bracket(text=text, sizes=True)
     >>> reading.names, str(reading.forest[0])
     (['one'], '(exterior:0 (stem:2 (bulge:3 (stem:2 hairpin:3))))')
-    >>> str(tk.readers.dot_bracket("(.)", nodes="pairs").forest[0])
+    >>> str(tk.readers.dot_bracket(text="(.)", nodes="pairs").forest[0])
     '(exterior (pair base))'
     """
     choice("nodes", nodes, "loops", "pairs")
-    collector = Collector(source, errors, progress, (".db", ".dbn", ".vienna"))
+    collector = Collector(
+        source, text, (".db", ".dbn", ".vienna"), errors=errors, progress=progress
+    )
     table = Table()
-    for text in collector.texts():
+    for each in collector.texts():
         name = sequence = ""
-        for number, start, line in numbered(text.content):
+        for number, start, line in numbered(each.content):
             stripped = line.strip()
             if line.startswith(">"):
                 name, sequence = stripped[1:].strip(), ""
@@ -443,11 +458,11 @@ def dot_bracket(
                     wrong = re.match(r"[().\[\]{}<>]*", line)
                     at = wrong.end() if wrong else 0
                     expected = "'(', ')' or '.'"
-                    raise text.error(start + at, expected, repr(line[at]))
-                pairs = _pairs(text, start, structure.group())
+                    raise each.error(start + at, expected, repr(line[at]))
+                pairs = _pairs(each, start, structure.group())
                 if bases and len(sequence) != len(structure.group()):
                     expected = f"a sequence of {len(structure.group())} bases before it"
-                    raise text.error(start, expected, f"one of {len(sequence)}")
+                    raise each.error(start, expected, f"one of {len(sequence)}")
                 table.begin()
                 if nodes == "loops":
                     _loops(table, pairs, sizes=sizes)
@@ -457,7 +472,7 @@ def dot_bracket(
                 collector.wrong(error)
                 continue
             collector.metadata.append({"sequence": sequence} if sequence else {})
-            collector.add(text, name, (number, number))
+            collector.add(each, name, (number, number))
     return collector.reading(table.forest())
 
 
@@ -532,8 +547,9 @@ _PART = re.compile(r"\([^()\[\]{}\s]*\)?|[\[\]]|[^()\[\]{}\s]+")
 
 
 def glycans(
-    source: Source,
+    source: Source = None,
     *,
+    text: Texts = None,
     linkages: str = "label",
     order: str = "sorted",
     errors: str = "raise",
@@ -543,9 +559,11 @@ def glycans(
 
     Parameters
     ----------
-    source : str, path, file or iterable of these
-        A ``str`` is the text itself, one glycan a line; files are given as paths, also
-        directories (``*.iupac``, ``*.txt``) and patterns.
+    source : path, open file or iterable of these, optional
+        Paths may also be directories (``*.iupac``, ``*.txt``) and patterns; files may
+        be gzipped. A line is a glycan.
+    text : str, bytes or iterable of these, optional
+        The text itself, in place of `source`.
     linkages : {"label", "node", "drop"}, default "label"
         The bond to the residue above as part of the label, ``Gal(b1-4)``; as a node of
         its own between the two residues, so that kernels which skip nodes compare
@@ -573,26 +591,28 @@ def glycans(
     --------
     >>> import treekernel_rs as tk
     >>> name = "Man(a1-3)[Man(a1-6)]Man(b1-4)GlcNAc"
-    >>> str(tk.readers.glycans(name, linkages="drop").forest[0])
+    >>> str(tk.readers.glycans(text=name, linkages="drop").forest[0])
     '(GlcNAc (Man Man Man))'
-    >>> str(tk.readers.glycans("Man(a1-3)Man", linkages="node").forest[0])
+    >>> str(tk.readers.glycans(text="Man(a1-3)Man", linkages="node").forest[0])
     '(Man (\\(a1-3\\) Man))'
     """
     choice("linkages", linkages, "label", "node", "drop")
     choice("order", order, "sorted", "as_is")
-    collector = Collector(source, errors, progress, (".iupac", ".txt"))
+    collector = Collector(
+        source, text, (".iupac", ".txt"), errors=errors, progress=progress
+    )
     table = Table()
-    for text in collector.texts():
-        for number, start, line in numbered(text.content):
+    for each in collector.texts():
+        for number, start, line in numbered(each.content):
             name = line.strip()
             table.begin()
             try:
-                _glycan(text, start + line.index(name), name, table, linkages=linkages)
+                _glycan(each, start + line.index(name), name, table, linkages=linkages)
             except ParseError as error:
                 table.forget()
                 collector.wrong(error)
                 continue
-            collector.add(text, name, (number, number))
+            collector.add(each, name, (number, number))
     forest = table.forest()
     return collector.reading(forest.sorted() if order == "sorted" else forest)
 

@@ -22,7 +22,8 @@ from treekernel_rs.readers._reading import Collector, Reading, choice
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from treekernel_rs.readers._reading import Progress, Source
+    from treekernel_rs.readers._reading import Progress
+    from treekernel_rs.readers._source import Source, Texts
 
     Level: TypeAlias = str
 
@@ -66,9 +67,10 @@ _LITERALS = ("keep", "type", "blank")
 
 
 def python_ast(
-    source: Source,
-    level: str = "module",
+    source: Source = None,
     *,
+    text: Texts = None,
+    level: str = "module",
     identifiers: str = "keep",
     literals: str = "type",
     docstrings: bool = False,
@@ -79,9 +81,10 @@ def python_ast(
 
     Parameters
     ----------
-    source : str, path, file or iterable of these
-        A ``str`` is the code itself; files are given as paths, also directories
-        (``*.py``) and patterns such as ``pathlib.Path("src/**/*.py")``.
+    source : path, open file or iterable of these, optional
+        Paths may also be directories (``*.py``) and patterns; files may be gzipped.
+    text : str, bytes or iterable of these, optional
+        The text itself, in place of `source`.
     level : {"module", "function"}, default "module"
         One tree for each text, or for each function and method that is in no other.
     identifiers : {"keep", "blank"}, default "keep"
@@ -114,7 +117,9 @@ def python_ast(
     --------
     >>> import treekernel_rs as tk
     >>> code = "class A:\n    def f(self):\n        return 1\n"
-    >>> reading = tk.readers.python_ast(code, level="function", identifiers="blank")
+    >>> reading = tk.readers.python_ast(
+    ...     text=code, level="function", identifiers="blank"
+    ... )
     >>> reading.names, reading.spans.tolist()
     (['A.f'], [[2, 3]])
     >>> str(reading.forest[0])
@@ -124,33 +129,31 @@ def python_ast(
     choice("identifiers", identifiers, *_TEXT)
     choice("literals", literals, *_LITERALS)
     builder = CodeBuilder(ast_class(identifiers, literals, docstrings=docstrings))
-    collector = Collector(
-        source, errors, progress, (".py",), builder, encoding=_declared
-    )
-    for text in collector.texts():
+    collector = Collector(source, text, (".py",), errors=errors, progress=progress)
+    for each in collector.texts(encoding=_declared):
         try:
             with warnings.catch_warnings():
                 # Old escapes such as "\d" warn, and that is not the reader's concern.
                 warnings.simplefilter("ignore")
                 with _without_collection():
-                    module = ast.parse(text.content)
+                    module = ast.parse(each.content)
         except SyntaxError as error:
             # A column of ast counts characters; 0 and None mean the line.
             line, column = error.lineno or 1, max(error.offset or 1, 1)
-            collector.wrong(text.error_at(line, column, "Python", error.msg))
+            collector.wrong(each.error_at(line, column, "Python", error.msg))
             continue
         except (ValueError, RecursionError, MemoryError) as error:
             got = str(error) or type(error).__name__
-            collector.wrong(text.error_at(1, 1, "Python", got))
+            collector.wrong(each.error_at(1, 1, "Python", got))
             continue
         if level == "module":
             builder.push_ast(module)
-            collector.add(text)
+            collector.add(each)
             continue
         for name, node in functions_in(module):
             builder.push_ast(node)
-            collector.add(text, name, (node.lineno, node.end_lineno))
-    return collector.reading()
+            collector.add(each, name, (node.lineno, node.end_lineno))
+    return collector.reading(builder.finish())
 
 
 @contextlib.contextmanager
@@ -230,10 +233,11 @@ def _is_docstring(statement: Any) -> bool:
 
 
 def tree_sitter(
-    source: Source,
+    source: Source = None,
+    *,
+    text: Texts = None,
     language: Any,
     level: str = "file",
-    *,
     identifiers: str = "keep",
     literals: str = "type",
     comments: bool = False,
@@ -245,9 +249,10 @@ def tree_sitter(
 
     Parameters
     ----------
-    source : str, path, file or iterable of these
-        A ``str`` is the code itself; files are given as paths, also patterns such as
-        ``pathlib.Path("src/**/*.java")``.
+    source : path, open file or iterable of these, optional
+        Paths may also be directories (all files) and patterns; files may be gzipped.
+    text : str, bytes or iterable of these, optional
+        The text itself, in place of `source`.
     language : tree_sitter.Language or str
         The grammar, or the name of one: of ``tree_sitter_<name>`` where that package is
         installed, else of ``tree_sitter_language_pack``.
@@ -284,7 +289,7 @@ def tree_sitter(
     --------
     >>> import treekernel_rs as tk
     >>> code = "int f(int x) { return x + 1; }"
-    >>> reading = tk.readers.tree_sitter(code, "java")  # doctest: +SKIP
+    >>> reading = tk.readers.tree_sitter(text=code, language="java")  # doctest: +SKIP
     """
     choice("identifiers", identifiers, *_TEXT)
     choice("literals", literals, *_LITERALS)
@@ -295,12 +300,12 @@ def tree_sitter(
         roots = _FUNCTION_NODE if level == "function" else re.compile(level)
     describe = symbol(identifiers, literals, roots, comments=comments, tokens=tokens)
     builder = CodeBuilder(describe)
-    collector = Collector(source, errors, progress, ("",), builder)
-    for text in collector.texts():
-        code = text.content.encode()
+    collector = Collector(source, text, ("",), errors=errors, progress=progress)
+    for each in collector.texts():
+        code = each.content.encode()
         root = parser.parse(code).root_node
         if root.has_error:
-            collector.wrong(_error_in(root, text, code))
+            collector.wrong(_error_in(root, each, code))
             continue
         # Not by `start_point.row`, which crashes Python in tree-sitter 0.26.0 beyond line
         # 256: https://github.com/tree-sitter/py-tree-sitter/pull/466
@@ -310,8 +315,8 @@ def tree_sitter(
             first = bisect_left(ends, node.start_byte) + 1
             span = first, bisect_left(ends, node.end_byte) + 1
             found = code[name.start_byte : name.end_byte].decode() if name else ""
-            collector.add(text, found, span)
-    return collector.reading()
+            collector.add(each, found, span)
+    return collector.reading(builder.finish())
 
 
 def symbol(

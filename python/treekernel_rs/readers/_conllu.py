@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from treekernel_rs._core import Tree
-    from treekernel_rs.readers._reading import Progress, Source, Text
+    from treekernel_rs.readers._reading import Progress, Text
+    from treekernel_rs.readers._source import Source, Texts
 
 _SCHEMES = ("grct", "lct", "loct", "cgrct", "clct")
 _COLUMNS = 10
@@ -76,9 +77,10 @@ class Options(NamedTuple):
 
 
 def conllu(
-    source: Source,
-    scheme: str = "grct",
+    source: Source = None,
     *,
+    text: Texts = None,
+    scheme: str = "grct",
     word: str = "lemma",
     lower: bool = True,
     lex_pos: str = "first",
@@ -93,9 +95,10 @@ def conllu(
 
     Parameters
     ----------
-    source : str, path, file or iterable of these
-        A ``str`` is the text itself; files are given as paths, also directories
-        (``*.conllu``) and patterns, plain or gzip.
+    source : path, open file or iterable of these, optional
+        Paths may also be directories (``*.conllu``) and patterns; files may be gzipped.
+    text : str, bytes or iterable of these, optional
+        The text itself, in place of `source`.
     scheme : {"grct", "lct", "loct", "cgrct", "clct"}, default "grct"
         What becomes a node: relations with parts of speech and words as their centre,
         words with both below, words alone, or the compositional forms of the first two.
@@ -142,7 +145,7 @@ def conllu(
     ...     "2\tcat\tcat\tNOUN\tNN\t_\t3\tnsubj\t_\t_\n"
     ...     "3\truns\trun\tVERB\tVBZ\t_\t0\troot\t_\t_\n\n"
     ... )
-    >>> reading = tk.readers.conllu(text, "lct")
+    >>> reading = tk.readers.conllu(text=text, scheme="lct")
     >>> reading.names, str(reading.forest[0].children[0])
     (['s1'], '(LEX##cat::n (LEX##the::d POS##DT SYNT##det) POS##NN SYNT##nsubj)')
     >>> reading.tokens.tolist()
@@ -150,20 +153,20 @@ def conllu(
     """
     options = Options(scheme, word, lower, lex_pos, pos, subtypes, punctuation, lexical)
     _check(options)
-    collector = Collector(source, errors, progress, (".conllu", ".conllu.gz"))
+    collector = Collector(source, text, (".conllu",), errors=errors, progress=progress)
     table, tokens = Table(), []
-    for text in collector.texts():
-        for lines in _sentences(text):
+    for each in collector.texts():
+        for lines in _sentences(each):
             try:
-                metadata, words = _parse(text, lines)
-                _check_heads(text, lines, words)
+                metadata, words = _parse(each, lines)
+                _check_heads(each, lines, words)
             except ValueError as error:
                 collector.wrong(error)  # type: ignore[arg-type]
                 continue
             tokens += _build(table, words, options)
             collector.metadata.append(metadata)
             span = lines[0][0], lines[-1][0]
-            collector.add(text, metadata.get("sent_id", ""), span)
+            collector.add(each, metadata.get("sent_id", ""), span)
     return collector.reading(table.forest(), np.array(tokens, dtype=np.int64))
 
 

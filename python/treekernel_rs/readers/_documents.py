@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from treekernel_rs._core import ParseError
-    from treekernel_rs.readers._reading import Progress, Source, Text
+    from treekernel_rs.readers._reading import Progress, Text
+    from treekernel_rs.readers._source import Source, Texts
 
 _ATTRIBUTES = ("drop", "names", "keep")
 _TEXT = ("drop", "blank", "tokens", "keep")
@@ -32,7 +33,7 @@ class Elements:
     def __init__(
         self,
         attributes: str | Iterable[str] = "names",
-        text: str = "blank",
+        text_nodes: str = "blank",
         element: str | None = None,
         namespaces: str = "keep",
     ) -> None:
@@ -40,10 +41,11 @@ class Elements:
             choice("attributes", attributes, *_ATTRIBUTES)
         else:
             attributes = frozenset(attributes)
-        choice("text", text, *_TEXT)
+        choice("text_nodes", text_nodes, *_TEXT)
         choice("namespaces", namespaces, "strip", "keep")
         self.table = Table()
-        self.attributes, self.kind, self.element = attributes, text, element
+        self.attributes, self.element = attributes, element
+        self.text_nodes = text_nodes
         self.strips = namespaces == "strip"
         self.path: list[int] = []
         self.waiting: list[str] = []
@@ -105,7 +107,7 @@ class Elements:
 
     def text(self, text: str | None) -> None:
         """Take a piece of text."""
-        if text and self.path and self.kind != "drop":
+        if text and self.path and self.text_nodes != "drop":
             self.waiting.append(text)
 
     def flush(self) -> None:
@@ -116,9 +118,9 @@ class Elements:
         self.waiting.clear()
         if not words:
             return
-        if self.kind == "blank":
+        if self.text_nodes == "blank":
             words = ["#text"]
-        elif self.kind == "keep":
+        elif self.text_nodes == "keep":
             words = [" ".join(words)]
         for word in words:
             self.table.node(word, self.path[-1])
@@ -142,10 +144,11 @@ class Elements:
 
 
 def xml(
-    source: Source,
+    source: Source = None,
     *,
+    text: Texts = None,
     attributes: str | Iterable[str] = "names",
-    text: str = "blank",
+    text_nodes: str = "blank",
     element: str | None = None,
     namespaces: str = "strip",
     errors: str = "raise",
@@ -155,13 +158,15 @@ def xml(
 
     Parameters
     ----------
-    source : str, path, file or iterable of these
-        A ``str`` is the document itself; files are given as paths, also directories
-        (``*.xml``) and patterns. The encoding is the one that a document names.
+    source : path, open file or iterable of these, optional
+        Paths may also be directories (``*.xml``) and patterns; files may be gzipped.
+        The encoding is the one that a document names.
+    text : str, bytes or iterable of these, optional
+        The text itself, in place of `source`.
     attributes : {"drop", "names", "keep"} or iterable of str, default "names"
         Attributes as first children ``@name``, sorted, without or with their value
         below; or those with the given names, with their value.
-    text : {"drop", "blank", "tokens", "keep"}, default "blank"
+    text_nodes : {"drop", "blank", "tokens", "keep"}, default "blank"
         Text as a leaf ``#text``, a leaf for each word, or one leaf.
     element : str, optional
         A tag: one tree for each element with it that is in no other. By default a
@@ -191,16 +196,16 @@ def xml(
     --------
     >>> import treekernel_rs as tk
     >>> text = '<ul class="x"><li>one two</li><li/></ul>'
-    >>> str(tk.readers.xml(text).forest[0])
+    >>> str(tk.readers.xml(text=text).forest[0])
     '(ul @class (li #text) li)'
-    >>> str(tk.readers.xml(text, attributes="keep", text="tokens").forest[0])
+    >>> str(tk.readers.xml(text=text, attributes="keep", text_nodes="tokens").forest[0])
     '(ul (@class x) (li one two) li)'
-    >>> tk.readers.xml(text, element="li", text="keep").forest.to_brackets()
+    >>> tk.readers.xml(text=text, element="li", text_nodes="keep").forest.to_brackets()
     ['(li one\\ two)', '(li)']
     """
-    elements = Elements(attributes, text, element, namespaces)
-    collector = Collector(source, errors, progress, (".xml",), raw=True)
-    for each in collector.texts():
+    elements = Elements(attributes, text_nodes, element, namespaces)
+    collector = Collector(source, text, (".xml",), errors=errors, progress=progress)
+    for each in collector.texts(raw=True):
         mark = elements.mark()
         parser = expat.ParserCreate(namespace_separator="}")
         parser.buffer_text = True
@@ -239,10 +244,11 @@ def _clark(name: str) -> str:
 
 
 def html(
-    source: Source,
+    source: Source = None,
     *,
+    text: Texts = None,
     attributes: str | Iterable[str] = "drop",
-    text: str = "drop",
+    text_nodes: str = "drop",
     element: str | None = None,
     errors: str = "raise",
     progress: Progress = None,
@@ -251,13 +257,15 @@ def html(
 
     Parameters
     ----------
-    source : str, path, file or iterable of these
-        A ``str`` is the page itself; files are given as paths, also directories
-        (``*.html``, ``*.htm``) and patterns. The encoding is the one that a page names.
+    source : path, open file or iterable of these, optional
+        Paths may also be directories (``*.html``, ``*.htm``) and patterns; files may be
+        gzipped. The encoding is the one that a page names.
+    text : str, bytes or iterable of these, optional
+        The text itself, in place of `source`.
     attributes : {"drop", "names", "keep"} or iterable of str, default "drop"
         Attributes as first children ``@name``, sorted, without or with their value
         below; or those with the given names, with their value.
-    text : {"drop", "blank", "tokens", "keep"}, default "drop"
+    text_nodes : {"drop", "blank", "tokens", "keep"}, default "drop"
         Text as a leaf ``#text``, a leaf for each word, or one leaf.
     element : str, optional
         A tag, such as ``"form"``: one tree for each element with it that is in no
@@ -283,13 +291,15 @@ def html(
     --------
     >>> import treekernel_rs as tk
     >>> page = "<title>t</title><form><input name=q><input type=submit></form>"
-    >>> str(tk.readers.html(page).forest[0])  # doctest: +SKIP
+    >>> str(tk.readers.html(text=page).forest[0])  # doctest: +SKIP
     '(html (head title) (body (form input input)))'
     """
-    elements = Elements(attributes, text, element)
+    elements = Elements(attributes, text_nodes, element)
     etree = needed("this reader", "lxml.etree", "web")
-    collector = Collector(source, errors, progress, (".html", ".htm"), raw=True)
-    for each in collector.texts():
+    collector = Collector(
+        source, text, (".html", ".htm"), errors=errors, progress=progress
+    )
+    for each in collector.texts(raw=True):
         elements.mark()
         root, fatal = html_root(etree, each.raw)
         if root is None or fatal is not None:
@@ -320,8 +330,9 @@ def html_root(etree: Any, page: str | bytes) -> tuple[Any, Any]:
 
 
 def json(
-    source: Source,
+    source: Source = None,
     *,
+    text: Texts = None,
     values: str = "keep",
     lines: bool = False,
     errors: str = "raise",
@@ -331,9 +342,11 @@ def json(
 
     Parameters
     ----------
-    source : str, path, file or iterable of these
-        A ``str`` is the text itself; files are given as paths, also directories
-        (``*.json``, ``*.jsonl``) and patterns.
+    source : path, open file or iterable of these, optional
+        Paths may also be directories (``*.json``, ``*.jsonl``, ``*.ndjson``) and
+        patterns; files may be gzipped.
+    text : str, bytes or iterable of these, optional
+        The text itself, in place of `source`.
     values : {"keep", "type", "blank"}, default "keep"
         Strings and numbers as they are; or ``string``, ``number``, ``true``, ``false``,
         ``null``; or all as ``value``.
@@ -362,30 +375,32 @@ def json(
     --------
     >>> import treekernel_rs as tk
     >>> text = '{"name": "Ada", "born": [1815, 12]}'
-    >>> str(tk.readers.json(text).forest[0])
+    >>> str(tk.readers.json(text=text).forest[0])
     '(object (name Ada) (born (array 1815 12)))'
-    >>> str(tk.readers.json(text, values="type").forest[0])
+    >>> str(tk.readers.json(text=text, values="type").forest[0])
     '(object (name string) (born (array number number)))'
     """
     choice("values", values, "keep", "type", "blank")
-    collector = Collector(source, errors, progress, (".json", ".jsonl", ".ndjson"))
+    collector = Collector(
+        source, text, (".json", ".jsonl", ".ndjson"), errors=errors, progress=progress
+    )
     table = Table()
-    for text in collector.texts():
-        pieces = [(1, 0, text.content)]
+    for each in collector.texts():
+        pieces = [(1, 0, each.content)]
         if lines:
-            pieces = list(numbered(text.content))
+            pieces = list(numbered(each.content))
         for number, offset, piece in pieces:
             try:
                 value = loads(piece)
             except _json.JSONDecodeError as error:
                 # "Expecting value", "Extra data" and the like.
                 expected = f"JSON ({error.msg})"
-                collector.wrong(text.error(offset + error.pos, expected))
+                collector.wrong(each.error(offset + error.pos, expected))
                 continue
             except ValueError as error:
                 # A number of more digits than Python reads.
                 expected = "a text that json.loads reads"
-                collector.wrong(text.error_at(number, 1, expected, str(error)))
+                collector.wrong(each.error_at(number, 1, expected, str(error)))
                 continue
             table.begin()
             try:
@@ -393,9 +408,9 @@ def json(
             except UnicodeEncodeError:
                 table.forget()
                 got = "a lone surrogate"
-                collector.wrong(text.error_at(number, 1, "Unicode text", got))
+                collector.wrong(each.error_at(number, 1, "Unicode text", got))
                 continue
-            collector.add(text, "", (number, number) if lines else None)
+            collector.add(each, "", (number, number) if lines else None)
     return collector.reading(table.forest())
 
 
@@ -510,9 +525,10 @@ def json_nodes(table: Table, value: Any, values: str) -> None:
 
 
 def sql(
-    source: Source,
-    dialect: str | None = None,
+    source: Source = None,
     *,
+    text: Texts = None,
+    dialect: str | None = None,
     identifiers: str = "keep",
     literals: str = "type",
     errors: str = "raise",
@@ -522,9 +538,10 @@ def sql(
 
     Parameters
     ----------
-    source : str, path, file or iterable of these
-        A ``str`` is the text itself, of one or more statements; files are given as
-        paths, also directories (``*.sql``) and patterns.
+    source : path, open file or iterable of these, optional
+        Paths may also be directories (``*.sql``) and patterns; files may be gzipped.
+    text : str, bytes or iterable of these, optional
+        The text itself, in place of `source`.
     dialect : str, optional
         One of sqlglot's, such as ``"postgres"``.
     identifiers : {"keep", "blank"}, default "keep"
@@ -552,25 +569,25 @@ def sql(
     --------
     >>> import treekernel_rs as tk
     >>> query = "SELECT name FROM ships WHERE year > 1900"
-    >>> tk.readers.sql(query).forest[0].label  # doctest: +SKIP
+    >>> tk.readers.sql(text=query).forest[0].label  # doctest: +SKIP
     'Select'
     """
     choice("identifiers", identifiers, "keep", "blank")
     choice("literals", literals, "keep", "type", "blank")
     sqlglot = needed("this reader", "sqlglot", "sql")
-    collector = Collector(source, errors, progress, (".sql",))
+    collector = Collector(source, text, (".sql",), errors=errors, progress=progress)
     table = Table()
-    for text in collector.texts():
+    for each in collector.texts():
         try:
-            places = _statements(sqlglot, text.content, dialect)
+            places = _statements(sqlglot, each.content, dialect)
         except sqlglot.errors.SqlglotError as error:
-            collector.wrong(_sql_error(text, error))
+            collector.wrong(_sql_error(each, error))
             continue
-        for place, statement in _parsed(sqlglot, text, places, dialect, collector):
+        for place, statement in _parsed(sqlglot, each, places, dialect, collector):
             table.begin()
             _sql_nodes(sqlglot.exp, table, statement, identifiers, literals)
-            span = text.line(place.start), text.line(max(place.stop - 1, place.start))
-            collector.add(text, "", span)
+            span = each.line(place.start), each.line(max(place.stop - 1, place.start))
+            collector.add(each, "", span)
     return collector.reading(table.forest())
 
 

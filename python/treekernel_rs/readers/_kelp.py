@@ -12,7 +12,6 @@ their own, with a row for every line.
 from __future__ import annotations
 
 import math
-import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,18 +19,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treekernel_rs._core import ParseError
-from treekernel_rs.readers._source import (
+from treekernel_rs.readers._lines import (
     NUMBER,
     Columns,
     Line,
-    PathLike,
     Trees,
     TreeStore,
     error,
-    found,
     lines,
+    null_trees,
     text_of,
 )
+from treekernel_rs.readers._reading import Collector, Reading
+from treekernel_rs.readers._source import found
 from treekernel_rs.readers._sparse import Rows, SparseRows
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from treekernel_rs._core import Forest
+    from treekernel_rs.readers._reading import Progress
+    from treekernel_rs.readers._source import Source, Texts
 
 _NUMBER = re.compile(NUMBER)
 _WORD = re.compile(rb"\S++")
@@ -58,16 +60,18 @@ _TYPES = ("V", "DV", "S", "T", "SQ", "G")
 _MAX_NESTING = 64
 
 
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
-class KlpData:
-    r"""What a file of KeLP holds, by kind and by name.
+@dataclass(frozen=True, eq=False, repr=False, slots=True, kw_only=True)
+class KlpReading(Reading):
+    r"""What KeLP's examples hold, by kind and by name: a `Reading` with all of it.
 
     Every attribute has an entry for each example, whether it has that representation or
     not.
 
     Attributes
     ----------
-    labels : ndarray of str, shape (n_examples,)
+    forest : Forest
+        The trees that the file names first; of pairs, they are in `left` and `right`.
+    y : ndarray of str, shape (n_examples,)
         The first class of each example; "" where there is none.
     classes : list of tuple of str
         All classes of each example.
@@ -88,22 +92,21 @@ class KlpData:
         Strings, and graphs as the text they are written in, by name.
     sequences : dict of str to list of tuple of str or None
         Sequences of elements, by name.
-    left, right : KlpData or None
+    left, right : KlpReading or None
         The members of pairs, with as many examples as there are pairs; None if the file
         has no pairs.
+    names, sources, spans, tokens, metadata, skipped
+        As in `Reading`.
 
     Examples
     --------
-    >>> import pathlib, tempfile, treekernel_rs as tk
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "questions.klp"
-    ...     _ = path.write_text("HUM |BT:t| (S (A a)) |ET|\nLOC |BT:t| (S b) |ET|\n")
-    ...     data = tk.readers.klp(path)
-    >>> data.labels.tolist(), data.forests["t"].to_brackets()
+    >>> import treekernel_rs as tk
+    >>> text = "HUM |BT:t| (S (A a)) |ET|\nLOC |BT:t| (S b) |ET|\n"
+    >>> data = tk.readers.klp(text=text)
+    >>> data.y.tolist(), data.forests["t"].to_brackets()
     (['HUM', 'LOC'], ['(S (A a))', '(S b)'])
     """
 
-    labels: NDArray[np.str_]
     classes: list[tuple[str, ...]]
     values: dict[str, NDArray[np.float64]]
     forests: dict[str, Forest]
@@ -115,12 +118,8 @@ class KlpData:
     graphs: dict[str, list[str | None]]
     sequences: dict[str, list[tuple[str, ...] | None]]
     # None where the examples are not pairs; callers know.
-    left: KlpData | Any
-    right: KlpData | Any
-
-    def __len__(self) -> int:
-        """Count the examples."""
-        return len(self.labels)
+    left: KlpReading | Any
+    right: KlpReading | Any
 
     def __repr__(self) -> str:
         """Say how much there is of what."""
@@ -131,33 +130,51 @@ class KlpData:
             names = getattr(self, kind)
             if names:
                 parts.append(f"{kind} {', '.join(map(repr, names))}")
-        return f"<KlpData: {'; '.join(parts)}>"
+        if self.skipped:
+            parts.append(f"{len(self.skipped)} skipped")
+        return f"<KlpReading: {'; '.join(parts)}>"
 
 
 def klp(
-    path: PathLike, *, features: Mapping[str, Iterable[str]] | None = None
-) -> KlpData:
-    r"""Read the examples of KeLP, from a plain or a gzip file.
+    source: Source = None,
+    *,
+    text: Texts = None,
+    features: Mapping[str, Iterable[str]] | None = None,
+    errors: str = "raise",
+    progress: Progress = None,
+) -> KlpReading:
+    r"""Read the examples of KeLP.
 
     Parameters
     ----------
-    path : str or path
-        The file. It is read line by line.
+    source : path, open file or iterable of these, optional
+        Paths may also be directories (``*.klp``) and patterns; files may be
+        gzipped. They are read line by line, and their text is not held.
+    text : str, bytes or iterable of these, optional
+        The text itself, in place of `source`.
     features : mapping of str to iterable of str, optional
         Columns of the vectors of a name: those of the training set, when a test set is
         read. Other features are left out. By default features get columns in the order
-        in which the file names them, and members of pairs share them.
+        in which they come, and members of pairs share them.
+    errors : {"raise", "skip"}, default "raise"
+        "skip" leaves out the lines that are wrong, and lists why. Dense
+        vectors of two lengths under one name, and too many missing representations (see
+        Notes), are an error in any case.
+    progress : callable or True, optional
+        Called as progress(done, total), in texts; True shows a bar.
 
     Returns
     -------
-    KlpData
+    KlpReading
+        `y` are the first classes, `forest` the trees that are named first, `forests` and
+        others all representations by name.
 
     Raises
     ------
     ParseError
         With file, line, column, offset, what was expected and what was got.
     OSError
-        If the file cannot be read.
+        If a file cannot be read.
 
     Notes
     -----
@@ -174,16 +191,15 @@ def klp(
 
     Examples
     --------
-    >>> import pathlib, tempfile, treekernel_rs as tk
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.klp")
-    >>> _ = path.write_text(
+    >>> import treekernel_rs as tk
+    >>> text = (
     ...     "HUM |BT:loct| (LEX##be::v(LEX##who::w)) |ET| |BV:bow| who:1 be:0.5 |EV|\n"
     ...     "LOC |BT:loct| (LEX##be::v(LEX##where::w)) |ET| |BV:bow| be:0.5 |EV|\n"
     ... )
-    >>> data = tk.readers.klp(path)
+    >>> data = tk.readers.klp(text=text)
     >>> data
-    <KlpData: 2 examples; forests 'loct'; vectors 'bow'>
-    >>> data.labels.tolist(), data.features["bow"]
+    <KlpReading: 2 examples; forests 'loct'; vectors 'bow'>
+    >>> data.y.tolist(), data.features["bow"]
     (['HUM', 'LOC'], ['who', 'be'])
     >>> data.forests["loct"].to_brackets()[0]
     '(LEX##be::v LEX##who::w)'
@@ -191,16 +207,31 @@ def klp(
     array([[1. , 0.5],
            [0. , 0.5]])
     """
-    reader = _Reader(path, features)
+    collector = Collector(source, text, (".klp",), errors=errors, progress=progress)
+    reader = _Reader(features)
     top = _Table(reader)
     try:
-        for n_before, line in enumerate(lines(path)):
-            reader.example(line, top, n_before)
-            reader.store.check()
+        for line in lines(collector):
+            reader.store.check(line)
+            if collector.skips and (wrong := _error_in(line)):
+                collector.wrong(wrong)
+                continue
+            reader.example(line, top, reader.n_examples)
+            collector.add(line.document, "", (line.number, line.number))
         reader.store.flush()
     except ParseError as raised:
         raise (reader.store.first(raised) or raised) from None
-    return top.done()
+    return top.done(collector)
+
+
+def _error_in(line: Line) -> ParseError | None:
+    """Return what is wrong with a line: it is read by itself, and taken or not."""
+    alone = _Reader(None)
+    try:
+        alone.example(line, _Table(alone), 0)
+    except ParseError as raised:
+        return alone.store.first(raised)
+    return alone.store.first(None)
 
 
 class _Features:
@@ -264,10 +295,10 @@ class _Table:
         self.texts: dict[tuple[str, str], _Texts] = {}
         self.members: tuple[_Table, _Table] | None = None
 
-    def done(self) -> KlpData:
+    def done(self, collector: Collector) -> KlpReading:
         n = self.reader.n_examples
         # Depth is bounded by _MAX_NESTING.
-        members = [table.done() for table in self.members or ()]
+        members = [table.done(collector) for table in self.members or ()]
         self.classes += [()] * (n - len(self.classes))
         for trees in self.trees.values():
             trees.pad(n)
@@ -281,14 +312,16 @@ class _Table:
         for (kind, name), column in self.texts.items():
             texts[kind][name] = column.items
         vocabulary = {name: self.reader.features[name].column for name in self.rows}
-        return KlpData(
-            labels=np.array([c[0] if c else "" for c in self.classes], dtype=np.str_),
+        forests = {name: trees.forest() for name, trees in self.trees.items()}
+        return KlpReading(
+            forest=next(iter(forests.values())) if forests else null_trees(n),
+            y=np.array([c[0] if c else "" for c in self.classes], dtype=np.str_),
             classes=self.classes,
             values={
                 name: np.array(values + [math.nan] * (n - len(values)))
                 for name, values in self.values.items()
             },
-            forests={name: trees.forest() for name, trees in self.trees.items()},
+            forests=forests,
             empty={name: trees.null for name, trees in self.trees.items()},
             vectors={n: r.done(len(vocabulary[n])) for n, r in self.rows.items()},
             features={name: list(column) for name, column in vocabulary.items()},
@@ -298,17 +331,15 @@ class _Table:
             sequences=texts["SQ"],  # type: ignore[arg-type]
             left=members[0] if members else None,
             right=members[1] if members else None,
+            **collector.kept(),
         )
 
 
 class _Reader:
-    def __init__(
-        self, path: PathLike, features: Mapping[str, Iterable[str]] | None
-    ) -> None:
-        self.file = os.fspath(path)
-        self.store = TreeStore(path)
+    def __init__(self, features: Mapping[str, Iterable[str]] | None) -> None:
+        self.store = TreeStore()
         self.n_examples = 0
-        self.columns = Columns(path)
+        self.columns = Columns()
         self.features = {
             name: _Features(known) for name, known in (features or {}).items()
         }
@@ -327,7 +358,7 @@ class _Reader:
             if text.startswith(b"|<|", at):
                 if len(pairs) == _MAX_NESTING:
                     expected = f"at most {_MAX_NESTING} pairs within one another"
-                    raise error(self.file, line, at, expected)
+                    raise error(line, at, expected)
                 if table.members is None:
                     self.columns.add(line, n_before, 2)
                     table.members = _Table(self), _Table(self)
@@ -347,7 +378,7 @@ class _Reader:
                         f"'{marker.decode()}' after the {member} member of the pair, or "
                         "a representation as in '|BT|'"
                     )
-                    raise error(self.file, line, at, expected)
+                    raise error(line, at, expected)
                 if second:
                     pairs.append((pair, None))
                     table = second
@@ -358,7 +389,7 @@ class _Reader:
             else:
                 if at < len(text):
                     expected = "a representation as in '|BT|', or the end of the line"
-                    raise error(self.file, line, at, expected)
+                    raise error(line, at, expected)
                 self.n_examples = n_before + 1
                 return
 
@@ -367,27 +398,27 @@ class _Reader:
         end = line.text.find(b"|", start)
         if end < 0:
             last = len(line.text.rstrip())
-            raise error(self.file, line, last, "a representation as in '|BT|'")
+            raise error(line, last, "a representation as in '|BT|'")
         n = self.n_examples
         table.classes += [()] * (n - len(table.classes))
         classes: list[str] = []
         for word in _WORD.finditer(line.text, start, end):
             name, colon, value = word.group().rpartition(b":")
             if not colon:
-                classes.append(text_of(self.file, line, *word.span()))
+                classes.append(text_of(line, *word.span()))
                 continue
             at = word.start() + len(name) + 1
             number = float(value) if _NUMBER.fullmatch(value) else math.nan
             if not math.isfinite(number):
                 expected = "a number, as the label has a colon"
-                raise error(self.file, line, at, expected, found(value))
-            property_ = text_of(self.file, line, word.start(), at - 1)
+                raise error(line, at, expected, found(value))
+            property_ = text_of(line, word.start(), at - 1)
             if property_ not in table.values:
                 self.columns.add(line, n)
             values = table.values.setdefault(property_, [])
             if len(values) > n:
                 expected = f"one value of {property_!r}"
-                raise error(self.file, line, word.start(), expected)
+                raise error(line, word.start(), expected)
             values += [math.nan] * (n - len(values))
             values.append(number)
             self.columns.filled += 1
@@ -406,25 +437,25 @@ class _Reader:
             if begin is None:
                 if len(names) < at_least or text.startswith(b"|B", at):
                     expected = "a representation as in '|BT|' or '|BT:name|'"
-                    raise error(self.file, line, at, expected)
+                    raise error(line, at, expected)
                 return at
             kind = begin.group(1).decode()
             if kind not in _TYPES:
                 expected = "a representation of type " + ", ".join(_TYPES)
-                raise error(self.file, line, at, expected)
+                raise error(line, at, expected)
             name = str(len(names))
             if begin.group(2) is not None:
-                name = text_of(self.file, line, *begin.span(2))
+                name = text_of(line, *begin.span(2))
             if name in names:
                 expected = f"another name than {name!r}, which the example already has"
-                raise error(self.file, line, at, expected)
+                raise error(line, at, expected)
             names.add(name)
             start = begin.end()
             end = text.find(b"|E", start)
             closing = b"|E" + begin.group(1) + b"|"
             if end < 0 or not text.startswith(closing, end):
                 where = end if end >= 0 else len(text.rstrip())
-                raise error(self.file, line, where, f"'{closing.decode()}'")
+                raise error(line, where, f"'{closing.decode()}'")
             self.body(line, start, end, table, kind, name)
             at = end + len(closing)
 
@@ -453,7 +484,7 @@ class _Reader:
             dense = table.dense.setdefault(name, _Dense())
             if dense.width not in (None, len(row)):
                 expected = f"{dense.width} numbers, as in the vectors {name!r} before"
-                raise error(self.file, line, start, expected, str(len(row)))
+                raise error(line, start, expected, str(len(row)))
             dense.width = len(row)
             dense.pad(n)
             dense.rows.append(row)
@@ -462,7 +493,7 @@ class _Reader:
             if kind == "SQ":
                 item = self.sequence(line, start, end)
             else:
-                item = text_of(self.file, line, start, end).strip()
+                item = text_of(line, start, end).strip()
             column = table.texts.setdefault((kind, name), _Texts())
             column.pad(n)
             column.items.append(item)
@@ -482,7 +513,7 @@ class _Reader:
             after = _end_of_blanks(text, word.end())
             if text[after : after + 1] not in (b")", b""):
                 expected = "')' after a word without a bracket of its own"
-                raise error(self.file, line, after, expected)
+                raise error(line, after, expected)
 
     def vector(
         self, line: Line, start: int, end: int, name: str
@@ -494,13 +525,13 @@ class _Reader:
         for word in _WORD.finditer(line.text, start, end):
             feature, _, value = word.group().rpartition(b":")
             if not feature or not _NUMBER.fullmatch(value):
-                raise error(self.file, line, word.start(), "a feature as in word:0.5")
+                raise error(line, word.start(), "a feature as in word:0.5")
             number = float(value)
             if not math.isfinite(number):
                 at = word.end() - len(value)
-                raise error(self.file, line, at, "a number below 1.8e308")
+                raise error(line, at, "a number below 1.8e308")
             stop = word.start() + len(feature)
-            column = features.of(text_of(self.file, line, word.start(), stop))
+            column = features.of(text_of(line, word.start(), stop))
             if column is not None:
                 entries[column] = number
         columns = sorted(entries)
@@ -512,7 +543,7 @@ class _Reader:
             fine = _NUMBER.fullmatch(word.group()) is not None
             number = float(word.group()) if fine else math.nan
             if not math.isfinite(number):
-                raise error(self.file, line, word.start(), "a number")
+                raise error(line, word.start(), "a number")
             numbers.append(number)
         return np.array(numbers, dtype=np.float64)
 
@@ -524,11 +555,11 @@ class _Reader:
             element = _ELEMENT.match(text, at)
             if element is None:
                 break
-            elements.append(text_of(self.file, line, *element.span(1)).strip())
+            elements.append(text_of(line, *element.span(1)).strip())
             at = element.end()
         at = _end_of_blanks(text, at)
         if at < end:
-            raise error(self.file, line, at, "an element as in (word)")
+            raise error(line, at, "an element as in (word)")
         return tuple(elements)
 
 

@@ -7,7 +7,6 @@ name, each name once, and nodes by masks.
 
 from __future__ import annotations
 
-import os
 import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -15,12 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treekernel_rs._core import Forest, ParseError
-from treekernel_rs.readers._source import BOM, Line, PathLike, error, opened
+from treekernel_rs.readers._reading import Collector, Reading
+from treekernel_rs.readers._source import BOM, place_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from treekernel_rs.readers._reading import Progress, Text
+    from treekernel_rs.readers._source import Source, Texts
 
 _TRACE = "-NONE-"
 _TOPS = frozenset({"", "ROOT", "TOP", "S1"})
@@ -32,24 +35,30 @@ _BRACKETS = {
     "-LCB-": "{",
     "-RCB-": "}",
 }
-_TOKEN = re.compile(rb"\\[\\()\s]|[()]")
+_ESCAPE = re.compile(rb"\\[\\()\s]")
 
 
 def penn(
-    path: PathLike,
+    source: Source = None,
     *,
+    text: Texts = None,
     strip_functions: bool = False,
     drop_traces: bool = False,
     root: str | None = None,
     unescape: bool = False,
     max_depth: int | None = None,
-) -> Forest:
-    r"""Read a treebank: bracketed trees, from a plain or a gzip file.
+    errors: str = "raise",
+    progress: Progress = None,
+) -> Reading:
+    r"""Read treebanks: bracketed trees, which may run over several lines.
 
     Parameters
     ----------
-    path : str or path
-        The file. Trees may run over several lines; its text is held once.
+    source : path, open file or iterable of these, optional
+        Paths may also be directories (``*.mrg``, ``*.ptb``, ``*.parse``) and patterns;
+        files may be gzipped.
+    text : str, bytes or iterable of these, optional
+        The text itself, in place of `source`.
     strip_functions : bool, default False
         Cut function tags, indices and marks off the labels of phrases, from the first
         ``-``, ``=`` or ``|`` on: ``NP-SBJ-1`` becomes ``NP``. Labels that begin with
@@ -68,50 +77,62 @@ def penn(
         ``-RCB-`` as brackets, ``\/`` as ``/`` and ``\*`` as ``*``.
     max_depth : int, optional
         The most nodes on a path from a root to a leaf; no limit by default.
+    errors : {"raise", "skip"}, default "raise"
+        "skip" leaves out trees that are too deep, and texts in which brackets do not
+        match, and lists why: where the next tree begins is not known then.
+    progress : callable or True, optional
+        Called as progress(done, total), in texts; True shows a bar.
 
     Returns
     -------
-    Forest
+    Reading
 
     Raises
     ------
     ParseError
         With file, tree, line, column, offset, what was expected and what was got.
     OSError
-        If the file cannot be read.
+        If a file cannot be read.
 
     Examples
     --------
-    >>> import pathlib, tempfile, treekernel_rs as tk
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "wsj_0001.mrg")
-    >>> _ = path.write_text(
+    >>> import treekernel_rs as tk
+    >>> text = (
     ...     "( (S (NP-SBJ-1 (NNS dogs))\n"
     ...     "     (VP (VBP bark) (NP (-NONE- *-1)))))\n"
     ... )
-    >>> tk.readers.penn(path).to_brackets()
-    ['(S (NP-SBJ-1 (NNS dogs)) (VP (VBP bark) (NP (-NONE- *-1))))']
-    >>> tk.readers.penn(
-    ...     path, strip_functions=True, drop_traces=True, root="ROOT"
-    ... ).to_brackets()
+    >>> reading = tk.readers.penn(text=text)
+    >>> reading.forest.to_brackets(), reading.spans.tolist()
+    (['(S (NP-SBJ-1 (NNS dogs)) (VP (VBP bark) (NP (-NONE- *-1))))'], [[1, 2]])
+    >>> options = {"strip_functions": True, "drop_traces": True, "root": "ROOT"}
+    >>> tk.readers.penn(text=text, **options).forest.to_brackets()
     ['(ROOT (S (NP (NNS dogs)) (VP (VBP bark))))']
     """
     if max_depth is not None and max_depth < 1:
         msg = f"max_depth must be None or at least 1, got {max_depth}"
         raise ValueError(msg)
-    with opened(path) as file:
-        text = file.read()
-    try:
-        forest = Forest.from_brackets(text)
-    except ParseError as raised:
-        raise _in_file(path, raised, bom=text.startswith(BOM)) from None
-    if max_depth is not None:
-        for number, tree in enumerate(forest):
-            depth = tree.depth
-            if depth > max_depth:
-                raise _too_deep(path, text, number, depth, max_depth)
-    del text
+    suffixes = (".mrg", ".ptb", ".parse")
+    collector = Collector(source, text, suffixes, errors=errors, progress=progress)
+    parts: list[Forest] = []
+    for each in collector.texts(raw=True):
+        try:
+            forest = Forest.from_brackets(each.raw)
+        except ParseError as raised:
+            collector.wrong(_placed(each, raised))
+            continue
+        spans = _spans(each)
+        if max_depth is not None:
+            depths = [tree.depth for tree in forest]
+            for number, depth in enumerate(depths):
+                if depth > max_depth:
+                    collector.wrong(_too_deep(each, number, depth, max_depth))
+            fits = [k for k, depth in enumerate(depths) if depth <= max_depth]
+            forest, spans = forest[fits], spans[fits]
+        parts.append(forest)
+        collector.add_all(each, spans)
+    forest = parts[0] if len(parts) == 1 else Forest.concat(parts)
     if not (strip_functions or drop_traces or unescape or root is not None):
-        return forest
+        return collector.reading(forest)
     nodes = _Nodes(forest)
     leaf, phrase = nodes.leaves(), nodes.phrases()
     if strip_functions:
@@ -122,7 +143,7 @@ def penn(
         nodes.drop_traces(leaf)
     if root is not None:
         nodes.top(root)
-    return nodes.forest()
+    return collector.reading(nodes.forest())
 
 
 class _Nodes:
@@ -243,50 +264,54 @@ def _unescaped(word: str) -> str:
     return _BRACKETS.get(word) or word.replace("\\/", "/").replace("\\*", "*")
 
 
-def _in_file(path: PathLike, raised: ParseError, *, bom: bool) -> ParseError:
+def _placed(text: Text, raised: ParseError) -> ParseError:
     """Name the file in an error; a byte-order mark is no column of its first line."""
+    bom = _bytes(text).startswith(BOM)
 
     def column(line: int, column: int) -> int:
         return column - (bom and line == 1)
 
-    file = os.fspath(path)
-    message = (
-        f"{file}, tree {raised.tree}, line {raised.line}, column "
-        f"{column(raised.line, raised.column)} (byte {raised.offset}): expected "
-        f"{raised.expected}, got {raised.got}"
+    line, start = raised.line, column(raised.line, raised.column)
+    opened, note = None, ""
+    if raised.open is not None:
+        opened = raised.open[0], column(*raised.open)
+        note = f"; the bracket opened at line {opened[0]}, column {opened[1]} is open"
+    return text.document.error(
+        *(line, start, raised.offset, raised.expected, raised.got),
+        tree=raised.tree,
+        place=f"tree {raised.tree}, line {line}, column {start} (byte {raised.offset})",
+        opened=opened,
+        note=note,
     )
-    opened = raised.open and (raised.open[0], column(*raised.open))
-    if opened is not None:
-        message += (
-            f"; the bracket opened at line {opened[0]}, column {opened[1]} is open"
-        )
-    new = ParseError(message)
-    vars(new).update(vars(raised))
-    new.file, new.open = file, opened
-    new.column = column(raised.line, raised.column)
-    return new
 
 
-def _too_deep(
-    path: PathLike, text: bytes, number: int, depth: int, limit: int
-) -> ParseError:
+def _bytes(text: Text) -> bytes:
+    return text.raw.encode() if isinstance(text.raw, str) else text.raw
+
+
+def _top_brackets(text: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where trees begin and end, whose brackets match."""
+    signs = np.frombuffer(text, dtype=np.uint8)
+    step = (signs == ord("(")).astype(np.int8) - (signs == ord(")"))
+    if b"\\" in text:
+        for escape in _ESCAPE.finditer(text):
+            step[escape.start() : escape.end()] = 0
+    places = np.flatnonzero(step)
+    depth = np.cumsum(step[places], dtype=np.int32)
+    opens = step[places] > 0
+    return places[opens & (depth == 1)], places[~opens & (depth == 0)]
+
+
+def _spans(text: Text) -> NDArray[np.int64]:
+    """Return the first and the last line of each tree."""
+    data = _bytes(text)
+    newlines = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+    return np.searchsorted(newlines, np.array(_top_brackets(data)).T) + 1
+
+
+def _too_deep(text: Text, number: int, depth: int, limit: int) -> ParseError:
     """Find where a tree begins, for the error."""
-    open_brackets = trees = at = 0
-    for token in _TOKEN.finditer(text):
-        if token.group() == b"(":
-            if open_brackets == 0:
-                at = token.start()
-                if trees == number:
-                    break
-                trees += 1
-            open_brackets += 1
-        elif token.group() == b")":
-            open_brackets -= 1
-    start = text.rfind(b"\n", 0, at) + 1
-    if start == 0 and text.startswith(BOM):
-        start = len(BOM)
-    line = Line(text.count(b"\n", 0, at) + 1, start, text[start : at + 1])
+    data = _bytes(text)
+    place = place_behind(data[: _top_brackets(data)[0][number]])
     expected = f"a tree of at most {limit} levels"
-    raised = error(path, line, at - start, expected, f"{depth} levels")
-    raised.tree = number
-    return raised
+    return text.document.error(*place, expected, f"{depth} levels", tree=number)

@@ -1,33 +1,36 @@
-"""What all readers of texts share: sources, errors with their place, one result."""
+"""What all readers share: texts with places, errors that are listed, one result."""
 
 from __future__ import annotations
 
 import gzip
-import io
 import itertools
-import os
+from array import array
 from bisect import bisect_right
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from treekernel_rs._adapters import column, is_column
 from treekernel_rs._arguments import progress_callback
 from treekernel_rs._core import Forest, ParseError
-from treekernel_rs.readers._source import GZIP, found, inflated, opened
+from treekernel_rs.readers._source import BOM, Document, documents, found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-Source: TypeAlias = "str | bytes | os.PathLike[str] | IO[Any] | Iterable[Any]"
+    from treekernel_rs.readers._source import Source, Texts
+
 Progress: TypeAlias = "Callable[[int, int], object] | bool | None"
 
 
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
+def _utf_8(_: bytes) -> str:
+    return "utf-8-sig"
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True, kw_only=True)
 class Reading:
     """Trees that a reader found, and what the source says of them.
 
@@ -35,10 +38,12 @@ class Reading:
     ----------
     forest : Forest
         The trees.
+    y : ndarray or None
+        The class or value of each tree, where the format has one: SVM-Light-TK, KeLP.
     names : list of str
         What the source calls each tree: the id of a sentence, the qualified name of a
         function; "" where it has no name.
-    labels : list of str
+    sources : list of str
         Where each tree comes from: the file, or "item 3" of a list of texts; "" in one
         text.
     spans : ndarray of int64, shape (n_trees, 2)
@@ -55,7 +60,8 @@ class Reading:
     Examples
     --------
     >>> import treekernel_rs as tk
-    >>> reading = tk.readers.newick(["(a,b)x;", "(a,", "(a,c)y;"], errors="skip")
+    >>> texts = ["(a,b)x;", "(a,", "(a,c)y;"]
+    >>> reading = tk.readers.newick(text=texts, errors="skip")
     >>> reading
     <Reading: 2 trees, 1 skipped>
     >>> reading.names, [error.tree for error in reading.skipped]
@@ -63,8 +69,10 @@ class Reading:
     """
 
     forest: Forest
+    # None where the format has none; callers know.
+    y: NDArray[Any] | Any = None
     names: list[str]
-    labels: list[str]
+    sources: list[str]
     spans: NDArray[np.int64]
     tokens: NDArray[np.int64] | Any = None  # callers know which they have
     metadata: list[dict[str, str]] = field(default_factory=list)
@@ -81,18 +89,55 @@ class Reading:
         return f"<Reading: {n:,} tree{'s' * (n != 1)}{skipped}>"
 
 
-@dataclass(slots=True)
 class Text:
-    """A text with its place: a file, an item of a list, or neither."""
+    """The text of a document, in which characters have places."""
 
-    content: str
-    item: int
-    file: str | None = None
-    where: str = ""
-    #: What was read, for parsers that find out the encoding themselves.
-    raw: str | bytes = ""
-    _starts: list[int] = field(default_factory=list)
-    _bytes: list[int] = field(default_factory=list)
+    __slots__ = ("_bytes", "_content", "_starts", "document", "raw")
+
+    def __init__(self, document: Document, raw: str | bytes) -> None:
+        self.document = document
+        #: What was read, for parsers that find out the encoding themselves.
+        self.raw = raw
+        self._content: str | None = None
+        self._starts: list[int] = []
+        self._bytes: list[int] = []
+
+    @property
+    def where(self) -> str:
+        """What errors call the document."""
+        return self.document.where
+
+    @property
+    def content(self) -> str:
+        """The characters, without a byte-order mark."""
+        if self._content is None:
+            raw = self.raw
+            text = raw if isinstance(raw, str) else raw.decode(errors="replace")
+            self._content = text.removeprefix("\ufeff")
+        return self._content
+
+    def decode(self, encoding: Callable[[bytes], str]) -> None:
+        """Take the bytes for text in an encoding that they may name."""
+        if isinstance(self.raw, bytes):
+            self._content = self._decoded(self.raw, encoding(self.raw))
+        # Bytes of UTF-16 and others can hold half a pair, as a str can.
+        self.document.encoded(self.content)
+
+    def _decoded(self, raw: bytes, encoding: str) -> str:
+        try:
+            return raw.decode(encoding).removeprefix("\ufeff")
+        except LookupError:
+            raise self.error(0, "a known encoding", repr(encoding)) from None
+        except UnicodeError as bad:
+            start, got = 0, str(bad)
+            if isinstance(bad, UnicodeDecodeError):
+                # The codec counts from behind a byte-order mark.
+                start = bad.start + (len(raw) - len(bad.object))
+                got = f"the byte 0x{raw[start]:02x}"
+            before = raw[:start].decode(encoding, errors="replace")
+            self._content = before.removeprefix("\ufeff")
+            expected = encoding.removesuffix("-sig").upper()
+            raise self.error(len(self._content), expected, got) from None
 
     def line(self, offset: int) -> int:
         """Return the line of a character, from 1."""
@@ -133,21 +178,10 @@ class Text:
         if self._bytes:
             before = self.content[starts[at] : offset]
             offset = self._bytes[at] + len(before.encode(errors="replace"))
-        place = f"{self.where}, " if self.where else ""
-        message = (
-            f"{place}line {line}, column {column} (byte {offset}): expected {expected}, "
-            f"got {got}"
-        )
-        raised = ParseError(message)
-        raised.file, raised.tree, raised.side, raised.open = (
-            self.file,
-            self.item,
-            None,
-            None,
-        )
-        raised.line, raised.column, raised.offset = line, column, offset
-        raised.expected, raised.got = expected, got
-        return raised
+        mark = BOM if isinstance(self.raw, bytes) else "\ufeff"
+        if self.raw.startswith(mark):  # type: ignore[arg-type]
+            offset += len(BOM)
+        return self.document.error(line, column, offset, expected, got)
 
 
 def numbered(content: str) -> Iterator[tuple[int, int, str]]:
@@ -160,88 +194,112 @@ def numbered(content: str) -> Iterator[tuple[int, int, str]]:
 
 
 class Collector:
-    """Goes through the texts of a source and gathers what becomes of them."""
+    """Goes through the documents of a source and gathers what becomes of them."""
 
     def __init__(
         self,
         source: Source,
-        errors: str,
-        progress: Progress,
+        text: Texts,
         suffixes: Sequence[str],
-        builder: Any = None,
         *,
-        raw: bool = False,
-        encoding: Callable[[bytes], str] = lambda _: "utf-8-sig",
+        errors: str = "raise",
+        progress: Progress = None,
     ) -> None:
-        if errors not in ("raise", "skip"):
-            msg = f"errors must be 'raise' or 'skip', got {errors!r}"
-            raise ValueError(msg)
-        self._skips = errors == "skip"
+        choice("errors", errors, "raise", "skip")
+        self.skips = errors == "skip"
         self._tell = progress_callback(progress, "read", "text")
-        self._items, self._several = _items(source, suffixes)
-        self._raw, self._encoding = raw, encoding
-        self.builder = builder
+        self._documents, self._several = documents(source, text, suffixes)
         self.names: list[str] = []
-        self.labels: list[str] = []
-        self.spans: list[tuple[int, int]] = []
+        self.sources: list[str] = []
+        self.spans = array("q")
         self.metadata: list[dict[str, str]] = []
         self.skipped: list[ParseError] = []
 
-    def texts(self) -> Iterator[Text]:
-        """Yield the texts; what is wrong with one is said of that one."""
-        items, total = self._items, 0
+    def documents(self) -> Iterator[Document]:
+        """Yield what there is to read."""
+        items, total = self._documents, 0
         if self._tell is not None:
             # Otherwise a generator of texts is asked for one at a time.
-            items = list(items)
-            total = len(items)
-        for number, item in enumerate(items):
-            name = f"item {number}" if self._several else ""
-            try:
-                yield _text(item, number, name, self._raw, self._encoding)
-            except ParseError as error:
-                self.wrong(error)
-            except TypeError:
-                # A value that a column does not have.
-                if not self._skips or not self._several:
-                    raise
-                text = Text("", number, where=name)
-                got = type(item).__name__
-                self.wrong(text.error(0, "a text, a path or a file", got))
-            except gzip.BadGzipFile as damaged:
-                if not self._skips:
-                    raise
-                text = Text("", number, where=name)
-                self.wrong(text.error(0, "whole gzip data", str(damaged)))
+            known = list(items)
+            items, total = iter(known), len(known)
+        for document in items:
+            yield document
             if self._tell is not None:
-                self._tell(number + 1, total)
+                self._tell(document.item + 1, total)
+
+    def texts(
+        self, *, raw: bool = False, encoding: Callable[[bytes], str] = _utf_8
+    ) -> Iterator[Text]:
+        """Yield the texts; what is wrong with one is said of that one.
+
+        With `raw`, bytes need not be of the encoding.
+        """
+        for document in self.documents():
+            with self.listed(document):
+                text = Text(document, document.read())
+                if not raw or isinstance(text.raw, str):
+                    text.decode(encoding)
+                yield text
+
+    @contextmanager
+    def listed(self, document: Document) -> Iterator[None]:
+        """Raise or list what goes wrong while a document is read."""
+        try:
+            yield
+        except ParseError as error:
+            self.wrong(error)
+        except TypeError:
+            # A value that a column does not have.
+            if not self.skips or not self._several:
+                raise
+            expected = "a text, a path or an open file"
+            self.wrong(document.error(1, 1, 0, expected, document.kind))
+        except gzip.BadGzipFile as damaged:
+            if not self.skips:
+                raise
+            self.wrong(document.error(1, 1, 0, "whole gzip data", str(damaged)))
 
     def wrong(self, error: ParseError) -> None:
         """Raise an error, or list it."""
-        if not self._skips:
+        if not self.skips:
             raise error
         self.skipped.append(error)
 
     def add(
-        self, text: Text, name: str = "", span: tuple[int, int] | None = None
+        self,
+        place: Text | Document,
+        name: str = "",
+        span: tuple[int, int] | None = None,
     ) -> None:
         """Keep what is known of a tree that the forest will have."""
+        if span is None:
+            n_lines = place.content.count("\n") + 1 if isinstance(place, Text) else 0
+            span = (min(1, n_lines), n_lines)
         self.names.append(name)
-        self.labels.append(text.where)
-        self.spans.append(span or (1, text.content.count("\n") + 1))
+        self.sources.append(place.where)
+        self.spans.extend(span)
+
+    def add_all(self, place: Text, spans: NDArray[np.int64]) -> None:
+        """Keep the lines of trees that have no names."""
+        self.names += [""] * len(spans)
+        self.sources += [place.where] * len(spans)
+        self.spans.extend(spans.ravel().tolist())
+
+    def kept(self) -> dict[str, Any]:
+        """Return the fields of a `Reading` that do not depend on the format."""
+        return {
+            "names": self.names,
+            "sources": self.sources,
+            "spans": np.array(self.spans, dtype=np.int64).reshape(-1, 2),
+            "metadata": self.metadata,
+            "skipped": self.skipped,
+        }
 
     def reading(
-        self, forest: Forest | None = None, tokens: NDArray[np.int64] | None = None
+        self, forest: Forest, tokens: NDArray[np.int64] | None = None
     ) -> Reading:
         """Return all of it."""
-        return Reading(
-            self.builder.finish() if forest is None else forest,
-            self.names,
-            self.labels,
-            np.array(self.spans, dtype=np.int64).reshape(-1, 2),
-            tokens,
-            self.metadata,
-            self.skipped,
-        )
+        return Reading(forest=forest, tokens=tokens, **self.kept())
 
 
 class Table:
@@ -284,111 +342,3 @@ def choice(name: str, value: Any, *choices: Any) -> None:
         listed = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
         msg = f"{name} must be {listed}, got {value!r}"
         raise ValueError(msg)
-
-
-def _items(source: Source, suffixes: Sequence[str]) -> tuple[Iterable[Any], bool]:
-    """Return texts, files, and the files of directories and patterns; and if several."""
-    if isinstance(source, bytearray | memoryview):
-        source = bytes(source)
-    if isinstance(source, str | bytes | os.PathLike) or hasattr(source, "read"):
-        return _found([source], suffixes), False
-    if is_column(source):
-        return _found(column(source), suffixes), True
-    if not hasattr(source, "__iter__"):
-        msg = (
-            "source must be a text, a path, a file or an iterable of these, got "
-            f"{type(source).__name__}"
-        )
-        raise TypeError(msg)
-    one = isinstance(source, list | tuple) and len(source) == 1
-    return _found(source, suffixes), not one
-
-
-def _found(source: Iterable[Any], suffixes: Sequence[str]) -> Iterator[Any]:
-    for item in source:
-        if not isinstance(item, os.PathLike):
-            yield item
-            continue
-        path = Path(item)
-        if path.is_dir():
-            wanted = f"a file *{' or *'.join(suffixes)} in the directory"
-            found = (f for f in path.rglob("*") if f.name.endswith(tuple(suffixes)))
-        elif any(sign in str(path) for sign in "*?[") and not path.exists():
-            wanted = "a file that matches the pattern"
-            anchor = Path(path.anchor) if path.anchor else Path()
-            pattern = str(path.relative_to(anchor) if path.anchor else path)
-            found = anchor.glob(pattern)
-        else:
-            yield path
-            continue
-        files = sorted(file for file in found if file.is_file())
-        if not files:
-            msg = f"{os.fspath(path)}: expected {wanted}, found none"
-            raise FileNotFoundError(msg)
-        yield from files
-
-
-def _text(
-    item: Any, number: int, name: str, raw: bool, encoding: Callable[[bytes], str]
-) -> Text:
-    """Read a text; with `raw`, bytes need not be of the encoding."""
-    file = None
-    if isinstance(item, os.PathLike):
-        file = os.fspath(item)
-        with opened(file, number) as handle:
-            item = handle.read()
-    else:
-        if hasattr(item, "read"):
-            named = getattr(item, "name", None)
-            file = named if isinstance(named, str) else None
-            item = item.read()
-        if isinstance(item, bytes) and item.startswith(GZIP):
-            where, plain = file or name or "source", io.BytesIO(item)
-            with inflated(plain, len(item), where, file=file, item=number) as handle:
-                item = handle.read()
-    text = Text("", number, file, file or name)
-    text.raw = item
-    if isinstance(item, bytes):
-        if raw:
-            text.content = item.decode(errors="replace")
-            return text
-        named = encoding(item)
-        try:
-            item = item.decode(named)
-        except LookupError:
-            raise text.error(0, "a known encoding", repr(named)) from None
-        except UnicodeDecodeError as bad:
-            # The codec counts from behind a byte-order mark.
-            start = bad.start + (len(item) - len(bad.object))
-            text.content = item[:start].decode(named, errors="replace")
-            got = f"the byte 0x{item[start]:02x}"
-            expected = named.removesuffix("-sig").upper()
-            raise text.error(len(text.content), expected, got) from None
-    if not isinstance(item, str):
-        msg = (
-            f"{text.where or 'source'}: expected a text, a path or a file, got "
-            f"{type(item).__name__}"
-        )
-        raise TypeError(msg)
-    if file is None and _is_file(item):
-        msg = (
-            f"source: {item!r} is the name of a file, and a str is read as the text "
-            "itself; give pathlib.Path(...) for the file"
-        )
-        raise ValueError(msg)
-    try:
-        item.encode()
-    except UnicodeEncodeError as bad:
-        text.content = item[: bad.start]
-        raise text.error(bad.start, "Unicode text", "a lone surrogate") from None
-    text.content = item.removeprefix("\ufeff")
-    return text
-
-
-def _is_file(text: str) -> bool:
-    if len(text) > 1024 or not any(map(str.isalnum, text)) or {*"\n\0"} & {*text}:
-        return False
-    try:
-        return Path(text).exists()
-    except OSError:
-        return False

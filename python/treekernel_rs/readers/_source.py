@@ -1,126 +1,280 @@
-"""What the readers share: lines of a file, errors with their place, growing forests.
+"""What readers read from: paths, open files, texts; the one place that opens and inflates.
 
-Files are read as bytes, line by line. A blank is then what the parser of trees takes for
-one (six ASCII characters), and the place of a byte that is not UTF-8 is known.
+A reader takes `source`, a path or an open file, or `text`, what would stand in a file; or
+several of one of them. Both become documents, and what is wrong with a document is said
+with its place.
 """
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
+import itertools
 import os
 import re
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
-from treekernel_rs._core import ForestBuilder, ParseError
+from treekernel_rs._adapters import column, is_column
+from treekernel_rs._core import ParseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from treekernel_rs._core import Forest
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 PathLike = str | os.PathLike[str]
-
-# Java and C read `nan`, `0x1p3` and `1f` as numbers, Python `1_000`; files hold none of
-# them on purpose. Possessive, so that a long run of digits is looked at once.
-NUMBER = rb"[+-]?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?+\d++)?+"
-
-# Bytes of trees that wait for the parser. Each call of it costs some microseconds, and
-# the text that waits is all that is held of the file.
-_BATCH = 1 << 20
+Source: TypeAlias = "PathLike | IO[Any] | Iterable[Any] | None"
+Texts: TypeAlias = "str | bytes | Iterable[Any] | None"
 
 GZIP = b"\x1f\x8b"
+BOM = b"\xef\xbb\xbf"
 
 # Text is rarely packed to a thirtieth, and gzip can pack zeros to a thousandth: a small
 # file would fill the memory. Small texts may repeat themselves.
 _MOST_INFLATED = 100
 _FREE_INFLATED = 1 << 26
-BOM = b"\xef\xbb\xbf"
+
+# A str that no file has for a name, and that few people would give a file: it is a text,
+# and its stars and brackets are no pattern.
+_LIKE_TEXT = re.compile(r'[\n\r\t\0(<{;"=]|\[.*,|\s.*\s', re.DOTALL)
+_LONGEST_NAME = 255
 
 
-# What an example does not have is filled in: a thousand names in a thousand lines are a
-# million trees. So many may be missing for each example, and so many in all however few
-# the examples are.
-_MOST_MISSING = 64
-_FREE_MISSING = 1 << 22
+class Document:
+    """One thing to read: a file by its path, an open file, or a text.
 
+    Attributes
+    ----------
+    item : int
+        Its number among those that are read.
+    file : str or None
+        The name of the file.
+    where : str
+        What errors call it: the file, "item 3" of several, or "" of one.
+    """
 
-class Columns:
-    """Counts the places of a file's table: each column has one for every example."""
+    __slots__ = ("_given", "_is_path", "_is_text", "file", "item", "where")
 
-    def __init__(self, file: PathLike) -> None:
-        self._file = file
-        self._number = 0
-        #: How many places the file itself fills.
-        self.filled = 0
+    def __init__(self, given: Any, item: int, *, is_text: bool, several: bool) -> None:
+        if isinstance(given, bytearray | memoryview):
+            given = bytes(given)
+        self._given, self._is_text, self.item = given, is_text, item
+        self._is_path = not is_text and isinstance(given, str | os.PathLike)
+        name = os.fspath(given) if self._is_path else getattr(given, "name", None)
+        self.file = name if isinstance(name, str) and not is_text else None
+        self.where = self.file or (f"item {item}" if several else "")
 
-    def add(self, line: Line, n_examples: int, number: int = 1) -> None:
-        """Count new columns, which the example after `n_examples` has."""
-        self._number += number
-        self.check(line, n_examples + 1)
+    @property
+    def kind(self) -> str:
+        """The type of what was given."""
+        return type(self._given).__name__
 
-    def check(self, line: Line, n_examples: int) -> None:
-        """Refuse a table of which nearly everything is missing."""
-        limit = max(_FREE_MISSING, _MOST_MISSING * n_examples)
-        missing = self._number * n_examples - self.filled
-        if missing > limit:
-            expected = (
-                f"at most {limit:,} trees, vectors and values that {n_examples:,} "
-                "examples do not have and others do"
-            )
-            raise error(self._file, line, 0, expected, f"{missing:,}")
+    def read(self) -> str | bytes:
+        """Return all of it; data of gzip inflated."""
+        if self._is_path:
+            with self.open() as file:
+                return file.read()
+        read = self._text if self._is_text else self._reading()
+        return self._inflated(read())
 
-
-class Line(NamedTuple):
-    """A line of a file: its number from 1, its first byte's offset, its bytes."""
-
-    number: int
-    offset: int
-    text: bytes
-
-
-@contextmanager
-def opened(path: PathLike, item: int = 0) -> Iterator[IO[bytes]]:
-    """Open a plain or gzip file; which of them is told by its first bytes."""
-    with Path(path).open("rb") as plain:
-        zipped = plain.read(2) == GZIP
-        size = plain.seek(0, os.SEEK_END)
-        plain.seek(0)
-        if not zipped:
-            yield plain
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open it to be read by pieces, as bytes of UTF-8."""
+        if self._is_path:
+            with Path(self._given).open("rb") as plain:
+                zipped = plain.read(2) == GZIP
+                size = plain.seek(0, os.SEEK_END)
+                plain.seek(0)
+                if not zipped:
+                    yield plain
+                    return
+                with self._inflating(plain, size) as file:
+                    yield file
             return
-        name = os.fspath(path)
-        with inflated(plain, size, name, file=name, item=item) as file:
-            yield file
+        data: str | bytes
+        if self._is_text:
+            data = self._text()
+        else:
+            read = self._reading()
+            # Files of text are read at once: they alone know how to go on.
+            data = read() if isinstance(self._given, io.TextIOBase) else read(len(GZIP))
+            if isinstance(data, bytes) and data != GZIP:
+                yield io.BufferedReader(_Stream(data, read), 1 << 16)  # type: ignore[arg-type]
+                return
+            data += read()  # type: ignore[operator]
+        data = self._inflated(data)
+        yield io.BytesIO(self.encoded(data) if isinstance(data, str) else data)
+
+    def error(
+        self,
+        line: int,
+        column: int,
+        offset: int,
+        expected: str,
+        got: str,
+        *,
+        tree: int | None = None,
+        opened: tuple[int, int] | None = None,
+        place: str | None = None,
+        note: str = "",
+    ) -> ParseError:
+        """Return the error at a place: line and column from 1, offset in bytes."""
+        if place is None:
+            place = f"line {line}, column {column} (byte {offset})"
+        place = ", ".join(filter(None, (self.where, place)))
+        raised = ParseError(f"{place}: expected {expected}, got {got}{note}")
+        raised.file, raised.tree = self.file, self.item if tree is None else tree
+        raised.line, raised.column, raised.offset = line, column, offset
+        raised.expected, raised.got = expected, got
+        raised.side, raised.open = None, opened
+        return raised
+
+    def encoded(self, text: str) -> bytes:
+        """Return the bytes of a text, or raise."""
+        try:
+            return text.encode()
+        except UnicodeEncodeError as bad:
+            place = place_behind(text[: bad.start].encode())
+            raise self.error(*place, "Unicode text", "a lone surrogate") from None
+
+    def _text(self) -> str | bytes:
+        if isinstance(self._given, str | bytes):
+            return self._given
+        raise self._refused(self._given)
+
+    def _reading(self) -> Callable[..., str | bytes]:
+        """Return the method of an open file, which has to return text or bytes."""
+        if not hasattr(self._given, "read"):
+            raise self._refused(self._given)
+
+        def read(*size: int) -> str | bytes:
+            try:
+                data = self._given.read(*size)
+            except UnicodeDecodeError as bad:
+                # Of a file that was opened as text: its encoding does not fit.
+                place = place_behind(bad.object[: bad.start])
+                got = f"the byte 0x{bad.object[bad.start]:02x}"
+                raise self.error(*place, bad.encoding.upper(), got) from None
+            if isinstance(data, str | bytes):
+                return data
+            raise self._refused(data, "str or bytes from the open file")
+
+        return read
+
+    def _refused(self, got: object, expected: str | None = None) -> TypeError:
+        where = self.where or ("text" if self._is_text else "source")
+        if expected is None:
+            expected = "a str or bytes" if self._is_text else "a path or an open file"
+        hint = "; for the text itself, pass text=..." * isinstance(got, bytes)
+        return TypeError(
+            f"{where}: expected {expected}, got {type(got).__name__}{hint}"
+        )
+
+    def _inflated(self, data: str | bytes) -> str | bytes:
+        if isinstance(data, str) or not data.startswith(GZIP):
+            return data
+        with self._inflating(io.BytesIO(data), len(data)) as file:
+            return file.read()
+
+    @contextmanager
+    def _inflating(self, plain: IO[bytes], size: int) -> Iterator[IO[bytes]]:
+        """Inflate `size` bytes of gzip data, up to a limit."""
+        limit = max(_FREE_INFLATED, _MOST_INFLATED * size)
+        expected = (
+            f"at most {limit:,} bytes inflated from {size:,} bytes of gzip data "
+            f"({_MOST_INFLATED} for each, or {_FREE_INFLATED:,})"
+        )
+        place = "" if self.where else "source"
+        raised = self.error(1, 1, limit, expected, "more", place=place)
+        try:
+            with gzip.open(plain) as data:
+                yield io.BufferedReader(_Limited(data, limit, raised), 1 << 16)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as broken:
+            where = self.where or "source"
+            msg = f"{where}: the gzip data is cut off or damaged ({broken})"
+            raise gzip.BadGzipFile(msg) from broken
 
 
-@contextmanager
-def inflated(
-    plain: IO[bytes], size: int, where: str, *, file: str | None, item: int
-) -> Iterator[IO[bytes]]:
-    """Inflate `size` bytes of gzip data, up to a limit; the rest is for the error."""
-    limit = max(_FREE_INFLATED, _MOST_INFLATED * size)
-    expected = (
-        f"at most {limit:,} bytes inflated from {size:,} bytes of gzip data "
-        f"({_MOST_INFLATED} for each, or {_FREE_INFLATED:,})"
+def documents(
+    source: Source, text: Texts, suffixes: Sequence[str]
+) -> tuple[Iterator[Document], bool]:
+    """Return what there is to read, and whether that may be several documents.
+
+    Of directories and patterns, these are the files, with the suffixes or any.
+    """
+    if (source is None) == (text is None):
+        got = "neither" if source is None else "both"
+        msg = (
+            "give either a path or an open file (or several) or text=..., the text "
+            f"itself, got {got}"
+        )
+        raise TypeError(msg)
+    given: Any = source if text is None else text
+    one = isinstance(given, str | bytes | bytearray | memoryview | os.PathLike)
+    if one or hasattr(given, "read"):
+        given, several = [given], False
+    elif is_column(given):
+        given, several = column(given), True
+    elif hasattr(given, "__iter__"):
+        several = not (isinstance(given, list | tuple) and len(given) == 1)
+    else:
+        what = "a path, an open file" if text is None else "a text"
+        name = "source" if text is None else "text"
+        msg = f"{name}: expected {what} or an iterable, got {type(given).__name__}"
+        raise TypeError(msg)
+    if text is None:
+        given = itertools.chain.from_iterable(_files(item, suffixes) for item in given)
+    is_text = text is not None
+    numbered = (
+        Document(item, number, is_text=is_text, several=several)
+        for number, item in enumerate(given)
     )
-    raised = ParseError(f"{where}: expected {expected}, got more")
-    raised.file, raised.tree, raised.side, raised.open = file, item, None, None
-    raised.line, raised.column, raised.offset = 1, 1, limit
-    raised.expected, raised.got = expected, "more"
+    return numbered, several
+
+
+def _files(item: Any, suffixes: Sequence[str]) -> Iterable[Any]:
+    """Return the files of a directory or a pattern; or what is none as it is."""
+    if not isinstance(item, str | os.PathLike):
+        return [item]
+    if isinstance(item, str) and not (item and _exists(item)):
+        names = re.split(r"[/\\]", item)
+        # Of an empty name, pathlib would make the current directory.
+        is_name = item and max(map(len, names)) <= _LONGEST_NAME
+        if not is_name or _LIKE_TEXT.search(item):
+            shown = item if len(item) <= 40 else f"{item[:40]}..."
+            msg = "no such file, and it looks like text: for the text itself, pass text=..."
+            raise FileNotFoundError(errno.ENOENT, msg, shown)
+    path = Path(item)
+    if path.is_dir():
+        wanted = f"a file *{' or *'.join(suffixes)} in the directory"
+        found = (f for f in path.rglob("*") if _is_named(f.name, suffixes))
+    elif any(sign in str(path) for sign in "*?[") and not path.exists():
+        wanted = "a file that matches the pattern"
+        anchor = Path(path.anchor) if path.anchor else Path()
+        pattern = str(path.relative_to(anchor) if path.anchor else path)
+        found = anchor.glob(pattern)
+    else:
+        return [item]
+    files = sorted(file for file in found if file.is_file())
+    if not files:
+        msg = f"{os.fspath(path)}: expected {wanted}, found none"
+        raise FileNotFoundError(msg)
+    return files
+
+
+def _is_named(name: str, suffixes: Sequence[str]) -> bool:
+    return name.endswith(tuple(suffixes)) or name.removesuffix(".gz").endswith(
+        tuple(suffixes)
+    )
+
+
+def _exists(name: str) -> bool:
     try:
-        with gzip.open(plain) as data:
-            yield io.BufferedReader(_Limited(data, limit, raised), 1 << 16)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as broken:
-        msg = f"{where}: the gzip data is cut off or damaged ({broken})"
-        raise gzip.BadGzipFile(msg) from broken
+        return Path(name).exists()
+    except (OSError, ValueError):  # too long, or with a null character
+        return False
 
 
 class _Limited(io.RawIOBase):
@@ -140,56 +294,29 @@ class _Limited(io.RawIOBase):
         return read
 
 
-def lines(path: PathLike) -> Iterator[Line]:
-    """Yield the lines of a file without the blank ones at its end."""
-    blank: Line | None = None
-    offset = 0
-    with opened(path) as file:
-        for number, text in enumerate(file, 1):
-            line = Line(number, offset, text)
-            offset += len(text)
-            if number == 1 and text.startswith(BOM):
-                line = Line(1, len(BOM), text[len(BOM) :])
-            if not line.text or line.text.isspace():
-                blank = blank or line
-            elif blank is not None:
-                wanted = "an example, or the end of the file"
-                raise error(path, blank, 0, wanted, "a blank line")
-            else:
-                yield line
+class _Stream(io.RawIOBase):
+    """Anything with a method `read` that returns bytes, as a file."""
+
+    def __init__(self, head: bytes, read: Callable[[int], bytes]) -> None:
+        self._head, self._read = head, read
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._head or self._read(len(buffer))
+        self._head = data[len(buffer) :]
+        data = data[: len(buffer)]
+        buffer[: len(data)] = data
+        return len(data)
 
 
-def error(
-    file: PathLike,
-    line: Line,
-    at: int,
-    expected: str,
-    got: str | None = None,
-    *,
-    opened: int | None = None,
-) -> ParseError:
-    """Return a ParseError at byte `at` of a line; see there for the attributes.
-
-    `got` is what stands there unless given, `opened` the byte of an open bracket.
-    """
-    at = min(at, len(line.text.rstrip(b"\r\n")))
-    column = len(line.text[:at].decode(errors="replace")) + 1
-    if got is None:
-        got = found(line.text[at:])
-    message = (
-        f"{os.fspath(file)}, line {line.number}, column {column} "
-        f"(byte {line.offset + at}): expected {expected}, got {got}"
-    )
-    place = None
-    if opened is not None:
-        place = line.number, len(line.text[:opened].decode(errors="replace")) + 1
-        message += f"; the bracket opened at column {place[1]} is open"
-    raised = ParseError(message)
-    raised.file = os.fspath(file)
-    raised.tree = line.number - 1
-    raised.line, raised.column, raised.offset = line.number, column, line.offset + at
-    raised.expected, raised.got, raised.open = expected, got, place
-    return raised
+def place_behind(text: bytes) -> tuple[int, int, int]:
+    """Return line, column and offset of what comes after a text."""
+    start = text.rfind(b"\n") + 1
+    line = text[start:] if start else text.removeprefix(BOM)
+    column = len(line.decode(errors="replace")) + 1
+    return text.count(b"\n") + 1, column, len(text)
 
 
 def found(rest: bytes) -> str:
@@ -204,134 +331,3 @@ def found(rest: bytes) -> str:
     if text:
         return repr(text[:20]) + ("..." if len(text) > 20 else "")
     return "a blank" if rest.strip() else "the end of the line"
-
-
-def text_of(file: PathLike, line: Line, start: int, end: int) -> str:
-    """Decode a part of a line, or raise with the place of the first bad byte."""
-    try:
-        return line.text[start:end].decode()
-    except UnicodeDecodeError as bad:
-        at = start + bad.start
-        got = f"the byte 0x{line.text[at]:02x}"
-        raise error(file, line, at, "UTF-8", got) from None
-
-
-class Trees:
-    """The trees of one position or name, one per example, as they come."""
-
-    def __init__(self, store: TreeStore, n_missing: int) -> None:
-        self._store = store
-        self._builder = ForestBuilder()
-        self._texts: list[bytes] = []
-        self._places: list[tuple[Line, int]] = []
-        self._null = bytearray()
-        self.pad(n_missing)
-
-    def __len__(self) -> int:
-        return len(self._null)
-
-    def add(self, line: Line, start: int, end: int) -> None:
-        """Append the tree that stands in a part of a line; blank is the null tree."""
-        text = line.text[start:end]
-        if not text or text.isspace():
-            self.pad(len(self) + 1)
-            return
-        if b"\\" in text:
-            # The formats have no escape, our notation has: so it is written here.
-            text = text.replace(b"\\", b"\\\\")
-        self._texts.append(text)
-        self._places.append((line, start))
-        self._null.append(0)
-        self._store.waiting += len(text)
-
-    def pad(self, n_trees: int) -> None:
-        """Append null trees up to `n_trees`."""
-        missing = n_trees - len(self._null)
-        if missing <= 0:
-            return
-        self._texts += [NULL_TREE] * missing
-        self._places += [_NOWHERE] * missing
-        self._null += b"\1" * missing
-        self._store.waiting += missing
-
-    def flush(self) -> ParseError | None:
-        """Parse what waits; return the error of the first text that is not a tree."""
-        try:
-            self._builder.extend(self._texts)
-        except ParseError as raised:
-            return self._placed(raised)
-        self._texts.clear()
-        self._places.clear()
-        return None
-
-    def _placed(self, raised: ParseError) -> ParseError:
-        line, start = self._places[raised.tree]
-        text = self._texts[raised.tree]
-
-        def at(n_bytes: int) -> int:
-            # Before the place, every backslash of the line has been doubled.
-            return start + n_bytes - text[:n_bytes].count(b"\\") // 2
-
-        opened = None
-        if raised.open is not None:
-            before = text.decode(errors="replace")[: raised.open[1] - 1]
-            opened = at(len(before.encode()))
-        here = at(raised.offset)
-        got = raised.got
-        if got == "the end of the text":
-            got = found(line.text[here:])
-        expected = raised.expected
-        if expected == "the end of the text after one tree":
-            expected = "the end of the tree's text"
-        return error(self._store.file, line, here, expected, got, opened=opened)
-
-    def forest(self) -> Forest:
-        """Hand over the forest."""
-        return self._builder.finish()
-
-    @property
-    def null(self) -> NDArray[np.bool_]:
-        """Which trees are null trees."""
-        return np.frombuffer(self._null, dtype=np.bool_)
-
-
-class TreeStore:
-    """All forests that grow from one file."""
-
-    def __init__(self, file: PathLike) -> None:
-        self.file = file
-        self.waiting = 0
-        self._all: list[Trees] = []
-
-    def new(self, n_missing: int) -> Trees:
-        """Return another forest, with null trees for the examples before."""
-        trees = Trees(self, n_missing)
-        self._all.append(trees)
-        return trees
-
-    def check(self) -> None:
-        """Parse what waits, if it is enough."""
-        if self.waiting >= _BATCH:
-            self.flush()
-
-    def flush(self) -> None:
-        """Parse what waits, or raise the file's first error in it."""
-        first = self.first(None)
-        if first is not None:
-            raise first
-        self.waiting = 0
-
-    def first(self, known: ParseError | None) -> ParseError | None:
-        """Return the first of an error in a line and those in trees that wait.
-
-        Trees are parsed later than what stands around them, and forest by forest; the
-        error that is reported is the one that comes first in the file nevertheless.
-        """
-        errors = [trees.flush() for trees in self._all]
-        all_errors = [e for e in (known, *errors) if e is not None]
-        return min(all_errors, key=lambda e: e.offset, default=None)
-
-
-#: The null tree: a leaf whose label is empty.
-NULL_TREE = rb"(\e)"
-_NOWHERE = (Line(0, 0, b""), 0)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 
 from treekernel_rs._core import Forest
-from treekernel_rs.readers._source import NULL_TREE, PathLike
+from treekernel_rs.readers._lines import NULL_TREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
+
+    from treekernel_rs.readers._source import PathLike
 
 _NULL = NULL_TREE.decode()
 _MARKERS = ("|BT|", "|ET|")
