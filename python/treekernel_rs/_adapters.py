@@ -255,7 +255,7 @@ def _clade(name: Callable[[Any], str | None], children: str) -> Known:
     """Return how a class of nodes is read as `readers.newick` reads them."""
 
     def label(node: Any) -> str:
-        from treekernel_rs.readers._biology import clade_label
+        from treekernel_rs.readers.bio import clade_label
 
         below = getattr(node, children)
         below = below() if callable(below) else below

@@ -30,7 +30,7 @@ import numpy as np
 
 from treekernel_rs._core import CodeBuilder, Forest
 from treekernel_rs._extras import missing, needed
-from treekernel_rs.readers import _biology, _documents
+from treekernel_rs.readers import _documents, bio
 from treekernel_rs.readers._code import ast_class, functions_in
 from treekernel_rs.readers._reading import Table, choice
 
@@ -540,7 +540,7 @@ def glycans(
                 owner = _ALIASES.get(row[level], row[level])
                 owners.setdefault(row["glycan"], set()).add(owner)
     sole = {glycan: next(iter(of)) for glycan, of in owners.items() if len(of) == 1}
-    reading = _biology.glycans(sole, linkages=linkages, errors="skip")
+    reading = bio.glycans(text=sole, linkages=linkages, errors="skip")
     counts = Counter(sole[name] for name in reading.names)
     kept = [
         tree
@@ -668,9 +668,7 @@ def phylogenies(
         for edge in tree.edges():
             edge.length = edge.length and edge.length / mean
         texts.append(tree.as_string("newick", suppress_rooting=True))
-    reading = _biology.newick(
-        text=texts, leaves="blank", inner="blank", lengths=lengths
-    )
+    reading = bio.newick(text=texts, leaves="blank", inner="blank", lengths=lengths)
     names = [f"{label} {tree}" for tree, label in enumerate(labels)]
     about = f"Phylogenies of {n_leaves} leaves by {_version('dendropy')}, seed {random_state}."
     return _returned(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import hashlib
+import json
 import os
 import platform
 import subprocess
@@ -455,6 +456,62 @@ def whole(data: TreeDataset, X_y: tuple[tk.Forest, Any]) -> None:
     assert data.classes == sorted(data.classes)
     assert X_y[0] == data.forest
     assert (X_y[1] == data.y).all()
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
+    """Put files in place of those of a package that may not be installed."""
+
+    def write(files: dict[str, str]) -> Path:
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        monkeypatch.setattr(datasets, "_package", lambda _: tmp_path)
+        return tmp_path
+
+    return write
+
+
+def test_glycans_of_a_table_are_read_by_their_only_owner(package: Library) -> None:
+    rows = [
+        ("Man(a1-3)Man", "Bacteria"),
+        ("Gal(b1-4)Glc", "Eukarya"),
+        ("Gal(b1-4)GlcNAc", "Eukarya"),
+        ("Gal(b1-4)GlcNAc", "Bacteria"),
+        ("{Fuc(a1-2)}Gal(b1-4)Glc", "Virus"),
+        ("Fuc(a1-6)Glc", "undetermined"),
+    ]
+    table = "".join(f"{glycan},{domain}\n" for glycan, domain in rows)
+    package({"glycan_data/v1_df_species.csv": f"glycan,Domain\n{table}"})
+    data = datasets.glycans(level="Domain", linkages="drop")
+    assert (data.names, data.classes, data.y.tolist()) == (
+        ["Man(a1-3)Man", "Gal(b1-4)Glc"],
+        ["Bacteria", "Eukarya"],
+        [0, 1],
+    )
+    assert data.forest.to_brackets() == ["(Man Man)", "(Glc Gal)"]
+    assert "1 that are no tree were left out" in data.description
+
+
+def test_forms_of_pages_have_the_purpose_that_the_index_names(package: Library) -> None:
+    pytest.importorskip("lxml")
+    kinds = [{"short": "l", "full": "login"}, {"short": "s", "full": "search"}]
+    types = {"types": kinds, "simplify_map": {}, "NA_value": "X", "skip_value": "-"}
+    page = "<form>find<input type=text></form><p><form><input type=password></form>"
+    package(
+        {
+            "data/index.json": json.dumps({"html/0.html": {"forms": ["s", "l"]}}),
+            "data/config.json": json.dumps({"form_types": types}),
+            "data/html/0.html": page,
+        }
+    )
+    data = datasets.forms(text_nodes="tokens")
+    assert [data.classes[k] for k in data.y] == ["login", "search"]
+    assert data.forest.to_brackets() == [
+        "(form (input (@type password)))",
+        "(form find (input (@type text)))",
+    ]
 
 
 def test_forms_are_those_that_were_labelled() -> None:

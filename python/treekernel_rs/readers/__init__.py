@@ -9,7 +9,6 @@ labels are made of. All read plain and gzip files, and an error says where in th
 `write_svmlight_tk` writes what `svmlight_tk` reads.
 """
 
-from treekernel_rs.readers._biology import dot_bracket, glycans, newick, nexus
 from treekernel_rs.readers._code import python_ast, tree_sitter
 from treekernel_rs.readers._conllu import conllu
 from treekernel_rs.readers._documents import html, json, sql, xml
@@ -20,6 +19,7 @@ from treekernel_rs.readers._sparse import SparseRows
 from treekernel_rs.readers._svmlight import SvmLightReading, svmlight_tk
 from treekernel_rs.readers._vectors import word_vectors
 from treekernel_rs.readers._write import write_svmlight_tk
+from treekernel_rs.readers.bio import dot_bracket, glycans, newick, nexus
 
 __all__ = [
     "KlpReading",

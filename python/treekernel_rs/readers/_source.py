@@ -202,7 +202,7 @@ def documents(
 ) -> tuple[Iterator[Document], bool]:
     """Return what there is to read, and whether that may be several documents.
 
-    Of directories and patterns, these are the files, with the suffixes or any.
+    A directory stands for its files with the suffixes, a pattern for all that match.
     """
     if (source is None) == (text is None):
         got = "neither" if source is None else "both"
@@ -235,7 +235,7 @@ def documents(
 
 
 def _files(item: Any, suffixes: Sequence[str]) -> Iterable[Any]:
-    """Return the files of a directory or a pattern; or what is none as it is."""
+    """Return the files of a directory or a pattern; anything else as it is."""
     if not isinstance(item, str | os.PathLike):
         return [item]
     if isinstance(item, str) and not (item and _exists(item)):
@@ -244,7 +244,7 @@ def _files(item: Any, suffixes: Sequence[str]) -> Iterable[Any]:
         is_name = item and max(map(len, names)) <= _LONGEST_NAME
         if not is_name or _LIKE_TEXT.search(item):
             shown = item if len(item) <= 40 else f"{item[:40]}..."
-            msg = "no such file, and it looks like text: for the text itself, pass text=..."
+            msg = "no such file; for the text itself, pass text=..."
             raise FileNotFoundError(errno.ENOENT, msg, shown)
     path = Path(item)
     if path.is_dir():
@@ -265,9 +265,7 @@ def _files(item: Any, suffixes: Sequence[str]) -> Iterable[Any]:
 
 
 def _is_named(name: str, suffixes: Sequence[str]) -> bool:
-    return name.endswith(tuple(suffixes)) or name.removesuffix(".gz").endswith(
-        tuple(suffixes)
-    )
+    return name.removesuffix(".gz").endswith(tuple(suffixes))
 
 
 def _exists(name: str) -> bool:
