@@ -66,6 +66,7 @@ lint: install ## Check style, types, stubs and module borders
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --features python -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --quiet
 	@if grep -rnE '\b(pyo3|numpy)\b' src --include='*.rs' \
 		| grep -vE '^src/python/|^src/[a-z_/]*\.rs:[0-9]+://[/!]'; then \
 		echo 'only src/python/ may name pyo3 or numpy'; exit 1; fi

@@ -14,7 +14,7 @@
 //! A [`Model`] is these subtrees, stored as a forest stores them, each once and with its
 //! children as references, and their weights f. The paper visits each ξ that has v's
 //! production. Here inverted lists lead to those whose C is more than what all of the
-//! production have, and sums of f are enough for the rest; see [`subset`]'s file for SST,
+//! production have, and sums of f are enough for the rest; see `subset.rs` for SST,
 //! those of the other kernels beside it. A node is [normalised](Model::new) as the
 //! kernels are: α_i is divided by sqrt(K(x_i,x_i)) when it comes in, S(x) by sqrt(K(x,x)).
 //!

@@ -101,7 +101,7 @@ impl Operation {
     }
 }
 
-/// A kernel made of kernels. See the [module](self).
+/// A kernel made of kernels.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -97,7 +97,7 @@ impl Similarity for LabelPairs {
 /// σ of all pairs of some labels, by their numbers.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
-    /// By label: its block, or [`NONE`], and its place there.
+    /// By label: its block, or `NONE`, and its place there.
     block: Vec<u32>,
     place: Vec<u32>,
     blocks: Vec<Block>,
@@ -222,7 +222,7 @@ impl Table {
     }
 
     /// By cosines of vectors, row by row of so many numbers: of labels of the same class,
-    /// where it is not [`NONE`] and neither vector 0.
+    /// where it is not `NONE` and neither vector 0.
     ///
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
@@ -391,7 +391,7 @@ impl Table {
         &self.blocks
     }
 
-    /// A label's block, or [`NONE`], and its place there.
+    /// A label's block, or `NONE`, and its place there.
     #[inline]
     pub fn place(&self, label: usize) -> (u32, u32) {
         (self.block[label], self.place[label])

@@ -1,7 +1,7 @@
 //! What is alike: nearest trees, and all pairs of trees above a threshold.
 //!
 //! Answers are those of looking at every pair, without looking at every pair where the
-//! kernel is normalised: see [`blocks`] for the bound, [`prune`] for what makes use of it.
+//! kernel is normalised: see `blocks.rs` for the bound, `prune.rs` for what makes use of it.
 //! Kernels that are not, and kernels without an index, are computed row by row.
 //!
 //! **One value.** Whichever way a pair was found, its value is computed as that of a single
