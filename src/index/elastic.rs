@@ -50,7 +50,7 @@
 //! edges of nodes with equal labels, and by the products of the child numbers of nodes
 //! with equal labels. Index: at most some [`DEEP`] entries per distinct node. A worker's
 //! scratch: a number per pair of an inner node of the query and a subtree of its label, or
-//! an edge of one where nodes are nested; at most [`walk::MAX_LISTED_VALUES`].
+//! an edge of one where nodes are nested; at most `MAX_LISTED_VALUES` of `walk.rs`.
 
 mod walk;
 

@@ -16,13 +16,12 @@
 
 use std::sync::Arc;
 
-use super::{
-    CELL, Chains, Entry, FIRST_LEAF, Index, Link, Member, NONE, SinkId, Table, WIDE,
-};
-use super::{add_pairs, grow_powers};
+use super::walk::{Link, add_pairs};
+use super::{CELL, Entry, FIRST_LEAF, Index, Member, SinkId, WIDE};
 use crate::index::prefixes::{Bounds, Extent};
-use crate::index::reader::Reader;
+use crate::index::reader::{NONE, Reader};
 use crate::index::weights::{LEAF, Sink, View};
+use crate::kernel::partial::{Chains, Table, grow_powers};
 use crate::kernel::similarity::{Block, Table as Similarities};
 use crate::memory::{self, reserve};
 use crate::ragged::Ragged;
