@@ -142,7 +142,7 @@ impl<T: SinkId> Index<T> {
             leaf_factor,
             weights: Weights::new(decay, mu, leaf_factor),
             longest: max_children.unwrap_or(usize::MAX),
-            powers: powers.take(WIDE + 1).collect(), // of a fixed length
+            powers: powers.take(WIDE + 1).collect(), // bounded: WIDE + 1
             keys: Keys::default(),
             lists: Growing::default(),
             joined: Keys::default(),

@@ -128,6 +128,7 @@ pub use weights::{Counts, Weighted, Weights};
 /// Every kernel of this crate, at its defaults: the one list of them. ([`SmoothedPartialTree`]
 /// is [`PartialTree`], unless it is given a similarity.)
 pub fn all() -> Vec<Arc<dyn Kernel>> {
+    // bounded: the kernels of this crate
     vec![
         Arc::new(Subtree::default()),
         Arc::new(SubsetTree::default()),
@@ -261,7 +262,7 @@ impl dyn Kernel {
         has: impl Fn(&Self) -> bool,
     ) -> Error {
         let can = all().into_iter().filter(|kernel| has(&**kernel));
-        let can = can.map(|kernel| kernel.name()).collect();
+        let can = can.map(|kernel| kernel.name()).collect(); // bounded: as many as there are
         Error::Unsupported { kernel: self.name(), what, can }
     }
 }

@@ -134,12 +134,8 @@ impl<T: SinkId> Index<T> {
         context: &Context,
     ) -> Result<()> {
         let items = query.tree.items();
-        let n_known = scratch.kept.len();
-        if n_known < items.len() {
-            memory::reach(&mut scratch.values, items.len(), Values::None)?;
-            memory::reserve(&mut scratch.kept, items.len() - n_known)?;
-            scratch.kept.resize_with(items.len(), NodeValues::default);
-        }
+        memory::reach(&mut scratch.values, items.len(), Values::None)?;
+        memory::reach_with(&mut scratch.kept, items.len(), NodeValues::default)?;
         let mut walk = Walk { index: self, query, extent, scratch };
         let mut done = Ok(());
         for (place, item) in items.iter().enumerate() {
