@@ -261,6 +261,16 @@ pub(super) struct LabelCosts {
 /// one and inserting the other, less that of renaming; never below 0.
 pub(super) trait Gain {
     fn gain(&self, a: u32, b: u32) -> f64;
+
+    /// All of one label of the first tree.
+    fn row(&self, a: u32) -> impl Fn(u32) -> f64 {
+        move |b| self.gain(a, b)
+    }
+
+    /// All of one label of the second tree.
+    fn column(&self, b: u32) -> impl Fn(u32) -> f64 {
+        move |a| self.gain(a, b)
+    }
 }
 
 /// One cost for all labels.
@@ -297,6 +307,18 @@ impl Gain for ConstantGain {
     fn gain(&self, a: u32, b: u32) -> f64 {
         if a == b { self.equal } else { self.different }
     }
+
+    /// Not read again for each cell: writing one might have changed it.
+    #[inline]
+    fn row(&self, a: u32) -> impl Fn(u32) -> f64 {
+        let Self { equal, different } = *self;
+        move |b| if a == b { equal } else { different }
+    }
+
+    #[inline]
+    fn column(&self, b: u32) -> impl Fn(u32) -> f64 {
+        self.row(b)
+    }
 }
 
 impl Gain for LabelGain {
@@ -318,6 +340,16 @@ impl<G: Gain> Gain for Transposed<'_, G> {
     #[inline]
     fn gain(&self, a: u32, b: u32) -> f64 {
         self.0.gain(b, a)
+    }
+
+    #[inline]
+    fn row(&self, a: u32) -> impl Fn(u32) -> f64 {
+        self.0.column(a)
+    }
+
+    #[inline]
+    fn column(&self, b: u32) -> impl Fn(u32) -> f64 {
+        self.0.row(b)
     }
 }
 

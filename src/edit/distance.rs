@@ -104,20 +104,19 @@ fn largest_saving(
 ) -> Result<f64> {
     tables.grow(a.len(), b.len())?;
     let Tables { saved, transposed, block, .. } = tables;
-    for &i in a.keyroots {
-        context.check()?;
-        for &j in b.keyroots {
-            let (i, j) = (i as usize, j as usize);
+    // 1. Half of all nodes are leaves, and most keyroots: these need no blocks.
+    fill_leaves([&a, &b], saved, transposed, gains, context)?;
+    let turned = &Transposed(gains);
+    fill_leaves([&b, &a], transposed, saved, turned, context)?;
+    // 2. Of other keyroots. The longer side is the inner loop.
+    for i in a.inner_keyroots() {
+        for j in b.inner_keyroots() {
             let height = i - a.leftmost[i] as usize;
             let width = j - b.leftmost[j] as usize;
-            let (saved, transposed) = (&mut saved[..], &mut transposed[..]);
-            // The longer side is the inner loop.
             if height <= width {
-                let tables = [saved, transposed];
-                fill_short([&a, &b], [i, j], tables, block, gains, context)?;
+                fill([&a, &b], [i, j], saved, transposed, block, gains, context)?;
             } else {
-                let (tables, gains) = ([transposed, saved], &Transposed(gains));
-                fill_short([&b, &a], [j, i], tables, block, gains, context)?;
+                fill([&b, &a], [j, i], transposed, saved, block, turned, context)?;
             }
         }
     }
@@ -137,47 +136,32 @@ pub(super) fn fill_block(
     context: &Context,
 ) -> Result<()> {
     let Tables { saved, transposed, block, .. } = tables;
-    fill(
-        [&trees[0], &trees[1]],
-        roots,
-        [&mut saved[..], &mut transposed[..]],
-        block,
-        gains,
-        context,
-    )
+    fill([&trees[0], &trees[1]], roots, saved, transposed, block, gains, context)
 }
 
-/// Fills the block of two keyroots. Half of all nodes are leaves, and most keyroots: for a
-/// leaf there is one row, which needs no cells.
-#[inline]
-fn fill_short(
-    trees: [&Order<'_>; 2],
-    [leaf, column_root]: [usize; 2],
-    [saved, transposed]: [&mut [f64]; 2],
-    block: &mut [f64],
+/// What leaves that are keyroots save with all subtrees of the other tree: the largest gain
+/// of a leaf and a node there.
+fn fill_leaves(
+    [rows, columns]: [&Order<'_>; 2],
+    saved: &mut [f64],
+    transposed: &mut [f64],
     gains: &impl Gain,
     context: &Context,
 ) -> Result<()> {
-    let [rows, columns] = trees;
-    if rows.leftmost[leaf] as usize != leaf {
-        let (roots, tables) = ([leaf, column_root], [saved, transposed]);
-        return fill(trees, roots, tables, block, gains, context);
-    }
-    let first_column = columns.leftmost[column_root];
-    let label = rows.labels[leaf];
-    let first = first_column as usize;
-    let width = column_root - first + 1;
-    let saved = &mut saved[leaf * columns.len() + first..][..width];
-    let labels = &columns.labels[first..][..width];
-    let leftmost = &columns.leftmost[first..][..width];
-    let mut best = 0.0;
-    for y in 0..width {
-        if leftmost[y] == first_column {
-            best = larger(best, gains.gain(label, labels[y]));
-            saved[y] = best;
-            transposed[(first + y) * rows.len() + leaf] = best;
-        } else {
-            best = larger(best, saved[y]);
+    let (n, m) = (rows.len(), columns.len());
+    let is_leaf = |i: &usize| rows.leftmost[*i] as usize == *i;
+    for leaf in rows.keyroots.iter().map(|&i| i as usize).filter(is_leaf) {
+        context.check()?;
+        let saved = &mut saved[leaf * m..][..m];
+        let (labels, parents) = (&columns.labels[..m], &columns.parents[..m]);
+        let gain = gains.row(rows.labels[leaf]);
+        saved.fill(0.0);
+        for j in 0..m {
+            let value = larger(saved[j], gain(labels[j]));
+            let above = &mut saved[parents[j] as usize];
+            *above = larger(*above, value);
+            saved[j] = value;
+            transposed[j * n + leaf] = value;
         }
     }
     Ok(())
@@ -191,7 +175,8 @@ const LONG_ROW: usize = 1 << 10;
 fn fill(
     [rows, columns]: [&Order<'_>; 2],
     [row_root, column_root]: [usize; 2],
-    [saved, transposed]: [&mut [f64]; 2],
+    saved: &mut [f64],
+    transposed: &mut [f64],
     block: &mut [f64],
     gains: &impl Gain,
     context: &Context,
@@ -203,6 +188,7 @@ fn fill(
     let (n_rows, n_columns) = (rows.len(), columns.len());
     let leftmost = &columns.leftmost[first_column..=column_root];
     let labels = &columns.labels[first_column..=column_root];
+    let path = first_column as u32;
     context.check()?;
     block[..stride].fill(0.0);
     for (y, i) in (first_row..=row_root).enumerate() {
@@ -217,28 +203,28 @@ fn fill(
         let n_before = rows.leftmost[i] as usize - first_row;
         let mut best = 0.0;
         if n_before == 0 {
-            // 1. The row's node is on the path: where the column's is, both are trees.
-            let label = rows.labels[i];
+            // 1. The row's node is on the path: where the column's is, both are trees. The
+            // cell before comes in last: each waits for it.
+            let gain = gains.row(rows.labels[i]);
             for x in 0..width {
-                let mut value = larger(above[x + 1], best);
-                if leftmost[x] as usize == first_column {
-                    value = larger(value, above[x] + gains.gain(label, labels[x]));
-                    saved[x] = value;
-                    transposed[(first_column + x) * n_rows + i] = value;
+                let apart = above[x + 1];
+                if leftmost[x] == path {
+                    best = larger(best, larger(apart, above[x] + gain(labels[x])));
+                    saved[x] = best;
+                    transposed[(first_column + x) * n_rows + i] = best;
                 } else {
-                    value = larger(value, saved[x]);
+                    best = larger(best, larger(apart, saved[x]));
                 }
-                best = value;
-                current[x + 1] = value;
+                current[x + 1] = best;
             }
         } else {
             // 2. It is not: its subtree's savings stand in the table.
             let forests = &before[n_before * stride..][..stride];
-            let cells = current[1..].iter_mut().zip(&above[1..]);
-            for (((cell, &above), &leaf), &saved) in cells.zip(leftmost).zip(&*saved) {
-                let with_tree = forests[leaf as usize - first_column] + saved;
-                best = larger(best, larger(above, with_tree));
-                *cell = best;
+            // By number: zipped iterators of four are not made in line.
+            for x in 0..width {
+                let with_tree = forests[leftmost[x] as usize - first_column] + saved[x];
+                best = larger(best, larger(above[x + 1], with_tree));
+                current[x + 1] = best;
             }
         }
     }

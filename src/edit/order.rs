@@ -11,7 +11,7 @@
 //! same words are said of the tree in a mirror: distances are equal, and whichever side has
 //! fewer cells to fill is taken.
 
-use crate::memory::{collect, filled, push, reserve};
+use crate::memory::{collect, filled, push, reach, reserve};
 use crate::ragged::Ragged;
 use crate::{Context, Forest, Result};
 
@@ -22,6 +22,8 @@ pub(super) struct Orders {
     labels: Ragged<u32>,
     /// As `labels`: the place of the first node of the subtree, within the tree.
     leftmost: Vec<u32>,
+    /// As `labels`: the place of the parent; the root's is its own.
+    parents: Vec<u32>,
     /// By tree: places of the keyroots, ascending.
     keyroots: Ragged<u32>,
     /// By tree: how many nodes the subtrees of all keyroots have.
@@ -34,6 +36,7 @@ pub(super) struct Orders {
 pub(super) struct Order<'a> {
     pub(super) labels: &'a [u32],
     pub(super) leftmost: &'a [u32],
+    pub(super) parents: &'a [u32],
     pub(super) keyroots: &'a [u32],
     /// Nodes in the subtrees of all keyroots: rows or columns that are filled in all.
     pub(super) n_below: u64,
@@ -43,6 +46,12 @@ pub(super) struct Order<'a> {
 impl Order<'_> {
     pub(super) fn len(&self) -> usize {
         self.labels.len()
+    }
+
+    /// Places of the keyroots that are no leaves, ascending.
+    pub(super) fn inner_keyroots(&self) -> impl Iterator<Item = usize> {
+        let keyroots = self.keyroots.iter().map(|&place| place as usize);
+        keyroots.filter(|&place| self.leftmost[place] as usize != place)
     }
 
     /// By place: the node's number in preorder, from the left.
@@ -84,6 +93,7 @@ impl Orders {
         let mut orders = Self { is_mirrored, ..Self::default() };
         reserve(&mut orders.labels.items, n_nodes)?;
         reserve(&mut orders.leftmost, n_nodes)?;
+        reserve(&mut orders.parents, n_nodes)?;
         let (store, mut open) = (forest.nodes(), Vec::new());
         for &root in forest.roots() {
             let start = orders.leftmost.len();
@@ -105,9 +115,28 @@ impl Orders {
                 context.check()?;
             }
             orders.labels.close("nodes of trees")?;
+            orders.add_parents(start)?;
             orders.add_keyroots(start)?;
         }
         Ok(orders)
+    }
+
+    /// The parents of the last tree's nodes, which start at `start`.
+    fn add_parents(&mut self, start: usize) -> Result<()> {
+        let leftmost = &self.leftmost[start..];
+        reach(&mut self.parents, start + leftmost.len(), 0)?;
+        let parents = &mut self.parents[start..];
+        let last = leftmost.len() - 1;
+        parents[last] = last as u32;
+        for (place, &leaf) in leftmost.iter().enumerate() {
+            // The last child stands right before, the one before it left of its subtree.
+            let mut end = place as u32;
+            while end > leaf {
+                parents[end as usize - 1] = place as u32;
+                end = leftmost[end as usize - 1];
+            }
+        }
+        Ok(())
     }
 
     /// The keyroots of the last tree, which starts at `start`.
@@ -134,6 +163,7 @@ impl Orders {
         Order {
             labels,
             leftmost: &self.leftmost[self.labels.start(tree)..][..labels.len()],
+            parents: &self.parents[self.labels.start(tree)..][..labels.len()],
             keyroots: self.keyroots.get(tree),
             n_below: self.n_below[tree],
             is_mirrored: self.is_mirrored,
