@@ -1,7 +1,6 @@
 //! `Forest` and `Tree`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::PyClass;
@@ -10,13 +9,14 @@ use pyo3::prelude::*;
 use pyo3::pyclass::boolean_struct::True;
 use pyo3::types::{PyBool, PyDict, PyList, PySlice, PyString, PyTuple};
 
+use super::brackets::read_brackets;
 use super::objects::{Access, integers, split_names, unsigned};
-use super::text::{Lines, Text, repr, type_name};
+use super::text::{Text, repr, type_name};
+use super::tree::{Tree, TreeIterator};
 use super::{Signals, detached, interruptible};
 use crate::error::quoted;
 use crate::forest as core;
-use crate::memory::{self, reserve};
-use crate::{Context, NodeId};
+use crate::{Context, memory};
 
 /// A list of trees over a shared store of distinct subtrees.
 ///
@@ -43,29 +43,6 @@ use crate::{Context, NodeId};
 /// True
 #[pyclass(frozen, module = "treekernel_rs", name = "Forest", sequence)]
 pub(super) struct Forest(pub(super) crate::Forest);
-
-/// One tree of a forest, or a subtree of one.
-///
-/// Examples
-/// --------
-/// >>> import treekernel_rs as tk
-/// >>> tree = tk.Forest.from_brackets("(S (NP dogs) (VP bark))")[0]
-/// >>> tree.label, tree.n_nodes, tree.depth
-/// ('S', 5, 3)
-/// >>> [str(child) for child in tree.children]
-/// ['(NP dogs)', '(VP bark)']
-#[pyclass(frozen, module = "treekernel_rs", name = "Tree")]
-pub(super) struct Tree {
-    nodes: Arc<core::Nodes>,
-    root: NodeId,
-}
-
-/// Threads that share one get each tree once.
-#[pyclass(frozen, module = "treekernel_rs._core", name = "TreeIterator")]
-pub(super) struct TreeIterator {
-    forest: Py<Forest>,
-    next: AtomicUsize,
-}
 
 #[pymethods]
 impl Forest {
@@ -655,7 +632,7 @@ impl Forest {
         match Index::of(index, self.0.len())? {
             Index::One(index) => {
                 let nodes = Arc::clone(self.0.nodes());
-                let tree = Tree { nodes, root: self.0.roots()[index] };
+                let tree = Tree::new(nodes, self.0.roots()[index]);
                 Ok(Bound::new(py, tree)?.into_any())
             }
             Index::Several(indices) => {
@@ -665,7 +642,7 @@ impl Forest {
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> TreeIterator {
-        TreeIterator { forest: slf.unbind(), next: AtomicUsize::new(0) }
+        TreeIterator::new(slf)
     }
 
     fn __add__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
@@ -728,235 +705,6 @@ impl Forest {
             plural(nodes, "node"),
             plural(self.0.try_n_distinct()? as u64, "distinct subtree"),
         ))
-    }
-}
-
-#[pymethods]
-impl Tree {
-    /// The root's label.
-    #[getter]
-    fn label(&self) -> &str {
-        self.nodes.name(self.root)
-    }
-
-    /// The subtrees below the root, in order; an empty list for a leaf.
-    #[getter]
-    fn children<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let children = self.nodes.children(self.root).iter();
-        PyList::new(
-            py,
-            children.map(|&root| Self { nodes: Arc::clone(&self.nodes), root }),
-        )
-    }
-
-    /// The number of nodes, leaves included; 2^64 - 1 stands for all larger numbers.
-    #[getter]
-    fn n_nodes(&self, py: Python<'_>) -> PyResult<u64> {
-        detached(py, || self.nodes.try_size(self.root))
-    }
-
-    /// The number of nodes on the longest path from the root to a leaf.
-    #[getter]
-    fn depth(&self, py: Python<'_>) -> PyResult<u64> {
-        detached(py, || self.nodes.try_depth(self.root))
-    }
-
-    fn __str__(&self, py: Python<'_>) -> PyResult<String> {
-        let forest = self.forest();
-        let texts = interruptible(py, |context| forest.try_to_brackets(context))?;
-        Ok(texts.into_iter().next().unwrap_or_default())
-    }
-
-    fn __repr__(&self) -> PyResult<String> {
-        let mut text = String::new();
-        if !self.nodes.print(self.root, 200, &mut text)? {
-            text.truncate(
-                text.char_indices().nth(200).map_or(text.len(), |(at, _)| at),
-            );
-            text.push_str("...");
-        }
-        Ok(format!("<Tree {text}>"))
-    }
-
-    /// The picture that a notebook shows: `draw(tree)`. None where a tree is too large
-    /// for one, for a display must not fail.
-    fn _repr_svg_<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let py = slf.py();
-        let draw = py.import("treekernel_rs.drawing")?.getattr("draw")?;
-        match draw.call1((slf,)) {
-            Ok(picture) => Ok(Some(picture.getattr("svg")?)),
-            Err(error) if error.is_instance_of::<PyValueError>(py) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        equal(other, |other: &Self| self.equals(other))
-    }
-
-    fn __hash__(&self, py: Python<'_>) -> PyResult<u64> {
-        detached(py, || self.nodes.try_content_hash(self.root))
-    }
-
-    fn __copy__(slf: Py<Self>) -> Py<Self> {
-        slf // immutable
-    }
-
-    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
-        slf
-    }
-
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        first_of(Bound::new(py, Forest(self.forest()))?.as_any())
-    }
-}
-
-impl Tree {
-    /// The store, and the root in it.
-    pub(super) fn parts(&self) -> (&core::Nodes, NodeId) {
-        (&self.nodes, self.root)
-    }
-
-    pub(super) fn forest(&self) -> crate::Forest {
-        crate::Forest::new(Arc::clone(&self.nodes), vec![self.root])
-    }
-
-    fn equals(&self, other: &Self) -> crate::Result<bool> {
-        if Arc::ptr_eq(&self.nodes, &other.nodes) {
-            return Ok(self.root == other.root);
-        }
-        let there = self.nodes.try_find_in(self.root, &other.nodes)?;
-        Ok(there == Some(other.root))
-    }
-}
-
-#[pymethods]
-impl TreeIterator {
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-
-    fn __next__(&self) -> Option<Tree> {
-        let forest = &self.forest.get().0;
-        let root = *forest.roots().get(self.next.fetch_add(1, Relaxed))?;
-        Some(Tree { nodes: Arc::clone(forest.nodes()), root })
-    }
-}
-
-/// See `Forest.from_brackets`; with a list for the errors, wrong items are left out.
-pub(super) fn read_brackets(
-    lines: &Bound<'_, PyAny>,
-    skipped: Option<&mut Vec<PyErr>>,
-) -> PyResult<crate::Forest> {
-    let mut forest = crate::Forest::default();
-    if let Some(text) = Lines::of(lines)? {
-        if skipped.is_some() {
-            return Err(PyValueError::new_err(
-                "errors='skip' needs an iterable of one text per tree: where one text \
-                 goes on after an error is not known",
-            ));
-        }
-        interruptible(lines.py(), |context| {
-            let text = text.as_str(None, context)?;
-            forest.push_brackets(text, context)
-        })?;
-    } else if is_column(lines)? {
-        let adapters = lines.py().import("treekernel_rs._adapters")?;
-        push_items(&mut forest, &adapters.call_method1("column", (lines,))?, skipped)?;
-    } else {
-        push_items(&mut forest, lines, skipped)?;
-    }
-    forest.shrink_to_fit();
-    Ok(forest)
-}
-
-/// Whether an object gives its strings by Arrow's interface.
-pub(super) fn is_column(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(object.hasattr("__arrow_c_stream__")? || object.hasattr("__arrow_c_array__")?)
-}
-
-/// Appends one tree per item. A failed call leaves the forest as it was; with a list for
-/// the errors, wrong items are left out.
-fn push_items(
-    forest: &mut crate::Forest,
-    items: &Bound<'_, PyAny>,
-    skipped: Option<&mut Vec<PyErr>>,
-) -> PyResult<()> {
-    // What the iterable says of its length is not believed.
-    let (mut texts, signals) = (Vec::new(), Signals::new(items.py()));
-    for (tree, item) in items.try_iter()?.enumerate() {
-        let item = item?;
-        signals.check()?;
-        reserve(&mut texts, 1)?;
-        texts.push(match Lines::of(&item)? {
-            Some(text) => Ok(text),
-            None if skipped.is_some() => {
-                Err(not_text(tree, "str or bytes", type_name(&item)))
-            }
-            None => {
-                return Err(PyTypeError::new_err(format!(
-                    "tree {tree}: expected str or bytes, got {}; for trees that are \
-                     objects use Forest.from_trees",
-                    type_name(&item)
-                )));
-            }
-        });
-    }
-    let mut errors = Vec::new();
-    interruptible(items.py(), |context| {
-        let items = texts.iter().enumerate().map(|(tree, text)| match text {
-            Ok(text) => text.as_str(Some(tree), context),
-            Err(error) => Err(error.clone()),
-        });
-        forest.push_some_items(items, context, |error| {
-            if skipped.is_none() {
-                return Err(error);
-            }
-            errors.push(error);
-            Ok(())
-        })
-    })?;
-    if let Some(skipped) = skipped
-        && !errors.is_empty()
-    {
-        skipped.extend(errors.into_iter().map(PyErr::from));
-        // What was read of them must not stay.
-        *forest = crate::Forest::default().concat(forest)?;
-    }
-    Ok(())
-}
-
-fn not_text(tree: usize, expected: &'static str, got: String) -> crate::Error {
-    let (line, column, offset, open) = (1, 1, 0, None);
-    Box::new(crate::ParseError { tree, line, column, offset, expected, got, open })
-        .into()
-}
-
-/// A forest that grows by pieces, for readers that do not hold a file's whole text.
-#[pyclass(module = "treekernel_rs._core", name = "ForestBuilder")]
-pub(super) struct ForestBuilder(crate::Forest);
-
-#[pymethods]
-impl ForestBuilder {
-    #[new]
-    fn new() -> Self {
-        Self(crate::Forest::default())
-    }
-
-    /// Append one tree per item. A failed call leaves the forest as it was.
-    fn extend(&mut self, items: &Bound<'_, PyAny>) -> PyResult<()> {
-        push_items(&mut self.0, items, None)
-    }
-
-    /// Hand over the forest; the builder is empty again.
-    fn finish(&mut self) -> Forest {
-        let mut forest = std::mem::take(&mut self.0);
-        forest.shrink_to_fit();
-        Forest(forest)
-    }
-
-    fn __len__(&self) -> usize {
-        self.0.len()
     }
 }
 

@@ -395,7 +395,7 @@ pub(super) fn as_forest(trees: &Bound<'_, PyAny>) -> PyResult<super::forest::For
 /// What is taken for one tree wherever one is expected, as a `Tree`.
 #[pyfunction]
 pub(super) fn as_tree<'py>(tree: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    if tree.is_instance_of::<super::forest::Tree>() {
+    if tree.is_instance_of::<super::tree::Tree>() {
         return Ok(tree.clone());
     }
     let forest = super::forest::Forest(tree_of(tree)?);

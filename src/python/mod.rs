@@ -6,6 +6,7 @@
 // What Python hands over, such as texts and arrays, comes by value.
 #![allow(clippy::needless_pass_by_value)]
 
+mod brackets;
 mod code;
 mod dag;
 mod dtk;
@@ -21,6 +22,7 @@ mod shared;
 mod similarity;
 mod solve;
 mod text;
+mod tree;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -42,6 +44,8 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use super::brackets::ForestBuilder;
+    #[pymodule_export]
     use super::code::CodeBuilder;
     #[pymodule_export]
     use super::dag::{Dag, Learner};
@@ -54,7 +58,7 @@ mod _core {
     #[pymodule_export]
     use super::features::{Vocabulary, hashed_features};
     #[pymodule_export]
-    use super::forest::{Forest, ForestBuilder, Tree, TreeIterator};
+    use super::forest::Forest;
     #[pymodule_export]
     use super::kernel::{Kernel, TreeIndex, as_forest, as_tree};
     #[pymodule_export]
@@ -65,6 +69,8 @@ mod _core {
     use super::similarity::LabelTable;
     #[pymodule_export]
     use super::solve::Solver;
+    #[pymodule_export]
+    use super::tree::{Tree, TreeIterator};
 
     /// Loads what is otherwise loaded by the first call that needs it: where a Ctrl-C
     /// comes just then, that call panics.

@@ -8,8 +8,10 @@ use pyo3::exceptions::{PyAttributeError, PyIndexError, PyTypeError, PyValueError
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple, PyType};
 
-use super::forest::{self, Tree, in_range};
+use super::brackets;
+use super::forest::{self, in_range};
 use super::text::{Text, shown, type_name};
+use super::tree::Tree;
 use super::{Signals, detached, interruptible};
 use crate::forest::MAX_NODES;
 use crate::intern::IdTable;
@@ -22,8 +24,8 @@ pub(super) fn forest_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
     if let Ok(known) = object.cast::<forest::Forest>() {
         return Ok(known.get().0.clone());
     }
-    if is_text(object) || forest::is_column(object)? {
-        return forest::read_brackets(object, None);
+    if is_text(object) || brackets::is_column(object)? {
+        return brackets::read_brackets(object, None);
     }
     let given = several(object)?.and_then(|given| given.try_iter().ok());
     let Some(mut given) = given else {
@@ -45,7 +47,7 @@ pub(super) fn forest_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
     let all_text = items.iter().all(is_text);
     let items = PyList::new(object.py(), items)?.into_any();
     if all_text {
-        forest::read_brackets(&items, None)
+        brackets::read_brackets(&items, None)
     } else {
         from_trees(&items, None)
     }
@@ -82,7 +84,7 @@ pub(super) fn tree_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
     refuse_several(object)?;
     let one = PyList::new(object.py(), [object])?.into_any();
     if is_text(object) {
-        forest::read_brackets(&one, None)
+        brackets::read_brackets(&one, None)
     } else {
         from_trees(&one, None)
     }
