@@ -78,8 +78,11 @@ impl Counts {
             }
             largest = largest.max(square);
         }
+        // Starts are `u32`.
         new_id(total, "pairs of tree and production")?;
+        // A count is at most the length of its tree's counts.
         let fits = largest <= f64::from(u16::MAX) * f64::from(u16::MAX);
+        // `ends[s]` is where symbol s starts, as each was counted one further.
         for symbol in 0..n_symbols {
             ends[symbol + 1] += ends[symbol];
         }
@@ -104,8 +107,10 @@ impl Counts {
         // 2. Dense columns of the frequent ones.
         let mut columns = 0;
         for symbol in 0..n_symbols {
+            // The next symbol's start is this one's end.
             let [from, to] =
                 [symbol, symbol + 1].map(|s| counts.symbols[s].start as usize);
+            // A list is shorter where few trees have the symbol.
             if (to - from) * DENSE <= n {
                 continue;
             }
@@ -158,6 +163,7 @@ impl Counts {
             let start = column as usize * self.n_trees;
             if column == SPARSE {
                 for &(tree, times) in self.list(symbol) {
+                    // Trees ascend within a list.
                     let Some(value) = row.get_mut(tree as usize) else { break };
                     *value += weight * f64::from(times);
                 }
@@ -196,6 +202,8 @@ impl Counts {
         end: usize,
     ) -> Result<()> {
         let total: f64 = symbols.iter().map(|symbol| f64::from(symbol.1)).sum();
+        // So every sum fits 16 bits, and so does every partial one: all terms are
+        // positive.
         // Cauchy and Schwarz, with the sum of counts for the length of them.
         let fits = total * self.largest.sqrt() <= f64::from(u16::MAX);
         scratch.is_wide = !fits;
@@ -205,6 +213,8 @@ impl Counts {
             return Ok(());
         }
         reach(&mut scratch.wide, self.n_trees, 0)?;
+        // The row may be too large for 16 bits although the columns fit: then lists
+        // serve all symbols.
         let sums = &mut scratch.wide[..end];
         if self.wide.is_empty() {
             sums.fill(0);
@@ -236,8 +246,8 @@ impl Products {
         n_symbols: usize,
         columns: &Ragged<(u32, u32)>,
     ) -> Result<Self> {
-        let of = |tree: usize| columns.get(tree).iter().copied();
-        Ok(Self { weight, counts: Counts::new(n_symbols, of, columns.len())? })
+        let symbols_of = |tree: usize| columns.get(tree).iter().copied();
+        Ok(Self { weight, counts: Counts::new(n_symbols, symbols_of, columns.len())? })
     }
 
     /// A new worker's scratch, for some or none.
@@ -273,17 +283,17 @@ pub(crate) fn tally(
     symbol: impl Fn(NodeId) -> Option<u32>,
 ) -> Result<Ragged<(u32, u32)>> {
     let mut tally = Tally::new(n_symbols)?;
-    let mut all = Ragged::default();
+    let mut symbols_of_trees = Ragged::default();
     for tree in 0..trees.len() {
         for (node, count) in trees.iter(tree) {
             if let Some(symbol) = symbol(node) {
                 tally.add(symbol, count);
             }
         }
-        all.extend(tally.drain())?;
-        all.close("symbols of trees")?;
+        symbols_of_trees.extend(tally.drain())?;
+        symbols_of_trees.close("symbols of trees")?;
     }
-    Ok(all)
+    Ok(symbols_of_trees)
 }
 
 /// How often symbols `0..n_symbols` stand in the tree at hand.
@@ -295,6 +305,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn new(n_symbols: usize) -> Result<Self> {
+        // Every symbol is met once at most, so `add` cannot fail.
         let (times, mut met) = (filled(0, n_symbols)?, Vec::new());
         reserve(&mut met, n_symbols)?;
         Ok(Self { times, met })
@@ -397,8 +408,9 @@ where
     #[inline(always)]
     fn run(self) {
         let [(a, k), (b, l), (c, m), (d, n)] = self.columns;
-        let all = self.sums.iter_mut().zip(a).zip(b).zip(c).zip(d);
-        for ((((sum, &a), &b), &c), &d) in all {
+        let entries = self.sums.iter_mut().zip(a).zip(b).zip(c).zip(d);
+        // In pairs, so that the additions do not wait for one another.
+        for ((((sum, &a), &b), &c), &d) in entries {
             *sum += (k * a + l * b) + (m * c + n * d);
         }
     }
@@ -417,9 +429,11 @@ fn accumulate<T>(
 {
     sums.fill(T::default());
     let end = sums.len();
+    // Columns wait until there are four.
     let empty: Weighted<'_, T> = (&[], T::default());
     let mut four = [empty; 4];
     let mut filled = 0;
+    // In the order of the symbols; sums of integers do not depend on it.
     for &(symbol, count) in symbols {
         let count = narrow(count);
         match counts.symbols[symbol as usize].column {
@@ -440,6 +454,7 @@ fn accumulate<T>(
             }
         }
     }
+    // Three at most are left.
     for &(column, count) in &four[..filled] {
         for (sum, &other) in sums.iter_mut().zip(column) {
             *sum += count * other;

@@ -168,6 +168,7 @@ impl<T> Lists<T> {
     #[inline]
     fn before(&self, key: [u32; 3], end: u32) -> Option<(u32, u64)> {
         let list = self.find(key)?;
+        // A list that begins later has nothing before `end`.
         let List { first_edge, items, .. } = &self.lists[list as usize];
         (*first_edge < end).then_some((list, items.len() as u64))
     }
@@ -177,6 +178,8 @@ impl<T> Lists<T> {
             list
         } else {
             let list = new_id(self.lists.len(), "lists of edges")?;
+            // Room first, then the table, then the list: an error leaves all of them as
+            // they were.
             let new = List { key, first_edge: edge, items: Vec::new() };
             memory::reserve(&mut self.lists, 1)?;
             self.table.insert(self.table.hash_key(key), list)?;
@@ -188,6 +191,7 @@ impl<T> Lists<T> {
 
     /// Takes out what was entered last below a label, up to what stays.
     fn forget(&mut self, above: u32, stays: impl Fn(&T) -> bool) {
+        // Edges ascend within a list, so what goes is its end.
         for list in self.lists.iter_mut().filter(|list| list.key[0] == above) {
             let len = list.items.partition_point(&stays);
             list.items.truncate(len);
@@ -218,6 +222,7 @@ impl Tally {
     fn add(&mut self, label: u32, count: f64) -> Result<()> {
         let label_at = label as usize;
         memory::reach(&mut self.counts, label_at + 1, 0.0)?;
+        // Counts are above 0, so a label that was met is told by its count.
         if self.counts[label_at] == 0.0 {
             memory::push(&mut self.met, label)?;
         }
@@ -283,25 +288,27 @@ impl Index {
     pub(crate) fn next_slot(&self, nodes: &Nodes, node: NodeId) -> Slot {
         let below = nodes.children(node);
         let is_simple = matches!(below, &[child] if nodes.is_leaf(child));
+        // As `enter` decides.
         let is_plain = below.is_empty() || is_simple || self.depth(below).2;
-        let own = self.groups.get(nodes.label(node).index());
-        let number =
-            own.map_or(
-                0,
-                |own| if is_plain { own.n_plain } else { own.ends.len() as u32 },
-            );
+        let entry = self.groups.get(nodes.label(node).index());
+        let number = entry.map_or(0, |entry| {
+            if is_plain { entry.n_plain } else { entry.ends.len() as u32 }
+        });
         Slot { group: 2 * nodes.label(node).0 + u32::from(!is_plain), number }
     }
 
     /// The nodes of a subtree with these children, the sum of those of all nodes at or
     /// below it, and whether it is deep.
     fn depth(&self, below: &[NodeId]) -> (u64, u64, bool) {
-        let sum = |of: &[u64]| {
-            below.iter().map(|c| of[c.index()]).fold(0, u64::saturating_add)
+        let sum = |numbers: &[u64]| {
+            below.iter().map(|c| numbers[c.index()]).fold(0, u64::saturating_add)
         };
         let size = sum(&self.sizes).saturating_add(1);
         let path = sum(&self.paths).saturating_add(size);
+        // Below a deep subtree lists would be too long, so all above it are deep, too.
         let is_deep = |c: &NodeId| matches!(self.kinds[c.index()], Kind::Deep(_));
+        // Counts in lists are `u32`, and no count is larger than the subtree. The
+        // quotient is the mean size of the subtrees in it.
         let is_deep = size > u64::from(u32::MAX)
             || path / size >= DEEP
             || below.iter().any(is_deep);
@@ -319,6 +326,7 @@ impl Index {
         tree: u32,
     ) -> Result<Slot> {
         // 1. How deep is it?
+        // By node of the store: all three arrays reach as far.
         if self.kinds.len() <= node.index() {
             let len = nodes.len().max(node.index() + 1);
             memory::reach(&mut self.paths, len, 0)?;
@@ -331,27 +339,27 @@ impl Index {
         let label = nodes.label(node);
         let (group, leaf) = (2 * label.0, label.index());
         memory::reach(&mut self.groups, leaf + 1, Group::default())?;
-        let own = &mut self.groups[leaf];
+        let label_group = &mut self.groups[leaf];
         // What is entered at last: nothing fails then.
-        memory::reserve(&mut own.ends, 1)?;
-        memory::reserve(&mut own.trees, 1)?;
+        memory::reserve(&mut label_group.ends, 1)?;
+        memory::reserve(&mut label_group.trees, 1)?;
         memory::reserve(&mut self.order, 1)?;
         memory::reserve(&mut self.simple_numbers, 1)?;
         let kind = match below {
             [] => Kind::Leaf,
             &[child] if nodes.is_leaf(child) => {
-                own.has_simple = true;
+                label_group.has_simple = true;
                 let key = [label.0, 0, nodes.label(child).0];
                 let simple = self.simple.insert(key, "simple subtrees")?;
-                self.simple_numbers.push((own.n_plain, tree)); // has room
+                self.simple_numbers.push((label_group.n_plain, tree)); // has room
                 Kind::Simple(simple)
             }
-            _ if is_deep => Kind::Deep(own.n_plain),
-            _ => Kind::Listed(own.ends.len() as u32),
+            _ if is_deep => Kind::Deep(label_group.n_plain),
+            _ => Kind::Listed(label_group.ends.len() as u32),
         };
         let slot = if let Kind::Listed(number) = kind {
             // 3. Its edges in the lists.
-            let first = own.ends.last().copied().unwrap_or(0);
+            let first = label_group.ends.last().copied().unwrap_or(0);
             let end = new_id(first as usize + below.len(), EDGES)?;
             let mut listed = (first..end).zip(below);
             let listed = listed.try_for_each(|(edge, &child)| {
@@ -363,14 +371,15 @@ impl Index {
                 self.inner.forget(label.0, |entry| entry.edge < first);
                 return Err(error);
             }
-            let own = &mut self.groups[leaf];
-            own.ends.push(end); // has room
-            own.trees.push(tree); // has room
+            let label_group = &mut self.groups[leaf];
+            label_group.ends.push(end); // has room
+            label_group.trees.push(tree); // has room
             Slot { group: group + 1, number }
         } else {
-            own.n_plain += 1;
-            Slot { group, number: own.n_plain - 1 }
+            label_group.n_plain += 1;
+            Slot { group, number: label_group.n_plain - 1 }
         };
+        // 4. Nothing fails from here on, so the subtree is there in full or not at all.
         if kind != Kind::Leaf {
             self.order.push((node, tree)); // has room
             self.has_deep |= is_deep;
@@ -438,7 +447,7 @@ mod tests {
             let size = [8, 25, 60, 150][round % 4];
             let forest = sample::forest(&mut random, 24, size);
             let pairs = gram::Pairs::new(&kernel, &forest).unwrap();
-            let mut of = pairs.worker();
+            let mut kernel_of = pairs.worker();
             let options = Options { n_outputs: 2, ..Options::default() };
             let mut model = Model::new(&kernel, options).unwrap();
             let weight = |tree: usize| tree as f64 - 5.5;
@@ -453,17 +462,17 @@ mod tests {
             let scores = model.score(&others, &Context::default()).unwrap().0;
             for (other, scores) in scores.chunks(2).enumerate() {
                 let values: Vec<f64> =
-                    (0..12).map(|tree| of(tree, 12 + other).unwrap()).collect();
-                let all: f64 = values.iter().sum();
+                    (0..12).map(|tree| kernel_of(tree, 12 + other).unwrap()).collect();
+                let total: f64 = values.iter().sum();
                 let weighted = values.iter().enumerate().map(|(t, k)| weight(t) * k);
                 let gap = (scores[0] - weighted.sum::<f64>()).abs();
-                assert!(gap <= 1e-9 * all, "{round} {other}: {gap}");
-                assert!((scores[1] - all).abs() <= 1e-10 * all, "{round} {other}");
+                assert!(gap <= 1e-9 * total, "{round} {other}: {gap}");
+                assert!((scores[1] - total).abs() <= 1e-10 * total, "{round} {other}");
                 let shares = model
                     .contributions(&others.select([other]), &Context::default())
                     .unwrap();
                 let sum: f64 = shares.iter().skip(1).step_by(2).sum();
-                assert!((sum - all).abs() <= 1e-10 * all, "{round} {other}");
+                assert!((sum - total).abs() <= 1e-10 * total, "{round} {other}");
             }
         }
     }

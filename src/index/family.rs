@@ -141,6 +141,7 @@ impl Family for WithWeights<Subtree> {
         make_engine(self, trees, context, |counts, _| {
             let table = self.weighted.table(nodes)?;
             let weights = subtrees::weighted(nodes, &self.kernel, &table)?;
+            // A plain function, so that the engine is one type for all three.
             finite(&weights)?;
             let of_count: fn(u32) -> f64 = match table.counts {
                 Counts::Linear => f64::from,
@@ -163,6 +164,7 @@ impl Family for WithWeights<Subtree> {
     }
 
     fn model(&self) -> Option<dag::Index> {
+        // A model adds counts up over trees, and f of a sum is not the sum of f.
         if self.weighted.counts() != Counts::Linear {
             return None;
         }
@@ -186,6 +188,7 @@ impl Family for SubsetTree {
         rows_of: RowsOf,
         context: &Context,
     ) -> Result<Engine> {
+        // No weights by label: all leaves have the one.
         let (nodes, no_weights) = (trees.nodes(), Vec::new());
         let Self { decay, leaf_weight } = *self;
         make_engine(self, trees, context, |counts, threads| {

@@ -62,10 +62,10 @@ impl IdMap {
         wanted: Wanted,
         find: impl Fn(Key) -> Option<u32>,
     ) -> Result<Self> {
-        let known = |name| model.labels().get(name).map_or(NONE, |label| label.0);
+        let model_label = |name| model.labels().get(name).map_or(NONE, |label| label.0);
         let mut id_map = Self {
             wanted,
-            labels: memory::collect(store.labels().names().map(known))?,
+            labels: memory::collect(store.labels().names().map(model_label))?,
             ..Self::blank(wanted)
         };
         match wanted {
@@ -74,6 +74,7 @@ impl IdMap {
             Wanted::Productions => {
                 id_map.productions = id_map.find_productions(store, model)?;
                 id_map.read_edges(store)?;
+                // Taken out while keys are written: both are part of the map.
                 let here = std::mem::take(&mut id_map.productions);
                 id_map.find_lists(|production| here[production as usize], find)?;
                 id_map.productions = here;
@@ -113,6 +114,7 @@ impl IdMap {
         trees: &TreeCounts,
         find: impl Fn(Key) -> Option<u32>,
     ) -> Result<Self> {
+        // Nodes of other trees have no edges: nobody will ask for them.
         let mut is_asked = memory::filled(false, store.len())?;
         for node in (0..trees.len()).flat_map(|tree| trees.nodes(tree)) {
             is_asked[node.index()] = true;
@@ -136,7 +138,9 @@ impl IdMap {
         trees: &TreeCounts,
         find: impl Fn(Key) -> Option<u32>,
     ) -> Result<Self> {
+        // One store: every id is its own.
         let is_same = std::ptr::eq(store, model);
+        // Twins need no edges.
         if wanted == Wanted::Nodes && !is_same {
             return Self::new(store, model, wanted, find);
         }
@@ -159,6 +163,7 @@ impl IdMap {
         }
         let here =
             if wanted == Wanted::Productions { &map.productions } else { &map.labels };
+        // Edges in the ids of the store, lists by those of the model.
         let edges = Self::of_same(store, wanted, trees, |[parent, at, child]| {
             let [parent, child] = [parent, child].map(|id| here[id as usize]);
             let is_known = parent != NONE && child != NONE;
@@ -208,6 +213,7 @@ impl IdMap {
         memory::reserve(&mut self.nodes, store.len())?;
         let mut below = Vec::new();
         for node in (0..store.len()).map(|n| NodeId(n as u32)) {
+            // Children have smaller ids, so their twins are found already.
             let label = self.labels[store.label(node).index()];
             below.clear();
             let children = store.children(node).iter();
@@ -215,8 +221,9 @@ impl IdMap {
                 &mut below,
                 children.map(|c| NodeId(self.nodes[c.index()])),
             )?;
-            let known = label != NONE && !below.contains(&NodeId(NONE));
-            let there = if known { model.find_node(label, &below) } else { None };
+            // A subtree is known only if its label and all below it are.
+            let is_known = label != NONE && !below.contains(&NodeId(NONE));
+            let there = if is_known { model.find_node(label, &below) } else { None };
             memory::push(&mut self.nodes, there.map_or(NONE, |node| node.0))?;
         }
         Ok(())
@@ -225,16 +232,17 @@ impl IdMap {
     /// By production of the store: the model's, or [`NONE`].
     fn find_productions(&self, store: &Nodes, model: &Nodes) -> Result<Vec<u32>> {
         let (mut found, mut there) = (Vec::new(), Vec::new());
+        // Productions are compared by their labels in the model's ids.
         for production in (0..store.n_productions() as u32).map(ProductionId) {
             let labels = store.production_labels(production).iter();
             there.clear();
             memory::extend(&mut there, labels.map(|l| self.labels[l.index()]))?;
-            let known = if there.contains(&NONE) {
+            let twin = if there.contains(&NONE) {
                 None
             } else {
                 model.find_production(&there)
             };
-            memory::push(&mut found, known.map_or(NONE, |p| p.0))?;
+            memory::push(&mut found, twin.map_or(NONE, |p| p.0))?;
         }
         Ok(found)
     }
@@ -242,11 +250,14 @@ impl IdMap {
     fn read_edges(&mut self, store: &Nodes) -> Result<()> {
         memory::reserve(&mut self.ends, store.len())?;
         for node in (0..store.len()).map(|n| NodeId(n as u32)) {
+            // Many edges ask for one list, so each key is looked up once.
             for (position, &child) in store.children(node).iter().enumerate() {
                 if let Some(key) = Self::key(self.wanted, store, node, position, child)
                 {
                     let key = self.keys.insert(key, LISTS)?;
                     memory::push(&mut self.edges, Edge { key, child })?;
+                    // By node where its edges end; they start where those of the node
+                    // before end.
                 }
             }
             memory::push(&mut self.ends, new_id(self.edges.len(), "edges")?)?;
@@ -292,24 +303,28 @@ impl IdMap {
         (model, twin): (&Nodes, NodeId),
         find: impl Fn(Key) -> Option<u32>,
     ) {
-        if let Some(known) = self.nodes.get_mut(node.index()) {
-            *known = twin.0;
+        // A map without nodes or productions has nothing to note there.
+        if let Some(model_id) = self.nodes.get_mut(node.index()) {
+            *model_id = twin.0;
         }
         let productions = (store.production(node), model.production(twin));
-        if let (Some(own), Some(there)) = productions
-            && let Some(known) = self.productions.get_mut(own.index())
+        // A leaf has no production.
+        if let (Some(production), Some(there)) = productions
+            && let Some(model_id) = self.productions.get_mut(production.index())
         {
-            *known = there.0;
+            *model_id = there.0;
         }
         if self.ends.is_empty() {
             return;
         }
         let start = node.index().checked_sub(1).map_or(0, |before| self.ends[before]);
+        // Twin and node have equal children, so their edges come in the same order.
         let mut edge = start as usize;
         for (position, &child) in model.children(twin).iter().enumerate() {
             let Some(key) = Self::key(self.wanted, model, twin, position, child) else {
                 continue;
             };
+            // A list that is found stays: only keys without one are asked again.
             let list = &mut self.lists[self.edges[edge].key as usize];
             if *list == NONE {
                 *list = find(key).unwrap_or(NONE);

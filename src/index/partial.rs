@@ -170,6 +170,7 @@ impl<T: SinkId> Index<T> {
         children: impl Iterator<Item = Below>,
         target: T,
     ) -> Result<u32> {
+        // Groups reach as far as the labels of inner subtrees.
         let group = label as usize;
         if self.open.len() <= group {
             self.members.reach(group + 1)?;
@@ -179,10 +180,13 @@ impl<T: SinkId> Index<T> {
         }
         let number = self.members.len_of(group) as u32;
         let start = self.below.len();
+        // Of the subtree before: `forget` reads what is there.
         self.places.clear();
         let entered = memory::extend(&mut self.below, children)
             .and_then(|()| self.enter_below(label, number, start, target));
         if entered.is_err() {
+            // The lists, pairs and children of a subtree that failed are taken out in
+            // full.
             self.forget(group, number, start);
         }
         entered.map(|()| number)
@@ -217,15 +221,19 @@ impl<T: SinkId> Index<T> {
                 self.lists.push(list, entry, "edges")?;
             }
         }
-        // 2. List their pairs.
+        // 2. List their pairs. Each ends at a child of this subtree, so it goes to the
+        // end of its list.
         for (j, &(list, to)) in self.places.iter().enumerate() {
             for (i, &(other, from)) in self.places[..j].iter().enumerate() {
                 let key = [other, list, 0];
                 let joined = self.joined.insert(key, "pair lists")? as usize;
                 self.gaps.reach(joined + 1)?;
                 let gap = (j - i - 1) as u32;
-                let known = self.gaps.get(joined).iter().find(|known| known.0 == gap);
-                let pairs = if let Some(&(_, pairs)) = known {
+                // Pairs with one gap share their weight, so each gap has a list of its
+                // own.
+                let same_gap =
+                    self.gaps.get(joined).iter().find(|same_gap| same_gap.0 == gap);
+                let pairs = if let Some(&(_, pairs)) = same_gap {
                     pairs
                 } else {
                     let pairs = new_id(self.pairs.len(), "pair lists")?;
@@ -241,6 +249,7 @@ impl<T: SinkId> Index<T> {
         let member = Member { start: start as u32, len, target };
         self.members.push(group, member, "subtrees")?;
         let below = &self.below[start..];
+        // The label is open from its first subtree on that is more than one leaf.
         self.n_edges[group] += below.len();
         if !matches!(below, [child] if child.number >= FIRST_LEAF) {
             self.open[group] = true;
@@ -252,6 +261,9 @@ impl<T: SinkId> Index<T> {
     /// number. (Lists without entries match nothing.)
     fn forget(&mut self, group: usize, number: u32, start: usize) {
         for (j, &(list, to)) in self.places.iter().enumerate() {
+            // The error may have come anywhere, so nothing is taken for granted but
+            // what is checked: the last pair or entry is taken out if it is of this
+            // subtree.
             for &(other, from) in &self.places[..j] {
                 let Some(joined) = self.joined.find([other, list, 0]) else { continue };
                 if joined as usize >= self.gaps.len() {
@@ -356,6 +368,7 @@ impl Index<()> {
 /// Whether children share their label with few.
 fn is_varied(below: &[Below]) -> bool {
     let n = below.len();
+    // A square sum: k children of one label count k² times.
     let equal = |label| below.iter().filter(|other| other.label == label).count();
     n <= REPEATED
         || below.iter().map(|child| equal(child.label)).sum::<usize>() <= REPEATED * n

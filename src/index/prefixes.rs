@@ -49,16 +49,20 @@ impl Prefix {
     /// Counts what stands in the first `end` trees. Rows come in ascending order as a
     /// rule, so this is a step from the last row; otherwise it starts again.
     pub(crate) fn reveal(&mut self, end: usize, prefixes: &Prefixes) {
+        // Going back is not needed row by row, so it may cost a full pass.
         if end < self.end {
             self.group_len.fill(0);
             self.lists.iter_mut().for_each(|[start, end]| *end = *start);
             self.end = 0;
         }
         let Prefixes { groups, lists } = prefixes;
+        // Items of `groups` are subtrees, tree by tree: which of them are new, and so
+        // whose lists.
         let [start, stop] = [self.end, end].map(|tree| groups.start(tree));
         for &group in &groups.items[start..stop] {
             self.group_len[group as usize] += 1;
         }
+        // Each entry ends one list one further.
         for &list in &lists.items[lists.start(start)..lists.start(stop)] {
             self.lists[list as usize][1] += 1;
         }
@@ -70,10 +74,10 @@ impl Prefix {
 pub(crate) trait Extent {
     /// Whether that is always all of it.
     const WHOLE: bool;
-    /// Of the `all` subtrees of a group.
-    fn group(&self, group: u32, all: usize) -> usize;
-    /// Of the entries of a list, which has all of `all`.
-    fn list(&self, list: u32, all: impl FnOnce() -> Bounds) -> Bounds;
+    /// Of the `total` subtrees of a group.
+    fn group(&self, group: u32, total: usize) -> usize;
+    /// Of the entries of a list, the bounds of all of which are `whole`.
+    fn list(&self, list: u32, whole: impl FnOnce() -> Bounds) -> Bounds;
 }
 
 /// All trees.
@@ -83,13 +87,13 @@ impl Extent for Whole {
     const WHOLE: bool = true;
 
     #[inline]
-    fn group(&self, _group: u32, all: usize) -> usize {
-        all
+    fn group(&self, _group: u32, total: usize) -> usize {
+        total
     }
 
     #[inline]
-    fn list(&self, _list: u32, all: impl FnOnce() -> Bounds) -> Bounds {
-        all()
+    fn list(&self, _list: u32, whole: impl FnOnce() -> Bounds) -> Bounds {
+        whole()
     }
 }
 
@@ -97,12 +101,12 @@ impl Extent for Prefix {
     const WHOLE: bool = false;
 
     #[inline]
-    fn group(&self, group: u32, _all: usize) -> usize {
+    fn group(&self, group: u32, _total: usize) -> usize {
         self.group_len[group as usize] as usize
     }
 
     #[inline]
-    fn list(&self, list: u32, _all: impl FnOnce() -> Bounds) -> Bounds {
+    fn list(&self, list: u32, _whole: impl FnOnce() -> Bounds) -> Bounds {
         self.lists[list as usize]
     }
 }

@@ -59,6 +59,7 @@ impl Slots {
     pub(crate) fn times(trees: &TreeCounts, n_nodes: usize) -> Result<Vec<u8>> {
         let mut times = memory::filled(0u8, n_nodes)?;
         for tree in 0..trees.len() {
+            // 2 is as good as more: only "once" and "more often" are told apart.
             for (node, count) in trees.iter(tree) {
                 let times = &mut times[node.index()];
                 *times = (*times + count.min(2) as u8).min(2);
@@ -76,6 +77,7 @@ impl Slots {
         times: &[u8],
     ) -> Result<(Self, Vec<u32>)> {
         let n_trees = trees.len();
+        // By node of the store.
         let mut slot_of = memory::filled(NONE, times.len())?;
         // 1. Number them in the order in which trees bring them.
         let mut slots = Self {
@@ -86,6 +88,7 @@ impl Slots {
         };
         let none = Shared { first: [(NONE, 0); 2], third: NONE, end: 0 };
         for (tree, new) in new.iter().enumerate() {
+            // A slot is a tree's own, or that of a shared subtree behind all trees'.
             for &node in new {
                 slot_of[node.index()] = if is_elsewhere(node) {
                     slots.elsewhere()
@@ -99,11 +102,13 @@ impl Slots {
             memory::push(&mut slots.tree_ends, slots.shared.len() as u32)?;
         }
         // 2. List their trees.
+        // Read twice: first how long each list gets, then its items.
         let n_before = slots.first_shared();
         let each = |f: &mut dyn FnMut(usize, (u32, u32))| {
             for tree in 0..n_trees {
                 for (node, count) in trees.iter(tree) {
                     let slot = slot_of[node.index()];
+                    // Subtrees other than the new ones have no slot.
                     if slot >= n_before && slot != NONE {
                         f((slot - n_before) as usize, (tree as u32, count));
                     }
@@ -112,6 +117,8 @@ impl Slots {
         };
         let mut lens = memory::filled(0, slots.shared.len())?;
         each(&mut |number, item| {
+            // Trees ascend, so the first two come first and the third is the least of
+            // the others.
             let shared = &mut slots.shared[number];
             match shared.first {
                 [(NONE, _), _] => shared.first[0] = item,
@@ -122,6 +129,7 @@ impl Slots {
                 }
             }
         });
+        // From lengths to starts; at last, where each list ends.
         let mut at = ragged::starts(&mut lens)?;
         slots.rest =
             memory::filled((0, 0), lens.last().map_or(0, |&end| end as usize))?;
@@ -129,6 +137,7 @@ impl Slots {
             shared.end = end;
         }
         each(&mut |number, item| {
+            // The first two stand in `first`.
             if item.0 >= slots.shared[number].third {
                 slots.rest[at[number] as usize] = item;
                 at[number] += 1;
@@ -171,8 +180,11 @@ impl Slots {
     /// takes the row.
     pub(crate) fn finish(&self, scratch: &mut Scratch, row: &mut [f64]) {
         let (len, Scratch { slots, touched }) = (row.len(), scratch);
+        // Subtrees are numbered as trees bring them: what the first trees share is a
+        // prefix.
         let n_shared = len.checked_sub(1).map_or(0, |t| self.tree_ends[t]) as usize;
         let (trees, sums) = slots.split_at_mut(self.n_trees + 1);
+        // Told elsewhere.
         trees[self.n_trees] = 0.0;
         let (trees, sums) = (&mut trees[..=len], &mut sums[..n_shared]);
         // One in five has collected something, most of them for one or two of these
@@ -198,12 +210,14 @@ impl Slots {
         }
         for &number in &touched[..n_more] {
             for &(tree, count) in self.rest_of(number as usize) {
+                // Trees ascend.
                 if tree as usize >= len {
                     break;
                 }
                 trees[tree as usize] += sums[number as usize] * f64::from(count);
             }
         }
+        // Both parts are zero again for the next row.
         row.copy_from_slice(&trees[..len]);
         trees.fill(0.0);
         sums.fill(0.0);
@@ -319,12 +333,14 @@ impl<'a, N: Number> Row<'a, N> {
     /// [`crate::Error::Memory`].
     pub(crate) fn finish(self) -> Result<()> {
         let RowScratch { extra, touched, is_refused } = self.scratch;
+        // Nothing may be missing from a row, so it is refused.
         if *is_refused {
             let bytes = 2 * touched.len() * size_of::<u32>();
             self.cancel();
             return Err(Error::Memory { bytes });
         }
         let Self { slots, trees, .. } = self;
+        // Each sum is zero again before the next row.
         for number in touched.drain(..) {
             let number = number as usize;
             let sum = std::mem::replace(&mut extra[number], N::of(0.0));
@@ -386,6 +402,7 @@ impl<N: Number> Sink<N> for Row<'_, N> {
 impl<N: Number> View<N> for RowView<'_, N> {
     #[inline]
     fn add(&mut self, slot: u32, value: N) {
+        // A slot is a tree's, or that of a shared subtree, beyond all trees.
         match self.trees.get_mut(slot as usize) {
             Some(sum) => *sum = *sum + self.count * value,
             None => self.scratch.add(slot - self.first_shared, self.count * value),

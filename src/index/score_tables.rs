@@ -57,12 +57,14 @@ impl ScoreTables {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub(crate) fn new(nodes: &Nodes, index: &Index, weights: &Weights) -> Result<Self> {
+        // 1. The sum of each pattern's list, and the patterns of each production.
         let width = weights.width();
         let patterns = Patterns::new(index, |_| true)?;
         let mut patterns_of: Map<u32, Vec<u32>> = Map::default();
         let mut sums = Vec::new();
         memory::reserve(&mut sums, patterns.lists.len() * width)?;
         for (pattern, &list) in (0..).zip(&patterns.lists) {
+            // A pattern's list is of subtrees of one production.
             let [group, ..] = index.keys.keys[list as usize];
             let entries = index.lists.get(list as usize);
             let sum = sum_of(entries, weights.group(group), width)?;
@@ -75,6 +77,8 @@ impl ScoreTables {
             sums,
             folds: Vec::new(),
         };
+        // 2. Folds: lists of roots with one child, that is productions of two labels,
+        // long enough to pay.
         for (list, &[root, _, child]) in index.keys.keys.iter().enumerate() {
             let entries = index.lists.get(list);
             let is_unary = nodes.production_labels(ProductionId(root)).len() == 2;
@@ -86,12 +90,14 @@ impl ScoreTables {
                 weights: memory::copied(weights.group(child))?,
                 patterns: Map::default(),
             };
+            // A root adds λ f to what its child counts, and the same to the sum.
             for entry in entries {
                 let f = &weights.group(root)[entry.u as usize * width..];
                 let of_child = &mut fold.weights[entry.child as usize * width..];
                 add_scaled(index.decay, f, &mut of_child[..width]);
                 add_scaled(index.decay, f, &mut fold.sum);
             }
+            // A pattern of the children has its own sum under these weights.
             for &pattern in patterns_of.get(&child).into_iter().flatten() {
                 let list = tables.patterns.lists[pattern as usize];
                 let entries = index.lists.get(list as usize);
@@ -133,6 +139,7 @@ impl Numbers for TableWeights<'_> {
         self.weights.width()
     }
 
+    // Under a fold weights of the child's group count; the group is the child's then.
     #[inline]
     fn group(&self, group: u32, fold: u32) -> [&[f64]; 2] {
         let folded = self.tables.fold(fold).map(|fold| &fold.weights[..]);

@@ -71,6 +71,7 @@ pub(crate) struct Index<T = (), F = f64> {
     pub(crate) leaf_weight: f64,
     /// Lists by production, position and child's production.
     pub(crate) keys: Keys,
+    /// Entries of all lists, for [`cost_of_tables`](Self::cost_of_tables).
     pub(crate) lists: Growing<Entry<T>>,
     n_entries: u64,
     /// By production: how many subtrees.
@@ -135,9 +136,12 @@ impl Patterns {
             if !Self::is_long(entries.len(), size) || !wanted(key) {
                 continue;
             }
+            // Where the one child in question is no deeper than its production and no
+            // other child matches, C = λ (1 + λ of the child's production).
             let decay = index.decay.of(key[0]);
             let mut values = memory::filled(decay, size)?;
             for entry in entries {
+                // A subtree is in a list once at most, as the list is of one position.
                 values[entry.u as usize] += decay * index.decay.of(key[2]);
             }
             patterns.groups[key[0] as usize] = true;
@@ -290,6 +294,7 @@ impl Index {
         node: NodeId,
         slots: &[Slot],
     ) -> Result<Slot> {
+        // Leaves are not entered, and all others have a production.
         let group = nodes.production(node).map_or(0, |p| p.0);
         memory::reach(&mut self.group_sizes, group as usize + 1, 0)?;
         let number = self.group_sizes[group as usize];
@@ -301,6 +306,7 @@ impl Index {
                 }
             }
             return Err(error);
+            // At last: a subtree that is refused leaves its number to the next.
         }
         self.group_sizes[group as usize] += 1;
         self.largest_group = self.largest_group.max(number + 1);
@@ -319,6 +325,7 @@ impl Index {
             if let Some(key) = IdMap::key(wanted, nodes, node, position, child) {
                 let list = self.keys.insert(key, LISTS)? as usize;
                 self.lists.reach(list + 1)?;
+                // Children are entered before their parents, so this slot is there.
                 let child = slots[child.index()].number;
                 let entry = Entry { u: number, child, target: () };
                 self.lists.push(list, entry, EDGES)?;
@@ -364,14 +371,19 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
     ) -> Result<()> {
         self.scratch.steps.clear();
         self.scratch.active.clear();
+        // If the list of a root's only child has a fold, the child is told for both,
+        // and the root needs no walk.
         let (items, fold) = (self.tree.items(), self.fold());
+        // At most one of each per node, so no push below can fail.
         memory::reserve(&mut self.scratch.steps, items.len())?;
         memory::reserve(&mut self.scratch.active, items.len())?;
+        // 1. Children come first, so each child's step is there when its parent asks.
         for (place, item) in items.iter().enumerate() {
             let group = group(place);
             let last_use = item.last_use;
             let mut step =
                 Step { group, pattern: NONE, n_lists: 0, touched: 0, last_use };
+            // 2. λ, which all subtrees of the production have in common.
             if group != NONE {
                 let decay = N::of(self.index.decay.of(group));
                 sink.node(place, item.count);
@@ -381,12 +393,17 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                     self.scratch.steps.push(step); // has room
                     continue;
                 }
+                // 3. The lists to walk, and of those with a pattern the longest, from
+                // whose array the node will start. One only, as two would have to be
+                // multiplied.
                 let (mut longest, mut of_child) = (0, decay);
                 // Most lists of rare productions are looked up for nothing.
-                let patterns = self.patterns.filter(|known| known.has_group(group));
+                let patterns = self.patterns.filter(|tables| tables.has_group(group));
                 for &edge in self.id_map.edges(item.node) {
                     let list = self.id_map.list(edge);
                     if !E::WHOLE {
+                        // Parents come in ascending order, so the last one to write is
+                        // the last to ask.
                         let child = self.tree.place(edge.child);
                         self.scratch.steps[child].last_use = place as u32;
                     }
@@ -396,6 +413,8 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                     step.n_lists += 1;
                     let Some(patterns) = patterns else { continue };
                     let pattern = patterns.of_list(list);
+                    // A pattern's values hold only where the child has no more than its
+                    // production in common with anything.
                     if pattern != NONE && self.step(edge.child).is_flat() {
                         let len = self.index.lists.len_of(list as usize);
                         // The longest saves most.
@@ -406,6 +425,8 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                         }
                     }
                 }
+                // 4. What a fold's child has in common with its whole production counts
+                // for the roots above it, and so does its pattern.
                 let is_folded = fold != NONE && place + 2 == items.len();
                 if is_folded {
                     sink.folded(fold, decay);
@@ -418,6 +439,8 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                 if is_folded {
                     sink.fold(NONE);
                 }
+                // 5. All others are λ throughout, and the second pass need not see
+                // them.
                 if step.n_lists > 0 || step.pattern != NONE {
                     self.scratch.active.push(place as u32); // has room
                 }
@@ -433,8 +456,12 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         sink: &mut S,
         context: &Context,
     ) -> Result<()> {
+        // All values are `Flat` between trees, so those of earlier trees need not be
+        // cleared.
         let (n, fold) = (self.tree.items().len(), self.fold());
         memory::reach_with(&mut self.scratch.values, n, || Values::Flat)?;
+        // In the order of places: a child's values are complete before a parent reads
+        // them.
         for at in 0..self.scratch.active.len() {
             let place = self.scratch.active[at] as usize;
             let step = self.scratch.steps[place];
@@ -444,21 +471,28 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                     sink.fold(fold);
                 }
                 sink.node(place, self.tree.items()[place].count);
+                // The child of a folded root has no other parent, and that one was told
+                // with it.
                 let is_asked = step.last_use != NONE;
                 let told = self.node(place, step, is_asked && !is_folded, sink);
                 if is_folded {
                     sink.fold(NONE);
                 }
+                // An error gives all arrays back, as the next tree counts on flat
+                // values.
                 if let Err(error) = told {
                     (0..n).for_each(|place| self.release(place));
                     return Err(error);
                 }
             } else {
+                // It has nothing beyond its pattern: the pattern's array serves as it
+                // is.
                 self.put(place, Values::Pattern(step.pattern));
             }
             if self.scratch.n_kept > 0 {
                 self.release_children(place);
             }
+            // By entries and not by nodes: one node may have lists of millions.
             if self.scratch.walked > BETWEEN_CHECKS {
                 self.scratch.walked = 0;
                 if let Err(error) = context.check_now() {
@@ -519,9 +553,11 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         is_asked: bool,
         sink: &mut S,
     ) -> Result<()> {
-        let mut own = None;
+        // An array of its own is needed only if its values are read again: by a parent,
+        // or by its next list.
+        let mut node_values = None;
         if is_asked || step.n_lists > 1 {
-            own = Some(self.take(step)?);
+            node_values = Some(self.take(step)?);
         }
         let mut view = sink.view(step.group);
         let mut left = step.n_lists;
@@ -534,12 +570,14 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                 Some(values) => Source::Array(&values[..]),
                 None => self.source(child),
             };
-            match &mut own {
+            match &mut node_values {
                 // Nobody will ask for what the last list of a root makes of its values.
-                Some(own) if left > 0 || is_asked => {
-                    update(list, own, below, &mut view);
+                Some(node_values) if left > 0 || is_asked => {
+                    update(list, node_values, below, &mut view);
                 }
-                Some(own) => read(list, Source::Array(own), below, &mut view),
+                Some(node_values) => {
+                    read(list, Source::Array(node_values), below, &mut view)
+                }
                 None => {
                     let start = self.start(step.group, step.pattern);
                     read(list, start, below, &mut view);
@@ -552,9 +590,10 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         view.close();
         self.scratch.walked += walked;
         self.scratch.visits += walked as u64;
-        if let Some(own) = own {
+        if let Some(node_values) = node_values {
+            // An upper bound: a subtree may stand in several of the lists.
             self.scratch.steps[place].touched = walked.min(NONE as usize) as u32;
-            self.keep(place, own, is_asked);
+            self.keep(place, node_values, is_asked);
         }
         Ok(())
     }
@@ -590,51 +629,59 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         // cost rows a tenth of the time.
         let size = self.index.largest_group as usize;
         let Scratch { clean, patterns, used, .. } = &mut *self.scratch;
+        // 1. Where λ is one number, an array of it serves every production.
         if step.pattern == NONE && self.index.decay.same().is_some() {
-            let mut own = clean.pop().unwrap_or_default();
-            memory::reach(&mut own, size, decay)?;
-            return Ok(own);
+            let mut node_values = clean.pop().unwrap_or_default();
+            memory::reach(&mut node_values, size, decay)?;
+            return Ok(node_values);
         }
-        if let Some(own) = patterns.get_mut(step.pattern as usize).and_then(Vec::pop) {
-            return Ok(own);
+        // 2. An array that a node gave back is set as the pattern has it. (No pattern
+        // has the number `NONE`.)
+        if let Some(node_values) =
+            patterns.get_mut(step.pattern as usize).and_then(Vec::pop)
+        {
+            return Ok(node_values);
         }
-        let mut own = used.pop().unwrap_or_default();
-        memory::reach(&mut own, size, decay)?;
+        // 3. Any array, set as far as the group goes; nobody reads further.
+        let mut node_values = used.pop().unwrap_or_default();
+        memory::reach(&mut node_values, size, decay)?;
         match self.start(step.group, step.pattern) {
             Source::Array(values) => {
                 let len = self.extent.group(step.group, values.len());
-                own[..len].copy_from_slice(&values[..len]);
+                node_values[..len].copy_from_slice(&values[..len]);
             }
             Source::Constant(decay) => {
                 let len = self.index.group_size(step.group);
                 let len = self.extent.group(step.group, len);
-                own[..len].fill(decay);
+                node_values[..len].fill(decay);
             }
         }
-        Ok(own)
+        Ok(node_values)
     }
 
     /// Keeps a node's values for its parents, if they will ask; when these are many, only
     /// those that it touched.
-    fn keep(&mut self, place: usize, own: Vec<N>, is_asked: bool) {
+    fn keep(&mut self, place: usize, node_values: Vec<N>, is_asked: bool) {
         if !is_asked {
-            return self.give_back(place, own);
+            return self.give_back(place, node_values);
         }
         let Step { touched, pattern, .. } = self.scratch.steps[place];
-        if self.scratch.live + own.len() > self.index.max_live
-            && (touched as usize) < own.len() / 4
+        // Beyond the limit a node with few touched values keeps these alone. If there
+        // is no memory for them, the array stays: it is there already.
+        if self.scratch.live + node_values.len() > self.index.max_live
+            && (touched as usize) < node_values.len() / 4
         {
             let mut few = Vec::new();
             let entries = self.lists(place, pattern).flat_map(|(list, _)| list);
-            let values = entries.map(|e| (e.u, own[e.u as usize]));
+            let values = entries.map(|e| (e.u, node_values[e.u as usize]));
             let has_room = memory::reserve(&mut few, touched as usize).is_ok();
             if has_room && memory::extend(&mut few, values).is_ok() {
-                self.give_back(place, own);
+                self.give_back(place, node_values);
                 return self.put(place, Values::Few(few));
             }
         }
-        self.scratch.live += own.len();
-        self.put(place, Values::Own(own));
+        self.scratch.live += node_values.len();
+        self.put(place, Values::Own(node_values));
     }
 
     #[inline]
@@ -649,6 +696,7 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         if !matches!(self.scratch.values[place], Values::Few(_)) {
             return Ok(None);
         }
+        // What the node started from, and on it the few that it changed.
         let mut values = self.take(self.scratch.steps[place])?;
         let Values::Few(few) = &self.scratch.values[place] else { return Ok(None) };
         for &(u, value) in few {
@@ -659,36 +707,46 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
 
     /// Keeps an array for other nodes: what its node started from is set back where it
     /// touched little.
-    fn give_back(&mut self, place: usize, mut own: Vec<N>) {
+    fn give_back(&mut self, place: usize, mut node_values: Vec<N>) {
         let Step { group, pattern, touched, .. } = self.scratch.steps[place];
+        // Entry by entry, or all at once if that is most of the array.
         let len = self.extent.group(group, self.index.group_size(group));
         let is_little = (touched as usize) < len / 4;
         let lists = self.lists(place, pattern).flat_map(|(list, _)| list);
         match self.start(group, pattern) {
             // Other productions start from other numbers.
             Source::Constant(_) if self.index.decay.same().is_none() => {
-                return memory::set_aside(&mut self.scratch.used, own);
+                return memory::set_aside(&mut self.scratch.used, node_values);
             }
             Source::Constant(decay) if is_little => {
-                lists.for_each(|entry| own[entry.u as usize] = decay);
+                lists.for_each(|entry| node_values[entry.u as usize] = decay);
             }
-            Source::Constant(decay) => own[..len].fill(decay),
+            Source::Constant(decay) => node_values[..len].fill(decay),
+            // Under a prefix, a pattern is copied only as far as the prefix goes; a
+            // later row would read beyond.
             Source::Array(start) if E::WHOLE && is_little => {
-                lists.for_each(|entry| own[entry.u as usize] = start[entry.u as usize]);
+                lists.for_each(|entry| {
+                    node_values[entry.u as usize] = start[entry.u as usize]
+                });
                 let patterns = &mut self.scratch.patterns;
+                // The array is lost if there is no room for it: another one is made
+                // then.
                 let len = pattern as usize + 1;
                 if memory::reach_with(patterns, len, Vec::new).is_ok() {
-                    memory::set_aside(&mut patterns[pattern as usize], own);
+                    memory::set_aside(&mut patterns[pattern as usize], node_values);
                 }
                 return;
             }
-            Source::Array(_) => return memory::set_aside(&mut self.scratch.used, own),
+            Source::Array(_) => {
+                return memory::set_aside(&mut self.scratch.used, node_values);
+            }
         }
-        memory::set_aside(&mut self.scratch.clean, own);
+        memory::set_aside(&mut self.scratch.clean, node_values);
     }
 
     /// Gives back the values of children that no later parent asks for.
     #[inline]
+    // A child may be kept for several parents; the last one frees it.
     fn release_children(&mut self, place: usize) {
         let (id_map, tree) = (self.id_map, self.tree);
         for edge in id_map.edges(tree.items()[place].node) {
@@ -703,25 +761,27 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
     fn release(&mut self, place: usize) {
         let values = std::mem::replace(&mut self.scratch.values[place], Values::Flat);
         self.scratch.n_kept -= usize::from(!matches!(values, Values::Flat));
-        if let Values::Own(own) = values {
-            self.scratch.live -= own.len();
-            self.give_back(place, own);
+        if let Values::Own(node_values) = values {
+            self.scratch.live -= node_values.len();
+            self.give_back(place, node_values);
         }
     }
 }
 
-/// Walks a list: `own` is C of the node, as far as its children were taken, and `below`
+/// Walks a list: `node_values` is C of the node, as far as its children were taken, and `below`
 /// that of its child. Functions of their own, so that what the loops need stays in
 /// registers.
 #[inline(never)]
 fn update<T: SinkId, N: Number, V: View<N>>(
     list: &[Entry<T>],
-    own: &mut [N],
+    node_values: &mut [N],
     below: Source<'_, N>,
     view: &mut V,
 ) {
     let mut each = |entry: &Entry<T>, factor: N| {
-        let c = &mut own[entry.u as usize];
+        let c = &mut node_values[entry.u as usize];
+        // C (1 + f) with f of the child, as C + C f: what is told is the second term,
+        // and nothing is subtracted.
         let d = *c * factor;
         *c = *c + d;
         view.add(entry.target.of(entry.u), d);
@@ -744,20 +804,23 @@ fn update<T: SinkId, N: Number, V: View<N>>(
 #[inline(never)]
 fn read<T: SinkId, N: Number, V: View<N>>(
     list: &[Entry<T>],
-    own: Source<'_, N>,
+    node_values: Source<'_, N>,
     below: Source<'_, N>,
     view: &mut V,
 ) {
-    match (own, below) {
-        (Source::Constant(own), Source::Constant(c)) => tell(list, |_| own * c, view),
-        (Source::Constant(own), Source::Array(c)) => {
-            tell(list, |e| own * c[e.child as usize], view);
+    // The cases apart, so that none of the loops has a branch.
+    match (node_values, below) {
+        (Source::Constant(node_values), Source::Constant(c)) => {
+            tell(list, |_| node_values * c, view)
         }
-        (Source::Array(own), Source::Constant(c)) => {
-            tell(list, |e| own[e.u as usize] * c, view);
+        (Source::Constant(node_values), Source::Array(c)) => {
+            tell(list, |e| node_values * c[e.child as usize], view);
         }
-        (Source::Array(own), Source::Array(c)) => {
-            tell(list, |e| own[e.u as usize] * c[e.child as usize], view);
+        (Source::Array(node_values), Source::Constant(c)) => {
+            tell(list, |e| node_values[e.u as usize] * c, view);
+        }
+        (Source::Array(node_values), Source::Array(c)) => {
+            tell(list, |e| node_values[e.u as usize] * c[e.child as usize], view);
         }
     }
 }

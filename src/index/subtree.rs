@@ -53,6 +53,7 @@ impl Index {
             return Ok(());
         };
         let (n_labels, n_productions) = (nodes.labels().len(), nodes.n_productions());
+        // Room first, as nothing may fail after the weight.
         memory::reserve(subtrees, 1)?;
         // Ids come in their order.
         let new = (labels.len() as u32..n_labels as u32).map(Label);
@@ -62,14 +63,16 @@ impl Index {
         for production in new {
             memory::push(productions, weights.production(nodes, production)?)?;
         }
+        // Subtrees come children first, so those of children are there.
         let weight = match nodes.production(node) {
             None => self.leaf_weight * labels[nodes.label(node).index()],
             Some(production) => {
                 let inner = nodes.children(node).iter().filter(|&&c| !nodes.is_leaf(c));
-                let own = self.decay * productions[production.index()];
-                inner.fold(own, |product, c| product * subtrees[c.index()])
+                let factor = self.decay * productions[production.index()];
+                inner.fold(factor, |product, c| product * subtrees[c.index()])
             }
         };
+        // Products of finite weights need not be finite.
         if let Err(error) = finite(&[weight]) {
             productions.truncate(n_before);
             return Err(error);
@@ -80,6 +83,7 @@ impl Index {
 
     /// By subtree of a model, what it weighs, where labels or productions have weights.
     pub(crate) fn weights(&self) -> Option<&[f64]> {
+        // Without weights all have λ^n, which scoring computes by itself.
         self.weighted.as_ref().map(|weighted| &*weighted.subtrees)
     }
 
@@ -103,6 +107,7 @@ impl Index {
         values: &mut Vec<f64>,
         sink: &mut S,
     ) -> Result<()> {
+        // By place: λ^(inner nodes), of every node, as parents ask for it.
         values.clear();
         memory::reserve(values, tree.items().len())?;
         for (place, item) in tree.items().iter().enumerate() {
@@ -111,7 +116,9 @@ impl Index {
                 if label != NONE {
                     let weight = match &self.weighted {
                         None => self.leaf_weight,
-                        Some(own) => self.leaf_weight * own.labels[label as usize],
+                        Some(weighted) => {
+                            self.leaf_weight * weighted.labels[label as usize]
+                        }
                     };
                     sink.node(place, item.count);
                     sink.leaf(label, weight);
@@ -120,6 +127,7 @@ impl Index {
                 values.push(1.0); // has room
                 continue;
             }
+            // Leaves count 1, so only inner children are multiplied.
             let below = store.children(item.node).iter();
             let inner = below.filter(|&&child| !store.is_leaf(child));
             let value = inner.fold(self.decay, |product, &child| {
@@ -130,8 +138,9 @@ impl Index {
             if twin != NONE {
                 let value = match &self.weighted {
                     None => value,
-                    Some(own) => own.subtrees[twin as usize],
+                    Some(weighted) => weighted.subtrees[twin as usize],
                 };
+                // One group: a subtree is found by its id.
                 sink.node(place, item.count);
                 let mut view = sink.view(0);
                 view.add(twin, value);

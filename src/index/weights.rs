@@ -70,6 +70,8 @@ impl Weights {
         if slot.group == LEAF {
             return memory::reach(&mut self.leaves, end, 0.0);
         }
+        // `groups` grows last: if an error ends this, the next call finds it short and
+        // repeats the rest.
         let group = slot.group as usize;
         if self.groups.len() <= group {
             memory::reach(&mut self.sums, (group + 1) * self.width, 0.0)?;
@@ -90,9 +92,11 @@ impl Weights {
             return;
         }
         let group = slot.group as usize;
-        let own = &mut self.groups[group][start..start + width];
+        let weights = &mut self.groups[group][start..start + width];
         let sums = &mut self.sums[group * width..(group + 1) * width];
-        for ((f, sum), alpha) in own.iter_mut().zip(&mut *sums).zip(alphas) {
+        for ((f, sum), alpha) in weights.iter_mut().zip(&mut *sums).zip(alphas) {
+            // Each group keeps how many of its weights are not 0, as the sum alone
+            // could not tell zero from what rounding left.
             let change = count * alpha;
             let was_zero = *f == 0.0;
             add_exactly(f, change);
@@ -102,6 +106,7 @@ impl Weights {
                 (false, true) => self.nonzero[group] -= 1,
                 _ => {}
             }
+            // All weights of the group are 0, and the sum must be exactly that.
         }
         if self.nonzero[group] == 0 {
             sums.fill(0.0);
@@ -120,25 +125,26 @@ impl Weights {
 
     /// The weights of one subtree.
     pub(crate) fn get(&self, slot: Slot) -> &[f64] {
-        let own = if slot.group == LEAF {
+        let weights = if slot.group == LEAF {
             &self.leaves
         } else {
             &self.groups[slot.group as usize]
         };
-        &own[slot.number as usize * self.width..][..self.width]
+        &weights[slot.number as usize * self.width..][..self.width]
     }
 
     /// Sets the weights of one subtree and leaves sums alone: see [`Self::set_sums`].
     pub(crate) fn set(&mut self, slot: Slot, values: &[f64]) {
         let width = self.width;
-        let own = if slot.group == LEAF {
+        let weights = if slot.group == LEAF {
             &mut self.leaves
+        // From weights that are 0: a model is loaded into what `enter` made.
         } else {
             let nonzero = values.iter().filter(|&&value| value != 0.0).count();
             self.nonzero[slot.group as usize] += nonzero as u32;
             &mut self.groups[slot.group as usize]
         };
-        own[slot.number as usize * width..][..width].copy_from_slice(values);
+        weights[slot.number as usize * width..][..width].copy_from_slice(values);
     }
 
     /// The sums over groups: they depend on the order in which trees came, in the last
@@ -159,6 +165,8 @@ impl Weights {
         let of = |a: &[f64], b: &[f64]| {
             memory::collect(a.iter().zip(b).map(|(a, b)| scale * a - b))
         };
+        // Sums are combined as they are, not summed anew: they keep the order in which
+        // trees came.
         let pairs = self.groups.iter().zip(&other.groups);
         let groups = memory::try_collect(pairs.map(|(a, b)| of(a, b)))?;
         let count = |group: &Vec<f64>| group.iter().filter(|&&f| f != 0.0).count();
@@ -198,25 +206,27 @@ impl Occurrences {
     /// [`crate::Error::Memory`].
     pub(crate) fn reserve(&mut self, slot: Slot) -> Result<()> {
         let number = slot.number as usize;
-        let own = if slot.group == LEAF {
+        let lists = if slot.group == LEAF {
             &mut self.leaves
         } else {
+            // Room for the sum as well, so that `add` cannot fail.
             let group = slot.group as usize;
             memory::reach_with(&mut self.groups, group + 1, Vec::new)?;
             memory::reach_with(&mut self.sums, group + 1, Vec::new)?;
             memory::reserve(&mut self.sums[group], 1)?;
             &mut self.groups[group]
         };
-        memory::reach_with(own, number + 1, Vec::new)?;
-        memory::reserve(&mut own[number], 1)
+        memory::reach_with(lists, number + 1, Vec::new)?;
+        memory::reserve(&mut lists[number], 1)
     }
 
     /// Enters that a tree has a subtree, after [`reserve`](Self::reserve); trees come in
     /// ascending order.
     pub(crate) fn add(&mut self, slot: Slot, tree: u32, count: f64) {
-        let own = if slot.group == LEAF {
+        let lists = if slot.group == LEAF {
             &mut self.leaves
         } else {
+            // Trees ascend, so an entry of this tree would be the last.
             let group = slot.group as usize;
             match self.sums[group].last_mut() {
                 Some((last, sum)) if *last == tree => *sum += count,
@@ -224,7 +234,7 @@ impl Occurrences {
             }
             &mut self.groups[group]
         };
-        own[slot.number as usize].push((tree, count)); // has room
+        lists[slot.number as usize].push((tree, count)); // has room
     }
 
     pub(crate) fn nbytes(&self) -> usize {
@@ -306,8 +316,8 @@ pub(crate) trait Numbers {
 
 /// `sums += value * own`, as far as there are sums.
 #[inline]
-pub(crate) fn add_scaled(value: f64, own: &[f64], sums: &mut [f64]) {
-    for (sum, f) in sums.iter_mut().zip(own) {
+pub(crate) fn add_scaled(value: f64, numbers: &[f64], sums: &mut [f64]) {
+    for (sum, f) in sums.iter_mut().zip(numbers) {
         *sum += value * f;
     }
 }
@@ -330,8 +340,9 @@ impl Numbers for Weights {
     #[inline]
     fn add_leaf(&self, label: u32, value: f64, sums: &mut [f64]) {
         // A label may be known of inner nodes only.
-        let own = self.leaves.get(label as usize * self.width..).unwrap_or_default();
-        add_scaled(value, own, sums);
+        let weights =
+            self.leaves.get(label as usize * self.width..).unwrap_or_default();
+        add_scaled(value, weights, sums);
     }
 }
 
@@ -351,16 +362,17 @@ impl Numbers for Sizes<'_> {
         last.abs()
     }
 
+    // Sums of sizes are not kept, so they are added up here.
     fn add_group(&self, group: u32, value: f64, sums: &mut [f64]) {
-        for own in self.0.groups[group as usize].chunks(self.0.width) {
-            own.iter().zip(&mut *sums).for_each(|(f, sum)| *sum += value * f.abs());
+        for weights in self.0.groups[group as usize].chunks(self.0.width) {
+            weights.iter().zip(&mut *sums).for_each(|(f, sum)| *sum += value * f.abs());
         }
     }
 
     fn add_leaf(&self, label: u32, value: f64, sums: &mut [f64]) {
         let leaves = &self.0.leaves;
-        let own = leaves.get(label as usize * self.0.width..).unwrap_or_default();
-        own.iter().zip(sums).for_each(|(f, sum)| *sum += (value * f).abs());
+        let weights = leaves.get(label as usize * self.0.width..).unwrap_or_default();
+        weights.iter().zip(sums).for_each(|(f, sum)| *sum += (value * f).abs());
     }
 }
 
@@ -430,16 +442,16 @@ impl<'m, N: Numbers> One<'m, N> {
     /// Adds `count` times what is told of one number.
     #[inline]
     fn add(&mut self, tell: impl FnOnce(&N, &mut [f64])) {
-        let mut own = [0.0];
-        tell(self.numbers, &mut own);
-        self.sum += self.count * own[0];
+        let mut total = [0.0];
+        tell(self.numbers, &mut total);
+        self.sum += self.count * total[0];
     }
 }
 
 pub(crate) struct OneView<'a, N> {
     numbers: &'a N,
     group: [&'a [f64]; 2],
-    own: f64,
+    node_sum: f64,
     count: f64,
     sum: &'a mut f64,
 }
@@ -457,18 +469,18 @@ impl<N: Numbers> Sink for One<'_, N> {
 
     #[inline]
     fn group(&mut self, group: u32, value: f64) {
-        self.add(|numbers, own| numbers.add_group(group, value, own));
+        self.add(|numbers, total| numbers.add_group(group, value, total));
     }
 
     #[inline]
     fn leaf(&mut self, label: u32, value: f64) {
-        self.add(|numbers, own| numbers.add_leaf(label, value, own));
+        self.add(|numbers, total| numbers.add_leaf(label, value, total));
     }
 
     #[inline]
     fn pattern(&mut self, pattern: u32, value: f64) {
         let fold = self.fold;
-        self.add(|numbers, own| numbers.add_pattern(pattern, fold, value, own));
+        self.add(|numbers, total| numbers.add_pattern(pattern, fold, value, total));
     }
 
     fn fold(&mut self, fold: u32) {
@@ -476,16 +488,17 @@ impl<N: Numbers> Sink for One<'_, N> {
     }
 
     fn folded(&mut self, fold: u32, value: f64) {
-        self.add(|numbers, own| numbers.add_folded(fold, value, own));
+        self.add(|numbers, total| numbers.add_folded(fold, value, total));
     }
 
     #[inline]
     fn view(&mut self, group: u32) -> OneView<'_, N> {
+        // Both of them once per node, not per subtree.
         let (numbers, count, sum) = (self.numbers, self.count, &mut self.sum);
         OneView {
             numbers,
             group: numbers.group(group, self.fold),
-            own: 0.0,
+            node_sum: 0.0,
             count,
             sum,
         }
@@ -495,24 +508,26 @@ impl<N: Numbers> Sink for One<'_, N> {
 impl<N: Numbers> View for OneView<'_, N> {
     #[inline]
     fn add(&mut self, number: u32, value: f64) {
-        let [last, age_weighted] = self.group.map(|own| own[number as usize]);
-        self.own += value * self.numbers.one(last, age_weighted);
+        let [last, age_weighted] = self.group.map(|weights| weights[number as usize]);
+        self.node_sum += value * self.numbers.one(last, age_weighted);
     }
 
     /// Four sums take turns, as each addition would wait for the one before.
     #[inline]
     fn add_all(&mut self, values: impl Iterator<Item = (u32, f64)>) {
+        // Each sum is added to in every fourth step; the array turns instead of an
+        // index.
         let (numbers, group) = (self.numbers, self.group);
         let sums = values.fold([0.0; 4], |[a, b, c, d], (number, value)| {
-            let [last, age_weighted] = group.map(|own| own[number as usize]);
+            let [last, age_weighted] = group.map(|weights| weights[number as usize]);
             [b, c, d, a + value * numbers.one(last, age_weighted)]
         });
-        self.own += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+        self.node_sum += (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
 
     #[inline]
     fn close(self) {
-        *self.sum += self.count * self.own;
+        *self.sum += self.count * self.node_sum;
     }
 }
 
@@ -601,7 +616,7 @@ impl<N: Numbers> View for SeveralView<'_, N> {
     fn add(&mut self, number: u32, value: f64) {
         let width = self.sums.len();
         let [last, age_weighted] =
-            self.group.map(|own| &own[number as usize * width..][..width]);
+            self.group.map(|weights| &weights[number as usize * width..][..width]);
         let value = self.count * value;
         for ((sum, &last), &age_weighted) in
             self.sums.iter_mut().zip(last).zip(age_weighted)
@@ -613,6 +628,7 @@ impl<N: Numbers> View for SeveralView<'_, N> {
     /// Some at a time: the loop over outputs then is one of known length.
     #[inline]
     fn add_all(&mut self, values: impl Iterator<Item = (u32, f64)>) {
+        // Enough for the loop to pay; the array is on the stack.
         let mut some = [(0, 0.0); 64];
         let mut n = 0;
         values.for_each(|value| {
@@ -631,6 +647,8 @@ impl<N: Numbers> View for SeveralView<'_, N> {
 
 impl<N: Numbers> SeveralView<'_, N> {
     fn add_some(&mut self, some: &[(u32, f64)]) {
+        // Each width is compiled for itself; models with more outputs take the general
+        // loop.
         match self.sums.len() {
             2 => self.add_fixed::<2>(some),
             3 => self.add_fixed::<3>(some),
@@ -645,11 +663,12 @@ impl<N: Numbers> SeveralView<'_, N> {
 
     /// For a width that the compiler knows: so many outputs in registers.
     fn add_fixed<const W: usize>(&mut self, some: &[(u32, f64)]) {
-        let [last, age_weighted] = self.group.map(|own| own.as_chunks::<W>().0);
+        // A subtree has exactly W numbers.
+        let [last, age_weighted] = self.group.map(|weights| weights.as_chunks::<W>().0);
         let mut totals = [0.0; W];
         for &(number, value) in some {
-            let own = last[number as usize].iter().zip(&age_weighted[number as usize]);
-            for (total, (&last, &age_weighted)) in totals.iter_mut().zip(own) {
+            let both = last[number as usize].iter().zip(&age_weighted[number as usize]);
+            for (total, (&last, &age_weighted)) in totals.iter_mut().zip(both) {
                 *total += value * self.numbers.one(last, age_weighted);
             }
         }
@@ -670,6 +689,7 @@ impl<'m> Row<'m> {
     }
 
     fn pass_on(&mut self, list: Option<&Vec<(u32, f64)>>, value: f64) {
+        // What is not in the model stands in no support tree.
         for &(tree, times) in list.into_iter().flatten() {
             self.out[tree as usize] += value * times;
         }

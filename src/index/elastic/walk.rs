@@ -118,6 +118,7 @@ impl Index {
     pub(crate) fn tell_labels<S: Sink>(&self, query: Query<'_>, sink: &mut S) {
         for (place, item) in query.tree.items().iter().enumerate() {
             let label = query.label(item.node);
+            // A label that the index does not know is `NONE`, beyond all groups.
             let Some(group) = self.groups.get(label as usize) else { continue };
             sink.node(place, item.count);
             if group.n_plain > 0 {
@@ -126,6 +127,8 @@ impl Index {
             if !group.ends.is_empty() {
                 sink.group(2 * label + 1, self.decay);
             }
+            // Equal simple subtrees share their leaf besides: λ² on top of the λ that
+            // all of the label have.
             if let Some(simple) = self.same_simple(query, item.node) {
                 self.tell_simple(label, &[(simple, 1.0)], u32::MAX, sink);
             }
@@ -142,6 +145,7 @@ impl Index {
         let mut view = sink.view(2 * label);
         for &(simple, count) in pairs {
             let (number, tree) = self.simple_numbers[simple as usize];
+            // Those of later trees are not part of the row.
             if tree < n_trees {
                 view.add(number, self.decay * self.decay * count);
             }
@@ -168,8 +172,11 @@ impl Index {
         sink: &mut S,
         context: &Context,
     ) -> Result<()> {
+        // 1. Which lists, and whether they are worth it.
         let by_lists = self.plan(query, n_trees, scratch, context)?;
         if by_lists {
+            // 2. Simple subtrees, which are in no list of columns. A simple node's pair
+            // was told with the labels.
             for (place, item) in query.tree.items().iter().enumerate() {
                 let simple = scratch.plan.simple(place);
                 if !simple.is_empty() && !query.is_simple(item.node) {
@@ -180,6 +187,7 @@ impl Index {
             }
             self.walk_lists(query, scratch, sink, context)?;
         }
+        // 3. Deep subtrees, or all where lists would take longer.
         if self.has_deep || !by_lists {
             self.walk_dense(nodes, query, n_trees, !by_lists, scratch, sink, context)?;
         }
@@ -196,6 +204,9 @@ impl Index {
         context: &Context,
     ) -> Result<bool> {
         let items = query.tree.items();
+        // The dense recursion looks at each pair of nodes once: more entries than that
+        // are not worth it. The plan itself takes memory, and is bounded by what lists
+        // may hold per node.
         let most = items.len() as u64 * self.n_nodes as u64;
         let most_steps = (items.len() * DEEP as usize).max(1 << 16);
         scratch.plan.clear();
@@ -209,11 +220,14 @@ impl Index {
                 if group.has_simple {
                     self.plan_simple(query, item.node, scratch)?;
                 }
+                // Subtrees are numbered as trees bring them, so those of the first
+                // trees come first, and their edges as well.
                 let len = group.trees.partition_point(|&tree| tree < n_trees);
                 step.n_columns = len as u32;
                 step.n_edges = len.checked_sub(1).map_or(0, |last| group.ends[last]);
                 scratch.plan.n_values += len;
             }
+            // Asked after every child: a plan for a deep query would be quadratic.
             for &child in children.iter().filter(|_| step.n_edges > 0) {
                 self.plan_child(query, item.node, child, step.n_edges, scratch)?;
                 let Plan { cost, n_values, plain, inner, nested, .. } = &scratch.plan;
@@ -224,10 +238,13 @@ impl Index {
                 }
             }
             let plan = &mut scratch.plan;
+            // By node where its parts end; they start where those of the node before
+            // end.
             step.children = plan.children.len() as u32;
             step.simple = new_id(plan.simple.len(), "pairs with simple subtrees")?;
             memory::push(&mut plan.steps, step)?;
             if plan.cost > most {
+                // The last child may have gone beyond the bound.
                 return Ok(false);
             }
             if plan.cost - checked > BETWEEN_CHECKS as u64 {
@@ -247,10 +264,13 @@ impl Index {
     ) -> Result<()> {
         let Scratch { plan, below, tally, .. } = scratch;
         tally.drain().for_each(drop); // what an error left
+        // Two simple subtrees of one label have an excess only if their leaves are
+        // equal.
         if query.is_simple(node) {
             let same = self.same_simple(query, node).map(|simple| (simple, 1.0));
             return memory::extend(&mut plan.simple, same);
         }
+        // The node itself comes first and is not below itself.
         for (node, count) in below.read(query.store, node, None)?.skip(1) {
             let label = query.label(node);
             if label != NONE {
@@ -279,13 +299,16 @@ impl Index {
         let (label, end) = (query.label(parent), query.store.label(parent));
         let starts = [plan.plain.len(), plan.inner.len(), plan.nested.len()];
         plan.cost += u64::from(n_edges);
+        // Not below nodes of the parent's own label: their totals hold that (see
+        // "Nesting").
         for (node, count) in below.read(query.store, child, Some(end))? {
-            let own = query.label(node);
-            if own == NONE {
+            let below_label = query.label(node);
+            if below_label == NONE {
                 continue;
             }
-            tally.add(own, count)?;
+            tally.add(below_label, count)?;
             let place = query.tree.place(node);
+            // X with a simple subtree is λ² times the occurrences of its leaf's label.
             for at in plan.simple(place) {
                 let (simple, times) = plan.simple[at];
                 if let Some((list, len)) =
@@ -296,29 +319,39 @@ impl Index {
                     memory::push(&mut plan.plain, (list, weight))?;
                 }
             }
+            // A leaf, or one whose label has no listed subtree in these trees: there is
+            // no X to add.
             let step = &mut plan.steps[place];
             if step.n_edges == 0 {
                 continue;
             }
-            if own == label {
+            if below_label == label {
+                // Its totals are kept from the first parent of its label on, and
+                // counted once.
                 memory::push(&mut plan.nested, (place as u32, count))?;
                 plan.n_values += if step.is_nested { 0 } else { step.n_edges as usize };
                 step.is_nested = true;
                 plan.cost += u64::from(n_edges);
             }
-            if let Some((list, len)) = self.inner.before([label, 0, own], n_edges) {
+            if let Some((list, len)) =
+                self.inner.before([label, 0, below_label], n_edges)
+            {
                 plan.cost += len;
                 memory::push(&mut plan.inner, (list, place as u32, count))?;
             }
         }
         plan.cost += below.order.len() as u64;
-        for (own, count) in tally.drain() {
-            if let Some((list, len)) = self.plain.before([label, 0, own], n_edges) {
+        // λ for every pair of equal labels; leaves and inner nodes alike.
+        for (below_label, count) in tally.drain() {
+            if let Some((list, len)) =
+                self.plain.before([label, 0, below_label], n_edges)
+            {
                 plan.cost += len;
                 memory::push(&mut plan.plain, (list, self.decay * count))?;
             }
         }
         let ends = [plan.plain.len(), plan.inner.len(), plan.nested.len()];
+        // A child without any of these adds nothing, and S need not see it.
         if starts != ends {
             let child = Child {
                 plain: starts[0]..ends[0],
@@ -337,6 +370,8 @@ impl Index {
         sink: &mut S,
         context: &Context,
     ) -> Result<()> {
+        // By place in the query, children first: X of what is below is there when it is
+        // asked for.
         let Scratch { plan, v, sums, excess, totals, .. } = scratch;
         excess.clear();
         totals.clear();
@@ -353,6 +388,8 @@ impl Index {
             let label = query.label(item.node);
             let ends = &self.groups[label as usize].ends[..n_columns as usize];
             let n_edges = n_edges as usize;
+            // Totals come at the end of the array, so those of nodes below can be read
+            // while these are written.
             let own_total = totals.len();
             if is_nested {
                 memory::reach(totals, own_total + n_edges, 0.0)?;
@@ -366,6 +403,7 @@ impl Index {
             let mut add = |child: &Child, v: &mut Vec<f64>| {
                 v.clear();
                 v.resize(n_edges, 0.0); // has room
+                // What is nested in p adds up all of p's children.
                 let (before, own_total) = totals.split_at_mut(own_total);
                 walked += n_edges + self.add_below(plan, child, excess, before, v);
                 for (total, value) in own_total.iter_mut().zip(&*v) {
@@ -390,17 +428,19 @@ impl Index {
             // 3. The last one, at each column's end: the excess, kept and told.
             sink.node(place, item.count);
             let mut view = sink.view(2 * label + 1);
+            // Edges of a column stand together, in the order of its children.
             let mut at = 0;
             let excesses = ends.iter().enumerate().map(|(number, &end)| {
-                let own = at..end as usize;
+                let column = at..end as usize;
                 at = end as usize;
-                let all = if sums.is_empty() {
-                    v[own].iter().sum()
+                let s_sum = if sums.is_empty() {
+                    // One child of p: S has one step, and it is the sum.
+                    v[column].iter().sum()
                 } else {
-                    last_child(&v[own.clone()], &sums[own])
+                    last_child(&v[column.clone()], &sums[column])
                 };
-                view.add(number as u32, self.decay * all);
-                self.decay * all
+                view.add(number as u32, self.decay * s_sum);
+                self.decay * s_sum
             });
             memory::extend(excess, excesses)?;
             view.close();
@@ -425,6 +465,8 @@ impl Index {
         let mut walked = 0;
         for &(place, weight) in &plan.nested[child.nested.clone()] {
             let total = &totals[plan.steps[place as usize].total as usize..];
+            // `total` reaches at least as far as the parent's edges: both are of one
+            // label and of the same trees.
             for (value, total) in v.iter_mut().zip(total) {
                 *value += weight * total;
             }
@@ -432,6 +474,7 @@ impl Index {
         }
         for &(list, weight) in &plan.plain[child.plain.clone()] {
             let list = self.plain.get(list);
+            // Edges ascend within a list: what is beyond `v` came with later trees.
             for entry in list {
                 let Some(value) = v.get_mut(entry.edge as usize) else { break };
                 *value += weight * f64::from(entry.count);
@@ -450,7 +493,7 @@ impl Index {
         walked
     }
 
-    /// The recursion of single pairs, over deep subtrees or `all`, from the last one on,
+    /// The recursion of single pairs, over deep subtrees or `every_subtree`, from the last one on,
     /// so that whole trees come at a time.
     #[allow(clippy::too_many_arguments)]
     fn walk_dense<S: Sink>(
@@ -458,7 +501,7 @@ impl Index {
         nodes: &Nodes,
         query: Query<'_>,
         n_trees: u32,
-        all: bool,
+        every_subtree: bool,
         scratch: &mut Scratch,
         sink: &mut S,
         context: &Context,
@@ -466,6 +509,8 @@ impl Index {
         let Scratch { batch, dense, numbers, told, .. } = scratch;
         let items = query.tree.items();
         // 1. The query's labels, numbered.
+        // Labels of the index that the query does not have get no number: the recursion
+        // skips them.
         numbers.clear();
         memory::reach(numbers, nodes.labels().len(), NONE)?;
         let mut n_labels = 0;
@@ -476,12 +521,12 @@ impl Index {
             let label = query.label(item.node);
             let mut number = NONE;
             if label != NONE {
-                let known = &mut numbers[label as usize];
-                if *known == NONE {
-                    *known = n_labels;
+                let label_number = &mut numbers[label as usize];
+                if *label_number == NONE {
+                    *label_number = n_labels;
                     n_labels += 1;
                 }
-                number = *known;
+                number = *label_number;
             }
             let children = query.store.children(item.node).iter();
             let places = children.map(|&c| query.tree.place(c) as u32);
@@ -490,15 +535,18 @@ impl Index {
         if n_labels == 0 {
             return Ok(());
         }
+        // A subtree may stand in several batches, and only the first may tell it.
         // 2. Batches of subtrees, each told once.
         told.clear();
         memory::reach(told, nodes.len().div_ceil(64), 0)?;
         let is_wanted = |node: NodeId| match self.kinds[node.index()] {
             Kind::Deep(_) => true,
-            Kind::Listed(_) | Kind::Simple(_) => all,
+            Kind::Listed(_) | Kind::Simple(_) => every_subtree,
             _ => false,
         };
         let bit = |node: NodeId| (node.index() / 64, 1u64 << (node.index() % 64));
+        // From the end: a root comes before what is below it, so one `extend` takes a
+        // whole tree in.
         let len = self.order.partition_point(|&(_, tree)| tree < n_trees);
         for at in (0..len).rev() {
             let node = self.order[at].0;
@@ -506,6 +554,7 @@ impl Index {
             if is_wanted(node) && told[word] & mask == 0 && batch.at(node) == NONE {
                 batch.extend(nodes, node, None, &self.sizes)?;
             }
+            // Batches end where they are full, at the latest with the first subtree.
             if batch.order.is_empty()
                 || at > 0 && batch.order.len() * dense.lanes.len() < BATCH
             {
@@ -521,6 +570,7 @@ impl Index {
             }
             let tell = |node: usize, place: usize, value: f64| {
                 let node = batch.order[node];
+                // Equal simple subtrees were told with their labels.
                 let (word, mask) = bit(node);
                 let is_same = matches!(self.kinds[node.index()], Kind::Simple(_))
                     && query.is_simple(items[place].node);
@@ -549,12 +599,13 @@ impl Index {
 /// The last step of S for the children of one q, and the sum over all s.
 #[inline]
 fn last_child(v: &[f64], sums: &[f64]) -> f64 {
-    let (mut before, mut all) = (1.0, 0.0);
+    // Nothing reads the sums after the last child of p, so only their total is taken.
+    let (mut before, mut total) = (1.0, 0.0);
     for (&sum, &ca) in sums.iter().zip(v) {
-        all += sum + ca * before;
+        total += sum + ca * before;
         before += sum;
     }
-    all
+    total
 }
 
 /// One step of S, for one child of p and the children of all q.
@@ -562,6 +613,8 @@ fn match_children(ends: &[u32], v: &[f64], sums: &mut [f64]) {
     let mut at = 0;
     for &end in ends {
         let end = end as usize;
+        // 1 and the sums of what is to the left of e, as the children before p_i left
+        // them: `sum` is read before it is updated.
         let mut before = 1.0;
         for (sum, &ca) in sums[at..end].iter_mut().zip(&v[at..end]) {
             let s = ca * before;

@@ -61,6 +61,8 @@ impl Groups {
     /// [`Error::Memory`].
     pub(crate) fn new(table: Arc<Similarities>) -> Result<Self> {
         let n = table.len();
+        // Labels of a matrix block have the block's group, which comes after those of
+        // all labels.
         let group = |label: usize| {
             let (block, _) = table.place(label);
             match table.blocks().get(block as usize) {
@@ -89,6 +91,8 @@ impl Groups {
 
     /// What stands for a leaf with this label in its parent's list.
     pub(crate) fn leaf(&self, label: usize) -> u32 {
+        // In a block's lists leaves of several labels stand together, so a number says
+        // which it is.
         match self.row(label) {
             Some(_) => FIRST_LEAF + self.table.place(label).1,
             None => LEAF,
@@ -100,6 +104,7 @@ impl Groups {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub(crate) fn entered(&mut self, label: usize) -> Result<()> {
+        // Only groups of blocks have to remember the labels of their subtrees.
         let block = self.of_label[label] as usize;
         if let Some(block) = block.checked_sub(self.of_label.len()) {
             memory::push(&mut self.places[block], self.table.place(label).1)?;
@@ -129,6 +134,7 @@ impl Groups {
         let members = self.table.members()?;
         for group in 0..self.len() {
             let mut offset = 0;
+            // Values of near groups stand one after another.
             let mut add = |group: u32, sigma: f64| {
                 self.near.push(Near { group, offset: offset as u32, sigma })?;
                 offset += index.n_members(group);
@@ -137,24 +143,32 @@ impl Groups {
             let is_label = group < self.of_label.len();
             let (block, place) =
                 if is_label { self.table.place(group) } else { (NONE, 0) };
+            // A block by rows: the similar labels, with the label itself, in ascending
+            // order, as `walk_grids` searches them.
             match self.table.blocks().get(block as usize) {
                 Some(Block::Rows { .. }) => {
                     let row = self.table.row(block as usize, place as usize);
                     let others = row.iter().map(|&(y, sigma)| {
                         (members[block as usize][y as usize], sigma)
                     });
-                    let mut all = memory::collect(others.chain([(group as u32, 1.0)]))?;
-                    all.sort_unstable_by_key(|of| of.0);
-                    for (label, sigma) in all {
+                    let mut similar =
+                        memory::collect(others.chain([(group as u32, 1.0)]))?;
+                    similar.sort_unstable_by_key(|of| of.0);
+                    for (label, sigma) in similar {
                         add(label, sigma)?;
                     }
                 }
+                // A block that is a matrix: its labels are asked for by the group of
+                // the block.
                 Some(Block::Matrix { .. }) => {}
+                // A label in no block, or the group of a block: near to itself alone.
                 None => add(group as u32, 1.0)?,
             }
             memory::push(&mut self.totals, offset)?;
             self.near.close("similar labels")?;
         }
+        // The keys of each group, by the child's group: for queries whose children are
+        // near to many.
         self.below = memory::filled_with(self.len(), Vec::new)?;
         for (key, &[group, _, child]) in (0..).zip(&index.keys.keys) {
             memory::push(&mut self.below[group as usize], (child, key))?;
@@ -180,6 +194,7 @@ impl Groups {
 }
 
 impl<T: SinkId> Index<T> {
+    // Groups of labels that no subtree has are near to others nevertheless.
     fn n_members(&self, group: u32) -> usize {
         let is_there = (group as usize) < self.open.len();
         if is_there { self.members.len_of(group as usize) } else { 0 }
@@ -271,7 +286,7 @@ struct To<'a, T> {
     mu: f64,
     list: &'a [Entry<T>],
     t: &'a mut [f64],
-    own: &'a mut [f64],
+    node_values: &'a mut [f64],
     factor: Factor<'a>,
     /// Whether T are not all μ, and whether they are to be kept.
     is_linked: bool,
@@ -281,13 +296,15 @@ struct To<'a, T> {
 impl<T: SinkId> To<'_, T> {
     #[inline]
     fn walk<V: View>(self, d: impl Fn(usize) -> f64, view: &mut V) {
-        let Self { mu, list, t, own, factor, is_linked, goes_on } = self;
+        let Self { mu, list, t, node_values, factor, is_linked, goes_on } = self;
+        // T is complete before D of the child comes in: it ends chains and continues
+        // them.
         for (entry, sum) in list.iter().zip(t) {
             let t = if is_linked { *sum } else { mu } * d(entry.child as usize);
             if goes_on {
                 *sum = t;
             }
-            if let Some(value) = own.get_mut(entry.u as usize) {
+            if let Some(value) = node_values.get_mut(entry.u as usize) {
                 *value += t;
             }
             view.add(entry.target.of(entry.u), factor.of(entry.u) * t);
@@ -316,6 +333,7 @@ pub(crate) fn walk<T: SinkId, S: Sink>(
     let items = query.tree.items();
     memory::reach_with(&mut scratch.values, items.len(), Vec::new)?;
     let mut walk = Walk { index, groups, query, extent, scratch };
+    // The same order as in the walk by equal labels: children first.
     let mut done = Ok(());
     for (place, item) in items.iter().enumerate() {
         if !query.store.is_leaf(item.node) {
@@ -328,10 +346,12 @@ pub(crate) fn walk<T: SinkId, S: Sink>(
             }
         }
         if done.is_err() {
+            // All arrays go back, as the next tree counts on empty places.
             (0..items.len()).for_each(|place| walk.release(place));
             break;
         }
     }
+    // Nobody asked for the root's values, so nobody released them.
     let root = items.len() - 1;
     walk.release(root);
     done
@@ -354,6 +374,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         context: &Context,
     ) -> Result<()> {
         let item = self.query.tree.items()[place];
+        // A pooled array is of another node: its size and values are set anew.
         let label = self.query.label(item.node);
         let mut values = self.scratch.pool.pop().unwrap_or_default();
         values.clear();
@@ -381,14 +402,23 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
             if len == 0 {
                 continue;
             }
+            // σ with a whole group is part of the count; 1 where a row has it.
             sink.node(place, item.count * near.sigma);
-            let own = values.get_mut(near.offset as usize..).unwrap_or_default();
-            let n_own = own.len().min(len);
+            let node_values =
+                values.get_mut(near.offset as usize..).unwrap_or_default();
+            let n_values = node_values.len().min(len);
             let mut view = sink.view(near.group);
-            done =
-                self.group(item.node, near, len, &mut own[..n_own], &mut view, context);
+            done = self.group(
+                item.node,
+                near,
+                len,
+                &mut node_values[..n_values],
+                &mut view,
+                context,
+            );
             view.close();
         }
+        // Heads are `NONE` again for the next node.
         for near_children in self.scratch.near_children.drain(..) {
             self.scratch.heads[near_children.near.group as usize] = NONE;
         }
@@ -401,7 +431,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         node: NodeId,
         near: &Near,
         len: usize,
-        own: &mut [f64],
+        node_values: &mut [f64],
         view: &mut V,
         context: &Context,
     ) -> Result<()> {
@@ -416,18 +446,18 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                 node,
                 group,
                 0..len as u32,
-                own,
+                node_values,
                 factor,
                 view,
                 context,
             );
         };
-        self.walk_lists(own, factor, view)?;
+        self.walk_lists(node_values, factor, view)?;
         // 2. Grids for what is in no list.
         let unlisted = index.unlisted.get(group as usize);
         let n = unlisted.partition_point(|&u| (u as usize) < len);
         let some = unlisted[..n].iter().copied();
-        self.walk_grids(node, group, some, own, factor, view, context)?;
+        self.walk_grids(node, group, some, node_values, factor, view, context)?;
         self.scratch.chains.step(touched, context)
     }
 
@@ -436,10 +466,12 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         let Scratch { near_children, heads, .. } = &mut *self.scratch;
         memory::reach(heads, self.groups.len(), NONE)?;
         let below = self.query.store.children(node);
+        // Wide nodes go by grids, which do not ask for this.
         if below.len() > WIDE {
             return Ok(());
         }
         for (position, &child) in (0..).zip(below) {
+            // Chained by group: several children may be near to one group.
             for &near in self.groups.near(self.query.label(child)) {
                 let head = &mut heads[near.group as usize];
                 memory::push(
@@ -467,6 +499,8 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         links.clear();
         found.clear();
         let keys = &groups.below[group as usize];
+        // Through the group's keys if they are few, else by a look-up for each near
+        // child.
         if keys.len() < 4 * near_children.len() {
             for &(below, key) in keys {
                 let mut at = heads[below as usize];
@@ -475,6 +509,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                     at = near_children.next;
                 }
             }
+            // By position, as the pairs of lists want it.
             found.sort_unstable();
         } else {
             for (at, near_children) in (0..).zip(&*near_children) {
@@ -489,6 +524,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         for at in 0..found.len() {
             self.add_edges(at, &mut used, &mut n_pairs)?;
         }
+        // In cells of the grids that would be taken instead.
         let cells = n_below * index.n_edges[group as usize];
         Ok((n_pairs <= CELL * cells).then_some(used))
     }
@@ -501,11 +537,12 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         n_pairs: &mut usize,
     ) -> Result<()> {
         let index = self.index;
-        let Scratch { near_children, found: all, edges, links, .. } =
+        let Scratch { near_children, found: found_keys, edges, links, .. } =
             &mut *self.scratch;
-        let (at, key) = all[found];
+        let (at, key) = found_keys[found];
         let NearChild { position, child, near, .. } = near_children[at as usize];
         let is_leaf = self.query.store.is_leaf(child);
+        // Inner children, and leaves.
         for list in [2 * key, 2 * key + 1] {
             let bounds = self.extent.list(list, || index.lists.bounds(list as usize));
             // With leaf_factor 0, leaves end every chain.
@@ -546,7 +583,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
 
     fn walk_lists<V: View>(
         &mut self,
-        own: &mut [f64],
+        node_values: &mut [f64],
         factor: Factor<'_>,
         view: &mut V,
     ) -> Result<()> {
@@ -575,13 +612,17 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
             // 2. Times D, to where it belongs.
             let Near { group, offset, sigma } = edge.near;
             let (is_linked, goes_on) = (!links.is_empty(), edge.goes_on);
-            let to = To { mu: index.mu, list, t, own, factor, is_linked, goes_on };
+            let to =
+                To { mu: index.mu, list, t, node_values, factor, is_linked, goes_on };
             let row = groups.row(query.label(edge.child));
             let (is_leaf, is_other) =
                 (query.store.is_leaf(edge.child), edge.list % 2 == 1);
             let weight = index.weights.of(is_leaf, is_other);
             let places = groups.places(group);
+            // From where the values of that group start among the child's.
             let below = || &values[query.tree.place(edge.child)][offset as usize..];
+            // σ of the child: one number, or by the row of its label. A leaf's row
+            // starts at `FIRST_LEAF`.
             match row {
                 None if is_leaf || is_other => {
                     let d = weight * sigma;
@@ -613,7 +654,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         node: NodeId,
         group: u32,
         some: impl Iterator<Item = u32>,
-        own: &mut [f64],
+        node_values: &mut [f64],
         factor: Factor<'_>,
         view: &mut V,
         context: &Context,
@@ -626,11 +667,13 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         let Scratch { values, powers, table, chains, row, .. } = &mut *self.scratch;
         // 1. Hang the node's children up by group.
         let below = query.store.children(node);
-        let of = |&child: &NodeId| groups.of(query.label(child));
-        table.fill(groups.len(), below.iter().map(of))?;
+        // Labels that are near are found through their groups.
+        let group_of = |&child: &NodeId| groups.of(query.label(child));
+        table.fill(groups.len(), below.iter().map(group_of))?;
         // 2. Match those of each subtree with them.
         let members = index.members.get(group as usize);
         let mut done = Ok(());
+        // Errors end the loop and not the call: the table has to be emptied.
         'some: for u in some {
             let Member { start, len, target } = members[u as usize];
             let other = &index.below[start as usize..][..len as usize];
@@ -642,6 +685,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                 let near = groups.near.get(group as usize);
                 near.iter().map(|near| table.count(near.group) as usize).sum()
             };
+            // Chains choose their method by these, so they are counted before.
             let n_rows = other.iter().filter(|y| found(y.label) > 0).count();
             let n_matches = other.iter().map(|y| found(y.label)).sum();
             done = chains.step(below.len() + other.len(), context);
@@ -659,6 +703,8 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
             }
             let mut sum = 0.0;
             for (i, y) in other.iter().enumerate() {
+                // From the subtree's side: which groups are near to its child's, and
+                // then which of the query's children have these.
                 let near = groups.near.get(y.label as usize);
                 let is_other = y.number >= FIRST_LEAF;
                 row.clear();
@@ -677,6 +723,8 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                         if is_leaf || is_other {
                             return (j, sigma * index.weights.of(is_leaf, is_other));
                         }
+                        // The child's values are by group; this one starts at its
+                        // offset.
                         let near = groups.near(label);
                         let at = near.binary_search_by_key(&y.label, |near| near.group);
                         let offset = at.map_or(0, |at| near[at].offset);
@@ -685,6 +733,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                     });
                     row.extend(values); // has room
                 }
+                // Groups come one after another, and positions have to ascend.
                 if near.len() > 1 {
                     row.sort_unstable_by_key(|of| of.0);
                 }
@@ -696,12 +745,12 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                     break 'some;
                 }
             }
-            if let Some(value) = own.get_mut(u as usize) {
+            if let Some(value) = node_values.get_mut(u as usize) {
                 *value += index.mu * sum;
             }
             view.add(target.of(u), factor.of(u) * index.mu * sum);
         }
-        table.clear(below.iter().map(of));
+        table.clear(below.iter().map(group_of));
         done
     }
 }

@@ -32,6 +32,7 @@ enum Values {
 }
 
 /// Values of D, by number.
+/// D of one node with the subtrees of its label, as they are kept for its parents.
 #[derive(Debug)]
 enum NodeValues {
     /// The first `len`; the others are as for no common child. So many were touched.
@@ -141,9 +142,11 @@ impl<T: SinkId> Index<T> {
         for (place, item) in items.iter().enumerate() {
             let label = query.id_map.labels[query.store.label(item.node).index()];
             let is_leaf = query.store.is_leaf(item.node);
+            // The root of the tree before may have left its own.
             walk.scratch.values[place] = Values::None;
             if label != NONE {
                 sink.node(place, item.count);
+                // Whether any subtree of the label has children: leaves are told apart.
                 let has_inner =
                     self.n_edges.get(label as usize).is_some_and(|&n| n > 0);
                 if has_inner {
@@ -154,6 +157,7 @@ impl<T: SinkId> Index<T> {
                     done = walk.node(place, label, sink, context);
                 }
             }
+            // Values go with the last parent. A leaf that was not read has no place.
             for &child in query.store.children(item.node) {
                 let child = query.tree.place(child);
                 if items.get(child).is_some_and(|c| c.last_use == place as u32) {
@@ -161,6 +165,7 @@ impl<T: SinkId> Index<T> {
                 }
             }
             if done.is_err() {
+                // All arrays go back, as the next tree counts on empty places.
                 (0..items.len()).for_each(|place| walk.release(place));
                 break;
             }
@@ -189,6 +194,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         let index = self.index;
         let item = tree.items()[place];
         let edges = id_map.edges(item.node);
+        // No child's label stands below this label anywhere in the index.
         if edges.iter().all(|&edge| id_map.list(edge) == NONE) {
             return Ok(());
         }
@@ -203,6 +209,8 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
             && !index.open[group as usize]
             && store.is_leaf(edge.child)
         {
+            // In a closed label only the subtree with this leaf can be in the leaf's
+            // list.
             let list = index.lists.get(2 * id_map.list(edge) as usize + 1);
             let mut same = NONE;
             if let Some(entry) = list.first().filter(|entry| (entry.u as usize) < len) {
@@ -216,15 +224,19 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         // 2. Lists, or grids where pairs would take longer.
         // Nobody asks for the root's D.
         let n_values = if item.last_use == NONE { 0 } else { len };
-        let mut own = self.scratch.clean.pop().unwrap_or_default();
-        if let Err(error) = memory::reach(&mut own, n_values, index.weights.inner) {
-            memory::set_aside(&mut self.scratch.clean, own);
+        // Arrays that are free hold D as for no common child.
+        let mut node_values = self.scratch.clean.pop().unwrap_or_default();
+        if let Err(error) =
+            memory::reach(&mut node_values, n_values, index.weights.inner)
+        {
+            memory::set_aside(&mut self.scratch.clean, node_values);
             return Err(error);
         }
+        // An error waits until the view is closed, as sinks finish a group there.
         let mut done = Ok(());
         let touched = self.find_edges(item.node, group)?;
         if touched.is_some() {
-            done = self.walk_lists(&mut own[..n_values], &mut view);
+            done = self.walk_lists(&mut node_values[..n_values], &mut view);
         }
         // 3. Grids for what is in no list.
         let unlisted = index.unlisted.get(group as usize);
@@ -235,7 +247,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                 item.node,
                 group,
                 0..len as u32,
-                &mut own[..n_values],
+                &mut node_values[..n_values],
                 &mut view,
                 context,
             )
@@ -246,7 +258,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                 item.node,
                 group,
                 some,
-                &mut own[..n_values],
+                &mut node_values[..n_values],
                 &mut view,
                 context,
             )
@@ -254,11 +266,13 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         view.close();
         done?;
         // 4. Keep the values for parents.
+        // An unlisted subtree may have changed as well, and no list says which: then
+        // all count as touched.
         let touched = touched.filter(|_| unlisted.is_empty()).unwrap_or(len);
         if n_values == 0 {
-            memory::set_aside(&mut self.scratch.clean, own);
+            memory::set_aside(&mut self.scratch.clean, node_values);
         } else {
-            self.keep(place, own, n_values, touched);
+            self.keep(place, node_values, n_values, touched);
         }
         self.scratch.chains.step(touched, context)
     }
@@ -272,6 +286,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         edges.clear();
         links.clear();
         let below = id_map.edges(node);
+        // Pairs of positions are quadratic in the children.
         if below.len() > WIDE {
             return Ok(None);
         }
@@ -281,6 +296,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
             if key == NONE {
                 continue;
             }
+            // A key has a list of inner children, and one of leaves.
             let is_leaf = store.is_leaf(edge.child);
             for list in [2 * key, 2 * key + 1] {
                 let [start, end] =
@@ -290,6 +306,8 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                     continue;
                 }
                 let place = tree.place(edge.child);
+                // D of leaves is a number; D of two inner nodes is what the child has
+                // kept.
                 let child = match (is_leaf, list % 2 == 1) {
                     (false, false) => match values[place] {
                         Values::None => Child::Constant(index.weights.inner),
@@ -306,6 +324,8 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                 }
                 let position = position as u32;
                 for (number, other) in edges.iter_mut().enumerate() {
+                    // Children at one position are not in order, so they have no pairs.
+                    // Edges come by position.
                     if other.position == position {
                         break;
                     }
@@ -314,6 +334,8 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                     other.goes_on = true;
                     let gap = (position - other.position - 1) as usize;
                     let (edge, weight) = (number as u32, index.powers[gap]);
+                    // Of what is left out between the two children in the query; the
+                    // index has the gaps in its subtrees.
                     memory::push(links, Link { edge, joined, weight })?;
                     // Below, the subtrees' side bounds the pairs.
                     if below.len() > REPEATED {
@@ -321,6 +343,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                         n_pairs += lens.sum::<usize>();
                     }
                 }
+                // Room for its sums comes behind that of all before.
                 let links = links.len() as u32;
                 let sums = used as u32;
                 let goes_on = false;
@@ -329,6 +352,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                 used += len as usize;
             }
         }
+        // In cells of the grids that would be taken instead.
         let cells = below.len() * index.n_edges[group as usize];
         Ok((n_pairs <= CELL * cells).then_some(used))
     }
@@ -336,7 +360,11 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
     /// A function of its own, so that what its loops need stays in registers: with others
     /// inlined, rows took a tenth longer.
     #[inline(never)]
-    fn walk_lists<V: View>(&mut self, own: &mut [f64], view: &mut V) -> Result<()> {
+    fn walk_lists<V: View>(
+        &mut self,
+        node_values: &mut [f64],
+        view: &mut V,
+    ) -> Result<()> {
         let index = self.index;
         let Scratch { kept, edges, links, sums, .. } = &mut *self.scratch;
         let mut link = 0;
@@ -348,8 +376,10 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
             // All sums are μ times what the formula says.
             let (earlier, t) = sums.split_at_mut(used);
             let t = &mut t[..list.len()];
+            // Links stand in the order of their edges.
             let links = &links[link..edge.links as usize];
             link = edge.links as usize;
+            // 1 of the formula, for chains that begin here.
             if !links.is_empty() {
                 t.fill(index.mu);
             }
@@ -359,7 +389,8 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                     add_pairs(pairs, from, link.weight * weight, t);
                 }
             }
-            let to = To { mu: index.mu, list, t, own };
+            // T times D goes to the sink, to D of the node, and to later lists.
+            let to = To { mu: index.mu, list, t, node_values };
             let ways = (!links.is_empty(), edge.goes_on);
             match edge.child {
                 Child::Constant(d) => to.walk(ways, |_| d, view),
@@ -392,7 +423,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         node: NodeId,
         group: u32,
         some: impl Iterator<Item = u32>,
-        own: &mut [f64],
+        node_values: &mut [f64],
         view: &mut V,
         context: &Context,
     ) -> Result<()> {
@@ -408,6 +439,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         // nothing: a label of its own.
         let below = store.children(node);
         let unknown = index.n_labels;
+        // The table has one label more than the index, for all that are unknown.
         let label = |&child: &NodeId| id_map.labels[store.label(child).index()];
         labels.clear();
         memory::extend(labels, below.iter().map(|child| label(child).min(unknown)))?;
@@ -421,6 +453,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
             let widest = below.len().max(other.len());
             if let Err(error) = grow_powers(powers, index.decay, widest) {
                 done = Err(error);
+                // Errors end the loop and not the call: the table has to be emptied.
                 break;
             }
             let d = |row: u32, column: u32| {
@@ -429,6 +462,8 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                     let is_leaf = y.number >= FIRST_LEAF;
                     return index.weights.of(store.is_leaf(x), is_leaf);
                 }
+                // Only nodes with lists have stored values; for all others D is as for
+                // no common child.
                 let place = tree.place(x);
                 match (values[place], &kept[place]) {
                     (Values::Stored, NodeValues::All { values, .. }) => {
@@ -443,11 +478,13 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
             };
             let rows = other.iter().map(|child| child.label);
             let sum = chains.sum(rows, table, powers, index.longest, d, context);
+            // Counted even if nothing matches: reading two child lists takes time as
+            // well.
             let steps = below.len() + other.len();
             match sum.and_then(|sum| chains.step(steps, context).map(|()| sum)) {
                 Ok(0.0) => {}
                 Ok(sum) => {
-                    if let Some(value) = own.get_mut(u as usize) {
+                    if let Some(value) = node_values.get_mut(u as usize) {
                         *value += index.mu * sum;
                     }
                     view.add(target.of(u), index.mu * sum);
@@ -466,6 +503,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
     fn keep(&mut self, place: usize, values: Vec<f64>, len: usize, touched: usize) {
         self.scratch.values[place] = Values::Stored;
         let max_live = self.scratch.max_live.unwrap_or(MAX_LIVE);
+        // Beyond the limit runs of equal values are kept, if they are much shorter.
         if self.scratch.live + len > max_live {
             let equal = |a: &f64, b: &f64| a == b;
             let n_runs = values[..len].chunk_by(equal).count();
@@ -480,6 +518,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                 runs.extend(values[..len].chunk_by(equal).map(run)); // has room
                 self.scratch.kept[place] = NodeValues::Runs(runs);
                 self.scratch.n_folded += 1;
+                // The array is free for the next node.
                 self.clean(place, values, len, touched);
                 return;
             }
@@ -508,6 +547,8 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
     ) {
         let Query { id_map, tree, .. } = self.query;
         let inner = self.index.weights.inner;
+        // Lists take scattered writes; beyond a quarter of the array all of it is set
+        // instead.
         if 4 * touched >= len {
             values[..len].fill(inner);
         } else {
@@ -534,7 +575,7 @@ struct To<'a, T> {
     mu: f64,
     list: &'a [Entry<T>],
     t: &'a mut [f64],
-    own: &'a mut [f64],
+    node_values: &'a mut [f64],
 }
 
 impl<T: SinkId> To<'_, T> {
@@ -566,13 +607,13 @@ impl<T: SinkId> To<'_, T> {
         d: impl Fn(u32) -> f64,
         view: &mut V,
     ) {
-        let Self { mu, list, t, own } = self;
+        let Self { mu, list, t, node_values } = self;
         view.add_all(list.iter().zip(t).map(|(entry, sum)| {
             let t = if LINKED { *sum } else { mu } * d(entry.child);
             if GOES_ON {
                 *sum = t;
             }
-            if let Some(value) = own.get_mut(entry.u as usize) {
+            if let Some(value) = node_values.get_mut(entry.u as usize) {
                 *value += t;
             }
             (entry.target.of(entry.u), t)
@@ -585,6 +626,8 @@ impl<T: SinkId> To<'_, T> {
 #[inline]
 pub(super) fn add_pairs(pairs: &[Pair], from: &[f64], weight: f64, to: &mut [f64]) {
     for pair in pairs {
+        // Pairs are in the order of their subtrees, so what is beyond belongs to later
+        // trees.
         let Some(to) = to.get_mut(pair.to as usize) else { break };
         *to += from[pair.from as usize] * weight;
     }
