@@ -202,9 +202,8 @@ impl Counts {
         end: usize,
     ) -> Result<()> {
         let total: f64 = symbols.iter().map(|symbol| f64::from(symbol.1)).sum();
-        // So every sum fits 16 bits, and so does every partial one: all terms are
-        // positive.
-        // Cauchy and Schwarz, with the sum of counts for the length of them.
+        // Cauchy and Schwarz, with the sum of counts for the length of them: no sum,
+        // and no partial one, exceeds 16 bits.
         let fits = total * self.largest.sqrt() <= f64::from(u16::MAX);
         scratch.is_wide = !fits;
         if fits {

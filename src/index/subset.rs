@@ -576,7 +576,7 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                     update(list, node_values, below, &mut view);
                 }
                 Some(node_values) => {
-                    read(list, Source::Array(node_values), below, &mut view)
+                    read(list, Source::Array(node_values), below, &mut view);
                 }
                 None => {
                     let start = self.start(step.group, step.pattern);
@@ -726,7 +726,7 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
             // later row would read beyond.
             Source::Array(start) if E::WHOLE && is_little => {
                 lists.for_each(|entry| {
-                    node_values[entry.u as usize] = start[entry.u as usize]
+                    node_values[entry.u as usize] = start[entry.u as usize];
                 });
                 let patterns = &mut self.scratch.patterns;
                 // The array is lost if there is no room for it: another one is made
@@ -811,7 +811,7 @@ fn read<T: SinkId, N: Number, V: View<N>>(
     // The cases apart, so that none of the loops has a branch.
     match (node_values, below) {
         (Source::Constant(node_values), Source::Constant(c)) => {
-            tell(list, |_| node_values * c, view)
+            tell(list, |_| node_values * c, view);
         }
         (Source::Constant(node_values), Source::Array(c)) => {
             tell(list, |e| node_values * c[e.child as usize], view);

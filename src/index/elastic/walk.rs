@@ -535,8 +535,8 @@ impl Index {
         if n_labels == 0 {
             return Ok(());
         }
-        // A subtree may stand in several batches, and only the first may tell it.
-        // 2. Batches of subtrees, each told once.
+        // 2. Batches of subtrees. One may stand in several, and only the first may tell
+        // it.
         told.clear();
         memory::reach(told, nodes.len().div_ceil(64), 0)?;
         let is_wanted = |node: NodeId| match self.kinds[node.index()] {
