@@ -75,7 +75,7 @@ class Svc:
     """TreeSVC, which chooses its solver."""
 
     def __init__(self, n_jobs):
-        self.own = tk.TreeSVC(KERNEL, n_jobs=n_jobs)
+        self.own = tk.TreeSVC(KERNEL, random_state=0, n_jobs=n_jobs)
 
     def learn(self, forest, y):
         self.own.fit(forest, y)
@@ -92,7 +92,7 @@ class Logistic(Svc):
     """TreeLogisticRegression."""
 
     def __init__(self, n_jobs):
-        self.own = tk.TreeLogisticRegression(KERNEL, n_jobs=n_jobs)
+        self.own = tk.TreeLogisticRegression(KERNEL, random_state=0, n_jobs=n_jobs)
 
 
 class Machine:

@@ -49,7 +49,7 @@ def methods() -> dict[str, object]:
     return {
         "exact SST + SVM": tk.TreeSVC(KERNEL, C=10, multi_class="ovr"),
         "distributed trees + linear": make_pipeline(
-            tk.DistributedTreeEncoder(KERNEL, n_components=8192, prune=True),
+            tk.DistributedTreeEncoder(KERNEL, 8192, prune=True, random_state=0),
             RidgeClassifierCV(alphas=(0.1, 0.3, 1.0, 3.0)),
         ),
         "online perceptron": tk.TreePerceptron(KERNEL, n_iter=1, random_state=0),

@@ -211,9 +211,13 @@ def kinds(dimensions: list[int]) -> dict[str, Any]:
     for d in dimensions:
         found[f"PT, {d:,} landmarks"] = tk.TreeNystroem(PT, d, random_state=0)
     for d in dimensions:
-        found[f"SST, distributed, {d:,}"] = tk.DistributedTreeEncoder(SST, d)
+        found[f"SST, distributed, {d:,}"] = tk.DistributedTreeEncoder(
+            SST, d, random_state=0
+        )
     for d in dimensions:
-        found[f"PT, distributed, {d:,}"] = tk.DistributedTreeEncoder(PT, d)
+        found[f"PT, distributed, {d:,}"] = tk.DistributedTreeEncoder(
+            PT, d, random_state=0
+        )
     return found
 
 

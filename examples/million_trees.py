@@ -194,6 +194,7 @@ def exact(train: list[Part]) -> Learner:
         multi_class="ovr",
         solver="model",
         tol=0.1,
+        random_state=0,
     )
     learner = Learner(lambda trees: trees, model.fit, model.score)
     trees = tk.Forest.concat(part.trees for part in train)

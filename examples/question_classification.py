@@ -128,7 +128,7 @@ def rows() -> list[Row]:
     smooth = lct | {"similarity": SMOOTH}
     partial = {"kernel__leaf_factor": [1.0, 5.0], "kernel__mu": [0.3, 0.4], "C": COSTS}
     distributed = make_pipeline(
-        tk.DistributedTreeEncoder(SST, 16384, prune=True, n_jobs=1),
+        tk.DistributedTreeEncoder(SST, 16384, prune=True, random_state=0, n_jobs=1),
         LinearModel(),
     )
     return [

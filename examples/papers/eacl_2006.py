@@ -183,7 +183,7 @@ def figure_5(
         SVC(kernel="precomputed").fit(normalised(K, diagonal, diagonal), is_zero[:n])
 
     def by_solver(solver: str, n: int) -> None:
-        tk.TreeSVC(kernel, solver=solver).fit(trees[:n], is_zero[:n])
+        tk.TreeSVC(kernel, solver=solver, random_state=0).fit(trees[:n], is_zero[:n])
 
     body = []
     for share in shares:

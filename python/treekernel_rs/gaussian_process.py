@@ -22,7 +22,11 @@ with needs(__name__, SKLEARN, "sklearn"):
         Kernel,
     )
 
-    from treekernel_rs.estimators._base import KernelParameter, check_tree_kernel
+    from treekernel_rs.estimators._base import (
+        KernelParameter,
+        check_tree_kernel,
+        default_kernel,
+    )
     from treekernel_rs.estimators._inputs import as_trees
 
 
@@ -52,8 +56,8 @@ class GPTreeKernel(KernelParameter, GenericKernelMixin, Kernel):  # type: ignore
 
     Parameters
     ----------
-    kernel : TreeKernel
-        The kernel, with the parameters to begin with.
+    kernel : TreeKernel, optional
+        The kernel, with the parameters to begin with; by default ``SubsetTreeKernel(0.4)``.
     bounds : dict or "fixed", optional
         For each parameter the smallest and the largest value to try, or "fixed". By default
         `decay` and `mu` are searched from 0.001 to 1, and all others are fixed. Those of
@@ -83,7 +87,7 @@ class GPTreeKernel(KernelParameter, GenericKernelMixin, Kernel):  # type: ignore
 
     def __init__(
         self,
-        kernel: TreeKernel,
+        kernel: TreeKernel | None = None,
         bounds: Mapping[str, Bounds] | Literal["fixed"] | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -127,7 +131,7 @@ class GPTreeKernel(KernelParameter, GenericKernelMixin, Kernel):  # type: ignore
             h.name: float(np.clip(np.exp(log), *h.bounds[0]))
             for h, log in zip(free, logs, strict=True)
         }
-        self.kernel = check_tree_kernel(self.kernel).replace(**values)
+        self.kernel = self._kernel().replace(**values)
 
     @property
     def bounds(self) -> NDArray[np.float64]:
@@ -138,8 +142,12 @@ class GPTreeKernel(KernelParameter, GenericKernelMixin, Kernel):  # type: ignore
     def bounds(self, bounds: Mapping[str, Bounds] | Literal["fixed"] | None) -> None:
         self._given = bounds
 
+    def _kernel(self) -> TreeKernel:
+        kernel = self.kernel
+        return default_kernel() if kernel is None else check_tree_kernel(kernel)
+
     def _values(self) -> dict[str, float]:
-        kernel = check_tree_kernel(self.kernel)
+        kernel = self._kernel()
         params = kernel.get_params()
         return {name: params[name] for name in kernel._core.parameter_names}
 
@@ -151,7 +159,7 @@ class GPTreeKernel(KernelParameter, GenericKernelMixin, Kernel):  # type: ignore
         return {"kernel": self.kernel, "bounds": self._given, "n_jobs": self.n_jobs}
 
     def __sklearn_clone__(self) -> GPTreeKernel:
-        kernel = check_tree_kernel(self.kernel).replace()
+        kernel = None if self.kernel is None else self._kernel().replace()
         return GPTreeKernel(kernel, self._given, self.n_jobs)
 
     def __call__(
@@ -173,7 +181,7 @@ class GPTreeKernel(KernelParameter, GenericKernelMixin, Kernel):  # type: ignore
         ndarray, shape (len(X), len(X), n_dims)
             With `eval_gradient`: the derivatives.
         """
-        kernel, x = check_tree_kernel(self.kernel), as_trees(X)
+        kernel, x = self._kernel(), as_trees(X)
         if not eval_gradient:
             return kernel.gram(
                 x, None if Y is None else as_trees(Y), n_jobs=self.n_jobs
@@ -191,8 +199,7 @@ class GPTreeKernel(KernelParameter, GenericKernelMixin, Kernel):  # type: ignore
 
     def diag(self, X: TreesX) -> NDArray[np.float64]:
         """Compute the kernels of trees with themselves."""
-        kernel = check_tree_kernel(self.kernel)
-        return kernel.diag(as_trees(X), n_jobs=self.n_jobs)
+        return self._kernel().diag(as_trees(X), n_jobs=self.n_jobs)
 
     def is_stationary(self) -> bool:
         """Return False: the kernel is not a function of a difference."""

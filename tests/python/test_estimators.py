@@ -70,9 +70,14 @@ ESTIMATORS = {
     "gram, partial trees": est.TreeGram(tk.PartialTreeKernel(normalize=True)),
     "gram, subtrees": est.TreeGram(tk.SubtreeKernel(leaf_weight=1.0)),
     "gram, elastic": est.TreeGram(tk.ElasticTreeKernel(0.3), n_jobs=2),
-    "encoder": est.DistributedTreeEncoder(SST, n_components=256),
+    "encoder": est.DistributedTreeEncoder(SST, n_components=256, random_state=0),
     "encoder, fitted": est.DistributedTreeEncoder(
-        SST, 256, prune=True, sketch_decay="auto", composition="sign"
+        SST,
+        256,
+        prune=True,
+        sketch_decay="auto",
+        composition="sign",
+        random_state=0,
     ),
 }
 ESTIMATORS |= {
@@ -516,7 +521,8 @@ def test_tree_gram_is_the_kernel(kernel):
     ],
 )
 def test_the_encoder_is_distributed_trees(parameters):
-    parameters = {"sketch_decay": None, "norm": "exact"} | parameters
+    fixed = {"sketch_decay": None, "norm": "exact", "random_state": 0}
+    parameters = fixed | parameters
     plain = tk.DistributedTrees(n_components=64, **parameters).encode(LINES)
     encoder = est.DistributedTreeEncoder(n_components=64, **parameters)
     assert np.array_equal(encoder.fit_transform(LINES), plain)
@@ -529,7 +535,7 @@ def test_the_encoder_chooses_norm_and_decay_that_fit_each_other_and_stores_them(
         for i in range(9)
     ]
     kernel = tk.SubsetTreeKernel(0.8, normalize=True)
-    encoder = est.DistributedTreeEncoder(kernel, 256).fit(wide)
+    encoder = est.DistributedTreeEncoder(kernel, 256, random_state=0).fit(wide)
     chosen = encoder.encoder_
     assert chosen.norm == "own"
     assert chosen == tk.DistributedTrees(kernel, 256, norm="own").tune(wide)
@@ -546,7 +552,7 @@ def test_the_encoder_chooses_norm_and_decay_that_fit_each_other_and_stores_them(
 
 def test_the_encoder_learns_paths_and_decay_from_the_training_set():
     encoder = est.DistributedTreeEncoder(
-        tk.SubsetTreeKernel(1.0), 64, prune=True, sketch_decay="auto"
+        tk.SubsetTreeKernel(1.0), 64, prune=True, sketch_decay="auto", random_state=0
     ).fit(FOREST)
     by_hand = tk.DistributedTrees(
         tk.SubsetTreeKernel(1.0), 64, sketch_decay="auto"
@@ -566,7 +572,9 @@ def test_the_encoder_has_the_parameters_of_distributed_trees():
         "auto",
         "auto",
     )
-    for name in set(theirs) - {"kernel", "sketch_decay", "norm"}:
+    # An estimator draws a seed for each fit; vectors of two encoders are comparable.
+    assert (ours["random_state"], theirs["random_state"]) == (None, 0)
+    for name in set(theirs) - {"kernel", "sketch_decay", "norm", "random_state"}:
         own = np.dtype(ours[name]) if name == "dtype" else ours[name]
         assert own == theirs[name]
 

@@ -202,6 +202,13 @@ def test_the_kernel_of_a_process_keeps_scikit_learns_rules():
     # Rounding does not take a parameter out of its range.
     own.theta = np.log([1.0 + 1e-12, 1.0, 1.0])
     assert own.kernel.decay == own.kernel.mu == 1.0
+    default = GPTreeKernel()
+    assert (default.kernel, clone(default).kernel) == (None, None)
+    np.testing.assert_array_equal(
+        default(TREES[:4]), tk.SubsetTreeKernel(0.4)(TREES[:4])
+    )
+    default.theta = np.log([0.2])
+    assert default.kernel == tk.SubsetTreeKernel(np.exp(np.log(0.2)))
     assert GPTreeKernel(kernel, "fixed").theta.shape == (0,)
     assert GPTreeKernel(kernel, "fixed")(TREES[:3], eval_gradient=True)[1].shape == (
         3,

@@ -430,7 +430,7 @@ def test_a_path_of_c_ends_where_each_c_does():
             assert machine.run(tol=1e-6)
         assert warm.objective[0] == pytest.approx(cold.objective[0], rel=1e-6)
         before, before_C = warm, C
-    svr = tk.TreeSVR(SST, warm_start=True).fit(X, T)
+    svr = tk.TreeSVR(SST, warm_start=True, random_state=0).fit(X, T)
     svr.set_params(C=5.0).fit(X, T)
     cold = tk.TreeSVR(SST, 5.0).fit(X, T)
     np.testing.assert_allclose(svr.predict(X), cold.predict(X), atol=0.01)
@@ -558,10 +558,10 @@ def test_machines_are_alike_in_all_but_c():
 
 def test_a_warm_start_with_another_kernel_or_other_trees_begins_anew():
     others = [*map(str, X[1:]), "(A x)"]
-    svr = tk.TreeSVR(SST, warm_start=True).fit(X, T)
+    svr = tk.TreeSVR(SST, warm_start=True, random_state=0).fit(X, T)
     for kernel, trees in ((SST, others), (SST.replace(decay=0.9), others)):
         svr.set_params(kernel=kernel).fit(trees, T)
-        cold = tk.TreeSVR(kernel).fit(trees, T)
+        cold = tk.TreeSVR(kernel, random_state=0).fit(trees, T)
         assert svr.machine_.dual_coef.tobytes() == cold.machine_.dual_coef.tobytes()
 
 
@@ -576,6 +576,8 @@ ESTIMATORS = {
     "one class": est.TreeOneClassSVM(SST, 0.2),
     "svc": est.TreeSVC(SST, solver="model"),
 }
+for made in ESTIMATORS.values():
+    made.set_params(random_state=0)
 every_estimator = pytest.mark.parametrize(
     "estimator", ESTIMATORS.values(), ids=ESTIMATORS
 )

@@ -36,7 +36,7 @@ SST = tk.SubsetTreeKernel(0.4)
 
 ESTIMATORS: dict[str, Any] = {
     "gram": lambda **p: tk.TreeGram(SST, **p),
-    "encoder": lambda **p: tk.DistributedTreeEncoder(SST, n_components=64, **p),
+    "encoder": lambda **p: tk.DistributedTreeEncoder(SST, 64, random_state=0, **p),
     "graph": lambda **p: tk.TreeKNeighborsTransformer(SST, 2, **p),
     "svc": lambda **p: tk.TreeSVC(SST, **p),
     "perceptron": lambda **p: tk.TreePerceptron(SST, random_state=0, **p),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -106,8 +106,10 @@ def test_what_learns_has_the_words_of_scikit_learn() -> None:
 def test_an_estimator_needs_no_kernel_and_takes_it_first() -> None:
     trees, y = ["(S (A a))", "(S (A b))", "(S (B b))", "(S (B c))"], [0, 0, 1, 1]
     for learner in learners()[:14]:
-        first = next(iter(inspect.signature(learner).parameters.values()))
+        first, *others = inspect.signature(learner).parameters.values()
         assert (first.name, first.default) == ("kernel", None)
+        # One more stands by its place, as C or n_neighbors; all others are given by name.
+        assert sum(p.kind is not p.KEYWORD_ONLY for p in others) <= 1
         made, given = (
             learner(*kernel).set_params(**{"n_neighbors": 1} if "KN" in name else {})
             for name in [learner.__name__]
@@ -134,3 +136,26 @@ def test_a_module_imports_no_private_names_of_another() -> None:
         if re.match(r"_[^_]", name.name) and f"{node.module}.{name.name}" not in modules
     ]
     assert found == []
+
+
+def test_what_draws_has_a_random_state_that_is_none() -> None:
+    drawing = {
+        learner.__name__: inspect.signature(learner).parameters["random_state"].default
+        for learner in learners()[:14]
+        if "random_state" in inspect.signature(learner).parameters
+    }
+    assert len(drawing) == 9
+    assert set(drawing.values()) == {None}
+
+
+def test_the_number_of_neighbours_is_given_by_name_behind_the_trees() -> None:
+    asked = [tk.TreeKernel, tk.PairKernel, tk.EditDistance, tk.TreeIndex]
+    if importlib.util.find_spec("dask"):
+        asked.append(importlib.import_module("treekernel_rs.dask"))
+    for owner in asked:
+        k = inspect.signature(owner.top_k).parameters["k"]
+        assert (k.kind, k.default) == (k.KEYWORD_ONLY, 10)
+    pytest.importorskip("sklearn", reason="the extra sklearn is not installed")
+    for name in ("Classifier", "Regressor", "Transformer"):
+        parameters = inspect.signature(getattr(tk, f"TreeKNeighbors{name}")).parameters
+        assert list(parameters)[:2] == ["kernel", "n_neighbors"]

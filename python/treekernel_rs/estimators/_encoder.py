@@ -34,8 +34,9 @@ class DistributedTreeEncoder(TreeTransformer):
         How two vectors become one.
     fold : {"left", "right"}
         The order in which children are composed.
-    random_state : int, RandomState or None, default 0
-        Seed of the label vectors and permutations.
+    random_state : int or RandomState, optional
+        Seed of the label vectors and permutations. By default each `fit` draws its own:
+        give an int where vectors of several encoders are compared.
     max_height : int, optional
         Use only fragments of at most so many levels.
     sketch_decay : float, "auto" or None, default "auto"
@@ -96,7 +97,7 @@ class DistributedTreeEncoder(TreeTransformer):
         *,
         composition: str = "quaternion",
         fold: str = "left",
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         max_height: int | None = None,
         sketch_decay: float | Literal["auto"] | None = "auto",
         dtype: DTypeLike = np.float32,

@@ -338,8 +338,8 @@ class TreeNystroem(TreeTransformer):
         How landmarks are chosen: at random; far from each other, at random by distance;
         by ridge leverage scores from a uniform sample; or each where the error is largest
         (pivoted Cholesky).
-    random_state : int, RandomState or None
-        Seed of the random choices.
+    random_state : int or RandomState, optional
+        Seed of the random choices; by default each `fit` has others.
     n_jobs : int, optional
         Threads; by default and for -1 all cores the process may use.
 
@@ -375,7 +375,7 @@ class TreeNystroem(TreeTransformer):
         n_components: int = 256,
         *,
         selection: str = "uniform",
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel

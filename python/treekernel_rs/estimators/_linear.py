@@ -61,8 +61,9 @@ class TreeLogisticRegression(MachineEstimator, ExplainedClassifier):
         Whether `fit` starts from the solution of the last `fit`, also if that was
         interrupted. It does so if nothing but C and the weights of classes and trees has
         changed: the kernel, the trees and their labels are the same.
-    random_state : int, RandomState or None, default 0
-        Seed of the order of examples.
+    random_state : int or RandomState, optional
+        Seed of the order of examples; by default each `fit` has another order, and results
+        differ within `tol`.
     n_jobs : int, optional
         Threads; by default and for -1 all cores the process may use.
     verbose : bool, default False
@@ -110,7 +111,7 @@ class TreeLogisticRegression(MachineEstimator, ExplainedClassifier):
         max_iter: int = 1000,
         cache_size: float = 200,
         warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
@@ -268,7 +269,7 @@ class TreeRidge(MachineRegressor):
         max_iter: int = 1000,
         cache_size: float = 200,
         warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:

@@ -54,8 +54,8 @@ class TreePerceptron(ExplainedClassifier):
         Whether each pass of `fit` uses a new random order.
     class_weight : dict or "balanced", optional
         Factors of the weights of trees by class. "balanced" is for `fit` only.
-    random_state : int, RandomState or None
-        Seed of the random order.
+    random_state : int or RandomState, optional
+        Seed of the random order; by default each `fit` has another one.
     n_jobs : int, optional
         Threads for predictions; by default and for -1 all cores the process may use.
     verbose : bool, default False

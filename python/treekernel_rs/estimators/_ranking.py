@@ -65,7 +65,7 @@ class TreeRanker(MachineEstimator):
         max_iter: int = 1000,
         cache_size: float = 200,
         warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:

@@ -90,8 +90,9 @@ class TreeSVC(ExplainedClassifier):
         over the examples.
     cache_size : float, default 200
         Megabytes of the solver's cache; with "model", of the kernel matrix of a batch.
-    random_state : int, RandomState or None, default 0
-        Seed of the order of examples in "model".
+    random_state : int or RandomState, optional
+        Seed of the order of examples in "model"; by default each `fit` has another order,
+        and results differ within `tol`.
     n_jobs : int, optional
         Threads; by default and for -1 all cores the process may use.
     verbose : bool, default False
@@ -148,7 +149,7 @@ class TreeSVC(ExplainedClassifier):
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 200,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
@@ -424,8 +425,8 @@ class TreeSVR(MachineRegressor):
         self,
         kernel: TreeKernel | None = None,
         C: float = 1.0,
-        epsilon: float = 0.1,
         *,
+        epsilon: float = 0.1,
         loss: Literal[
             "epsilon_insensitive", "squared_epsilon_insensitive"
         ] = "epsilon_insensitive",
@@ -433,7 +434,7 @@ class TreeSVR(MachineRegressor):
         max_iter: int = 1000,
         cache_size: float = 200,
         warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
@@ -532,7 +533,7 @@ class TreeOneClassSVM(OutlierMixin, MachineEstimator):
         max_iter: int = 1000,
         cache_size: float = 200,
         warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
