@@ -19,11 +19,11 @@ pub(crate) struct Engine {
 
 impl RowSource for Engine {
     fn worker(&self) -> Result<RowWorker<'_>> {
-        let mut of = self.pairs.worker();
+        let mut value_of = self.pairs.worker();
         Ok(Box::new(move |x, row, context| {
             let mut given_up = Vec::new();
             for (column, value) in row.iter_mut().enumerate() {
-                let single = of(self.first_row + x, column, context);
+                let single = value_of(self.first_row + x, column, context);
                 *value = match single.map(Scaled::value) {
                     // Of either sign an overflow.
                     Ok(value) if value.is_infinite() => f64::INFINITY,

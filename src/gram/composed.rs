@@ -115,10 +115,10 @@ impl Engine {
             }
         }
         // 4. A tree with itself is exactly what its self-kernel says.
-        if let Some(&(column, own)) = rows.same.get(x)
+        if let Some(&(column, self_kernel)) = rows.same.get(x)
             && let Some(value) = row.get_mut(column as usize)
         {
-            *value = own;
+            *value = self_kernel;
         }
         Ok(given_up)
     }
@@ -133,6 +133,7 @@ impl Engine {
     ) {
         let Scratch { leaves, stack, .. } = scratch;
         let len = row.len();
+        // Each value on the stack is a row of `WIDTH` numbers.
         let mut top = 0; // the stack's height
         for &step in &self.plan.steps {
             if let Step::Leaf(leaf) = step {
@@ -141,6 +142,7 @@ impl Engine {
                 top += 1;
                 continue;
             }
+            // Two operands: the upper one is added to the lower.
             if let Step::Add | Step::Multiply = step {
                 top -= 1;
                 let (below, above) = stack.split_at_mut(top * WIDTH);
@@ -152,6 +154,7 @@ impl Engine {
                 }
                 continue;
             }
+            // One operand, which is replaced.
             let values = &mut stack[(top - 1) * WIDTH..][..len];
             let norms = |part: usize| {
                 (rows.norms[part][x], &self.columns.norms[part][start..][..len])
@@ -161,14 +164,16 @@ impl Engine {
                 Step::Plus(constant) => each(values, |value| value + constant),
                 Step::Power(degree) => each(values, |value| float_power(value, degree)),
                 Step::Normalize(part) => {
-                    let (own, others) = norms(part);
+                    let (norm, others) = norms(part);
                     // What floats do not hold becomes NaN.
-                    scale_row(values, own, others, 1.0);
+                    scale_row(values, norm, others, 1.0);
                 }
                 Step::Gaussian(gamma, part) => {
-                    let (own, others) = norms(part);
+                    let (norm, others) = norms(part);
                     for (value, other) in values.iter_mut().zip(others) {
-                        let square = own + other - 2.0 * *value;
+                        let square = norm + other - 2.0 * *value;
+                        // Rounding may take the square of a distance below 0. (NaN
+                        // stays NaN.)
                         let square = if square < 0.0 { 0.0 } else { square };
                         *value = (-gamma * square).exp();
                     }
@@ -176,6 +181,7 @@ impl Engine {
                 Step::Leaf(_) | Step::Add | Step::Multiply => {}
             }
         }
+        // The last step leaves one value, at the bottom.
         row.copy_from_slice(&stack[..len]);
     }
 
@@ -186,6 +192,7 @@ impl Engine {
         column: usize,
         context: &Context,
     ) -> Result<Scaled> {
+        // Both trees in a store of their own, as all leaves read it.
         let parts = [(&rows.trees, &[x][..]), (&self.columns.trees, &[column])];
         let trees = gathered(parts, context)?;
         let singles = self.kernel.pairs(trees.nodes(), trees.roots(), context)?;
@@ -200,6 +207,7 @@ fn self_kernels(plan: &Plan, trees: &Forest, context: &Context) -> Result<SelfKe
     if plan.n_norms == 0 {
         return Ok((Vec::new(), Vec::new()));
     }
+    // Values with a wide exponent: a float may not hold what divides.
     let leaves = memory::try_collect(plan.leaves.iter().map(|leaf| {
         let singles = leaf.pairs(trees.nodes(), trees.roots(), context)?;
         Ok(super::self_kernels(&*singles, n, context)?.0)
@@ -207,10 +215,10 @@ fn self_kernels(plan: &Plan, trees: &Forest, context: &Context) -> Result<SelfKe
     let norms = (0..plan.n_norms).map(|_| memory::filled(0.0, n));
     let (mut norms, mut selfs) = (memory::try_collect(norms)?, memory::filled(0.0, n)?);
     let (mut stack, mut found, mut values) = (Vec::new(), Vec::new(), Vec::new());
-    for (tree, own) in selfs.iter_mut().enumerate() {
+    for (tree, self_kernel) in selfs.iter_mut().enumerate() {
         values.clear();
         memory::extend(&mut values, leaves.iter().map(|leaf| leaf[tree]))?;
-        *own = plan.own(&values, &mut stack, &mut found).value();
+        *self_kernel = plan.own(&values, &mut stack, &mut found).value();
         for step in &plan.steps {
             match *step {
                 Step::Normalize(part) => norms[part][tree] = scale(found[part]),
@@ -223,9 +231,9 @@ fn self_kernels(plan: &Plan, trees: &Forest, context: &Context) -> Result<SelfKe
 }
 
 #[inline]
-fn each(values: &mut [f64], of: impl Fn(f64) -> f64) {
+fn each(values: &mut [f64], f: impl Fn(f64) -> f64) {
     for value in values {
-        *value = of(*value);
+        *value = f(*value);
     }
 }
 

@@ -53,8 +53,9 @@ impl Rows {
         trees: &TreeCounts,
         n_labels: usize,
     ) -> Result<Self> {
-        let known = |label: u32| Some(label).filter(|&label| label != NONE);
-        let label = |node| known(labels[nodes.label(node).index()]);
+        // Labels that the columns do not have match nothing.
+        let present = |label: u32| Some(label).filter(|&label| label != NONE);
+        let label = |node| present(labels[nodes.label(node).index()]);
         let simple = |node| match nodes.children(node) {
             &[child] if nodes.is_leaf(child) => {
                 index.simple(label(node)?, label(child)?)
@@ -91,9 +92,11 @@ impl Engine {
         let mut reader = Reader::default();
         let mut new = Ragged::default();
         for tree in 0..columns.len() {
+            // A tree without nodes does not exist, so its root is the last one.
             if let Some(&root) = columns.nodes(tree).last() {
                 reader.read(nodes, root, true)?;
             }
+            // In the order of a walk, which is that of the index: children first.
             for item in reader.items() {
                 threads.context.check()?;
                 if !index.has(item.node) {
@@ -104,6 +107,7 @@ impl Engine {
             new.close("subtrees")?;
         }
         // 2. Where its subtrees stand.
+        // Leaves add λ for each pair of equal ones, and nothing else.
         let is_elsewhere = |node| index.slot(nodes, node).is_none();
         let (slots, of_node) = Slots::new(
             columns,
@@ -111,6 +115,7 @@ impl Engine {
             is_elsewhere,
             &Slots::times(columns, nodes.len())?,
         )?;
+        // The index calls subtrees by group and number, rows by slot.
         let mut groups: Vec<Vec<u32>> =
             memory::filled(Vec::new(), 2 * nodes.labels().len())?;
         for &node in &new.items {
@@ -197,18 +202,22 @@ impl super::Engine for Engine {
 
     fn row(
         &self,
-        own: &Rows,
+        queries: &Rows,
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
         context: &Context,
     ) -> Result<()> {
+        // 1. Integers: equal labels, and equal simple subtrees.
         let Scratch { base, reader, walk, rows } = scratch;
-        for ((base, own), scratch) in self.base.iter().zip(&own.base).zip(base) {
-            base.add_to(own.get(x), scratch, rows.trees(row.len()))?;
+        for ((base, symbols), scratch) in self.base.iter().zip(&queries.base).zip(base)
+        {
+            base.add_to(symbols.get(x), scratch, rows.trees(row.len()))?;
         }
-        reader.read(&own.nodes, own.roots[x], true)?;
-        let query = Query { store: &own.nodes, labels: &own.labels, tree: reader };
+        // 2. The excess of all pairs, from the walk.
+        reader.read(&queries.nodes, queries.roots[x], true)?;
+        let query =
+            Query { store: &queries.nodes, labels: &queries.labels, tree: reader };
         let n_trees = row.len() as u32;
         let mut sink = BySlot { groups: &self.groups, rows: rows.sink() };
         let done =
@@ -217,6 +226,7 @@ impl super::Engine for Engine {
             rows.clear();
             return Err(error);
         }
+        // 3. What shared subtrees have collected.
         self.slots.finish(rows, row);
         // 0 · ∞, where a sum left the floats before a child with nothing in common.
         for value in row.iter_mut().filter(|value| value.is_nan()) {

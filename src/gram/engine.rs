@@ -126,6 +126,7 @@ impl<E: Engine> Pool<E> {
         };
         let mut borrowed = Borrowed { scratch: Some(scratch), pool: self };
         Ok(Box::new(move |x, row, context| {
+            // There is one until the worker is dropped.
             if let Some(scratch) = &mut borrowed.scratch {
                 self.engine.row(rows, x, scratch, row, context)?;
             }

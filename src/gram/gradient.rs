@@ -39,10 +39,10 @@ use crate::{Context, Error, Forest, Kernel, Result, memory};
 /// The real parameters of a kernel, which it has derivatives by, in order. Those of parts of
 /// a composition follow its own, as `left__decay` and so on.
 pub fn parameter_names(kernel: &dyn Kernel) -> Vec<String> {
-    let all = kernel.parameters().into_iter();
-    let own = all.filter(|of| matches!(of.value, Value::Number(_)));
-    let own = own.map(|of| of.name.to_owned());
-    let mut names: Vec<String> = own.collect(); // bounded: a kernel's parameters
+    let parameters = kernel.parameters().into_iter();
+    let names = parameters.filter(|of| matches!(of.value, Value::Number(_)));
+    let names = names.map(|of| of.name.to_owned());
+    let mut names: Vec<String> = names.collect(); // bounded: a kernel's parameters
     for (prefix, part) in kernel.composed().iter().flat_map(|of| of.named_parts()) {
         for name in parameter_names(&**part) {
             names.push(format!("{prefix}{name}")); // bounded: a kernel's parameters
@@ -77,8 +77,8 @@ pub fn gradient(
     // 1. Trees of one store, each once: those of the columns, and those of the rows.
     context.advance(0, x.len())?;
     let columns = y.unwrap_or(x);
-    let all = Forest::try_concat_all([columns, x], context)?;
-    let Different { items: trees, places } = Different::new(&all)?;
+    let both = Forest::try_concat_all([columns, x], context)?;
+    let Different { items: trees, places } = Different::new(&both)?;
     let (columns, rows) = places.of.split_at(columns.len());
     let Some(pairs) = kernel.sloped(trees.nodes(), trees.roots(), context)? else {
         return Err(unsupported(kernel));
@@ -92,10 +92,10 @@ pub fn gradient(
     };
     // 3. One row for each tree that is a row's.
     matrix.fill(y.is_none(), &selfs, &self_slopes, out, context)?;
-    let zeros = |of: &[u32]| {
+    let zeros = |trees: &[u32]| {
         let is_zero =
             |tree: u32| selfs.get(tree as usize).is_some_and(|own| own.is_zero());
-        memory::collect((0..of.len()).filter(|&at| is_zero(of[at])))
+        memory::collect((0..trees.len()).filter(|&at| is_zero(trees[at])))
     };
     let (zero_rows, zero_columns) = (zeros(rows)?, zeros(columns)?);
     Ok(Report { zero_rows, zero_columns, ..Report::default() })
@@ -103,6 +103,7 @@ pub fn gradient(
 
 /// That a kernel has no derivatives, and which have.
 fn unsupported(kernel: &dyn Kernel) -> Error {
+    // Asked of no trees, which costs nothing.
     let has = |kernel: &Arc<dyn Kernel>| {
         let pairs = kernel.sloped(&Arc::default(), &[], &Context::default());
         matches!(pairs, Ok(Some(_)))
@@ -142,14 +143,15 @@ impl Gradient<'_> {
         let slopes_of = slopes.chunks_mut(PER_TASK * self.n_slopes);
         let parts = selfs.chunks_mut(PER_TASK).zip(slopes_of);
         let parts = memory::collect(parts.map(Mutex::new))?;
-        self.run(&Tasks::untold(parts.len()), context, |part, of, context| {
+        self.run(&Tasks::untold(parts.len()), context, |part, kernel_of, context| {
             let Ok(mut part_of) = parts[part].lock() else { return Ok(()) };
+            // Of one task, so the lock is free.
             let (selfs, slopes) = &mut *part_of;
             let places = slopes.chunks_mut(self.n_slopes);
-            for ((at, own), slopes) in
+            for ((at, self_kernel), slopes) in
                 (PER_TASK * part..).zip(selfs.iter_mut()).zip(places)
             {
-                *own = of(at, at, slopes, context)?;
+                *self_kernel = kernel_of(at, at, slopes, context)?;
                 context.check_now()?;
             }
             Ok(())
@@ -183,27 +185,32 @@ impl Gradient<'_> {
         if n_rows * n_columns == 0 || self.n_slopes == 0 {
             return Ok(());
         }
+        // Equal trees are computed where they stand first.
         let (first_row, first_column) = (firsts(self.rows)?, firsts(self.columns)?);
         // By row: its part of each matrix.
         let mut parts = memory::filled_with(n_rows, Vec::new)?;
+        // Rows of the first matrix, then those of the second, and so on.
         for (at, row) in out.chunks_mut(n_columns).enumerate() {
             memory::push(&mut parts[at % n_rows], row)?;
         }
         let parts = memory::collect(parts.into_iter().map(Mutex::new))?;
         let slopes_of =
             |tree: u32| &self_slopes[tree as usize * self.n_slopes..][..self.n_slopes];
-        self.run(&Tasks::of_rows(n_rows, 1), context, |x, of, context| {
+        self.run(&Tasks::of_rows(n_rows, 1), context, |x, kernel_of, context| {
             let Ok(mut rows) = parts[x].lock() else { return Ok(()) };
             let a = self.rows[x];
+            // A later occurrence is copied at the end.
             if first_row[a as usize] != x as u32 {
                 return Ok(());
             }
             let slopes = &mut *memory::filled(Scaled::of(0.0), self.n_slopes)?;
             for (y, &b) in self.columns.iter().enumerate() {
+                // Of a symmetric matrix the lower triangle, by where trees stand first.
                 let is_later = symmetric && first_column[b as usize] > x as u32;
                 if first_column[b as usize] != y as u32 || is_later {
                     continue;
                 }
+                // Normalised values that are 1 or 0 whatever the parameters.
                 let is_flat = self.options.normalize
                     && (a == b
                         || selfs[a as usize].is_zero()
@@ -212,16 +219,17 @@ impl Gradient<'_> {
                     rows.iter_mut().for_each(|row| row[y] = 0.0);
                     continue;
                 }
-                let value = of(a as usize, b as usize, slopes, context)?;
+                let value = kernel_of(a as usize, b as usize, slopes, context)?;
                 context.check_now()?;
+                // The formula of the module, for each parameter.
                 for (p, row) in rows.iter_mut().enumerate() {
                     row[y] = if self.options.normalize {
-                        let (own, other) = (selfs[a as usize], selfs[b as usize]);
+                        let (self_a, self_b) = (selfs[a as usize], selfs[b as usize]);
                         let share = |slope: Scaled, of: Scaled| slope.cosine(of, of);
-                        let both =
-                            share(slopes_of(a)[p], own) + share(slopes_of(b)[p], other);
-                        slopes[p].cosine(own, other)
-                            - 0.5 * value.cosine(own, other) * both
+                        let both = share(slopes_of(a)[p], self_a)
+                            + share(slopes_of(b)[p], self_b);
+                        slopes[p].cosine(self_a, self_b)
+                            - 0.5 * value.cosine(self_a, self_b) * both
                     } else {
                         slopes[p].value()
                     };
@@ -238,6 +246,7 @@ impl Gradient<'_> {
             for (x, &a) in self.rows.iter().enumerate() {
                 context.check()?;
                 for (y, &b) in self.columns.iter().enumerate() {
+                    // From the cell that was computed.
                     let (row, column) =
                         (first_row[a as usize], first_column[b as usize]);
                     let (row, column) = if symmetric && column > row {
@@ -257,10 +266,10 @@ impl Gradient<'_> {
 }
 
 /// By tree: where it stands first.
-fn firsts(of: &[u32]) -> Result<Vec<u32>> {
-    let n = of.iter().max().map_or(0, |&most| most as usize + 1);
+fn firsts(trees: &[u32]) -> Result<Vec<u32>> {
+    let n = trees.iter().max().map_or(0, |&most| most as usize + 1);
     let mut first = memory::filled(u32::MAX, n)?;
-    for (at, &tree) in of.iter().enumerate().rev() {
+    for (at, &tree) in trees.iter().enumerate().rev() {
         first[tree as usize] = at as u32;
     }
     Ok(first)

@@ -85,12 +85,14 @@ impl Distinct {
             let next = distinct.first.len() as u32;
             let tree = *number.get_or(key?, next)?;
             push(&mut distinct.of, tree)?;
+            // An item that came before: it is computed once, and copied.
             if tree < next {
                 push(&mut distinct.repeats, (tree, place as u32))?;
                 continue;
             }
             push(&mut distinct.first, place as u32)?;
             match distinct.runs.last_mut() {
+                // A repeat between two first occurrences ends a run.
                 Some((start, at, len)) if *at + *len == place as u32 => {
                     debug_assert_eq!(*start + *len, tree);
                     *len += 1;
@@ -98,6 +100,7 @@ impl Distinct {
                 _ => push(&mut distinct.runs, (tree, place as u32, 1))?,
             }
         }
+        // By tree, so that those of some trees are one stretch.
         distinct.repeats.sort_unstable();
         Ok(distinct)
     }
@@ -119,6 +122,7 @@ impl Distinct {
         values: &[f64],
         row: &mut [T],
     ) {
+        // 1. First occurrences, run by run: most lists are one run.
         let to = from + values.len();
         let first = self.runs.partition_point(|run| (run.0 + run.2) as usize <= from);
         for &(tree, place, len) in &self.runs[first..] {
@@ -134,6 +138,7 @@ impl Distinct {
                 *cell = T::of(value);
             }
         }
+        // 2. Repeats, from the columns that are there.
         let first = self.repeats.partition_point(|repeat| (repeat.0 as usize) < from);
         for &(tree, place) in &self.repeats[first..] {
             if tree as usize >= to {
@@ -170,6 +175,7 @@ impl Distinct {
     fn split_rows<'a, T>(&self, out: &'a mut [T], width: usize) -> Result<Rows<'a, T>> {
         let mut rows = Rows { first: Vec::new(), repeats: Vec::new() };
         reserve(&mut rows.first, self.len())?;
+        // Room for all rows at once, so that neither push can fail.
         reserve(&mut rows.repeats, self.repeats.len())?;
         for (place, row) in out.chunks_mut(width.max(1)).enumerate() {
             let tree = self.of[place];
@@ -229,6 +235,7 @@ impl<'a> Finish<'a> {
         self.normalizer.as_ref().and(self.singles).map(Prepared::worker)
     }
 
+    /// The columns that were given up are NaN and stay so.
     /// Normalises a row, or makes sure that it is finite, but for the columns that were
     /// given up.
     pub(crate) fn row(
@@ -240,15 +247,17 @@ impl<'a> Finish<'a> {
         context: &Context,
         overflow: impl Fn(usize) -> Error,
     ) -> Result<()> {
-        if let (Some(normalizer), Some(of)) = (&self.normalizer, worker) {
-            return normalizer.row(x, row, given_up, |t| of(x, t, context));
+        if let (Some(normalizer), Some(single)) = (&self.normalizer, worker) {
+            return normalizer.row(x, row, given_up, |t| single(x, t, context));
         }
+        // NaN, of what was given up, does not fit either: so many fewer may fit.
         let largest = self.largest;
         let mut n_fitting = 0;
         vectorized(CountFitting { row, largest, n_fitting: &mut n_fitting });
         if n_fitting + given_up.len() == row.len() {
             return Ok(());
         }
+        // Slow, but only on the way to an error.
         let fits = |&column: &usize| {
             row[column] <= largest || given_up.binary_search(&(column as u32)).is_ok()
         };
@@ -304,9 +313,9 @@ impl<T: Element> Matrix<'_, T> {
         let rows = self.rows.unwrap_or(self.columns);
         let given_up = self.places(&given_up.into_inner().unwrap_or_default())?;
         Ok(match &finish.normalizer {
-            Some(of) => Report {
-                zero_rows: rows.zeros(of.rows)?,
-                zero_columns: self.columns.zeros(of.columns)?,
+            Some(normalizer) => Report {
+                zero_rows: rows.zeros(normalizer.rows)?,
+                zero_columns: self.columns.zeros(normalizer.columns)?,
                 given_up,
             },
             None => Report { given_up, ..Report::default() },
@@ -323,6 +332,8 @@ impl<T: Element> Matrix<'_, T> {
         for (row, &x) in rows.of.iter().enumerate() {
             let width = self.rows.map_or(row + 1, |_| self.columns.of.len());
             for (column, &t) in self.columns.of[..width].iter().enumerate() {
+                // Of two trees the later one's row was computed. A later row may repeat
+                // an earlier tree, so both orders are asked for.
                 let is_mirrored = self.rows.is_none() && cells.contains_key(&(t, x));
                 if is_mirrored || cells.contains_key(&(x, t)) {
                     push(&mut places, (row, column))?;
@@ -352,6 +363,8 @@ impl<T: Element> Matrix<'_, T> {
         let overflow = |t| self.overflow(x, t);
         finish.row(x, values, &mut columns, worker, context, overflow)?;
         if !columns.is_empty()
+            // A lock fails after a panic of another thread only, which ends the call by
+            // itself.
             && let Ok(mut given_up) = given_up.lock()
         {
             for t in columns {
@@ -371,10 +384,12 @@ impl<T: Element> Matrix<'_, T> {
         let Some(rows) = self.rows else { return Ok(()) };
         let (n, width) = (rows.len(), self.columns.len());
         let out = std::mem::take(&mut self.out);
+        // 1. The rows that are computed, and those that are copied.
         let mut split = rows.split_rows(out, self.columns.of.len())?;
         let threads = Threads::new(context, n);
         let new = || Ok((source.worker()?, finish.worker(), filled(0.0, width)?));
         let mut scratch = try_collect((0..threads.size()).map(|_| new()))?;
+        // 2. Each row has a lock that one task takes: nobody waits.
         let cells = collect(split.first.iter_mut().map(Mutex::new))?;
         threads.run(
             &Tasks::of_rows(n, 1),
@@ -388,6 +403,7 @@ impl<T: Element> Matrix<'_, T> {
             },
         )?;
         drop(cells);
+        // 3. Equal items have equal rows.
         split.copy_repeats();
         context.report(n, n)
     }
@@ -401,6 +417,7 @@ impl<T: Element> Matrix<'_, T> {
     ) -> Result<()> {
         let (n, height) = (self.columns.len(), source.height());
         let out = std::mem::take(&mut self.out);
+        // 1. The rows that are computed, in blocks; the others are copied at last.
         let mut rows = self.columns.split_rows(out, self.columns.of.len())?;
         let threads = Threads::new(context, n);
         let new = || Ok((source.worker()?, finish.worker(), filled(0.0, n)?));
@@ -410,18 +427,22 @@ impl<T: Element> Matrix<'_, T> {
             &Tasks::of_rows(n, height),
             &mut scratch,
             |number, (rows, worker, values), context| {
+                // 2. The block's rows, each up to its own column.
                 let (start, end) = (number * height, n.min((number + 1) * height));
                 for x in start..end {
                     let values = &mut values[..=x];
                     self.row(x, (rows, worker), values, finish, given_up, context)?;
+                    // For a moment only: others may want to mirror into this block.
                     if let Ok(mut rows) = blocks[number].lock() {
                         self.columns.spread(0, values, rows[x - start]);
                     }
                     context.check_now()?;
                 }
-                let Ok(mut own) = blocks[number].lock() else { return Ok(()) };
-                mirror_within(self.columns, start, &mut own)?;
-                let strip = Strip::new(self.columns, start, &own)?;
+                // 3. To the rows above: those of this block, and then of all before.
+                // Its lock is held, so later blocks cannot mirror into it meanwhile.
+                let Ok(mut block) = blocks[number].lock() else { return Ok(()) };
+                mirror_within(self.columns, start, &mut block)?;
+                let strip = Strip::new(self.columns, start, &block)?;
                 // Whoever is at work on an earlier block keeps its rows for a moment.
                 let mut busy = Vec::new();
                 for (before, block) in blocks[..number].iter().enumerate() {
@@ -439,6 +460,8 @@ impl<T: Element> Matrix<'_, T> {
             },
         )?;
         drop(blocks);
+        // 4. Rows of equal items are complete only now, as mirrored cells come from
+        // later rows.
         rows.copy_repeats();
         context.report(n, n)
     }

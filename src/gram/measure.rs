@@ -258,16 +258,19 @@ impl<X: Items> Numbers<X> {
     /// By other items: the number of the equal one of these, or [`NONE`].
     pub(crate) fn find(&self, items: &X, others: &X) -> Result<Vec<u32>> {
         let (here, there) = (items.trees(), others.trees());
-        let known = |twin: &dyn Fn(NodeId) -> NodeId| {
+        // `twin` is what a node of the others is called here.
+        let numbers_of = |twin: &dyn Fn(NodeId) -> NodeId| {
             try_collect((0..others.n_items()).map(|item| {
                 let key = others.key(item, twin)?;
                 Ok(self.0.get(&key).copied().unwrap_or(NONE))
             }))
         };
+        // One store: ids are compared as they are.
         if here.shares_store(there) {
-            return known(&|root| root);
+            return numbers_of(&|root| root);
         }
+        // Else subtrees are looked up once, and items by these.
         let map = IdMap::new(there.nodes(), here.nodes(), Wanted::Nodes, |_| None)?;
-        known(&|root| NodeId(map.nodes[root.index()]))
+        numbers_of(&|root| NodeId(map.nodes[root.index()]))
     }
 }

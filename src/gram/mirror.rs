@@ -32,14 +32,15 @@ pub(crate) fn mirror_within<T: Element>(
     rows: &mut [&mut [T]],
 ) -> Result<()> {
     for corner in (0..rows.len()).step_by(CORNER) {
-        let (before, own) = rows.split_at_mut(corner);
-        let len = own.len().min(CORNER);
-        let own = &mut own[..len];
+        // The rows before it are mirrored by strips, those of a corner one by one.
+        let (before, corner_rows) = rows.split_at_mut(corner);
+        let len = corner_rows.len().min(CORNER);
+        let corner_rows = &mut corner_rows[..len];
         for tree in 0..len {
-            let (above, from) = own.split_at_mut(tree);
+            let (above, from) = corner_rows.split_at_mut(tree);
             mirror_cells(columns, start + corner, above, from[0]);
         }
-        Strip::new(columns, start + corner, own)?.store(start, before);
+        Strip::new(columns, start + corner, corner_rows)?.store(start, before);
     }
     Ok(())
 }
@@ -51,6 +52,7 @@ fn mirror_cells<T: Element>(
     above: &mut [&mut [T]],
     from: &[T],
 ) {
+    // Rows follow one another, so this one's tree is the next.
     let tree = first + above.len();
     let place = columns.first[tree] as usize;
     let repeats = columns.repeats(tree, tree + 1);
@@ -103,6 +105,7 @@ impl<'a, T: Element> Strip<'a, T> {
             self.mirror(places[from] as usize, &mut rows[from..to]);
             from = to;
         }
+        // Streamed stores become visible to other threads with a fence.
         fence();
     }
 
@@ -119,6 +122,7 @@ impl<'a, T: Element> Strip<'a, T> {
             }
         }
         for &(tree, place) in self.repeats {
+            // Too few and too scattered for whole lines.
             let source = &self.rows[tree as usize - self.start][column..];
             for (row, &value) in rows.iter_mut().zip(source) {
                 row[place as usize] = value;
@@ -139,10 +143,14 @@ impl<T: Element> Lines<'_, T> {
     fn store<const N: usize>(&self, rows: &mut [&mut [T]]) {
         let n = rows.len();
         // In which cell of a row its first whole line starts.
+        // Rows start anywhere, so whole lines of the cache start at different cells in
+        // each.
         let heads: [usize; LANES] = std::array::from_fn(|lane| {
             rows.get(lane)
                 .map_or(N, |row| row[self.place..].as_ptr().align_offset(LINE_BYTES))
         });
+        // By where that is: rows that are alike are written together, a line of each in
+        // turn.
         for head in 0..N {
             let mut lanes = [0; LANES];
             let mut len = 0;
@@ -164,10 +172,12 @@ impl<T: Element> Lines<'_, T> {
         head: usize,
     ) {
         let Self { sources, column, place } = *self;
+        // The strip may be shorter than the way to the first whole line.
         let head = head.min(sources.len());
         let (before, others) = sources.split_at(head);
         let lines = others.chunks_exact(N);
         let after = lines.remainder();
+        // What is before the first whole line and after the last one, cell by cell.
         for (sources, place) in
             [(before, place), (after, place + sources.len() - after.len())]
         {
@@ -179,6 +189,7 @@ impl<T: Element> Lines<'_, T> {
             }
         }
         for (number, line) in lines.enumerate() {
+            // N rows of the strip make one line in each row of the result.
             let line: [&[T]; N] =
                 std::array::from_fn(|k| &line[k][column..column + rows.len()]);
             let place = place + head + number * N;
@@ -207,10 +218,10 @@ mod tests {
                 let row: Vec<f64> = (0..=x).map(|t| (x * 1000 + t) as f64).collect();
                 columns.spread(0, &row, out);
             }
-            let (before, own) = rows.split_at_mut(start);
-            let own = &mut own[..end - start];
-            mirror_within(&columns, start, own).unwrap();
-            Strip::new(&columns, start, own).unwrap().store(0, before);
+            let (before, block) = rows.split_at_mut(start);
+            let block = &mut block[..end - start];
+            mirror_within(&columns, start, block).unwrap();
+            Strip::new(&columns, start, block).unwrap().store(0, before);
         }
         for (x, row) in rows.iter().enumerate() {
             for (place, cell) in row.iter().enumerate() {

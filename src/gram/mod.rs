@@ -170,16 +170,20 @@ pub fn fill<X: Items, T: Element>(
         return Ok(Report::default());
     }
     context.advance(0, x.n_items())?;
+    // With others, or where order matters, rows and columns are two lists.
     if let Some(y) = y.or(Some(x).filter(|_| !measure.is_symmetric())) {
         let rows = (RowsOf::Others, "Y");
         let (trained, _) = TrainedEngine::new(measure, y, options, rows, context)?;
         return trained.fill(measure, x, out, context);
     }
+    // Else half of the matrix is computed, and mirrored.
     let (columns, rows_of) = (Different::new(x)?, RowsOf::LowerTriangle);
     let (engine, singles) =
         engine(measure, &columns.items, rows_of, options.normalize, context)?;
     let norms = match &singles {
-        Some(of) if options.normalize => Some(columns.norms(&**of, "X", context)?),
+        Some(singles) if options.normalize => {
+            Some(columns.norms(&**singles, "X", context)?)
+        }
         _ => None,
     };
     let finish = Finish::symmetric(norms.as_ref(), singles.as_deref(), T::LARGEST);
@@ -221,6 +225,7 @@ pub fn diagonal<X: Items>(
     };
     let mut report = Report::default();
     let mut diagonal = filled(0.0, trees.places.of.len())?;
+    // Equal items have one value.
     for (index, (&tree, out)) in trees.places.of.iter().zip(&mut diagonal).enumerate() {
         let value = values[tree as usize].value();
         if given_up.binary_search(&tree).is_ok() {
@@ -249,26 +254,32 @@ pub(crate) fn self_kernels(
     const PER_TASK: usize = 64;
     let mut values = filled(Scaled::of(0.0), n)?;
     let given_up = Mutex::new(Vec::new());
+    // Each task has its part of the list, and its lock is free.
     let parts = collect(values.chunks_mut(PER_TASK).map(Mutex::new))?;
     let threads = Threads::new(context, parts.len());
     let mut workers = filled_with(threads.size(), || singles.worker())?;
-    threads.run(&Tasks::untold(parts.len()), &mut workers, |part, of, context| {
-        let Ok(mut values) = parts[part].lock() else { return Ok(()) };
-        for (item, value) in (part * PER_TASK..).zip(values.iter_mut()) {
-            *value = match of(item, item, context) {
-                Err(Error::ConstraintLimit { .. }) => {
-                    if let Ok(mut given_up) = given_up.lock() {
-                        push(&mut given_up, item as u32)?;
+    threads.run(
+        &Tasks::untold(parts.len()),
+        &mut workers,
+        |part, kernel_of, context| {
+            let Ok(mut values) = parts[part].lock() else { return Ok(()) };
+            for (item, value) in (part * PER_TASK..).zip(values.iter_mut()) {
+                *value = match kernel_of(item, item, context) {
+                    Err(Error::ConstraintLimit { .. }) => {
+                        if let Ok(mut given_up) = given_up.lock() {
+                            push(&mut given_up, item as u32)?;
+                        }
+                        Scaled::of(f64::NAN)
                     }
-                    Scaled::of(f64::NAN)
-                }
-                value => value?,
-            };
-            context.check_now()?;
-        }
-        Ok(())
-    })?;
+                    value => value?,
+                };
+                context.check_now()?;
+            }
+            Ok(())
+        },
+    )?;
     drop(parts);
+    // Threads come in any order.
     let mut given_up = given_up.into_inner().unwrap_or_default();
     given_up.sort_unstable();
     Ok((values, given_up))
@@ -280,6 +291,8 @@ pub(crate) fn gathered<X: Items>(
     [(a, some), (b, others)]: [(&X, &[usize]); 2],
     context: &Context,
 ) -> Result<X> {
+    // Items of one store stay in it; else the first ones move to a small one, which the
+    // others join.
     let (a, is_shared) = (a.pick(some)?, a.trees().shares_store(b.trees()));
     if others.is_empty() {
         return Ok(a);

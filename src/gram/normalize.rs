@@ -13,6 +13,8 @@ use crate::vector::{Loop, vectorized};
 use crate::{Context, Error, Result};
 
 /// 1 / sqrt(value); 0 for 0, NaN where floats do not do.
+// 0 for no kernel, so that the product is 0; NaN, so that the product shows that it
+// must be computed otherwise.
 pub(crate) fn scale(value: Scaled) -> f64 {
     match value.value() {
         _ if value.is_zero() => 0.0,
@@ -43,6 +45,7 @@ impl Norm {
 
     /// Divides a kernel, or a sum of them.
     pub(crate) fn divide(self, raw: f64) -> f64 {
+        // Scales beyond floats; what is not finite stays so.
         if self.scale.is_nan() && raw.is_finite() {
             return Scaled::of(raw).cosine(self.own, Scaled::of(1.0));
         }
@@ -116,11 +119,13 @@ impl Normalizer<'_> {
         given_up: &mut Vec<u32>,
         mut single: impl FnMut(usize) -> Result<Scaled>,
     ) -> Result<()> {
+        // 1. By floats, which are enough for nearly all rows.
         if !self.scale(x, row) {
             // Where a float does not hold the value or a scale.
-            let known = given_up.len();
+            let n_known = given_up.len();
             for (t, cell) in row.iter_mut().enumerate() {
-                let is_known = given_up[..known].binary_search(&(t as u32)).is_ok();
+                // Those that were known before; what is added below comes behind them.
+                let is_known = given_up[..n_known].binary_search(&(t as u32)).is_ok();
                 if cell.is_finite() || is_known {
                     continue;
                 }
@@ -135,6 +140,8 @@ impl Normalizer<'_> {
             }
             given_up.sort_unstable();
         }
+        // 2. An item with itself is exactly 1, whatever rounding made of it, and even
+        // if its value was given up.
         let same = self.same.map_or(x, |same| same[x] as usize);
         if !self.rows.is_zero(x)
             && let Some(value) = row.get_mut(same)
@@ -175,6 +182,7 @@ pub(crate) fn quotient(
     are_equal: bool,
     single: impl FnOnce() -> Result<Scaled>,
 ) -> Result<f64> {
+    // The order matters: 0 wins over 1, and 1 over what was given up.
     if norms.is_zero(a) || others.is_zero(b) {
         return Ok(0.0);
     }

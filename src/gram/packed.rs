@@ -36,21 +36,25 @@ pub fn for_each_row<X: Items>(
     context: &Context,
 ) -> Result<Report> {
     measure.check()?;
+    // 1. Index the trees, and ask for what divides values.
     let (trees, rows_of) = (Different::new(x)?, RowsOf::LowerTriangle);
     let (engine, singles) =
         engine(measure, &trees.items, rows_of, options.normalize, context)?;
     let norms = match &singles {
-        Some(of) if options.normalize => Some(trees.norms(&**of, "X", context)?),
+        Some(singles) if options.normalize => {
+            Some(trees.norms(&**singles, "X", context)?)
+        }
         _ => None,
     };
     let finish = Finish::symmetric(norms.as_ref(), singles.as_deref(), f64::MAX);
     let trees = &trees.places;
+    // 2. How wide each row is.
     let n = trees.of.len();
     // Different trees among the first i + 1: the columns of row i.
-    let mut known = 0;
+    let mut n_different = 0;
     let width = |&tree: &u32| {
-        known = known.max(tree as usize + 1);
-        known
+        n_different = n_different.max(tree as usize + 1);
+        n_different
     };
     let widths = collect(trees.of.iter().map(width))?;
     let threads = Threads::new(context, n);
@@ -59,6 +63,7 @@ pub fn for_each_row<X: Items>(
         Ok((engine.worker()?, finish.worker(), values, Vec::new()))
     };
     let mut scratch = try_collect((0..threads.size()).map(|_| new()))?;
+    // 3. Rows, each handed out as soon as it is done.
     let given_up = Mutex::new(Vec::new());
     threads.run(
         &Tasks::of_rows(n, 1),
@@ -73,6 +78,7 @@ pub fn for_each_row<X: Items>(
             if !columns.is_empty()
                 && let Ok(mut given_up) = given_up.lock()
             {
+                // Equal trees are missing together.
                 let is_missing = |&j: &usize| columns.contains(&trees.of[j]);
                 extend(&mut given_up, (0..=i).filter(is_missing).map(|j| (i, j)))?;
             }
@@ -86,9 +92,11 @@ pub fn for_each_row<X: Items>(
             Ok(())
         },
     )?;
+    // 4. What the caller is told.
     let zero_rows =
         norms.as_ref().map_or(Ok(Vec::new()), |norms| trees.zeros(norms))?;
     context.report(n, n)?;
+    // In the order of cells, whichever thread came first.
     let mut given_up = given_up.into_inner().unwrap_or_default();
     given_up.sort_unstable();
     Ok(Report { zero_columns: copied(&zero_rows)?, zero_rows, given_up })
@@ -128,6 +136,7 @@ pub fn condensed<X: Items>(
     }
     let n = x.n_items();
     let values = Mutex::new(filled(0.0, n * n.saturating_sub(1) / 2)?);
+    // Row i is column i of the upper triangle, which is laid out by rows.
     let sink = |i: usize, row: &[f64]| {
         if let Ok(mut values) = values.lock() {
             for (j, &value) in row[..i].iter().enumerate() {

@@ -71,10 +71,10 @@ impl Pairs {
     /// # Panics
     /// The function panics on a number that is not below [`len`](Self::len).
     pub fn worker(&self) -> impl FnMut(usize, usize) -> Result<f64> + Send + '_ {
-        let mut of = self.singles.worker();
+        let mut kernel_of = self.singles.worker();
         move |a, b| {
             let [x, y] = [a, b].map(|tree| self.tree[tree] as usize);
-            match of(x, y, &Context::default()).map(Scaled::value) {
+            match kernel_of(x, y, &Context::default()).map(Scaled::value) {
                 Ok(value) if value.is_finite() => Ok(value),
                 Ok(_) => Err(Error::Overflow { row: a, column: b }),
                 Err(Error::ConstraintLimit { .. }) => {
@@ -119,37 +119,44 @@ pub fn pair(
     if is_reversed {
         roots.reverse();
     }
+    // Equal trees have one root in this store, and are one tree.
     roots.dedup();
     let last = roots.len() - 1;
     let singles = kernel.pairs(&Arc::new(nodes), &roots, context)?;
-    let mut of = singles.worker();
+    let mut kernel_of = singles.worker();
     if !normalize {
-        let value = of(0, last, context)?.value();
+        let value = kernel_of(0, last, context)?.value();
         let overflow = Error::Overflow { row: 0, column: 1 };
         return if value.is_finite() { Ok(value) } else { Err(overflow) };
     }
+    // Which of the two was called a, for the error.
     let mut norm = |t: usize| {
-        let own = of(t, t, context)?;
+        let self_kernel = kernel_of(t, t, context)?;
         let set = if (t == 0) == is_reversed { "b" } else { "a" };
-        let error = Error::Indefinite { tree: 0, set, value: own.value() };
-        if singles.is_indefinite(own) { Err(error) } else { Ok(own) }
+        let error = Error::Indefinite { tree: 0, set, value: self_kernel.value() };
+        if singles.is_indefinite(self_kernel) { Err(error) } else { Ok(self_kernel) }
     };
-    let own = norm(0)?;
+    let self_kernel = norm(0)?;
     if last == 0 {
-        return Ok(if own.is_zero() { 0.0 } else { 1.0 });
+        return Ok(if self_kernel.is_zero() { 0.0 } else { 1.0 });
+        // Both are one tree: 1, unless it has no kernel.
     }
     let other = norm(last)?;
-    Ok(of(0, last, context)?.cosine(own, other).min(singles.most()))
+    Ok(kernel_of(0, last, context)?.cosine(self_kernel, other).min(singles.most()))
 }
 
 /// The order of two trees by their labels and shapes.
 fn content_order(nodes: &Nodes, trees: &TreeCounts) -> Result<Ordering> {
+    // Each node's place in either tree's walk: contents are compared by these, not by
+    // ids.
     let mut place = [filled(0, nodes.len())?, filled(0, nodes.len())?];
     for (tree, place) in place.iter_mut().enumerate() {
         (0..).zip(trees.nodes(tree)).for_each(|(at, node)| place[node.index()] = at);
     }
     let content = |tree: usize| {
         let place = &place[tree];
+        // Labels and numbers of children, and where these children stand: two trees
+        // with all of this in common are equal.
         trees.nodes(tree).iter().flat_map(move |&node| {
             let below = nodes.children(node);
             let below_it = below.iter().map(move |child| ("", place[child.index()]));
@@ -196,11 +203,11 @@ impl Prepared for SubsetTrees {
             let SubsetTree { decay, leaf_weight } = self.kernel;
             // A store of their own: what is made here is linear in it.
             let mut nodes = Nodes::default();
-            let mut own = |tree: usize| {
+            let mut counts_of = |tree: usize| {
                 let root = nodes.absorb_one(&self.nodes, self.roots[tree], context)?;
                 TreeCounts::read(&nodes, &[root], context)
             };
-            let (rows, columns) = (own(a)?, own(b)?);
+            let (rows, columns) = (counts_of(a)?, counts_of(b)?);
             let threads = &Threads::alone(context);
             let (nodes, none) = (&nodes, Vec::new());
             let engine = subset::Engine::new(

@@ -114,6 +114,8 @@ fn simple_labels(
     for label in not_simple {
         simple[label.index()] = false;
     }
+    // One inner node with more than a leaf, or without one, and the label is not
+    // simple.
     for &node in (0..trees.len()).flat_map(|tree| trees.nodes(tree)) {
         if !nodes.is_leaf(node) && simple_leaf(nodes, node).is_none() {
             simple[nodes.label(node).index()] = false;
@@ -183,6 +185,7 @@ impl Engine {
         threads: &Threads<'_>,
     ) -> Result<Self> {
         let Params { decay, mu, leaf_factor, max_children } = params;
+        // Of a simple label no subtree has a slot: pairs of equal ones are counted.
         let is_simple = |node: NodeId| simple[nodes.label(node).index()];
         // 1. Find the columns' inner subtrees, in the order of a walk.
         let (new, mut number) = new_subtrees(nodes, columns, threads)?;
@@ -194,11 +197,13 @@ impl Engine {
         for new in new.iter() {
             for &node in new {
                 threads.context.check()?;
+                // A group is a label, or what is similar to it.
                 let group = |node| match &similar {
                     None => nodes.label(node).0,
                     Some(similar) => similar.group(nodes.label(node)),
                 };
                 let own_group = group(node);
+                // Children come before their parents, so their numbers are known.
                 let below = nodes.children(node).iter().map(|&child| {
                     let number = match (nodes.is_leaf(child), &similar) {
                         (false, _) => number[child.index()],
@@ -207,17 +212,20 @@ impl Engine {
                     };
                     Below { label: group(child), number }
                 });
-                let own = index.enter(own_group, below, slot_of[node.index()])?;
+                let entered = index.enter(own_group, below, slot_of[node.index()])?;
                 if let Some(similar) = &mut similar {
                     similar.entered(nodes.label(node))?;
                 }
-                number[node.index()] = own;
+                number[node.index()] = entered;
+                // In the order of the trees, so that what the first trees have is a
+                // prefix.
                 prefixes.groups.push(own_group)?;
                 prefixes.lists.extend(index.entered())?;
                 prefixes.lists.close("edges")?;
             }
             prefixes.groups.close("subtrees")?;
         }
+        // It stays as it is from here on.
         index.shrink()?;
         // 3. Count what needs no index.
         let id_map = match similar {
@@ -227,6 +235,7 @@ impl Engine {
             Some(_) => IdMap::new(nodes, nodes, Wanted::Labels, |_| None),
         }?;
         threads.context.check()?;
+        // Equal simple preterminals have one symbol, whatever tree they are in.
         let mut symbols = SimpleSymbols { keys: Keys::default(), labels: simple };
         for tree in 0..columns.len() {
             for &node in columns.nodes(tree) {
@@ -240,26 +249,31 @@ impl Engine {
             }
         }
         let (bases, nodes) = (Vec::new(), Arc::clone(nodes));
-        let mut own = Rows { nodes, id_map, roots: roots(columns)?, bases };
-        let n_labels = own.nodes.labels().len();
+        let mut rows = Rows { nodes, id_map, roots: roots(columns)?, bases };
+        let n_labels = rows.nodes.labels().len();
         let Weights { inner, mixed, leaf } = Weights::new(decay, mu, leaf_factor);
+        // Inner nodes and leaves weigh differently in general, so pairs of each kind
+        // have their own product.
         let kinds = [
             (inner, Kind::Labels(Taken::Inner, Taken::Inner)),
             (leaf, Kind::Labels(Taken::Leaves, Taken::Leaves)),
             (mixed, Kind::Labels(Taken::Leaves, Taken::Inner)),
             (mixed, Kind::Labels(Taken::Inner, Taken::Leaves)),
         ];
-        let all = [(inner, Kind::Labels(Taken::All, Taken::All))];
+        let both = [(inner, Kind::Labels(Taken::All, Taken::All))];
+        // One product where all kinds weigh the same, one where leaves weigh nothing.
         let kinds = match () {
-            () if inner == leaf => &all[..],
+            () if inner == leaf => &both[..],
             () if leaf > 0.0 => &kinds[..],
             () => &kinds[..1],
         };
+        // Two equal simple preterminals have their leaf in common besides: D of the
+        // leaves, times μ.
         let simple = (mu * leaf, Kind::Simple);
         let simple = Some(simple).filter(|_| leaf > 0.0);
         let mut bases = Vec::new();
         for (weight, kind) in kinds.iter().copied().chain(simple) {
-            let tallied = symbols.tally(&own, columns, kind, false)?;
+            let tallied = symbols.tally(&rows, columns, kind, false)?;
             let n_symbols = match kind {
                 Kind::Labels(..) => n_labels,
                 Kind::Simple => symbols.keys.keys.len(),
@@ -268,6 +282,8 @@ impl Engine {
             // no label in common, that is all.
             if !tallied.items.is_empty() {
                 let products = Products::new(weight, n_symbols, &tallied)?;
+                // Of mixed pairs the rows take the one kind of node, and the columns
+                // the other.
                 let same = match kind {
                     Kind::Labels(in_rows, in_columns) => in_rows == in_columns,
                     Kind::Simple => true,
@@ -275,15 +291,15 @@ impl Engine {
                 let symbols = if same {
                     tallied
                 } else {
-                    let mut symbols = symbols.tally(&own, columns, kind, true)?;
+                    let mut symbols = symbols.tally(&rows, columns, kind, true)?;
                     symbols.retain(|&(symbol, _)| products.counts.has(symbol));
                     symbols
                 };
-                own.bases.push(symbols); // bounded: one for each kind
+                rows.bases.push(symbols); // bounded: one for each kind
                 bases.push((products, kind)); // bounded: one for each kind
             }
         }
-        Ok(Self { params, index, prefixes, slots, bases, symbols, rows: own })
+        Ok(Self { params, index, prefixes, slots, bases, symbols, rows })
     }
 
     /// Trees of a store as rows.
@@ -297,6 +313,7 @@ impl Engine {
         let mut rows = Rows { nodes, id_map, roots: roots(trees)?, bases };
         for (base, kind) in &self.bases {
             let mut symbols = self.symbols.tally(&rows, trees, *kind, true)?;
+            // What no column has adds nothing to any row.
             symbols.retain(|&(symbol, _)| base.counts.has(symbol));
             rows.bases.push(symbols); // bounded: one for each kind
         }
@@ -378,12 +395,15 @@ impl super::Engine for Engine {
         context: &Context,
     ) -> Result<()> {
         let Scratch { prefix, reader, walk, slots, bases } = scratch;
+        // 1. The columns that this row has, and their integer products.
         prefix.reveal(row.len(), &self.prefixes);
         let trees = slots.trees(row.len());
-        let own = self.bases.iter().zip(&rows.bases);
-        for (((base, _), own), scratch) in own.zip(bases) {
-            base.add_to(own.get(x), scratch, trees)?;
+        let bases_and_rows = self.bases.iter().zip(&rows.bases);
+        for (((base, _), symbols), scratch) in bases_and_rows.zip(bases) {
+            base.add_to(symbols.get(x), scratch, trees)?;
         }
+        // 2. The walk, which adds to slots. Leaves are in lists of their parents and
+        // need not be read.
         reader.read(&rows.nodes, rows.roots[x], false)?;
         let query = Query { store: &rows.nodes, id_map: &rows.id_map, tree: reader };
         if let Err(error) =
@@ -392,6 +412,7 @@ impl super::Engine for Engine {
             slots.clear();
             return Err(error);
         }
+        // 3. What shared subtrees have collected goes to their trees.
         self.slots.finish(slots, row);
         Ok(())
     }
@@ -410,6 +431,8 @@ impl super::Engine for Engine {
         };
         let id_map = map(self)?;
         let not_simple = self.not_simple(rows.nodes(), &id_map, trees)?;
+        // In the rows some label is not simple, although it is in the columns: these
+        // have no slots for it, so they are indexed once more.
         if not_simple.is_empty() {
             return Ok((None, self.rows_of(rows.nodes(), id_map, trees)?));
         }

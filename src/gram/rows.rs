@@ -79,9 +79,9 @@ impl Rows {
         let (source, singles) = engine(measure, &items, rows_of, normalize, context)?;
         let mut report = Report::default();
         let norms = match &singles {
-            Some(of) if options.normalize => {
+            Some(singles) if options.normalize => {
                 let place = |item: usize| (trees.first[item] as usize, "X");
-                let norms = Norms::new(&**of, trees.len(), place, context)?;
+                let norms = Norms::new(&**singles, trees.len(), place, context)?;
                 report.zero_rows = trees.zeros(&norms)?;
                 report.zero_columns = copied(&report.zero_rows)?;
                 Some(norms)
@@ -121,6 +121,7 @@ impl Rows {
             let expected = format!("{}, one per tree", self.len());
             return Err(Error::Length { array: "out", expected, got: out.len() });
         }
+        // Without repeats the row can be written in place.
         let given_up = if self.trees.len() == out.len() {
             self.distinct_row(i, out, context)?
         } else {
@@ -132,6 +133,7 @@ impl Rows {
         if given_up.is_empty() {
             return Ok(());
         }
+        // Reported by place: equal trees are missing together.
         let is_missing =
             |&column: &usize| given_up.binary_search(&self.trees.of[column]).is_ok();
         let pairs = (0..out.len()).filter(is_missing).map(|column| (i, column));

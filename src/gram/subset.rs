@@ -114,13 +114,15 @@ impl<F: Factors> Engine<F> {
         )?;
         // 2. Where their values go, and their children.
         let n_groups = builder.sizes.len();
-        let ((below, edges, own), (slots, slot_of)) = threads.both(
+        let ((below, edges, inner), (slots, slot_of)) = threads.both(
             |threads| {
                 let (below, edges) = builder.below(threads)?;
                 Ok((below, edges, builder.inner()?))
             },
             |_| {
                 let is_elsewhere = |node: NodeId| {
+                    // Preterminals have no inner children, so C is λ and nothing
+                    // beyond: no value goes to their slot.
                     let number = builder.number[node.index()];
                     builder.column[number as usize].is_preterminal
                 };
@@ -140,6 +142,8 @@ impl<F: Factors> Engine<F> {
                 production_of[group as usize] = production;
             }
         }
+        // The index counts by the columns' productions, the kernel's factors by the
+        // store's.
         let mut index = Index::new(decay.pick(&production_of)?, leaf_weight);
         let has_preterminal = builder.has_preterminal()?;
         index.largest_group = builder.sizes.iter().copied().max().unwrap_or(0);
@@ -164,16 +168,16 @@ impl<F: Factors> Engine<F> {
             },
             |_| {
                 let leaves = count_leaves(nodes, leaf_weight, columns)?;
-                let own_groups = tally_groups(&own, n_groups)?;
-                let of = |tree| own_groups.get(tree).iter().copied();
-                let groups = Counts::new(n_groups, of, own_groups.len())?;
+                let own_groups = tally_groups(&inner, n_groups)?;
+                let groups_of = |tree| own_groups.get(tree).iter().copied();
+                let groups = Counts::new(n_groups, groups_of, own_groups.len())?;
                 let id_map = match rows_of {
                     RowsOf::Others => IdMap::blank(Wanted::Productions),
                     _ => builder.own_map(&edges)?,
                 };
                 let own_leaves = |_| leaves_of(nodes, columns, |label| Some(label.0));
                 let rows = Rows {
-                    trees: own,
+                    trees: inner,
                     n_nodes: nodes.len(),
                     id_map,
                     groups: own_groups,
@@ -184,6 +188,8 @@ impl<F: Factors> Engine<F> {
                 Ok((groups, leaves, rows))
             },
         )?;
+        // A pattern adds λ λ', of its production and the child's: a number for each
+        // pattern where λ differs.
         let pattern_weights = if index.decay.same().is_some() {
             Vec::new()
         } else {
@@ -209,6 +215,7 @@ impl<F: Factors> Engine<F> {
     }
 
     fn new_scratch<N: Number>(&self) -> Result<Scratch<N>> {
+        // Tables of the size of the index, filled as rows need them.
         Ok(Scratch {
             reader: Reader::default(),
             prefix: Prefix::new(
@@ -233,34 +240,40 @@ impl<F: Factors> Engine<F> {
         scratch: &mut Scratch<N>,
         row: &mut [f64],
     ) -> Result<()> {
+        // 1. What the columns of this row have of each list.
         scratch.prefix.reveal(row.len(), &self.prefixes);
         let tree = rows.trees.get(x);
-        let items = tree.iter().map(|own| (own.node, own.count));
+        let items = tree.iter().map(|inner| (inner.node, inner.count));
+        // Read when the index was built, or looked up: the same order of a walk.
         scratch.reader.set(rows.n_nodes, items)?;
         scratch.symbols.start(tree.len())?;
         let group = |place: usize| tree[place].group;
+        // 2. The first pass notes the tree's patterns, which the products below need.
         self.walk(rows, patterns, scratch, |walk, symbols, _| {
             walk.plan(group, symbols)
         })?;
         let Scratch { symbols, groups, patterns, leaves, .. } = scratch;
+        // 3. Where productions have a λ each, counts are multiplied in floats.
         if self.index.decay.same().is_none() {
             row.fill(0.0);
-            let of = |group| self.index.decay.of(group);
-            self.groups.add_weighted(rows.groups.get(x), of, row);
-            let of = |pattern: u32| self.pattern_weights[pattern as usize];
-            self.column_patterns.add_weighted(&symbols.patterns, of, row);
-            if let Some(own) = &self.leaves {
-                let of = |label: u32| self.leaf_weights[label as usize];
-                own.counts.add_weighted(rows.leaves.get(x), of, row);
+            let decay_of = |group| self.index.decay.of(group);
+            self.groups.add_weighted(rows.groups.get(x), decay_of, row);
+            let weight_of = |pattern: u32| self.pattern_weights[pattern as usize];
+            self.column_patterns.add_weighted(&symbols.patterns, weight_of, row);
+            if let Some(products) = &self.leaves {
+                let weight_of = |label: u32| self.leaf_weights[label as usize];
+                products.counts.add_weighted(rows.leaves.get(x), weight_of, row);
             }
             return Ok(());
         }
+        // Else in integers: λ for each pair of a production, λ² more for each of a
+        // pattern.
         self.groups.sum(rows.groups.get(x), groups, row.len())?;
         self.column_patterns.sum(&symbols.patterns, patterns, row.len())?;
         let decay = self.index.decay.of(0);
         groups.write(decay, patterns, decay * decay, row);
-        if let Some(own) = &self.leaves {
-            own.add_to(rows.leaves.get(x), leaves, row)?;
+        if let Some(products) = &self.leaves {
+            products.add_to(rows.leaves.get(x), leaves, row)?;
         }
         Ok(())
     }
@@ -274,6 +287,8 @@ impl<F: Factors> Engine<F> {
         row: &mut [N],
         context: &Context,
     ) -> Result<()> {
+        // A walk that ends early leaves sums of shared subtrees behind, which are taken
+        // back.
         self.walk(rows, patterns, scratch, |walk, _, scratch| {
             let mut sink = Row::new(&self.slots, scratch, row)?;
             match walk.walk(&mut sink, context) {
@@ -328,15 +343,18 @@ impl<F: Factors> Engine<F> {
         store: &Nodes,
         trees: &TreeCounts,
     ) -> Result<Rows> {
+        // A production of the store as the columns number theirs.
         let group = |production: u32| {
             Some(*self.group.get(production as usize)?).filter(|&group| group != NONE)
         };
         let find = |[p, at, c]: Key| self.index.find([group(p)?, at, group(c)?]);
         let id_map = IdMap::of_trees(store, columns, Wanted::Productions, trees, find)?;
-        let own = |p: &ProductionId| id_map.productions.get(p.index()).copied();
-        let known = |p: ProductionId| own(&p).and_then(group).unwrap_or(NONE);
+        let column_id = |p: &ProductionId| id_map.productions.get(p.index()).copied();
+        let known_group =
+            |p: ProductionId| column_id(&p).and_then(group).unwrap_or(NONE);
+        // A label that no column has adds nothing.
         let label = |l: Label| Some(id_map.labels[l.index()]).filter(|&l| l != NONE);
-        let inner = inner_nodes(store, trees, known)?;
+        let inner = inner_nodes(store, trees, known_group)?;
         Ok(Rows {
             groups: tally_groups(&inner, self.index.group_sizes.len())?,
             trees: inner,
@@ -462,6 +480,7 @@ impl<'a> Builder<'a> {
         for tree in 0..self.columns.len() {
             threads.context.check()?;
             for (node, count) in self.columns.iter(tree) {
+                // A leaf has no production: it stands in no list.
                 let Some(production) = self.nodes.production(node) else { continue };
                 let mut number = self.number[node.index()];
                 if number == NONE {
@@ -470,6 +489,7 @@ impl<'a> Builder<'a> {
                 self.trees.push((number, count))?;
             }
             self.trees.close("subtrees, tree by tree")?;
+            // What came since the tree before is new with this one.
             let new = &self.column[self.new_nodes.items.len()..];
             self.new_nodes.extend(new.iter().map(|column| column.node))?;
             self.new_nodes.close("subtrees")?;
@@ -489,6 +509,7 @@ impl<'a> Builder<'a> {
     fn add_column(&mut self, node: NodeId, production: ProductionId) -> Result<u32> {
         let children = self.nodes.children(node);
         let group = &mut self.group[production.index()];
+        // A new production gets a place for each of its children's positions.
         if *group == NONE {
             *group = self.sizes.len() as u32;
             let place = new_id(self.place_lens.len(), "positions of children")?;
@@ -496,11 +517,15 @@ impl<'a> Builder<'a> {
             memory::push(&mut self.places, place)?;
             memory::reach(&mut self.place_lens, place as usize + children.len(), 0)?;
         }
+        // By first tree and children first, so each tree's subtrees follow those of the
+        // trees before.
         let number = new_id(self.column.len(), "subtrees")?;
         self.number[node.index()] = number;
         let group = *group;
         let first = self.places[group as usize] as usize;
         let mut is_preterminal = true;
+        // Children are numbered before their parents, and leaves never: what has a
+        // number is inner.
         for (child, len) in children.iter().zip(&mut self.place_lens[first..]) {
             if self.number[child.index()] != NONE {
                 is_preterminal = false;
@@ -516,6 +541,7 @@ impl<'a> Builder<'a> {
 
     /// Inner children by place; and by column subtree where they are there.
     fn below(&self, threads: &Threads<'_>) -> Result<(Ragged<Below>, Ragged<u32>)> {
+        // The lengths were counted as the subtrees were numbered.
         let mut below =
             Filler::new(memory::collect(self.place_lens.iter().copied())?, (0, 0))?;
         let mut edges = Ragged::default();
@@ -525,6 +551,7 @@ impl<'a> Builder<'a> {
             for (place, child) in (first..).zip(self.nodes.children(column.node)) {
                 let child = self.number[child.index()];
                 if child != NONE {
+                    // Where the child went, by which its list is found again.
                     edges.push(below.put(place, (number, child)) as u32)?;
                 }
             }
@@ -547,16 +574,21 @@ impl<'a> Builder<'a> {
         let some = |range: Range<usize>, context: &Context| {
             self.some_lists(&below, slot_of, range, context)
         };
+        // A part for each thread, of about equal work.
         let mut parts =
             threads.parts(work_before(&below, below.len()), some)?.into_iter();
         drop(below);
         let (mut keys, mut lists, mut list_of) = parts.next().unwrap_or_default();
-        for (more, entries, of) in parts {
+        for (more, entries, more_list_of) in parts {
+            // Each part has numbered its lists from 0.
             let first = keys.len() as u32;
             new_id(keys.len() + more.len(), LISTS)?;
             memory::extend(&mut keys, more)?;
             lists.append(entries, EDGES)?;
-            memory::extend(&mut list_of, of.into_iter().map(|list| first + list))?;
+            memory::extend(
+                &mut list_of,
+                more_list_of.into_iter().map(|list| first + list),
+            )?;
         }
         Ok((keys, lists, edges.map(|&place| list_of[place as usize])?))
     }
@@ -570,10 +602,12 @@ impl<'a> Builder<'a> {
         range: Range<usize>,
         context: &Context,
     ) -> Result<SomeLists> {
-        let (mut keys, mut all, mut list_of) = SomeLists::default();
+        let (mut keys, mut lists, mut list_of) = SomeLists::default();
         let mut lens: Vec<u32> = Vec::new();
         // By production of a child: its list, if it is not one of another place.
         let mut of_child = memory::filled(NONE, self.sizes.len())?;
+        // Productions belong to the part in which their work begins, so each is in one
+        // part.
         let [start, end] = [range.start, range.end].map(|at| {
             let is_before = |&place: &u32| work_before(below, place as usize) < at;
             self.places.partition_point(is_before)
@@ -582,6 +616,8 @@ impl<'a> Builder<'a> {
             context.check()?;
             let last = self.places.get(group + 1).map_or(below.len(), |&p| p as usize);
             for (position, place) in (self.places[group] as usize..last).enumerate() {
+                // A place is one position of one production: its children's productions
+                // tell its lists apart.
                 let first = keys.len();
                 lens.clear();
                 let n = below.get(place).len();
@@ -600,23 +636,26 @@ impl<'a> Builder<'a> {
                     lens[*list as usize - first] += 1;
                     list_of.push(*list - first as u32); // has room
                 }
-                let numbers = &mut list_of[all.items.len()..];
+                // Lists of this place are counted from its first one while they are
+                // filled, and from the part's first one afterwards.
+                let numbers = &mut list_of[lists.items.len()..];
                 let entries = below.get(place).iter().zip(&*numbers);
                 let entry = |(&(member, child), &list): (&Below, &u32)| {
                     let Column { node, local, .. } = self.column[member as usize];
                     let child = self.column[child as usize].local;
                     (list, Entry { u: local, child, target: slot_of[node.index()] })
                 };
-                all.append_filled(&mut lens, entries.map(entry), EDGES)?;
+                lists.append_filled(&mut lens, entries.map(entry), EDGES)?;
                 for list in numbers {
                     *list += first as u32;
                 }
             }
         }
-        Ok((keys, all, list_of))
+        Ok((keys, lists, list_of))
     }
 
     /// By group: whether it has a subtree without inner children.
+    // A list has a pattern only if some of its children are preterminals.
     fn has_preterminal(&self) -> Result<Vec<bool>> {
         let mut has = memory::filled(false, self.sizes.len())?;
         for column in self.column.iter().filter(|column| column.is_preterminal) {
@@ -633,7 +672,8 @@ impl<'a> Builder<'a> {
         threads: &Threads<'_>,
     ) -> Result<Counts> {
         let mut tally = Tally::new(patterns.lists.len())?;
-        let mut all = Ragged::default();
+        // By tree, as products want it.
+        let mut patterns_of_trees = Ragged::default();
         for items in self.trees.iter() {
             threads.context.check()?;
             for &(number, count) in items {
@@ -644,11 +684,11 @@ impl<'a> Builder<'a> {
                     }
                 }
             }
-            all.extend(tally.drain())?;
-            all.close(PATTERNS)?;
+            patterns_of_trees.extend(tally.drain())?;
+            patterns_of_trees.close(PATTERNS)?;
         }
-        let of = |tree| all.get(tree).iter().copied();
-        Counts::new(patterns.lists.len(), of, all.len())
+        let symbols_of = |tree| patterns_of_trees.get(tree).iter().copied();
+        Counts::new(patterns.lists.len(), symbols_of, patterns_of_trees.len())
     }
 
     /// The columns as rows: their edges have known lists.
@@ -690,15 +730,15 @@ fn inner_nodes(
 /// How often trees have groups.
 fn tally_groups(trees: &Ragged<Inner>, n_groups: usize) -> Result<Ragged<(u32, u32)>> {
     let mut tally = Tally::new(n_groups)?;
-    let mut all = Ragged::default();
+    let mut groups = Ragged::default();
     for items in trees.iter() {
-        for own in items.iter().filter(|own| own.group != NONE) {
-            tally.add(own.group, own.count);
+        for inner in items.iter().filter(|inner| inner.group != NONE) {
+            tally.add(inner.group, inner.count);
         }
-        all.extend(tally.drain())?;
-        all.close("productions")?;
+        groups.extend(tally.drain())?;
+        groups.close("productions")?;
     }
-    Ok(all)
+    Ok(groups)
 }
 
 /// Equal leaves, where they count.
@@ -720,13 +760,13 @@ fn leaves_of(
     trees: &TreeCounts,
     label: impl Fn(Label) -> Option<u32>,
 ) -> Result<Ragged<(u32, u32)>> {
-    let mut all = Ragged::default();
+    let mut found = Ragged::default();
     for tree in 0..trees.len() {
         let leaves = trees.iter(tree).filter(|(node, _)| nodes.is_leaf(*node));
-        all.extend(
+        found.extend(
             leaves.filter_map(|(n, times)| Some((label(nodes.label(n))?, times))),
         )?;
-        all.close("leaves")?;
+        found.close("leaves")?;
     }
-    Ok(all)
+    Ok(found)
 }

@@ -54,7 +54,7 @@ pub(crate) struct Engine<C = u32> {
     weights: Vec<f64>,
     rows: Rows,
     /// f(count).
-    of: fn(u32) -> C,
+    of_count: fn(u32) -> C,
 }
 
 /// Trees that are multiplied with the columns'.
@@ -82,7 +82,7 @@ impl<C: Count> Engine<C> {
         nodes: &Nodes,
         weights: Vec<f64>,
         levels: Option<[f64; 2]>,
-        of: fn(u32) -> C,
+        of_count: fn(u32) -> C,
         columns: &TreeCounts,
         whole: bool,
     ) -> Result<Self> {
@@ -93,9 +93,12 @@ impl<C: Count> Engine<C> {
                 seen[node.index()] += 1;
             }
         }
+        // Of a lower triangle, what one tree has alone meets no other tree.
         let least = if whole { 1 } else { 2 };
         // 2. Which way a node takes: its level, the lists, or none.
         let level = |node: NodeId| {
+            // A weight of 0 adds nothing, and such subtrees (leaves, as a rule) are
+            // half of all.
             if seen[node.index()] < least || weights[node.index()] == 0.0 {
                 Way::None
             } else if levels.is_none() {
@@ -113,9 +116,10 @@ impl<C: Count> Engine<C> {
         let mut alone = Vec::new();
         if !whole {
             for tree in 0..columns.len() {
-                let own = columns.iter(tree).filter(|(n, _)| seen[n.index()] == 1);
-                let value = own.map(|(node, count)| {
-                    let count: f64 = of(count).into();
+                let alone_in_tree =
+                    columns.iter(tree).filter(|(n, _)| seen[n.index()] == 1);
+                let value = alone_in_tree.map(|(node, count)| {
+                    let count: f64 = of_count(count).into();
                     weights[node.index()] * count * count
                 });
                 push(&mut alone, value.sum())?;
@@ -130,6 +134,7 @@ impl<C: Count> Engine<C> {
             for &node in columns.nodes(tree) {
                 let way = ways[node.index()];
                 let number = &mut number[node.index()];
+                // Numbers count within a way, so each way has its own next one.
                 let next = match way {
                     Way::None => continue,
                     Way::List => lens.len(),
@@ -138,6 +143,7 @@ impl<C: Count> Engine<C> {
                 if *number == NONE {
                     *number = next as u32;
                     match way {
+                        // The same number serves all trees that have the subtree.
                         Way::Level(level) => n_symbols[usize::from(level)] += 1,
                         _ => push(&mut lens, 0)?,
                     }
@@ -148,34 +154,41 @@ impl<C: Count> Engine<C> {
                 }
             }
         }
+        // Ends of lists are `u32`.
         new_id(total, "pairs of tree and subtree")?;
         let mut lists = Filler::new(lens, (0, C::default()))?;
+        // Trees ascend within each list, as they come in order.
         for tree in 0..columns.len() {
             for (node, count) in columns.iter(tree) {
                 if ways[node.index()] == Way::List {
-                    lists.put(number[node.index()], (tree as u32, of(count)));
+                    lists.put(number[node.index()], (tree as u32, of_count(count)));
                 }
             }
         }
         // 5. Integers for the levels, and the rows' view of all.
         let mut engine = Self {
             lists: lists.done(),
+            // Made of what follows.
             levels: [None, None],
             ways,
             number,
             weights,
             rows: Rows::default(),
-            of,
+            of_count,
         };
-        let own = engine.translate(columns, |node| node)?;
+        // Columns are looked up as any rows are, by their own ids.
+        let column_rows = engine.translate(columns, |node| node)?;
         for (level, weight) in levels.into_iter().flatten().enumerate() {
             if weight > 0.0 {
-                let products =
-                    Products::new(weight, n_symbols[level], &own.levels[level])?;
+                let products = Products::new(
+                    weight,
+                    n_symbols[level],
+                    &column_rows.levels[level],
+                )?;
                 engine.levels[level] = Some(products);
             }
         }
-        engine.rows = Rows { alone, ..own };
+        engine.rows = Rows { alone, ..column_rows };
         Ok(engine)
     }
 
@@ -191,6 +204,7 @@ impl<C: Count> Engine<C> {
         for tree in 0..trees.len() {
             for (node, count) in trees.iter(tree) {
                 let node = twin(node).index();
+                // A subtree that the columns do not have has a number beyond the store.
                 let Some(&number) = self.number.get(node).filter(|&&n| n != NONE)
                 else {
                     continue;
@@ -198,7 +212,7 @@ impl<C: Count> Engine<C> {
                 match self.ways[node] {
                     Way::None => {}
                     Way::List => {
-                        let weight = self.weights[node] * (self.of)(count).into();
+                        let weight = self.weights[node] * (self.of_count)(count).into();
                         rows.lists.push((number, weight))?;
                     }
                     Way::Level(level) => {
@@ -244,17 +258,20 @@ impl<C: Count + 'static> super::Engine for Engine<C> {
     ) -> Result<()> {
         row.fill(0.0);
         let levels = self.levels.iter().zip(&rows.levels).zip(&mut scratch.levels);
-        for ((level, own), scratch) in levels {
+        for ((level, symbols), scratch) in levels {
             if let Some(level) = level {
-                level.add_to(own.get(x), scratch, row)?;
+                level.add_to(symbols.get(x), scratch, row)?;
             }
         }
         for &(list, weight) in rows.lists.get(x) {
             for &(tree, count) in self.lists.get(list as usize) {
+                // Trees ascend, so what is beyond the row ends the list.
                 let Some(value) = row.get_mut(tree as usize) else { break };
                 *value += weight * count.into();
             }
         }
+        // Only rows of a lower triangle have such numbers, and `x` is its own column
+        // there.
         if let (Some(value), Some(alone)) = (row.get_mut(x), rows.alone.get(x)) {
             *value += alone;
         }

@@ -25,11 +25,11 @@ pub(crate) struct Different<X> {
 }
 
 impl<X: Items> Different<X> {
-    pub(crate) fn new(all: &X) -> Result<Self> {
-        let places = Distinct::of(all)?;
+    pub(crate) fn new(items: &X) -> Result<Self> {
+        let places = Distinct::of(items)?;
         let first: Vec<usize> =
             memory::collect(places.first.iter().map(|&p| p as usize))?;
-        Ok(Self { items: all.pick(&first)?, places })
+        Ok(Self { items: items.pick(&first)?, places })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -63,6 +63,7 @@ pub(crate) fn engine<X: Items>(
     let singles = || -> Result<Arc<dyn Prepared>> {
         Ok(Arc::from(measure.prepare(items, context)?))
     };
+    // By an index, if the kernel has one.
     let fast = measure.fast().map(|fast| fast.engine(items, rows_of, context));
     if let Some(engine) = fast.transpose()?.flatten() {
         return Ok((engine, wants_singles.then(singles).transpose()?));
@@ -112,7 +113,9 @@ impl<X: Items> TrainedEngine<X> {
         let (engine, singles) =
             engine(measure, &columns.items, rows_of, wants_singles, context)?;
         let norms = match &singles {
-            Some(of) if options.normalize => Some(columns.norms(&**of, set, context)?),
+            Some(singles) if options.normalize => {
+                Some(columns.norms(&**singles, set, context)?)
+            }
             _ => None,
         };
         let numbers = Numbers::new(&columns.items)?;
@@ -131,13 +134,15 @@ impl<X: Items> TrainedEngine<X> {
         context: &Context,
     ) -> Result<(QueryRows<X>, Box<dyn RowSource + '_>)> {
         let columns = &self.columns.items;
-        // What follows is linear in a store that is not the columns'.
+        // What follows is linear in a store that is not the columns': a small query
+        // need not pay for a large one.
         let rows = if x.trees().shares_store(columns.trees()) {
             Different::new(x)?
         } else {
             Different::new(&*x.compact(context)?)?
         };
         let source = self.engine.query(measure, columns, &rows.items, context)?;
+        // What rows are divided by needs single pairs of their items.
         let (mut norms, mut same) = (None, Vec::new());
         if self.norms.is_some() {
             let singles = measure.prepare(&rows.items, context)?;

@@ -97,8 +97,8 @@ impl Engine {
         let PartialTree { decay, mu, leaf_factor, max_children } = kernel.tree;
         let params = Params { decay, mu, leaf_factor, max_children };
         // 1. Ask for similarities, in the order of a walk: sums are in that of labels.
-        let all = [Some(columns), others];
-        let walk = all.into_iter().flatten().flat_map(|trees| {
+        let sets = [Some(columns), others];
+        let walk = sets.into_iter().flatten().flat_map(|trees| {
             (0..trees.len()).flat_map(|tree| trees.nodes(tree)).map(|&n| nodes.label(n))
         });
         let labels = Labels::new(nodes, walk, kernel, threads.context)?;
@@ -106,12 +106,14 @@ impl Engine {
         // 2. Index the trees.
         let mut similar = Similar { labels, groups };
         let some = Some(&mut similar);
+        // No label counts as simple: two leaves that are similar add something as well.
         let simple = memory::filled(false, nodes.labels().len())?;
         let plain =
             super::Engine::build(nodes, params, columns, simple, some, threads)?;
         similar.groups.finish(&plain.index)?;
         // 3. List the trees of labels that are similar to others.
         let table = &similar.groups.table;
+        // Two symbols for a label: as that of an inner node, and of a leaf.
         let n_symbols = 2 * table.len();
         let symbol = |node: NodeId| {
             let label = similar.labels.number(nodes.label(node));
@@ -119,6 +121,7 @@ impl Engine {
             (table.place(label).0 != NONE).then_some(symbol)
         };
         let of_columns = tally(columns, n_symbols, symbol)?;
+        // From trees with symbols to symbols with trees.
         let mut lens = memory::filled(0, n_symbols)?;
         for item in &of_columns.items {
             lens[item.0 as usize] += 1;
@@ -130,6 +133,7 @@ impl Engine {
             }
         }
         let mut rows = Rows { plain: None, symbols: of_columns };
+        // Others are of the same store, as similarities are asked for once.
         if let Some(others) = others {
             let id_map = IdMap::new(nodes, nodes, Wanted::Labels, |_| None)?;
             rows.plain = Some(plain.rows_of(nodes, id_map, others)?);
@@ -155,6 +159,7 @@ impl Engine {
         touched: &mut Vec<u32>,
         row: &mut [f64],
     ) -> Result<()> {
+        // In any case emptied, so that the next row starts from zeros.
         let done = self.weigh_similar(symbols, wanted, touched);
         for symbol in touched.drain(..) {
             let weight = std::mem::take(&mut wanted[symbol as usize]);
@@ -178,16 +183,20 @@ impl Engine {
         for &(symbol, count) in symbols {
             let (label, is_leaf) = (symbol / 2, symbol % 2 == 1);
             let (block, place) = table.place(label as usize);
+            // What one node weighs with an inner node, and with a leaf.
             let weights = [false, true]
                 .map(|is_other| self.weights.of(is_leaf, is_other) * f64::from(count));
             let members = &self.members[block as usize];
             let mut add = |place: usize, sigma: f64| -> Result<()> {
                 let other = members[place];
+                // Equal labels are counted by the plain products.
                 if other == label || sigma == 0.0 {
                     return Ok(());
                 }
                 for (symbol, weight) in (2 * other..).zip(weights) {
                     let sum = &mut wanted[symbol as usize];
+                    // A sum that cancels to 0 is noted again, and then adds 0 when it
+                    // is read the second time.
                     if *sum == 0.0 {
                         memory::push(touched, symbol)?;
                     }
@@ -246,9 +255,9 @@ impl crate::gram::Engine for Engine {
         let super::Scratch { prefix, reader, slots, bases, .. } = plain;
         prefix.reveal(row.len(), prefixes);
         let trees = slots.trees(row.len());
-        let own = of_bases.iter().zip(&rows.bases);
-        for (((base, _), own), scratch) in own.zip(bases) {
-            base.add_to(own.get(x), scratch, trees)?;
+        let bases_and_rows = of_bases.iter().zip(&rows.bases);
+        for (((base, _), symbols), scratch) in bases_and_rows.zip(bases) {
+            base.add_to(symbols.get(x), scratch, trees)?;
         }
         self.add_similar(own_rows.symbols.get(x), wanted, touched, trees)?;
         reader.read(&rows.nodes, rows.roots[x], false)?;
