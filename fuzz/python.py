@@ -237,6 +237,9 @@ class Source:
         self.at += 1
         return self.data[self.at - 1] if self.at <= len(self.data) else 0
 
+    def number(self) -> int:
+        return self.byte() << 8 | self.byte()
+
     def pick(self, items: Any) -> Any:
         return items[self.byte() % len(items)]
 
@@ -529,27 +532,50 @@ def pickles(source: Source) -> None:
     use(made)
 
 
+def storable() -> list[bytes]:
+    """Return the file of every good object that can be stored."""
+    found, path = [], FOLDER / "good"
+    for good in GOOD:
+        with contextlib.suppress(TypeError):
+            tk.save(good, path)
+            found.append(path.read_bytes())
+    return found
+
+
+FILES = storable()
+PRELUDE, DIGEST = 24, 40
+
+
+def checksum(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=DIGEST).digest()
+
+
 def files(source: Source) -> None:
-    """Load a file that was changed, with the digest that it then has, and without."""
-    path = FOLDER / "forest"
-    FOREST.save(path)
-    header, _, data = path.read_bytes().partition(b"\n")
-    changed = bytearray(data)
-    for _ in range(1 + source.byte() % 3):
-        at = source.byte() % (len(changed) + 1)
-        changed[at : at + source.byte() % 5] = source.data[: source.byte() % 5]
+    """Load a file that was changed, and one whose checksums were made anew as well."""
+    data = source.pick(FILES)
     if source.byte() & 1:
-        known = json.loads(header)
-        known["sha256"] = hashlib.sha256(changed).hexdigest()
-        if source.byte() & 1:
-            known["arrays"][source.pick(sorted(known["arrays"]))] = source.pick(VALUES)
-        if source.byte() & 3 == 0:
-            known = tampered(known, source)
-        header = json.dumps(known).encode()
-    elif source.byte() & 1:
-        header = source.data
-    path.write_bytes(header + b"\n" + changed)
-    use(tk.Forest.load(path))
+        at = source.number() % (len(data) + 1)
+        data = data[:at] + bytes([source.byte()]) + data[at + source.byte() % 5 :]
+    else:
+        length = int.from_bytes(data[16:PRELUDE], "little")
+        end = PRELUDE + DIGEST + length
+        head, arrays = json.loads(data[PRELUDE + DIGEST : end]), bytearray(data[end:])
+        for _ in range(source.byte() % 3 if arrays else 0):
+            at = source.number() % len(arrays)
+            arrays[at] = source.byte()
+        for told in head["arrays"]:
+            size = int(np.prod(told["shape"])) * np.dtype(told["dtype"]).itemsize
+            start, padded = told["offset"], -(-size // 64) * 64
+            told["blake2b"] = checksum(arrays[start : start + padded]).hex()
+        for _ in range(source.byte() % 3):
+            head = tampered(head, source)
+        text = json.dumps(head).encode()
+        text = text.ljust(-(-len(text) // 64) * 64)
+        start = data[:16] + len(text).to_bytes(8, "little")
+        data = start + checksum(start + text) + text + arrays
+    path = FOLDER / "changed"
+    path.write_bytes(data)
+    use(tk.load(path))
 
 
 JSON_OF = [good.to_json() for good in GOOD if hasattr(good, "to_json")]

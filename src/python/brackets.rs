@@ -119,8 +119,4 @@ impl ForestBuilder {
         forest.shrink_to_fit();
         Forest(forest)
     }
-
-    fn __len__(&self) -> usize {
-        self.0.len()
-    }
 }

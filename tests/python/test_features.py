@@ -394,3 +394,13 @@ def test_equal_trees_are_one_direction() -> None:
     nystroem = tk.TreeNystroem(tk.SubsetTreeKernel(0.4), 3).fit(3 * ["(A a)"])
     assert nystroem.rank_ == 1
     assert nystroem.transform(["(A a)"])[0, 0] == pytest.approx(sqrt(0.4))
+
+
+def test_a_tampered_state_without_its_kernel_is_refused():
+    state = tk.TreeVectorizer().fit(["(A a)"]).__getstate__()
+    for kernel in (None, 1):
+        made = tk.TreeVectorizer()
+        with pytest.raises(
+            TypeError, match=f"kernel_ .* expected a kernel, got {kernel}"
+        ):
+            made.__setstate__(state | {"kernel_": kernel})

@@ -312,9 +312,14 @@ class TreeVectorizer(TreeTransformer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if isinstance(known := self.__dict__.get("_vocabulary"), dict):
-            what = _native(self.kernel_)
-            self._vocabulary = _core.Vocabulary.from_arrays(what, self._size, known)
+        arrays = self.__dict__.get("_vocabulary")
+        if not isinstance(arrays, dict):
+            return
+        kernel, size = state.get("kernel_"), state.get("_size")
+        if not isinstance(kernel, str | TreeKernel):
+            msg = f"kernel_ of a TreeVectorizer: expected a kernel, got {kernel!r}"
+            raise TypeError(msg)
+        self._vocabulary = _core.Vocabulary.from_arrays(_native(kernel), size, arrays)
 
 
 def _native(what: TreeKernel | str) -> Any:
