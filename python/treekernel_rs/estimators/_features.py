@@ -315,7 +315,8 @@ class TreeVectorizer(TreeTransformer):
         arrays = self.__dict__.get("_vocabulary")
         if not isinstance(arrays, dict):
             return
-        kernel, size = state.get("kernel_"), state.get("_size")
+        kernel = state.get("kernel_")
+        size: Any = state.get("_size")  # the core refuses what is no pair of numbers
         if not isinstance(kernel, str | TreeKernel):
             msg = f"kernel_ of a TreeVectorizer: expected a kernel, got {kernel!r}"
             raise TypeError(msg)
