@@ -44,6 +44,8 @@ impl Model {
         check_length("alphas", alphas, n * width, "trees times n_outputs")?;
         check_finite("alphas", alphas)?;
         // 1. Pick the trees that have a weight, and what each is divided by.
+        // A tree without a weight adds 0 to every score, and would only make the graph
+        // larger.
         let is_wanted = |tree: &usize| {
             alphas[tree * width..][..width].iter().any(|&alpha| alpha != 0.0)
         };
@@ -55,25 +57,34 @@ impl Model {
         let scales = self.scales(&picked, &wanted, context)?;
         let trees = wanted.iter().zip(picked.roots()).enumerate();
         let trees = memory::collect(trees.map(|(at, (&tree, &root))| {
+            // No scales at all: every tree counts as it is.
             let scale = scales.get(at).copied().unwrap_or(1.0);
             WeightedTree { tree, root, scale, alphas: &alphas[tree * width..][..width] }
         }))?;
         // 2. Add them; to a copy where a sum may become infinite, as nobody could take the
         // tree out again.
         let sizes = store.try_sizes()?;
+        // A tree has as many subtrees as nodes, counted with repetition. So no weight,
+        // and no sum of the weights of a group, can grow by more than |α| times scale
+        // times size.
         let magnitude = trees[*done..].iter().fold(self.magnitude, |sum, tree| {
             sum + growth(tree.scale, sizes[tree.root.index()] as f64, tree.alphas)
         });
         if magnitude <= SAFE_MAGNITUDE {
+            // It stays this large if the context stops what follows: the bound may be
+            // too large, but never too small.
             self.magnitude = magnitude;
             self.add_all(done, store, &trees, context)?;
         } else {
+            // Asked for at once: a clone that finds no memory would end the process.
             memory::room(1, self.nbytes())?;
             let (mut trial, mut at) = (self.clone(), *done);
             trial.magnitude = magnitude;
             trial.add_all(&mut at, store, &trees, context)?;
+            // An error above has left the model, and what is done of it, as they were.
             (*self, *done) = (trial, at);
         }
+        // Weights of a tree that is kept whole may have cancelled.
         self.whole.drop_zeros(width);
         context.report(n, n)?;
         let unknown = trees.iter().filter(|tree| tree.scale == 0.0);
@@ -87,6 +98,8 @@ impl Model {
         trees: &[WeightedTree<'_>],
         context: &Context,
     ) -> Result<()> {
+        // It learns the subtrees that come in, so the store is looked through once for
+        // all trees.
         let mut id_map = self.id_map(store)?;
         let mut reader = Reader::default();
         let may_overflow = self.magnitude > SAFE_MAGNITUDE;
@@ -94,8 +107,11 @@ impl Model {
         for &WeightedTree { tree, root, scale, alphas } in &trees[*done..] {
             reader.read(store, root, true)?;
             let mut is_finite = true;
+            // A scale that is no number says that the tree is kept whole. One of 0 says
+            // that it has no kernel with any tree, so it is counted, and nothing else.
             if scale.is_nan() {
                 let number = self.whole.add(store, root, alphas)?;
+                // Only the weights of this tree have changed.
                 let sums = &self.whole.alphas()[number as usize * alphas.len()..];
                 is_finite = sums[..alphas.len()].iter().all(|alpha| alpha.is_finite());
             } else if scale != 0.0 {
@@ -104,9 +120,12 @@ impl Model {
                     *scaled = scale * alpha;
                 }
                 self.weigh(&reader, &scaled);
+                // Below the safe magnitude nothing becomes infinite: reading all
+                // weights again would tell nothing.
                 is_finite = !may_overflow || self.is_finite(&reader);
             }
             if !is_finite {
+                // Only on a trial, which the caller drops as a whole.
                 return Err(too_large("alphas", tree * scaled.len(), alphas));
             }
             self.count_tree(&reader);
@@ -122,6 +141,7 @@ impl Model {
         let sums = self.weights.sums();
         self.entered(reader).all(|(slot, _)| {
             let sums = match slot.group {
+                // Leaves are in no group, so there is no sum of theirs.
                 LEAF => &[],
                 group => &sums[group as usize * width..][..width],
             };
@@ -142,9 +162,13 @@ impl Model {
         if !self.options.normalize {
             return memory::filled(f64::NAN, if self.is_graph() { 0 } else { n });
         }
+        // The kernel of each tree with itself, on numbers with a wider exponent than
+        // floats: whether a float can divide by it is what has to be found out.
         let singles = self.kernel().pairs(forest.nodes(), forest.roots(), context)?;
         let place = |tree: usize| (numbers[tree], "X");
         let norms = gram::Norms::new(&*singles, n, place, context)?;
+        // A row of kernels with whole support trees comes normalised, so these have no
+        // scale; but one without a kernel with itself is not kept at all.
         let scale = |scale: f64| {
             if self.is_graph() || scale == 0.0 { scale } else { f64::NAN }
         };
@@ -169,6 +193,8 @@ impl Model {
             let there = store.label(item.node);
             let label = match id_map.labels[there.index()] {
                 NONE => {
+                    // A label that the model has not met: told to the map, so it is
+                    // looked up by its name once.
                     let label =
                         self.nodes.labels_mut().intern(store.labels().name(there))?;
                     id_map.labels[there.index()] = label.0;
@@ -177,12 +203,15 @@ impl Model {
                 id => Label(id),
             };
             self.below.clear();
+            // Items come children first, so the ids of the children are there.
             let below = store.children(item.node).iter();
             let ids = &self.ids;
             let below = below.map(|&c| NodeId(ids[reader.place(c)]));
             memory::extend(&mut self.below, below)?;
             let n_before = self.slots.len();
             let id = self.enter_below(label)?;
+            // Nothing had this number: the subtree is new, and its production, label
+            // and lists are now to be found under its parents.
             if id.index() == n_before {
                 let find = |key| self.find(key);
                 id_map.learn((store, item.node), (&self.nodes, id), find);
@@ -214,6 +243,7 @@ impl Model {
         // 1. Make room for its weight: nobody minds if it stays empty.
         let by_node = Slot { group: 0, number: node.0 };
         let production = self.nodes.production(node).map_or(0, |p| p.0);
+        // ET has leaves in its groups. For all other kernels they are apart, by label.
         let slot = match &self.index {
             Index::Elastic(index) => index.next_slot(&self.nodes, node),
             _ if is_leaf => leaf,
@@ -223,7 +253,8 @@ impl Model {
         };
         self.weights.enter(slot)?;
         memory::reserve(&mut self.slots, 1)?;
-        // 2. Enter it in the lists.
+        // 2. Enter it in the lists. Where labels or productions have weights, the index
+        // of ST keeps a product for every subtree, leaves too.
         if let Index::Subtree(index) = &mut self.index {
             index.enter(&self.nodes, node)?;
         }
@@ -269,6 +300,7 @@ struct WeightedTree<'a> {
 
 /// What a tree of a size adds to all weights and sums of weights at most.
 pub(super) fn growth(scale: f64, size: f64, alphas: &[f64]) -> f64 {
+    // The sum of weights of one tree is at most the largest times its nodes.
     let largest = alphas.iter().fold(0.0, |most, a| a.abs().max(most));
     // A large tree is kept as a whole.
     if scale.is_nan() { largest } else { largest * scale * size }

@@ -62,8 +62,11 @@ impl Model {
             large_alphas: memory::copied(self.whole.alphas())?,
             ..Arrays::default()
         };
+        // Of known size, so they are asked for in one piece.
         memory::reserve(&mut arrays.ends, n)?;
         memory::reserve(&mut arrays.weights, n * self.options.n_outputs)?;
+        // Ids ascend from children to parents: who reads this back meets no child that
+        // it does not know.
         for node in subtrees() {
             let children = self.nodes.children(node).iter();
             memory::extend(&mut arrays.children, children.map(|c| c.0))?;
@@ -83,6 +86,7 @@ impl Model {
         arrays: &Arrays,
     ) -> Result<Self> {
         let mut model = Self::new(kernel, options)?;
+        // 1. Arrays of the right lengths, whose numbers are finite.
         let (n, width) = (arrays.labels.len(), options.n_outputs);
         if !model.is_graph() {
             check_length("labels", &arrays.labels, 0, "for a kernel without an index")?;
@@ -96,6 +100,8 @@ impl Model {
         )?;
         check_finite("weights", &arrays.weights)?;
         check_finite("sums", &arrays.sums)?;
+        // 2. Names get back the numbers that labels refer to. A name that comes twice
+        // would get its first number, and move all that follow.
         for (index, name) in arrays.names.iter().enumerate() {
             if model.nodes.labels_mut().intern(name)?.index() != index {
                 let (array, expected) = ("names", "a name of its own".to_owned());
@@ -103,6 +109,8 @@ impl Model {
             }
         }
         let n_labels = model.nodes.labels().len() as u32;
+        // 3. Subtrees, children first. Every number in the arrays is checked before
+        // anything is looked up by it: the arrays may come from a damaged file.
         let mut start = 0;
         for node in 0..n {
             let wrong = |array, index, expected: String, got: String| {
@@ -114,10 +122,13 @@ impl Model {
                     format!("an index below {n_labels}, the number of names");
                 return wrong("labels", node, expected, label.to_string());
             }
+            // Also none if `end` is below `start`: ends ascend.
             let Some(below) = arrays.children.get(start..end as usize) else {
                 let expected = format!("{start} to {}", arrays.children.len());
                 return wrong("ends", node, expected, end.to_string());
             };
+            // All children have lower numbers, so there is no cycle, and no subtree is
+            // its own part.
             if let Some(at) = below.iter().position(|&child| child as usize >= node) {
                 let expected = format!("a subtree before number {node}");
                 return wrong("children", start + at, expected, below[at].to_string());
@@ -126,6 +137,8 @@ impl Model {
             model.below.clear();
             memory::extend(&mut model.below, below.iter().map(|&c| NodeId(c)))?;
             let id = model.nodes.intern(Label(label), &model.below)?;
+            // Equal subtrees would share one weight, and the numbers behind them would
+            // be off by one.
             if id.index() != node {
                 let expected = "a subtree of its own".to_owned();
                 return wrong("labels", node, expected, format!("that of {}", id.0));
@@ -133,6 +146,8 @@ impl Model {
             model.enter_node(id)?;
         }
         check_length("children", &arrays.children, start, "the last of ends")?;
+        // 4. Weights, and the sums as they were. Made anew they would be added in
+        // another order, and differ in the last bits.
         for node in 0..n {
             let values = &arrays.weights[node * width..][..width];
             model.weights.set(model.slots[node], values);
@@ -140,6 +155,8 @@ impl Model {
         let n_sums = model.weights.sums().len();
         check_length("sums", &arrays.sums, n_sums, "groups times n_outputs")?;
         model.weights.set_sums(&arrays.sums);
+        // 5. Trees that are kept whole: in a graph those that no float can divide by,
+        // and nothing is divided where scores are not normalised.
         let (large, alphas) = (&arrays.large_trees, &arrays.large_alphas);
         if model.is_graph() && !options.normalize {
             check_length("large_trees", large.roots(), 0, "without normalize")?;
@@ -150,6 +167,7 @@ impl Model {
         for (&root, alphas) in large.roots().iter().zip(alphas.chunks(width)) {
             model.whole.add(large.nodes(), root, alphas)?;
         }
+        // 6. The bound on weights. The sum of all sizes is more than needed, but sure.
         let all = arrays.weights.iter().chain(&arrays.sums).chain(&arrays.large_alphas);
         model.magnitude = all.fold(0.0, |sum, value| sum + value.abs());
         model.set_intercept(&arrays.intercept)?;

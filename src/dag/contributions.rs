@@ -27,9 +27,12 @@ impl Model {
         let tree = compact(tree, context)?;
         let store = &**tree.nodes();
         let Some(&root) = tree.roots().first() else { return Ok(Vec::new()) };
+        // Written out, a tree may be far larger than its store: refused before anything
+        // is done.
         let n_nodes = tree.expanded("contributions")?;
         let mut out = Vec::new();
         memory::reserve(&mut out, n_nodes.saturating_mul(width))?;
+        // 1. The share of every distinct subtree, in one pass over the model.
         let id_map = self.id_map(store)?;
         let mut worker = Worker::default();
         let mapped = MappedStore { store, id_map: &id_map };
@@ -48,15 +51,19 @@ impl Model {
         if self.options.normalize {
             self.normalize_shares(&tree, &worker.reader, &mut shares, context)?;
         }
+        // 2. Written out in preorder. Equal subtrees have equal shares, wherever they
+        // stand.
         let mut todo = memory::collect([root])?;
         while let Some(node) = todo.pop() {
             let place = worker.reader.place(node);
+            // A leaf that was not read has no place: the kernel gives leaves nothing.
             match shares.get(place.saturating_mul(width)..) {
                 Some(share) => {
                     memory::extend(&mut out, share[..width].iter().copied())?;
                 }
                 None => memory::extend(&mut out, std::iter::repeat_n(0.0, width))?,
             }
+            // Backwards, as what is pushed last is written first.
             memory::extend(&mut todo, store.children(node).iter().rev().copied())?;
         }
         if out.iter().all(|share| share.is_finite()) {
@@ -84,18 +91,23 @@ impl Model {
         let subtrees = Forest::new(Arc::clone(tree.nodes()), roots);
         let trees = self.with_large(&subtrees, context)?;
         let pairs = self.kernel().pairs(trees.nodes(), trees.roots(), context)?;
+        // The first root is the tree itself.
         let mut kernel = pairs.worker();
         let norm = Norm::of(kernel(0, 0, context)?);
         for share in shares.iter_mut() {
             *share = norm.divide(*share);
         }
+        // By place: the normalised kernel of the subtree with the large tree.
         let mut parts = memory::filled(0.0, items.len())?;
         for (large, alphas) in (n..trees.len()).zip(self.whole.alphas().chunks(width)) {
             let other = kernel(large, large, context)?;
             for (place, item) in items.iter().enumerate() {
                 context.check_now()?;
+                // Roots are the tree, then its subtrees by place.
                 let raw = kernel(place + 1, large, context)?;
                 parts[place] = raw.cosine(norm.own, other);
+                // Children stand before their parents, so their parts are those of this
+                // large tree.
                 let below = tree.nodes().children(item.node).iter();
                 let below: f64 = below.map(|&child| parts[reader.place(child)]).sum();
                 // Only rounding makes it negative.

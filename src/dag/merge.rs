@@ -54,10 +54,12 @@ impl Model {
         let nodes = self.absorb(other, context)?;
         // 2. Weights: nothing stops this.
         let magnitude = self.bound() + factor.abs() * other.bound();
+        // Without whole trees only adding numbers is left, which cannot fail.
         if magnitude <= SAFE_MAGNITUDE && other.whole.is_empty() {
             self.magnitude = magnitude;
             return self.add_model(other, factor, &nodes);
         }
+        // The other way to fail is memory for a whole tree, halfway through them.
         // Something may become infinite, and nobody could take it out again.
         memory::room(1, self.nbytes())?;
         let mut trial = self.clone();
@@ -101,6 +103,7 @@ impl Model {
 
     /// No weight, and no sum of weights, is larger.
     fn bound(&self) -> f64 {
+        // The sum of all sizes is above each weight, and above the sum of any group.
         let all = (0..self.nodes.len()).map(|node| NodeId(node as u32));
         let of = |node| self.weights(node).iter().map(|f| f.abs()).sum::<f64>();
         let whole = self.whole.alphas().iter().map(|alpha| alpha.abs()).sum::<f64>();
@@ -110,9 +113,13 @@ impl Model {
     /// Enters the subtrees of another model; returns their ids here.
     fn absorb(&mut self, other: &Self, context: &Context) -> Result<Vec<NodeId>> {
         let n = other.nodes.len();
+        // By label of the other model: the label here, looked up by name when first
+        // met.
         let mut labels = memory::filled(NONE, other.nodes.labels().len())?;
         let mut own = Vec::new();
         memory::reserve(&mut own, n)?;
+        // Children first in both models: when a parent comes, its children have ids
+        // here.
         for there in 0..n {
             let node = NodeId(there as u32);
             let name = other.nodes.label(node);
@@ -134,6 +141,8 @@ impl Model {
     /// Adds weights, of subtrees that are there.
     fn add_model(&mut self, other: &Self, factor: f64, nodes: &[NodeId]) -> Result<()> {
         let width = self.options.n_outputs;
+        // Only a trial comes here with whole trees: what fails leaves the model as it
+        // was.
         let trees = other.whole.forest();
         for (&root, alphas) in
             trees.roots().iter().zip(other.whole.alphas().chunks(width))
@@ -142,6 +151,7 @@ impl Model {
             self.whole.add(trees.nodes(), root, &scaled)?;
         }
         self.whole.drop_zeros(width);
+        // Tables are made of weights, and those are about to change.
         self.score_tables = ScoreTableCache::default();
         for (there, node) in nodes.iter().enumerate() {
             let alphas = other.weights(NodeId(there as u32));
@@ -168,8 +178,10 @@ impl Model {
     ) -> Result<Pass> {
         memory::room(1, self.nbytes())?;
         let mut learner = Perceptron::from_version(self.clone())?;
+        // Labels come with the pass; features do not, as a model has none.
         learner.learn(forest, labels, None, context)?;
         let n_mistakes = learner.n_mistakes();
+        // The sum is made first: taking the last version ends the perceptron.
         let (sum, last) = (learner.try_model()?, learner.into_last());
         Ok(Pass { last, sum, n_mistakes })
     }

@@ -129,12 +129,16 @@ pub(crate) enum Index {
 /// the [module](self).
 #[derive(Debug, Clone)]
 pub struct Model {
+    /// Shared with every copy of the model.
     kernel: Arc<dyn Kernel>,
     options: Options,
+    /// The distinct subtrees of all trees that were added, children before parents.
     nodes: Nodes,
     /// By node: where its weight is.
     slots: Vec<Slot>,
+    /// The lists that lead from a node to the subtrees it has something in common with.
     index: Index,
+    /// f: the weights of the subtrees, by slot.
     weights: Weights,
     /// Trees that are no part of the graph, but scored by their kernels: all trees where
     /// the kernel has no index, else those whose kernel with themselves no float can divide
@@ -145,7 +149,9 @@ pub struct Model {
     magnitude: f64,
     /// By output.
     intercept: Vec<f64>,
+    /// How many trees were added, however many were equal.
     n_trees: u64,
+    /// How many nodes those trees had, written out.
     n_tree_nodes: u64,
     /// The subtrees of the tree that came in last, in the order in which it was read.
     ids: Vec<u32>,
@@ -232,6 +238,8 @@ impl Model {
 
     /// How many distinct subtrees there are.
     pub fn n_nodes(&self) -> usize {
+        // Without a graph all there is are the support trees, which have a store of
+        // their own.
         let nodes = if self.is_graph() { &self.nodes } else { self.whole.nodes() };
         nodes.len()
     }
@@ -272,6 +280,8 @@ impl Model {
         match &self.index {
             Index::Subset(index) => index.find(key),
             Index::Partial(index) => index.find(key),
+            // The other kernels find subtrees by node or by label: their id maps ask
+            // for no lists.
             _ => None,
         }
     }
@@ -310,11 +320,14 @@ pub(crate) fn compact<'f>(
 ) -> Result<Cow<'f, Forest>> {
     const SHARE: usize = 64;
     const SMALL: usize = 4096;
+    // With so few nodes for each tree, or so few at all, a copy would save less than it
+    // takes.
     let n_nodes = forest.nodes().len();
     if n_nodes <= SMALL || forest.len() >= n_nodes / SHARE {
         return Ok(Cow::Borrowed(forest));
     }
     let mut nodes = Nodes::default();
+    // All are interned in one store, so that shared subtrees stay shared.
     let copy = |&root: &NodeId| nodes.absorb_one(forest.nodes(), root, context);
     let roots = memory::try_collect(forest.roots().iter().map(copy))?;
     Ok(Cow::Owned(Forest::new(Arc::new(nodes), roots)))

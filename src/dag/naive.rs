@@ -26,6 +26,7 @@ pub fn value(
     if !normalize {
         return of(a, b);
     }
+    // Without a kernel with itself a tree has none with any other.
     let (own, other) = (of(a, a), of(b, b));
     if own == 0.0 || other == 0.0 {
         0.0
@@ -85,6 +86,7 @@ impl Perceptron {
     }
 
     /// S of each version.
+    // Version k is the sum over the first k mistakes, so each adds one term.
     pub fn versions(&self, forest: &Forest, x: usize) -> Vec<f64> {
         let mut scores = vec![0.0];
         for &(i, y) in &self.mistakes {
@@ -96,11 +98,14 @@ impl Perceptron {
 
     /// Learns one tree of the forest; whether it was mistaken.
     pub fn learn(&mut self, forest: &Forest, x: usize, y: f64) -> bool {
+        // A tie counts as a mistake, as in the perceptron that this is compared with.
         let is_mistake = y * self.versions(forest, x)[self.mistakes.len()] <= 0.0;
         if is_mistake {
             self.mistakes.push((x, y));
             self.survived.push(0.0);
         }
+        // Also the version that the mistake has just made: it is the perceptron's from
+        // this example on.
         self.survived[self.mistakes.len()] += 1.0;
         is_mistake
     }

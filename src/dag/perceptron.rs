@@ -89,10 +89,14 @@ struct Support {
 /// A perceptron over trees. See the [module](crate::dag) and this file.
 #[derive(Debug, Clone)]
 pub struct Perceptron {
+    /// The last version, as the model of its support trees.
     model: Model,
     vote: Vote,
+    /// The share of the trees' kernel; the rest is that of vectors.
     mix: f64,
+    /// The vectors of the support trees, where there is a kernel for them.
     vectors: Option<Vectors>,
+    /// One for each mistaken example, in their order; equal trees each have theirs.
     supports: Vec<Support>,
     /// By support tree, by output: the label where it was a mistake, else 0.
     alphas: Vec<f64>,
@@ -107,7 +111,9 @@ pub struct Perceptron {
     averaged: ForkSafeCache<Model>,
     /// Scratch: the weights of the tree that comes in.
     scaled: Vec<f64>,
+    /// How many examples were seen: the end of the last version.
     n_examples: u64,
+    /// How many mistakes were made, over all outputs.
     n_mistakes: u64,
 }
 
@@ -149,6 +155,8 @@ impl Perceptron {
             alphas: Vec::new(),
             age_weighted: (vote == Vote::Average).then_some(age_weighted),
             occurrences: (vote == Vote::Vote).then(Occurrences::default),
+            // A tree has at most 2^32 distinct subtrees, so the logarithm is at most
+            // 32.
             largest: memory::filled(0.0, 33 * options.n_outputs)?,
             averaged: ForkSafeCache::default(),
             scaled: Vec::new(),
@@ -163,8 +171,11 @@ impl Perceptron {
         let options = model.options;
         let mut perceptron =
             Self::new(&model.kernel, options, Vote::Average, None, 1.0)?;
+        // Mistakes are decided by the sum of kernels alone.
         model.intercept.fill(0.0);
         if let Some(age_weighted) = &mut perceptron.age_weighted {
+            // g has the same slots as f, all 0: this version was there before any
+            // example.
             model.slots.iter().try_for_each(|&slot| age_weighted.enter(slot))?;
         }
         let numbers = 0..model.whole.len() as u32;
@@ -224,6 +235,8 @@ impl Perceptron {
         memory::room(1, self.model.nbytes())?;
         let mut model = self.model.clone();
         if let Some(age_weighted) = &self.age_weighted {
+            // 1. Trees that are kept whole: each mistake on one counts from its example
+            // on.
             model.whole.clear_weights();
             let alphas = self.alphas.chunks(model.options.n_outputs);
             for (support, alphas) in self.supports.iter().zip(alphas) {
@@ -232,8 +245,11 @@ impl Perceptron {
                     model.whole.weigh(number, times, alphas);
                 }
             }
+            // 2. Subtrees: T f - g, as the module has it.
             model.weights =
                 model.weights.combined(self.n_examples as f64, age_weighted)?;
+            // A sum over as many versions as examples, none of which has a larger
+            // weight.
             model.magnitude *= self.n_examples as f64;
             model.score_tables = ScoreTableCache::default();
         }

@@ -120,9 +120,12 @@ impl Model {
         context.advance(0, forest.len())?;
         let forest = compact(forest, context)?;
         self.for_trees(&forest, true, out, context, |mut tree, out| {
+            // Normalised first: the intercept is part of no kernel.
             self.raw_score(&mut tree, out)?;
             for (score, intercept) in out.iter_mut().zip(&self.intercept) {
                 *score = tree.norm.divide(*score) + intercept;
+                // What is not in the graph: trees that are kept whole, in the order of
+                // their weights.
             }
             let alphas = self.whole.alphas().chunks(width);
             for (kernel, alphas) in tree.worker.cosines.iter().zip(alphas) {
@@ -168,6 +171,7 @@ impl Model {
             None => Vec::new(),
         };
         // 3. Score the trees, some at a time.
+        // A row with all support trees is cheapest where many are made at once.
         let per_task = if self.is_graph() { 32 } else { self.whole.rows_at_a_time() };
         let parts = memory::collect(out.chunks_mut(per_task * width).map(Mutex::new))?;
         let threads = Threads::new(context, parts.len());
@@ -177,6 +181,8 @@ impl Model {
             &Tasks::of_rows(n, per_task),
             &mut workers,
             |part, (worker, kernel), context| {
+                // Every part is locked once, by the task with its number: the lock only
+                // hands out the slice.
                 let Ok(mut out) = parts[part].lock() else { return Ok(()) };
                 let start = part * per_task;
                 let numbers = start..start + out.len() / width;
@@ -186,12 +192,15 @@ impl Model {
                     &mut worker.zeros,
                     context,
                 )?;
+                // In a graph there are no rows, and every tree gets an empty one below.
                 let mut rows = rows.chunks(self.whole.len().max(1));
                 for (number, out) in numbers.zip(out.chunks_mut(width)) {
                     let mut norm = Norm::default();
                     worker.cosines.clear();
                     let row = rows.next().unwrap_or_default().iter();
                     memory::extend(&mut worker.cosines, row.copied())?;
+                    // In a graph: the kernels with large trees take the place of the
+                    // row.
                     if let Some(kernel) = kernel {
                         let cosines = &mut worker.cosines;
                         norm = normalize_against_large(
@@ -206,6 +215,8 @@ impl Model {
                     let tree =
                         ReadTree { worker, mapped, tables, norm, number, context };
                     score(tree, out)?;
+                    // The kernels or the weights may be so large that their sum is no
+                    // number: found here, for every kind of score.
                     if !out.iter().all(|score| score.is_finite()) {
                         return Err(Error::ScoreOverflow { tree: number });
                     }
@@ -216,6 +227,7 @@ impl Model {
         context.report(n, n)?;
         let zeros = workers.iter().flat_map(|(worker, _)| &worker.zeros);
         let mut zeros = memory::collect(zeros.copied())?;
+        // Workers have taken tasks in any order.
         zeros.sort_unstable();
         Ok(zeros)
     }
@@ -267,6 +279,8 @@ impl Model {
             Index::Subtree(index) => {
                 reader.read(mapped.store, root, index.leaf_weight > 0.0)
             }
+            // The id map lists the inner children of each node, which are all that is
+            // read.
             Index::Subset(index) if index.leaf_weight == 0.0 => {
                 reader.read_listed(mapped.store.len(), root, mapped.id_map)
             }
@@ -286,6 +300,7 @@ impl Model {
         match &self.index {
             Index::Subtree(index) => index.score(store, id_map, reader, values, sink),
             Index::Subset(index) => {
+                // Leaves have no production, so the walk below does not meet them.
                 if index.leaf_weight > 0.0 {
                     for (place, item) in reader.items().iter().enumerate() {
                         let label = id_map.labels[store.label(item.node).index()];
@@ -304,6 +319,8 @@ impl Model {
                     folds: tables.map_or(&[], |tables| &tables.fold_of),
                     scratch: subset,
                 };
+                // The group of a production that the model does not have is none:
+                // nothing is told of it.
                 let group = |p: ProductionId| id_map.productions[p.index()];
                 let production =
                     |place: usize| store.production(reader.items()[place].node);
@@ -350,6 +367,7 @@ impl Model {
         tree: &mut ReadTree<'_>,
         out: &mut [f64],
     ) -> Result<()> {
+        // The usual model has one output: a single sum in place of a slice of them.
         if let [out] = out {
             let mut sink = One::new(numbers);
             self.pass(tree, tables, &mut sink)?;
@@ -381,6 +399,8 @@ impl Model {
     pub(super) fn has_paid(&self, visits: impl FnOnce(&subset::Index) -> u64) -> bool {
         let Index::Subset(index) = &self.index else { return false };
         let visits = visits(index);
+        // Threads may add at the same time in any order: at worst tables are made one
+        // call later.
         let before = self.score_tables.visits.fetch_add(visits, Ordering::Relaxed);
         before.saturating_add(visits) >= index.cost_of_tables()
     }
@@ -389,6 +409,7 @@ impl Model {
 /// About how many entries of lists the trees visit, from a sample of them.
 pub(super) fn visits(index: &subset::Index, forest: &Forest, id_map: &IdMap) -> u64 {
     const SAMPLE: usize = 16;
+    // A forest without trees never comes here, so a step is at least one tree.
     let step = forest.len().div_ceil(SAMPLE);
     let mut reader = Reader::default();
     let visits = |&root: &NodeId| {
@@ -396,6 +417,7 @@ pub(super) fn visits(index: &subset::Index, forest: &Forest, id_map: &IdMap) -> 
         let read = reader.read_listed(forest.nodes().len(), root, id_map);
         read.map_or(0, |()| index.visits(id_map, &reader))
     };
+    // Each tree of the sample stands for as many as the step is long.
     forest.roots().iter().step_by(step).map(visits).sum::<u64>() * step as u64
 }
 
@@ -418,6 +440,7 @@ pub(super) fn normalize_against_large(
 ) -> Result<Norm> {
     let with_itself = kernel(tree, tree, context)?;
     cosines.clear();
+    // On scaled numbers: neither of the two may fit into a float.
     for &(large, other) in larges {
         let cosine = kernel(tree, large, context)?.normalized(with_itself, other);
         memory::push(cosines, cosine)?;
@@ -432,6 +455,7 @@ pub(super) fn one_norm(
     root: NodeId,
     context: &Context,
 ) -> Result<Norm> {
+    // A copy of this tree alone, as preparing a kernel takes time by the whole store.
     let mut nodes = Nodes::default();
     let root = nodes.absorb_one(store, root, context)?;
     let pairs = kernel.pairs(&Arc::new(nodes), &[root], context)?;

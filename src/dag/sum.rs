@@ -35,6 +35,7 @@ pub(crate) struct Terms {
 
 #[derive(Debug, Clone)]
 struct Term {
+    /// 0 or more; it stands outside where the term is normalised.
     factor: f64,
     kernel: Arc<dyn Kernel>,
     normalize: bool,
@@ -47,9 +48,12 @@ impl Terms {
         kernel.check()?;
         let mut terms = Vec::new();
         read(&kernel, 1.0, false, &mut terms);
+        // A kernel that is taken no further apart is its own only term.
         let is_itself = terms.iter().any(|term| Arc::ptr_eq(&term.kernel, &kernel));
         let whole = (!is_itself).then_some(kernel);
         let mut new = Self { whole, all: terms, normalize };
+        // With one term the sum is normalised by normalising the term: the factor,
+        // which is 0 or more, falls out, except that 0 stays 0.
         if let [one] = &mut new.all[..]
             && normalize
         {
@@ -82,6 +86,7 @@ fn read(kernel: &Arc<dyn Kernel>, factor: f64, normalize: bool, terms: &mut Vec<
                 return read(&parts[0], factor * own, normalize, terms);
             }
             Operation::Normalized => return read(&parts[0], factor, true, terms),
+            // A product, or a sum below a norm, is no sum of kernels at this level.
             _ => {}
         }
     }
@@ -108,6 +113,7 @@ fn read(kernel: &Arc<dyn Kernel>, factor: f64, normalize: bool, terms: &mut Vec<
 #[derive(Debug, Clone)]
 pub struct SumModel {
     terms: Terms,
+    /// By term, without the factors.
     parts: Vec<Model>,
     n_outputs: usize,
     /// Of a sum; a plain model has its own.
@@ -204,18 +210,22 @@ impl SumModel {
         alphas: &[f64],
         context: &Context,
     ) -> Result<Vec<usize>> {
+        // A single term scales its trees itself, and can go on where it was stopped.
         if let [one] = &mut self.parts[..] {
             return one.add_from(done, forest, alphas, context);
         }
         let width = self.n_outputs;
         check_length("alphas", alphas, forest.len() * width, "trees times n_outputs")?;
         let scales = self.scales(forest, context)?;
+        // Terms do not know the norm of the sum: the weights come to them already
+        // divided.
         let mut alphas = memory::copied(alphas)?;
         for (own, scale) in alphas.chunks_mut(width).zip(&scales) {
             for alpha in own {
                 *alpha *= scale;
             }
         }
+        // All or none: if a later term fails, the earlier ones must not have the trees.
         memory::room(1, self.nbytes())?;
         let mut parts = self.parts.clone();
         for part in &mut parts {
@@ -240,10 +250,12 @@ impl SumModel {
         let mut out = memory::filled(0.0, forest.len() * self.n_outputs)?;
         let mut unknown = Vec::new();
         for (part, term) in self.parts.iter().zip(&self.terms.all) {
+            // Of a single term these are its own trees without norm.
             let (scores, none) = part.score(forest, context)?;
             add_scaled(term.factor, &scores, &mut out);
             unknown = none;
         }
+        // A single term has divided by the norm already.
         if self.parts.len() > 1 {
             let scales = self.scales(forest, context)?;
             self.scale(&scales, &mut out);
@@ -251,6 +263,7 @@ impl SumModel {
         }
         for (tree, scores) in out.chunks_mut(self.n_outputs).enumerate() {
             add_scaled(1.0, &self.intercept, scores);
+            // Finite scores of terms may still have an infinite sum.
             if !scores.iter().all(|score| score.is_finite()) {
                 return Err(Error::ScoreOverflow { tree });
             }
@@ -276,6 +289,7 @@ impl SumModel {
             let mut shares = part.contributions(tree, context)?;
             for share in &mut shares {
                 *share *= term.factor;
+                // All parts list the nodes of the same tree in the same order.
             }
             if out.is_empty() {
                 out = shares;
@@ -283,6 +297,7 @@ impl SumModel {
                 add_scaled(1.0, &shares, &mut out);
             }
         }
+        // As in `score`: a single term is normalised by itself.
         if self.parts.len() > 1
             && let Some(scale) = self.scales(tree, context)?.first()
         {
@@ -322,12 +337,14 @@ impl SumModel {
             return Ok(Vec::new());
         }
         let forest = compact(forest, context)?;
+        // Each different tree is compared with itself once, however often it comes.
         let gram::Different { items: trees, places } = gram::Different::new(&*forest)?;
         let singles = self.kernel().pairs(trees.nodes(), trees.roots(), context)?;
         let place = |tree: usize| (places.first[tree] as usize, "X");
         let norms = gram::Norms::new(&*singles, trees.len(), place, context)?;
         let scales = places.of.iter().map(|&tree| norms.scales[tree as usize]);
         let all = memory::collect(scales)?;
+        // No float can divide by this norm, and a sum keeps no trees whole.
         match all.iter().position(|scale| scale.is_nan()) {
             Some(tree) => Err(Error::ScoreOverflow { tree }),
             None => Ok(all),
@@ -344,6 +361,7 @@ impl SumModel {
         factor: f64,
         context: &Context,
     ) -> Result<()> {
+        // Plain models: these check kernel, options and intercept themselves.
         if let ([one], [another]) = (&mut self.parts[..], &other.parts[..])
             && self.terms.whole.is_none()
             && other.terms.whole.is_none()
@@ -358,6 +376,7 @@ impl SumModel {
             let got = format!("{:?}", other.kernel());
             return Err(Error::Parameter { name: "other", expected, got });
         }
+        // All or none: if a later term fails, the earlier ones must not be merged.
         memory::room(1, self.nbytes())?;
         let mut parts = self.parts.clone();
         for (part, more) in parts.iter_mut().zip(&other.parts) {
@@ -404,6 +423,7 @@ impl SumModel {
         check_length("parts", &parts, new.parts.len(), "one for each term")?;
         new.parts = parts;
         if new.plain().is_none() {
+            // A sum adds its intercept once, after all terms: those of the terms are 0.
             // That of the sum stands by itself.
             let none = memory::filled(0.0, new.n_outputs)?;
             new.parts.iter_mut().try_for_each(|part| part.set_intercept(&none))?;

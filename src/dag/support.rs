@@ -92,6 +92,7 @@ impl SupportTrees {
     /// Bytes held, with what rows are made by once they were asked for.
     pub(super) fn nbytes(&self) -> usize {
         let per_tree = size_of::<NodeId>() + 2 * size_of::<(NodeId, u32)>();
+        // A map may have room for twice the entries that it has.
         let index = self.index.get().map_or(0, |index| index.nbytes());
         let trees = self.forest.nodes().nbytes() + self.len() * per_tree;
         trees + self.alphas.capacity() * 8 + index
@@ -109,6 +110,8 @@ impl SupportTrees {
     ) -> Result<u32> {
         // It holds the store, which would be copied.
         self.index = ForkSafeCache::default();
+        // Room first: once the tree is in the store nothing may fail, or its root would
+        // be without weights.
         memory::reserve(&mut self.alphas, alphas.len())?;
         self.numbers.reserve(1)?;
         let next = self.len() as u32;
@@ -122,6 +125,8 @@ impl SupportTrees {
             }
             Ok(())
         })?;
+        // An equal tree shares the interned root, so its weights are added to those
+        // that are there.
         if number == next {
             self.numbers.insert(self.forest.roots()[next as usize], next)?;
             memory::extend(&mut self.alphas, alphas.iter().copied())?;
@@ -149,6 +154,7 @@ impl SupportTrees {
         if weights.clone().all(is_left) {
             return;
         }
+        // Built anew: a store never forgets nodes, so only a new one gives memory back.
         let mut left = Self::default();
         for (&root, alphas) in self.forest.roots().iter().zip(weights) {
             if is_left(alphas) && left.add(self.forest.nodes(), root, alphas).is_err() {
@@ -161,6 +167,8 @@ impl SupportTrees {
 
     /// How many rows a worker computes at a time.
     pub(super) fn rows_at_a_time(&self) -> usize {
+        // As many as a block holds, but some even where rows are long, to share what
+        // preparing a block takes.
         (BLOCK_VALUES / self.len().max(1)).clamp(8, MAX_BLOCK_ROWS)
     }
 
@@ -180,6 +188,7 @@ impl SupportTrees {
         of: ModelKernel<'_>,
         context: &Context,
     ) -> Result<Arc<TrainedEngine<Forest>>> {
+        // Between two changes of the trees it is built once, by the first that asks.
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
@@ -204,6 +213,8 @@ impl SupportTrees {
     ) -> Result<(Vec<f64>, Vec<usize>)> {
         let mut out = memory::filled(0.0, x.len().saturating_mul(self.len()))?;
         let (options, context) = (of.options(), &context.step());
+        // There is nothing to build an index of. Where scores are normalised, the
+        // caller still wants to know the trees that have no norm.
         if self.is_empty() {
             if !of.normalize {
                 return Ok((out, Vec::new()));
@@ -245,12 +256,16 @@ pub(super) fn placed(error: Error, start: usize) -> Error {
 /// Examples of a perceptron, one after another, and their kernels: with the support trees
 /// that were there before, and among each other.
 pub(super) struct Stretch {
+    /// The first example's number.
     start: usize,
     len: usize,
     /// How many support trees there were.
     n_before: usize,
+    /// Row after row: kernels of the examples with those support trees.
     before: Vec<f64>,
+    /// Row after row: kernels of the examples with each other.
     among: Vec<f64>,
+    /// By example: whether it has no kernel with itself to normalise by.
     is_zero: Vec<bool>,
     /// Those that have become support trees, in the order of these.
     joined: Vec<usize>,
@@ -270,11 +285,14 @@ impl Stretch {
         context: &Context,
     ) -> Result<Self> {
         let n_before = supports.len();
+        // Memory first: where rows are long, few of them at a time.
         let few = BLOCK_VALUES / (n_before + 1);
         let len = (n_before / 4).max(USUAL_STRETCH).min(few).max(MIN_STRETCH);
         let len = len.min(forest.len() - start);
         let x = forest.picked(start..start + len)?;
         let x = &*compact(&x, context)?;
+        // The rows count from the first example of the stretch, errors from that of the
+        // forest.
         let placed = |error| placed(error, start);
         let (before, _) = supports.rows(of, x, context).map_err(placed)?;
         let mut among = memory::filled(0.0, len * len)?;
@@ -300,6 +318,8 @@ impl Stretch {
         let row = tree - self.start;
         let among = &self.among[row * self.len..][..self.len];
         out.clear();
+        // Support trees in the order of their numbers: first those that were there,
+        // then those that joined.
         let before = &self.before[row * self.n_before..][..self.n_before];
         memory::extend(out, before.iter().copied())?;
         memory::extend(out, self.joined.iter().map(|&other| among[other]))
@@ -313,6 +333,8 @@ impl Stretch {
 
     /// Tells that an example is the support tree with a number.
     pub(super) fn join(&mut self, tree: usize, number: u32) {
+        // An equal tree has joined before, or was there from the beginning, and has its
+        // column.
         if number as usize == self.n_before + self.joined.len() {
             self.joined.push(tree - self.start); // has room
         }

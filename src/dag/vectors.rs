@@ -116,6 +116,8 @@ impl Features<'_> {
                 let (n, what) = (n_rows + 1, "trees plus one");
                 super::check_length("features.indptr", indptr, n, what)?;
                 super::check_length("features.indices", indices, data.len(), "values")?;
+                // Starts at 0, never falls, and ends within the values: so every row is
+                // a range of them.
                 let mut start = 0;
                 for (index, &end) in indptr.iter().enumerate() {
                     let is_right = end >= start
@@ -132,6 +134,8 @@ impl Features<'_> {
                     }
                     start = end;
                 }
+                // Columns are kept as u32, so higher ones are refused even where the
+                // matrix is wider.
                 let end = i64::try_from(n_columns).unwrap_or(i64::MAX).min(1 << 32);
                 let out = indices.iter().position(|&j| !(0..end).contains(&j));
                 if let Some(index) = out {
@@ -182,9 +186,12 @@ impl Features<'_> {
 /// `mix`.
 #[derive(Debug, Clone)]
 pub(super) struct Beside {
+    /// The kernel of the vectors.
     kernel: PolynomialKernel,
     mix: f64,
+    /// How many features every row has.
     n_columns: usize,
+    /// By tree: the features that are not zero.
     rows: Vec<Vec<(u32, f64)>>,
 }
 
@@ -242,6 +249,7 @@ impl Beside {
         context: &Context,
     ) -> Result<()> {
         const PER_TASK: usize = 32;
+        // Support trees only: all others would multiply their kernels by 0.
         let supports = alphas.chunks(width).zip(&self.rows);
         let supports = supports.filter(|(own, _)| own.iter().any(|&a| a != 0.0));
         let alphas = memory::collect(supports.clone().map(|(own, _)| own))?;
@@ -253,9 +261,12 @@ impl Beside {
             &Tasks::untold(parts.len()),
             &mut memory::filled_with(threads.size(), Vec::new)?,
             |part, kernels, context| {
+                // Every part is locked once, by the task with its number.
                 let Ok(mut scores) = parts[part].lock() else { return Ok(()) };
                 let asked = &asked[part * PER_TASK..];
                 for (entries, scores) in asked.iter().zip(scores.chunks_mut(width)) {
+                    // The score of trees is there, and is weighed before that of
+                    // vectors is added.
                     for score in scores.iter_mut() {
                         *score *= self.mix;
                     }
@@ -328,6 +339,8 @@ impl Column {
             Self::Sparse(items) => {
                 memory::push(items, (n_rows as u32 - 1, value))?;
                 if n_rows >= MIN_DENSE_ROWS && items.len() * 4 > n_rows {
+                    // Dense from here on. Columns never go back, so this is paid once
+                    // for each.
                     let mut values = memory::filled(0.0, n_rows)?;
                     for &(row, value) in &*items {
                         values[row as usize] += value;
@@ -341,8 +354,10 @@ impl Column {
 
     /// Forgets all rows from the `n_rows`th on.
     fn truncate(&mut self, n_rows: usize) {
+        // The rows to be forgotten are the last that came.
         match self {
             Self::Dense(values) => values.truncate(n_rows),
+            // Rows came in ascending order, so those to be forgotten stand at the end.
             Self::Sparse(items) => {
                 while items.pop_if(|(row, _)| *row as usize >= n_rows).is_some() {}
             }
@@ -356,7 +371,9 @@ pub(super) struct Vectors {
     pub(super) kernel: PolynomialKernel,
     /// Those that are not all 0: most of a matrix of texts never occur.
     columns: Map<u32, Column>,
+    /// 0 until the first vector says how many features there are.
     n_columns: usize,
+    /// How many vectors there are.
     len: usize,
 }
 
@@ -387,6 +404,8 @@ impl Vectors {
     /// # Errors
     /// [`Error::Memory`]: it is not there.
     pub(super) fn push(&mut self, entries: &[(u32, f64)]) -> Result<()> {
+        // A failure may leave the vector in some columns and not in others: `pop` takes
+        // it out of all.
         self.len += 1;
         let added = entries.iter().try_for_each(|&(column, value)| {
             let column = self.columns.get_or(column, Column::Sparse(Vec::new()))?;
@@ -417,6 +436,7 @@ impl Vectors {
         memory::reach(out, self.len, 0.0)?;
         for &(column, value) in entries {
             match self.columns.get(&column) {
+                // A column with few entries: only the rows that have it are visited.
                 Some(Column::Sparse(items)) => {
                     for &(row, other) in items {
                         out[row as usize] += value * other;
@@ -442,6 +462,7 @@ impl Vectors {
     /// [`Error::Memory`].
     pub(super) fn rows(&self) -> Result<Vec<Vec<(u32, f64)>>> {
         let mut rows = memory::filled_with(self.len, Vec::new)?;
+        // By number: a map has no order, and what is stored must not depend on one.
         let mut columns = memory::collect(self.columns.iter())?;
         columns.sort_unstable_by_key(|(number, _)| **number);
         for (&number, column) in columns {
@@ -467,6 +488,7 @@ impl Vectors {
         let of = |column: &Column| match column {
             Column::Sparse(items) => items.capacity() * 16,
             Column::Dense(values) => values.capacity() * 8,
+            // What the map holds for each column, besides its values.
         };
         let each = size_of::<(u32, Column)>();
         self.columns.values().map(|column| of(column) + each).sum()

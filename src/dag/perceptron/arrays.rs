@@ -56,6 +56,7 @@ impl Perceptron {
     /// # Errors
     /// [`Error::Memory`].
     pub fn try_to_arrays(&self) -> Result<Stored> {
+        // 1. What does not depend on where a support tree is.
         let before = self.supports.iter().map(|support| support.before);
         let mut stored = Stored {
             model: self.model.try_to_arrays()?,
@@ -67,6 +68,8 @@ impl Perceptron {
             n_mistakes: self.n_mistakes,
             ..Stored::default()
         };
+        // 2. Support trees, by where they are. A tree that is kept whole is written
+        // once for each mistake on it, as each has weights and a time of its own.
         let mut whole = Vec::new();
         stored.model.large_alphas.clear();
         let alphas = self.alphas.chunks(self.model.options.n_outputs);
@@ -85,6 +88,7 @@ impl Perceptron {
             memory::push(&mut stored.scales, scale)?;
         }
         stored.model.large_trees = self.model.whole.forest().try_select(&whole)?;
+        // 3. Vectors, as rows: in memory they are columns.
         if let Some(vectors) = &self.vectors {
             for row in &vectors.rows()? {
                 let columns = row.iter().map(|entry| i64::from(entry.0));
@@ -112,16 +116,20 @@ impl Perceptron {
     ) -> Result<Self> {
         let kernel = kernel.into_kernel();
         let mut perceptron = Self::new(&kernel, options, vote, vectors, mix)?;
+        // 1. Arrays that fit together; how many trees are kept whole is told twice.
         stored.check(options, perceptron.model.is_graph())?;
         let n = stored.roots.len();
         let wrong = |array, index, expected: &str, got: String| {
             Err(Error::Array { array, index, expected: expected.to_owned(), got })
         };
         let whole = &stored.model.large_trees;
+        // 2. The model's subtrees without weights: these come with the support trees,
+        // in the old order, so that sums have the same bits.
         let arrays = unweighted(&stored.model)?;
         let n_whole = stored.roots.iter().filter(|&&root| root == LARGE).count();
         check_length("large_trees", whole.roots(), n_whole, "one for each root of -2")?;
         perceptron.model = Model::from_arrays(kernel, options, &arrays)?;
+        // 3. Vectors of the support trees.
         if let Some(vectors) = &mut perceptron.vectors {
             let features = Features::Sparse {
                 n_columns: stored.n_features,
@@ -146,6 +154,7 @@ impl Perceptron {
                 .iter()
                 .try_for_each(|&slot| age_weighted.enter(slot))?;
         }
+        // 4. The support trees, one after the other.
         let mut reader = Reader::default();
         let mut roots = whole.roots().iter();
         for tree in 0..n {
@@ -154,6 +163,7 @@ impl Perceptron {
                 &stored.alphas[tree * options.n_outputs..][..options.n_outputs];
             let n_nodes = perceptron.model.nodes.len();
             let place = match u32::try_from(number) {
+                // A number from the arrays is looked up only after this test.
                 Ok(root) if (root as usize) < n_nodes => Place::Graph(NodeId(root)),
                 _ if number == NOWHERE => Place::Nowhere,
                 _ if number == LARGE
@@ -171,6 +181,7 @@ impl Perceptron {
                 }
             };
             if let Place::Graph(root) = place {
+                // The tree is one of the model's own store: ids need no map.
                 reader.read(&perceptron.model.nodes, root, true)?;
                 perceptron.model.ids.clear();
                 let ids = reader.items().iter().map(|item| item.node.0);
@@ -178,6 +189,8 @@ impl Perceptron {
             }
             let before = stored.before[tree];
             let scale = if number == LARGE { f64::NAN } else { stored.scales[tree] };
+            // Of a tree that is kept whole the size is not used, and a scale of 0 makes
+            // it nothing: so the reader may hold an earlier tree.
             if !perceptron.stays_finite(&reader, scale, alphas) {
                 return Err(too_large("alphas", tree * options.n_outputs, alphas));
             }
@@ -201,6 +214,7 @@ impl Stored {
         let wrong = |array, index, expected: &str, got: String| {
             Err(Error::Array { array, index, expected: expected.to_owned(), got })
         };
+        // As `learn` takes them: 0, or a number that is neither subnormal nor infinite.
         if let Some(index) =
             self.alphas.iter().position(|alpha| *alpha != 0.0 && !alpha.is_normal())
         {
@@ -214,6 +228,8 @@ impl Stored {
                 false => "1, as the kernel is not normalised",
                 true => "above 0, and at most 1e151",
             };
+            // Without a norm a tree is in the graph with scale 1, or kept whole because
+            // there is no graph.
             let is_right = match options.normalize {
                 false if !is_graph && root == LARGE => scale == 0.0,
                 _ if root < 0 => scale == 0.0 && options.normalize,
@@ -224,6 +240,7 @@ impl Stored {
                 return wrong("scales", index, expected, scale.to_string());
             }
         }
+        // Versions must not end before they begin.
         if let Some(index) = (0..n).find(|&at| {
             let next = self.before.get(at + 1).copied().unwrap_or(self.n_examples);
             self.before[at] > next

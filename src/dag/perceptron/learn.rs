@@ -64,6 +64,7 @@ impl Perceptron {
         if n == 0 {
             return Ok(());
         }
+        // The averaged model changes with every example.
         self.averaged = ForkSafeCache::default();
         context.advance(*done, n)?;
         let forest = compact(forest, context)?;
@@ -120,6 +121,7 @@ impl Perceptron {
                 features.row(tree, &mut worker.features)?;
             }
             let found = self.model.tables(|_| worker.subset.take_visits());
+            // What the walk remembers of patterns belongs to earlier tables.
             if found.is_some() && tables.is_none() {
                 worker.subset.forget_patterns();
             }
@@ -136,11 +138,14 @@ impl Perceptron {
             let n_mistakes = mistakes(&scores, &labels[tree * width..], &mut alphas);
             if n_mistakes > 0 {
                 if is_graph && is_normalized && kernel.is_none() {
+                    // The sign needed no norm, but the weights that are added do.
                     norm = one_norm(self.model.kernel(), store, root, context)?;
                 }
                 whole.read(store, root, true)?;
                 let scale =
                     stretch.as_ref().map_or(norm.scale, |rows| rows.scale(tree));
+                // Before anything is entered: a weight that overflows could not be
+                // taken out again.
                 if !self.stays_finite(&whole, scale, &alphas) {
                     return Err(too_large("y", tree * width, &alphas));
                 }
@@ -151,6 +156,7 @@ impl Perceptron {
                 if let Place::Whole(number) = place {
                     if let Some(rows) = &mut stretch {
                         rows.join(tree, number);
+                    // An equal tree has a number, and so a place in this list, already.
                     } else if number as usize == larges.len() {
                         larges.push((tree, norm.own)); // has room
                     }
@@ -193,6 +199,7 @@ impl Perceptron {
                 }
             }
         }
+        // Grows only: the next tree of this size is held against the largest so far.
         for (largest, score) in self.largest[size * width..].iter_mut().zip(out) {
             *largest = largest.max(score.abs());
         }

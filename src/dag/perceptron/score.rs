@@ -35,6 +35,7 @@ impl Perceptron {
     ) -> Result<(Vec<f64>, Vec<usize>)> {
         let width = self.model.options.n_outputs;
         self.check_features(features, forest.len())?;
+        // Before the first vector there is nothing to compare with.
         if let (Some(vectors), Some(features)) = (&self.vectors, &features)
             && vectors.n_columns() > 0
             && vectors.n_columns() != features.n_columns()
@@ -50,6 +51,7 @@ impl Perceptron {
             let zeros = averaged.score_into(&forest, &mut out, context)?;
             return Ok((out, zeros));
         }
+        // Tables hold the weights of the last version alone.
         let is_last = self.vote == Vote::Last;
         let zeros = self.model.for_trees(
             &forest,
@@ -73,6 +75,7 @@ impl Perceptron {
     /// The model of averaged weights, if scores since the last change and those of these
     /// trees take longer than making it.
     fn averaged(&self, forest: &Forest) -> Result<Option<Arc<Model>>> {
+        // Vectors are not in a model: with them there is no model that scores alike.
         if self.vote != Vote::Average || self.vectors.is_some() || forest.is_empty() {
             return Ok(None);
         }
@@ -89,6 +92,7 @@ impl Perceptron {
     /// The scores of a tree by the last version, on which mistakes are decided.
     pub(super) fn sums(&self, tree: &mut ReadTree<'_>, out: &mut [f64]) -> Result<()> {
         out.fill(0.0);
+        // Without a share of the trees' kernel the graph need not be walked.
         if self.mix > 0.0 {
             self.model.raw_score(tree, out)?;
         }
@@ -99,6 +103,7 @@ impl Perceptron {
     pub(super) fn sizes(&self, tree: &mut ReadTree<'_>, out: &mut [f64]) -> Result<()> {
         out.fill(0.0);
         if self.mix > 0.0 {
+            // Sizes never cancel, so rounding in a score is a small part of this sum.
             self.model.score_by(&Sizes(&self.model.weights), None, tree, out)?;
         }
         self.add_supports(tree, Terms::Sizes, out)
@@ -126,6 +131,7 @@ impl Perceptron {
             self.model.pass(tree, None, &mut Row::new(occurrences, &mut row))?;
         }
         let Worker { features, dots, cosines, .. } = &mut *tree.worker;
+        // A row by subtrees is not normalised; kernels with whole trees are.
         for (kernel, support) in row.iter_mut().zip(&self.supports) {
             let of_trees = match support.place {
                 Place::Whole(number) => cosines[number as usize],
@@ -141,6 +147,7 @@ impl Perceptron {
         }
         // 2. Its running sums are the scores of all versions, which vote.
         let width = out.len();
+        // Outputs share the row, and differ in the labels only.
         for (output, out) in out.iter_mut().enumerate() {
             // The empty version, which scores 0, votes for neither.
             let (mut score, mut size, mut votes) = (0.0f64, 0.0f64, 0.0);
@@ -149,6 +156,8 @@ impl Perceptron {
                 let term = self.alphas[version * width + output] * row[version];
                 score += term;
                 size += term.abs();
+                // A version lasts until the next support tree comes, the last one until
+                // now.
                 let end = versions.peek().map_or(self.n_examples, |next| next.1.before);
                 if score.abs() > NOISE * size {
                     votes += sign(score) * (end - support.before) as f64;
@@ -177,12 +186,15 @@ impl Perceptron {
         dots.clear();
         match &self.vectors {
             Some(vectors) => vectors.kernels(features, dots)?,
+            // Nothing stands beside the graph.
             None if cosines.is_empty() => return Ok(()),
+            // Large trees and no vectors: dot products of 0 keep one loop for both.
             None => memory::reach(dots, self.supports.len(), 0.0)?,
         }
         let supports = self.supports.iter().zip(self.alphas.chunks(out.len()));
         for ((support, alphas), dot) in supports.zip(dots) {
             let mut kernel = (1.0 - mix) * *dot;
+            // Those of subtrees are in the score already.
             if let Place::Whole(number) = support.place {
                 kernel += mix * cosines[number as usize];
             }
