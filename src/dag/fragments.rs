@@ -134,9 +134,12 @@ impl Model {
             Index::Support => Err(self.unsupported("fragments with weights")),
             Index::Subtree(index) => {
                 self.offer_subtrees(index, weights, &mut best)?;
+                // No steps were offered, so no tree is built of them.
                 best.fragments(nodes, |_, _| Ok(NodeId(0)))
             }
             Index::Subset(index) => {
+                // A leaf is a fragment without productions. None grows of it, so it is
+                // offered here, and the search leaves leaves out.
                 let is_leaf = |&(node, _): &(NodeId, f64)| nodes.is_leaf(node);
                 for (node, f) in weights.clone().filter(is_leaf) {
                     best.offer(index.leaf_weight * f, 0, Source::Subtree(node))?;
@@ -168,7 +171,10 @@ impl Model {
         for (node, f) in weights {
             let is_leaf = self.nodes.is_leaf(node);
             let below = self.nodes.children(node).iter();
+            // λ for the node itself, times the powers of its children, which come
+            // before it.
             let power = below.fold(index.decay, |power, c| power * powers[c.index()]);
+            // A factor of 1 leaves the power of the parent alone.
             let power = if is_leaf { 1.0 } else { power };
             memory::push(&mut powers, power)?;
             let weight = match index.weights() {
@@ -194,6 +200,8 @@ impl Model {
         let weights = nodes.map(move |node| (node, self.weights(node)[output]));
         let mut sum = 0.0;
         for (node, f) in weights.clone() {
+            // Sizes are summed: this bounds every sum of some of the weights, whatever
+            // their signs.
             sum += f.abs();
             if !f64::is_finite(sum) {
                 return Err(Error::Array {
@@ -214,6 +222,8 @@ fn inner_nodes(nodes: &Nodes) -> Result<Vec<u64>> {
     let mut sizes: Vec<u64> = Vec::new();
     for node in (0..nodes.len()).map(|node| NodeId(node as u32)) {
         let below = nodes.children(node).iter().map(|child| sizes[child.index()]);
+        // Saturating: a tree may have more nodes than a u64 can count, as its parts are
+        // shared.
         let size = below.fold(u64::from(!nodes.is_leaf(node)), u64::saturating_add);
         memory::push(&mut sizes, size)?;
     }

@@ -140,8 +140,10 @@ pub struct Solver {
     options: Options,
     forest: Forest,
     /// Feature vectors of the trees.
+    /// None: scores are those of the trees' kernel alone.
     beside: Option<Beside>,
     problem: Problem,
+    /// Where the orders of passes come from.
     seed: u64,
     state: State,
     /// After passes that ended early: how far they came.
@@ -197,6 +199,8 @@ impl Solver {
         let width = problem.n_outputs;
         let options = Options { normalize, n_outputs: width };
         let kernel = Terms::new(kernel.into_kernel(), normalize)?;
+        // A kernel that cannot be summed, or too many outputs, is refused before the
+        // first pass.
         SumModel::of(kernel.clone(), width)?;
         problem.check(forest.len())?;
         let n = problem.preferences.as_ref().map_or(forest.len(), Vec::len);
@@ -205,6 +209,8 @@ impl Solver {
             intercept: memory::filled(0.0, width)?,
             active: memory::collect(0..n as u32)?,
             since: 0,
+            // In one-class problems β starts away from 0: only scores tell who violates
+            // what.
             is_settled: matches!(problem.loss, Loss::OneClass(_)),
             n_iter: 0,
             violation: f64::INFINITY,
@@ -223,6 +229,7 @@ impl Solver {
                 }
             }
         }
+        // Of its own, as every pass goes through its store.
         let forest = compact(forest, &Context::default())?.into_owned();
         let (beside, reached) = (None, None);
         Ok(Self { kernel, options, forest, beside, problem, seed, state, reached })
@@ -271,6 +278,7 @@ impl Solver {
             (Some(beside), Some(features)) => beside.others(features, forest.len())?,
             _ => Vec::new(),
         };
+        // By trees; features come in beside, as they are no part of the model.
         let mut scores = self.model(betas, context)?.score(forest, context)?.0;
         if let Some(beside) = &self.beside {
             let alphas = self.tree_weights(betas)?;
@@ -301,6 +309,8 @@ impl Solver {
     /// # Errors
     /// [`Error::Length`] and [`Error::Array`] for a state of another problem.
     pub fn set_state(&mut self, mut state: State) -> Result<()> {
+        // 1. β has one number for each example, within its bounds but for rounding,
+        // which is taken off: a step would never do it.
         let (n, width) = (self.n_examples(), self.options.n_outputs);
         check_length("betas", &state.betas, n * width, "examples times n_outputs")?;
         check_finite("betas", &state.betas)?;
@@ -322,6 +332,8 @@ impl Solver {
             }
             *beta = within;
         }
+        // 2. Σβ is what the intercept leaves unchanged: no pass could make a wrong sum
+        // right.
         let sum = match (self.problem.loss, self.problem.intercept) {
             (Loss::OneClass(sum), _) => Some(sum),
             (_, Intercept::Free) => Some(0.0),
@@ -344,6 +356,7 @@ impl Solver {
                 });
             }
         }
+        // 3. Active examples: two of the same would be moved twice in one batch.
         let mut is_free = memory::filled(true, n)?;
         let mut is_new = |&example: &u32| {
             is_free.get_mut(example as usize).is_some_and(std::mem::take)
@@ -353,6 +366,7 @@ impl Solver {
             let expected = format!("an index below {n}, each once");
             return Err(Error::Array { array, index, expected, got });
         }
+        // What was reached before belongs to another state.
         (self.state, self.reached) = (state, None);
         Ok(())
     }
@@ -377,6 +391,8 @@ impl Solver {
         let width = self.options.n_outputs;
         let mut sums = memory::filled(0.0, self.forest.len() * width)?;
         for (betas, &pair) in betas.chunks(width).zip(preferences) {
+            // An example of two trees adds to both, and a tree has the sum of its
+            // examples.
             weigh(&mut sums, pair, betas);
         }
         Ok(sums)
@@ -408,9 +424,12 @@ impl Solver {
         self.reached = None;
         loop {
             let done = self.state.n_iter;
+            // Only told to the caller, so a number that fits everywhere is enough.
             let total = limits.max_iter.min(1 << 40) as usize;
             context.report(done as usize, total)?;
             let context = &context.step();
+            // Before the limits, as a solver that is asked to go on may be done
+            // already.
             if self.state.violation <= limits.tol {
                 return Ok(true);
             }
@@ -437,6 +456,8 @@ impl Solver {
     /// Goes through the active examples batch by batch, and solves each batch.
     fn pass(&self, limits: &Limits, context: &Context) -> Result<State> {
         let width = self.options.n_outputs;
+        // 1. The order of this pass: by the seed and the number of the pass alone, so
+        // that a solver that was stored goes on with the same one.
         let is_free = self.problem.intercept == Intercept::Free;
         let mut next = self.state.copied()?;
         next.n_iter += 1;
@@ -447,8 +468,11 @@ impl Solver {
             *example = self.state.active[*example as usize];
         }
         next.active.clear();
+        // Of β alone, in one go: sums do not depend on how the solver came here.
         let mut model = self.model(&next.betas, context)?;
         let most = self.most_examples(limits);
+        // All fit into one matrix: solved to the end, and nothing is to be scored
+        // again.
         let is_whole = order.len() <= most;
         // Many are scored in small batches, as most of them will be left out.
         let wanted =
@@ -461,6 +485,8 @@ impl Solver {
             let trees = self.trees_of(batch)?;
             let scores = self.scores(&model, &next.betas, &trees, context)?;
             let mut left = Vec::new();
+            // The first `most` that are not right; those behind them begin the next
+            // batch.
             for &example in batch {
                 let place = self.places(&trees, example);
                 let violation = self.violation(&next, &scores, example, place);
@@ -473,6 +499,8 @@ impl Solver {
                 }
                 start += 1;
             }
+            // Most are right: score more at a time. Few are: what is scored beyond the
+            // matrix has to be scored again.
             if left.len() < wanted / 2 {
                 take *= 2;
             } else if left.len() > wanted {
@@ -484,6 +512,7 @@ impl Solver {
             // 2. Solve the others, in the matrix's order.
             left.sort_unstable();
             let block = self.block(left, context)?;
+            // Outputs share the matrix and nothing else, so each is solved by itself.
             let solved = memory::filled_with(width, || Mutex::new(None))?;
             let threads = Threads::new(context, width);
             threads.run(
@@ -499,6 +528,8 @@ impl Solver {
                         memory::collect(examples.clone().map(|e| self.term(at(e))))?;
                     let betas = memory::collect(examples.map(|e| next.betas[at(e)]))?;
                     let loss = self.problem.loss;
+                    // Sharper than the whole is to be: the batches that follow move
+                    // these scores again.
                     let done = Batch::new(&block, loss, is_free, terms, betas, own)?
                         .solve(0.25 * limits.tol, context)?;
                     *solved[output].lock().unwrap_or_else(PoisonError::into_inner) =
@@ -520,17 +551,22 @@ impl Solver {
             let mut change = memory::filled(0.0, width)?;
             for (&example, &pair) in block.examples.iter().zip(&block.places) {
                 let own = example as usize * width..(example as usize + 1) * width;
+                // Every example is in one batch, so its old β is that before the pass.
                 let (new, old) = (&next.betas[own.clone()], &self.state.betas[own]);
                 for (change, (new, old)) in change.iter_mut().zip(new.iter().zip(old)) {
                     *change = new - old;
                 }
                 weigh(&mut changes, pair, &change);
             }
+            // A single batch is the last, so nobody asks the model again.
             if !is_whole {
                 model.add(&self.select(&block.trees)?, &changes, context)?;
             }
+            // Those left out wait until all are scored: most of them stay right.
             memory::extend(&mut next.active, block.examples)?;
         }
+        // Enough of the active examples: they are solved, or nearly so beside what all
+        // of them had when they were scored last.
         next.is_settled = is_whole
             || next.active.is_empty()
             || next.since >= PASSES
@@ -544,12 +580,16 @@ impl Solver {
         let mut next = self.state.copied()?;
         next.since = 0;
         next.is_settled = false;
+        // 1. All scores, by a model of β that is made anew: rounding of passes does not
+        // add up.
         let model = self.model(&next.betas, context)?;
         let all = memory::collect(0..self.forest.len() as u32)?;
         let scores = self.scores(&model, &next.betas, &all, context)?;
         let n = self.n_examples();
         let mut is_active = memory::filled(false, n)?;
         next.violation = 0.0;
+        // 2. By output: an intercept that fits the scores, and how far they are from a
+        // solution.
         for output in 0..width {
             let slopes = memory::collect((0..n).map(|example| {
                 let at = example * width + output;
@@ -560,6 +600,8 @@ impl Solver {
                     score(&scores[output..], self.trees(example), width)
                 }))?;
             let mut violation = 0.0f64;
+            // A free intercept has no slope of its own: what counts is whether one
+            // number fits all.
             if self.problem.intercept == Intercept::Free {
                 let balance = Balance::of(slopes.iter().zip(&own));
                 violation = balance.violation();
@@ -573,6 +615,8 @@ impl Solver {
                 let at = example * width + output;
                 let (score, beta) = (own[example], next.betas[at]);
                 let own = slopes[example].violation(score + free);
+                // Also one that is right for this output and not for others: all are
+                // solved together.
                 *is_active |= own >= 0.0;
                 if self.problem.intercept != Intercept::Free {
                     violation = violation.max(own);
@@ -580,17 +624,23 @@ impl Solver {
                 let cost = self.problem.costs[at];
                 let [paid, linear] =
                     loss.values(self.term(at), cost, score + free, beta);
+                // Σ β S is βKβ, as scores are sums of kernels times β.
                 norm += beta * score;
                 losses += paid;
                 dual += linear;
+                // One class pays b Σβ, too: see the module's table.
                 if let Loss::OneClass(_) = loss {
                     losses += free * beta;
                 }
             }
+            // ½ w² is half of that, in the primal and in the dual. Less the dual, which
+            // is minus ½ βKβ minus the rest, both halves add up.
             next.primal[output] = 0.5 * norm + losses;
             next.gap[output] = norm + losses + dual;
             next.violation = next.violation.max(violation);
         }
+        // 3. Whether this was of any use: a solver that gets no better has met
+        // rounding.
         let dual: f64 = next.primal.iter().zip(&next.gap).map(|(p, gap)| p - gap).sum();
         let [least, highest] = next.best;
         let is_better = next.violation < least || dual > highest;
@@ -614,6 +664,7 @@ impl Solver {
         trees: [u32; 2],
     ) -> f64 {
         let width = self.options.n_outputs;
+        // An example stays for all outputs if it is wrong for one of them.
         (0..width).fold(f64::NEG_INFINITY, |most, output| {
             let at = example as usize * width + output;
             let slopes = self.problem.loss.slopes(&self.term(at), state.betas[at]);
@@ -695,12 +746,16 @@ impl Solver {
 
     /// How many examples a block may have.
     fn most_examples(&self, limits: &Limits) -> usize {
+        // The square root of what fits: a matrix has a row and a column for each tree.
+        // At least 64 even so, or a batch would hardly move anything.
         let most_trees = (limits.cache / size_of::<f64>()).isqrt().max(64);
+        // A preference brings two trees.
         most_trees / if self.problem.preferences.is_some() { 2 } else { 1 }
     }
 
     /// The trees of some examples, each once, ascending.
     fn trees_of(&self, examples: &[u32]) -> Result<Vec<u32>> {
+        // A plain example has no second tree.
         let all = examples.iter().flat_map(|&example| self.trees(example));
         let mut trees = memory::collect(all.filter(|&tree| tree != NONE))?;
         trees.sort_unstable();
@@ -750,6 +805,7 @@ impl Problem {
             })
         };
         if let Some(at) = costs.iter().position(|&c| !(0.0..=1e300).contains(&c)) {
+            // Far below the largest float, so that products with scores stay finite.
             return wrong("costs", at, "from 0 to 1e300", costs[at]);
         }
         let parameter =
@@ -760,6 +816,7 @@ impl Problem {
             {
                 return parameter("epsilon", "from 0 to 1e300", epsilon.to_string());
             }
+            // Steps of pairs, which keep Σβ, take the dual for a parabola.
             Loss::Logistic if *intercept == Intercept::Free => {
                 let expected = "none or a feature, for logistic regression";
                 return parameter("intercept", expected, "free".into());
@@ -770,6 +827,7 @@ impl Problem {
                     return parameter("intercept", "free, for one class", got);
                 }
                 for output in 0..*width {
+                    // β is between 0 and its cost, so a larger sum cannot be reached.
                     let all: f64 = costs.iter().skip(output).step_by(*width).sum();
                     if !(sum > 0.0 && sum <= all) {
                         let expected = "above 0, and at most the sum of costs";
@@ -802,17 +860,20 @@ impl Problem {
                     got,
                 });
             }
+            // It would fall out of the difference of two scores.
             if *intercept != Intercept::None {
                 let got = format!("{intercept:?}");
                 return parameter("intercept", "none, for preferences", got);
             }
             return Ok(());
         }
+        // Neither labels nor values are looked at.
         if let Loss::OneClass(_) = loss {
             return Ok(());
         }
         check_length("targets", targets, n * width, what)?;
         check_finite("targets", targets)?;
+        // Only labels are signs: values may be any number.
         match targets.iter().position(|y| loss.is_of_labels() && y.abs() != 1.0) {
             Some(at) => wrong("targets", at, "-1 or 1", targets[at]),
             None => Ok(()),

@@ -40,6 +40,7 @@ impl Key {
             Self::LeftValue(id) => (5, id),
             Self::RightValue(id) => (6, id),
         };
+        // There are seven kinds, so three bits tell them apart.
         u64::from(id) << 3 | kind
     }
 }
@@ -65,22 +66,30 @@ impl Hasher for Mixed {
 }
 
 struct Slot<T> {
+    /// The word of its key: how it is found again when the slot is freed.
     key: u64,
     data: Vec<T>,
     scale: Scale,
+    /// How many users read it at the moment.
     pins: u32,
+    /// How many times the hand may pass before it goes.
     lives: u8,
+    /// The lives that a use gives back.
     most: u8,
 }
 
 pub(super) struct Cache<T> {
+    /// By the word of a key: the place of its slot.
     index: Map<u64, u32, BuildHasherDefault<Mixed>>,
     slots: Vec<Slot<T>>,
     /// Places of slots that hold nothing; with room for all of them.
     empty: Vec<u32>,
+    /// Vectors that were freed, to be written again.
     buffers: Vec<Vec<T>>,
+    /// Where the clock's hand stands.
     hand: usize,
     width: usize,
+    /// How many vectors the limit allows.
     capacity: usize,
 }
 
@@ -94,6 +103,7 @@ impl<T: Copy + Default> Cache<T> {
             buffers: Vec::new(),
             hand: 0,
             width,
+            // At least 8: a composition alone reads some vectors and writes another.
             capacity: (nbytes / (width * size_of::<T>()).max(1)).max(8),
         }
     }
@@ -128,6 +138,7 @@ impl<T: Copy + Default> Cache<T> {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub(super) fn buffer(&mut self) -> Result<Vec<T>> {
+        // The one that was freed last is most likely still in the processor's cache.
         if let Some(buffer) = self.buffers.pop() {
             return Ok(buffer);
         }
@@ -158,6 +169,7 @@ impl<T: Copy + Default> Cache<T> {
             place
         } else {
             memory::push(&mut self.slots, slot)?;
+            // Every slot may become empty, and freeing one must not fail.
             memory::reserve(&mut self.empty, self.slots.len())?;
             self.slots.len() as u32 - 1
         };
@@ -167,6 +179,7 @@ impl<T: Copy + Default> Cache<T> {
 
     /// Frees something that nobody will ask for, if it is there.
     pub(super) fn forget(&mut self, key: Key) {
+        // What is pinned is read at the moment; it goes with the limit, later.
         if let Some(&slot) = self.index.get(&key.word())
             && self.slots[slot as usize].pins == 0
         {

@@ -172,6 +172,7 @@ impl<'a> Finish<'a> {
         own: Scaled,
         out: &mut [T],
     ) -> Result<Row> {
+        // Vectors are larger inside by the unit, and their squares by its square.
         let size = found.size() - 2.0 * self.unit.log2();
         // A vector that is mostly noise may lack what is largest in the tree.
         let right_size = match self.products.get(root.index()) {
@@ -183,6 +184,7 @@ impl<'a> Finish<'a> {
         let divide = match self.normalize {
             None => Some(Scaled::of(1.0 / self.unit)),
             Some(Norm::Own) => None,
+            // No fragments, as the kernel with itself is 0.
             _ if own.is_zero() => {
                 out.fill(T::zero());
                 return Ok(Row { is_zero: true, is_noisy, is_finite: true, size });
@@ -231,6 +233,7 @@ impl<'a> Finish<'a> {
         if (most.largest_spread - 1.0) * self.share_of_block <= NOISE_LIMIT {
             return Ok(0.0); // shares add up to 1 at most: nearly all trees end here
         }
+        // No float holds a weight or a spread: far too large for any d.
         if most.largest.is_infinite() || most.largest_spread.is_infinite() {
             return Ok(f64::INFINITY);
         }
@@ -272,6 +275,7 @@ fn counts(nodes: &Nodes, root: NodeId) -> Result<Vec<(NodeId, f64)>> {
     // Parents come before their children.
     let mut times: Map<NodeId, f64> = Map::of([(root, 1.0)])?;
     let mut subtrees = nodes.try_subtrees(root)?;
+    // Ids ascend from children to parents, so all parents have been counted.
     subtrees.sort_unstable_by(|a, b| b.cmp(a));
     let counted = subtrees.into_iter().map(|node| {
         let count = times.get(&node).copied().unwrap_or(0.0);
@@ -308,15 +312,18 @@ fn products(
         Product { weight: 0.0, spread: 1.0, largest: 0.0, largest_spread: 1.0 };
     let mut products = memory::filled(nothing, is_reached.len())?;
     let reached = (0..is_reached.len()).filter(|&node| is_reached[node]);
+    // By ascending ids: children before parents.
     for node in reached.map(|node| NodeId(node as u32)) {
         let children = nodes.children(node);
         let (mut weight, mut spread) = (decay, 1.0);
         for child in children.iter().map(|c| products[c.index()]) {
             let w = child.weight;
+            // w / (1 + w), in a form that holds for an infinite w.
             let x = 1.0 / (1.0 + 1.0 / w);
             weight *= 1.0 + w;
             spread *= 1.0 + 4.0 / block * x / (1.0 + w) + (child.spread - 1.0) * x * x;
         }
+        // A leaf has no fragment of its own: only its parent has it.
         if children.is_empty() {
             weight = 0.0;
         }
@@ -395,6 +402,7 @@ impl<T: Real> Loop for Squares<'_, T> {
     #[inline(always)]
     #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
     fn run(self) {
+        // Sixteen sums side by side are vector arithmetic in the same order everywhere.
         let mut lanes = [0.0; 16];
         let (chunks, rest) = self.numbers.as_chunks::<16>();
         for chunk in chunks {

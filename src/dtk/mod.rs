@@ -249,6 +249,7 @@ impl DistributedTrees {
             return Err(parameter("max_height", expected, &0));
         }
         if let Some(decay) = settings.sketch_decay {
+            // The kernel itself first: then only the decay can be wrong.
             settings.kernel.check()?;
             if settings.kernel().check().is_err() {
                 let expected = "above 0 and at most 1, or None for the kernel's decay";
@@ -260,6 +261,7 @@ impl DistributedTrees {
             let expected = "\"left\" for partial trees, whose children may be left out";
             return Err(parameter("fold", expected, &"\"right\""));
         }
+        // Paths may have come with the settings, and not from `prune`.
         if settings.paths.is_some() {
             prunable(&settings)?;
         }
@@ -316,15 +318,18 @@ impl DistributedTrees {
     pub fn tune(&self, forest: &Forest, context: &Context) -> Result<Self> {
         const SAMPLE: usize = 256;
         let n = forest.len();
+        // Spread over the forest, as neighbours in a corpus are often alike.
         let step = n.div_ceil(SAMPLE).max(1);
         let sample = forest.picked((0..n).step_by(step))?;
         let own = decay_of(&*self.settings.kernel);
         let encoder = |thousandths: u32| {
             let mut settings = self.settings.clone();
             let decay = f64::from(thousandths) / 1000.0;
+            // At the kernel's own decay nothing is changed.
             settings.sketch_decay = (decay < own).then_some(decay);
             self.with(settings)
         };
+        // Rounded up, so that the kernel's own decay is among those tried.
         let top = (own * 1000.0).ceil().max(1.0) as u32;
         if sample.is_empty() {
             return encoder(top);
@@ -336,6 +341,8 @@ impl DistributedTrees {
             let sound = 0.75 * (self.settings.n_components as f64).sqrt();
             sound.max(2.0 * encoder(1)?.median_size(&sample, &context.step())?)
         };
+        // Both measures rise with the decay. The smallest is not tested: there is
+        // nothing below it.
         let (mut fits, mut fails) = (1, top + 1);
         while fails - fits > 1 {
             let middle = fits.midpoint(fails);
@@ -381,10 +388,13 @@ impl DistributedTrees {
     fn sizes(&self, forest: &Forest, context: &Context) -> Result<Vec<f64>> {
         let Settings { max_height, ref paths, n_components: d, .. } = self.settings;
         let n = forest.len();
+        // The expected ‖T‖² is K(T,T), so no vector has to be made.
         if max_height.is_none() && paths.is_none() {
             let selfs = own_kernels(&*self.settings.kernel(), forest, context)?;
             return memory::collect(selfs.into_iter().map(Scaled::log2));
         }
+        // With a limit of height or of paths no kernel says it: vectors are made, and
+        // measured.
         let mut settings = self.settings.clone();
         settings.normalize = Some(Norm::Own);
         let mut vectors = memory::filled(0.0f32, n.saturating_mul(d))?;
@@ -412,6 +422,7 @@ impl DistributedTrees {
             return Err(Error::Length { array: "out", expected, got: out.len() });
         }
         let mut report = Report::default();
+        // A plan is as large as its trees, so it is made for some of them at a time.
         for (batch, out) in out.chunks_mut(BATCH * d).enumerate() {
             let start = batch * BATCH;
             let trees = forest.picked(start..start + out.len() / d)?;
@@ -421,6 +432,7 @@ impl DistributedTrees {
             report.n_compositions += n_compositions;
             for (tree, row) in (start..).zip(rows) {
                 let Report { zero_rows, noisy, too_large, .. } = &mut report;
+                // A vector that is too large was set to 0, so its noise says nothing.
                 let lists = [
                     (row.is_zero, zero_rows),
                     (row.is_noisy && row.is_finite, noisy),
@@ -479,6 +491,7 @@ impl DistributedTrees {
         let parts = out.chunks_mut(per_task * d).zip(rows.chunks_mut(per_task));
         let parts = memory::collect(parts.map(Mutex::new))?;
         let threads = Threads::new(context, parts.len());
+        // Workers share nothing, so each has its part of the limit.
         let share = options.cache_bytes / threads.size();
         let workers = (0..threads.size()).map(|_| Worker::<T>::new(&job, share));
         let mut workers = memory::try_collect(workers)?;
@@ -488,6 +501,7 @@ impl DistributedTrees {
             &tasks.among(start..start + roots.len(), n),
             &mut workers,
             |part, worker, context| {
+                // Every part is locked once, by the task with its number.
                 let Ok(mut guard) = parts[part].lock() else { return Ok(()) };
                 let (out, rows) = &mut *guard;
                 let each = out.chunks_mut(d).zip(rows.iter_mut()).enumerate();
@@ -503,6 +517,7 @@ impl DistributedTrees {
                         }
                         out.fill(T::zero());
                     }
+                    // A single tree takes long here, and a task has several.
                     if d >= LARGE {
                         context.check_now()?;
                     }
@@ -511,6 +526,7 @@ impl DistributedTrees {
             },
         )?;
         let n_compositions = workers.iter().map(|w| w.n_compositions).sum();
+        // They borrow the rows.
         drop(parts);
         Ok((rows, n_compositions))
     }
@@ -534,12 +550,15 @@ impl DistributedTrees {
                 &format!("{} trees", tree.len()),
             ));
         };
+        // A plan takes memory by the store, so the tree gets one of its own.
         let mut nodes = Nodes::default();
         let root = nodes.absorb_one(tree.nodes(), root, context)?;
+        // A leaf has no pair, and its vector is its label's.
         if nodes.is_leaf(root) {
             return self.label_vector(nodes.name(root), out, context);
         }
         let plan = Plan::of_fragment(&nodes, root, self.settings.fold, context)?;
+        // One fragment, as it is: nothing is weighed.
         let weights = Sketch {
             rule: Rule::Subtree,
             value: 1.0,
@@ -639,6 +658,7 @@ fn own_kernels(
     trees: &Forest,
     context: &Context,
 ) -> Result<Vec<Scaled>> {
+    // Equal trees have one kernel, which is computed once.
     let Different { items, places } = Different::new(trees)?;
     let singles = kernel.pairs(items.nodes(), items.roots(), context)?;
     let (selfs, _) = gram::self_kernels(&*singles, items.len(), context)?;

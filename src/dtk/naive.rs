@@ -69,12 +69,14 @@ fn value(trees: &DistributedTrees, fragment: &Fragment) -> Vec<f64> {
     let mut label = vec![0.0; trees.settings.n_components];
     let drawn = trees.composer.label(&fragment.label, &mut label, &Context::default());
     debug_assert!(drawn.is_ok(), "nothing stops it");
+    // Vectors are larger inside the composer, and composed as they are outside here.
     for x in &mut label {
         *x /= trees.composer.unit;
     }
     let children: Vec<_> = fragment.children.iter().map(|c| value(trees, c)).collect();
     match trees.settings.fold {
         Fold::Left => children.iter().fold(label, |acc, c| compose(trees, &acc, c)),
+        // From the last operand on, each composed with what stands behind it.
         Fold::Right => {
             let all = std::iter::once(&label).chain(&children).rev();
             all.cloned().reduce(|acc, x| compose(trees, &x, &acc)).unwrap_or(label)
@@ -167,12 +169,14 @@ fn subset(
     root: f64,
     height: usize,
 ) -> Vec<(Fragment, f64)> {
+    // A leaf has no production, and at height 0 no level is left for one.
     if nodes.is_leaf(node) || height == 0 {
         return Vec::new();
     }
     let mut all = vec![(bare(nodes, node), root)];
     for &child in nodes.children(node) {
         let mut ways = subset(nodes, child, root, height - 1);
+        // A child may also stay bare: that is a way like the others.
         ways.push((bare(nodes, child), 1.0));
         all = product(&all, &ways, 1.0);
     }
@@ -220,6 +224,7 @@ fn partial(
         if chosen.len() > longest {
             continue;
         }
+        // Children left out between the first and the last that were chosen.
         let gaps = chosen[chosen.len() - 1] - chosen[0] + 1 - chosen.len();
         let mut all = vec![(bare(nodes, node), mu.sqrt() * decay.powi(gaps as i32))];
         for &child in &chosen {
@@ -254,6 +259,7 @@ pub fn straightforward<T: Real>(
         let mut operands = vec![vec![T::zero(); d]];
         trees.label_vector(nodes.name(node), &mut operands[0], &Context::default())?;
         for &child in nodes.children(node) {
+            // A child counts as its label and, if it is expanded, as all its fragments.
             let mut term = vec![T::zero(); d];
             trees.label_vector(nodes.name(child), &mut term, &Context::default())?;
             if !nodes.is_leaf(child) {
@@ -262,6 +268,7 @@ pub fn straightforward<T: Real>(
             }
             operands.push(term);
         }
+        // The right fold begins at the other end.
         let left = trees.settings.fold == Fold::Left;
         if !left {
             operands.reverse();

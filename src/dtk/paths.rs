@@ -66,6 +66,7 @@ impl Paths {
     ) -> Result<Self> {
         let nodes = forest.nodes();
         let productions = Productions::new(nodes)?;
+        // 1. Paths of one production: every inner node begins one.
         // Per tree: the paths of the length at hand, as (hash, node they end in).
         let mut alive: Vec<Vec<(u64, NodeId)>> = Vec::new();
         for &root in forest.roots() {
@@ -76,10 +77,14 @@ impl Paths {
             context.check_now()?;
         }
         let mut known = Map::default();
+        // 2. Length by length: which paths two trees have, and those made longer by a
+        // child.
         for _ in 0..longest {
             // The tree a path was first seen in, and whether there was another.
             let mut seen: Map<u64, (usize, bool)> = Map::default();
             for (tree, paths) in alive.iter().enumerate() {
+                // Trees come in order, so a path that is met again in the first tree
+                // changes nothing.
                 for &(hash, _) in paths {
                     let (first, again) = seen.get_or(hash, (tree, false))?;
                     *again |= *first != tree;
@@ -88,6 +93,7 @@ impl Paths {
             }
             for paths in &mut alive {
                 let mut longer = Vec::new();
+                // A path of one tree has no longer one in two trees, so it ends here.
                 for &(hash, node) in paths.iter().filter(|path| seen[&path.0].1) {
                     for (place, &child) in nodes.children(node).iter().enumerate() {
                         if let Some(next) = productions.next(nodes, hash, place, child)
@@ -96,6 +102,7 @@ impl Paths {
                         }
                     }
                 }
+                // The same path may lead to a node from several starts.
                 longer.sort_unstable();
                 longer.dedup();
                 *paths = longer;
@@ -105,6 +112,7 @@ impl Paths {
             for (&hash, _) in seen.iter().filter(|(_, seen)| seen.1) {
                 known.insert(hash, ())?;
             }
+            // No path of this length is shared, so no longer one is.
             if known.len() == before {
                 break;
             }
@@ -125,6 +133,8 @@ impl Productions {
         for production in 0..nodes.n_productions() {
             let production = crate::ProductionId(production as u32);
             let parts = nodes.production_labels(production);
+            // The number of labels too, or a production could be the beginning of
+            // another.
             let hash = parts.iter().fold(parts.len() as u64, |hash, label| {
                 mix(hash.rotate_left(5) ^ labels[label.index()])
             });

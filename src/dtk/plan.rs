@@ -67,9 +67,11 @@ pub(super) struct Pair {
 /// Which node contributes which pair, for one batch of trees.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
+    /// Each once; the pairs below a pair come before it.
     pub(super) pairs: Vec<Pair>,
     /// Compositions in a pair, all below it included; saturates.
     pub(super) cost: Vec<u64>,
+    /// Finds pairs by their operands, as long as pairs are made.
     table: IdTable,
     /// By node: the pair of the largest fragment at it; NONE for leaves, and where
     /// none is wanted.
@@ -104,6 +106,7 @@ impl Plan {
         shape: Shape<'_>,
         context: &Context,
     ) -> Result<Self> {
+        // 1. The pairs of all nodes, with what is left out.
         let reached = nodes.reachable(roots)?;
         let mut plan = Self {
             pair_of: memory::filled(NONE, reached.len())?,
@@ -120,12 +123,16 @@ impl Plan {
                 plan.cut_by_height(nodes, inner, height, shape, context)?;
             }
             (None, height, _) => {
+                // Whole subtrees cannot be cut: those that are too high are dropped, as
+                // a whole.
                 plan.keep_all(nodes, inner(), shape, context)?;
                 if let Some(height) = height {
                     plan.drop_high(nodes, inner(), height)?;
                 }
             }
         }
+        // 2. By node: what the order of sums depends on, and which sums are a single
+        // vector.
         plan.size = memory::filled(1, reached.len())?;
         for node in inner() {
             let below = nodes.children(node).iter().map(|c| plan.size[c.index()]);
@@ -134,6 +141,7 @@ impl Plan {
             plan.simple[node.index()] =
                 !shape.leaves_count && nodes.is_preterminal(node);
         }
+        // 3. How often each is asked for, now that all pairs are there.
         plan.count_uses(nodes, roots, all().map(NodeId), shape)?;
         Ok(plan)
     }
@@ -186,6 +194,7 @@ impl Plan {
     ) -> Result<()> {
         let mut heights = memory::filled(0, self.pair_of.len())?;
         for node in inner {
+            // Children come first, so their heights are there.
             let below = nodes.children(node).iter().map(|c| heights[c.index()]);
             heights[node.index()] = 1 + below.max().unwrap_or(0);
             if heights[node.index()] > max_height {
@@ -206,6 +215,7 @@ impl Plan {
     ) -> Result<()> {
         let mut operands = Vec::new();
         for _ in 0..max_height {
+            // The children's pairs of one level less, before any of them is replaced.
             let before = memory::copied(&self.pair_of)?;
             for node in inner() {
                 operands.clear();
@@ -217,6 +227,7 @@ impl Plan {
                     self.fold(nodes.label(node).0, &operands, shape.fold)?;
                 context.check()?;
             }
+            // No tree is higher than this: further levels change nothing.
             if self.pair_of == before {
                 break;
             }
@@ -251,7 +262,8 @@ impl Plan {
             if !paths.contains(path) {
                 continue;
             }
-            // Level by level down, then back up.
+            // 1. Down, level by level: the nodes to which all paths are in the
+            // dictionary.
             items.clear();
             let (place, first_child, pair) = (0, 0, NONE);
             let (node, height) = (root, 1);
@@ -260,6 +272,7 @@ impl Plan {
             let mut next = 0;
             while next < items.len() {
                 let Item { node, path, height, .. } = items[next];
+                // The children that are kept of one node stand together, from here on.
                 items[next].first_child = items.len();
                 for (place, &child) in nodes.children(node).iter().enumerate() {
                     if let Some(path) = productions.next(nodes, path, place, child)
@@ -275,6 +288,8 @@ impl Plan {
                 next += 1;
                 context.check()?;
             }
+            // 2. Back up: behind a node's kept children stand only those of later
+            // nodes, which are done, so they end where the last range began.
             let mut end = items.len();
             for at in (0..items.len()).rev() {
                 let Item { node, first_child, .. } = items[at];
@@ -302,6 +317,7 @@ impl Plan {
                 for &right in operands {
                     left = Operand::Partial(self.intern(left, right, label)?);
                 }
+                // An inner node has a child, so there is a pair.
                 Ok(left.pair().unwrap_or(NONE))
             }
             Fold::Right => {
@@ -317,6 +333,7 @@ impl Plan {
     }
 
     fn intern(&mut self, left: Operand, right: Operand, head: u32) -> Result<u32> {
+        // Pairs below have their numbers already, so equal pairs have equal operands.
         let pair = Pair { left, right, head };
         let words = [left.word(), right.word()];
         let hash = self.table.seed.hash_ids(0, words.as_flattened().iter().copied());
@@ -340,10 +357,12 @@ impl Plan {
         all: impl Iterator<Item = NodeId>,
         shape: Shape<'_>,
     ) -> Result<()> {
+        // All pairs are made: its memory is free before the counts are asked for.
         self.table = IdTable::default();
         self.pair_uses = memory::filled(0, self.pairs.len())?;
         self.sum_uses = memory::filled(0, self.pair_of.len())?;
         self.label_uses = memory::filled(0, nodes.labels().len())?;
+        // A count that saturates lets something go early, to be computed once more.
         let add = |count: &mut u32| *count = count.saturating_add(1);
         for pair in &self.pairs {
             for operand in [pair.left, pair.right] {
@@ -357,6 +376,7 @@ impl Plan {
         }
         for node in all {
             let index = node.index();
+            // A simple node's pair is asked for by those that ask for its sum.
             if !self.simple[index] && self.pair_of[index] != NONE {
                 add(&mut self.pair_uses[self.pair_of[index] as usize]);
             }

@@ -156,6 +156,7 @@ impl Loop for Normal<'_> {
         const BLOCK: usize = 32;
         let mut words = [0u64; BLOCK];
         let [mut first, mut second] = [[0.0; BLOCK]; 2];
+        // Lists are even: d is a multiple of 4, and so are the parts of long ones.
         for (block, out) in
             self.out.as_chunks_mut::<2>().0.chunks_mut(BLOCK).enumerate()
         {

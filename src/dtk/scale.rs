@@ -29,7 +29,9 @@ const LOWEST: i64 = -1 << 40;
 /// The exponent of a vector, and how far from 1 its largest number may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scale {
+    /// Numbers are to be multiplied by two to this power.
     pub(super) exponent: i64,
+    /// Bits by which the numbers may be away from 1.
     drift: i64,
 }
 
@@ -62,6 +64,7 @@ impl Scale {
     ) -> Weighted {
         let missing = (0.0, Self::of_label(0));
         let (label, value) = (label.unwrap_or(missing), value.unwrap_or(missing));
+        // The larger part decides. What the other loses, a sum would lose as well.
         let most = size(label).max(size(value));
         let exponent = near(most);
         let drift = label.1.drift.max(value.1.drift) + 1;
@@ -76,6 +79,7 @@ impl Scale {
     #[inline]
     pub(super) fn product(self, other: Self) -> Self {
         Self {
+            // Two vectors of zeros: their exponent goes no lower, so it never wraps.
             exponent: (self.exponent + other.exponent).max(LOWEST),
             drift: self.drift + other.drift,
         }
@@ -107,6 +111,7 @@ impl Scale {
     fn measure<T: Real>(&mut self, natural: i64, numbers: &mut [T]) {
         let mut most = T::zero();
         vectorized(Largest { numbers, most: &mut most });
+        // No power of two brings zeros near 1.
         if most == T::zero() {
             *self = Self { exponent: LOWEST, drift: 1 };
             return;
@@ -142,6 +147,7 @@ impl<T: Real> Sum<T> {
     /// the term is far larger.
     pub(super) fn admit(&mut self, weight: f64, scale: Scale) -> T {
         let exponent = near(size((weight, scale)));
+        // The sum is far smaller: what it loses here would be lost in the addition.
         if exponent > self.exponent {
             let factor = T::of(times(1.0, self.exponent - exponent));
             for x in &mut self.numbers {
@@ -177,6 +183,7 @@ fn bits(x: f64) -> i64 {
 /// A number times a power of two.
 #[inline]
 fn times(x: f64, bits: i64) -> f64 {
+    // The usual case, and exactly the number itself.
     if bits == 0 || x == 0.0 { x } else { Scaled::of(x).times_two_to(bits).value() }
 }
 
@@ -194,6 +201,7 @@ impl<T: Real> Loop for Largest<'_, T> {
         let mut lanes = [T::zero(); 16];
         let (chunks, rest) = self.numbers.as_chunks::<16>();
         for chunk in chunks {
+            // The largest is the same in any order, so sixteen are kept side by side.
             for (most, x) in lanes.iter_mut().zip(chunk) {
                 *most = larger(x.abs(), *most);
             }

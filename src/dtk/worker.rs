@@ -52,13 +52,17 @@ pub(super) struct Job<'a> {
 pub(super) const LARGE: usize = 1 << 16;
 
 enum Frame<T> {
+    /// A pair to be composed: what is held of its operands, and how many are ready.
     Pair { pair: u32, held: [Held; 2], ready: u8 },
+    /// A node's sum: its heaviest child, how many children are added, and the sum so
+    /// far.
     Sum { node: NodeId, heavy: u32, next: u32, sum: Option<Sum<T>> },
 }
 
 /// An operand's vector, pinned.
 #[derive(Debug, Clone, Copy)]
 enum Held {
+    /// No operand of this side, or one without a pair.
     Nothing,
     Value(u32),
     Spectrum(u32),
@@ -77,11 +81,15 @@ pub(super) struct Worker<'a, T> {
     singles: Cache<T>,
     spectra: Cache<Complex<T>>,
     stack: Vec<Frame<T>>,
+    /// How often each is still asked for; at 0 its vector goes.
     pair_uses: Vec<u32>,
     sum_uses: Vec<u32>,
     label_uses: Vec<u32>,
+    /// Scratch: a left operand that is a sum.
     operand: Vec<T>,
+    /// Scratch: a composition that is added to others.
     composed: Vec<T>,
+    /// For convolutions.
     fft: Option<Transform<T>>,
     pub(super) n_compositions: u64,
 }
@@ -97,6 +105,8 @@ impl<'a, T: Real> Worker<'a, T> {
             let (scratch, left) = (plan.scratch()?, plan.spectrum()?);
             fft = Some(Transform { scratch, left, fft: plan });
         }
+        // Each cache may take the same; that of spectra stays empty without
+        // convolutions.
         let share = nbytes / if fft.is_some() { 3 } else { 2 };
         Ok(Self {
             job,
@@ -122,6 +132,7 @@ impl<'a, T: Real> Worker<'a, T> {
         context: &Context,
     ) -> Result<R> {
         let weights = self.job.weights;
+        // 1. A leaf: its label, if leaves count.
         if self.job.nodes.is_leaf(root) {
             let label = self.job.nodes.label(root).0;
             if weights.leaf_sum == 0.0 {
@@ -136,6 +147,7 @@ impl<'a, T: Real> Worker<'a, T> {
             return Ok(written);
         }
         let pair = self.job.plan.pair_of[root.index()];
+        // 2. A sum over the fragments of several nodes.
         if !self.job.plan.simple[root.index()] {
             let slot = if let Some(slot) = self.singles.find(Key::Sum(root.0)) {
                 slot
@@ -152,6 +164,7 @@ impl<'a, T: Real> Worker<'a, T> {
         } else if pair == NONE {
             Ok(write(Found::nothing()))
         } else {
+            // 3. A single vector: of all its nodes, only the root has fragments.
             let slot = self.value(pair, context)?;
             // Rounded as it would be in a sum, then scaled.
             let (weight, exponent) = Sum::first(weights.value, self.values.scale(slot));
@@ -187,6 +200,8 @@ impl<'a, T: Real> Worker<'a, T> {
     fn run(&mut self, context: &Context) -> Result<u32> {
         let mut steps = 0u32;
         let mut slot = 0;
+        // A frame that waits for others returns 0, which nobody reads: the lowest frame
+        // is the last to end.
         while let Some(frame) = self.stack.pop() {
             slot = match frame {
                 Frame::Pair { pair, held, ready } => self.step_pair(pair, held, ready),
@@ -221,6 +236,8 @@ impl<'a, T: Real> Worker<'a, T> {
         let operands =
             [plan.pairs[pair as usize].left, plan.pairs[pair as usize].right];
         let cost = operands.map(|o| o.pair().map_or(0, |p| plan.cost[p as usize]));
+        // The left one if both take the same: an order that follows from the pair
+        // alone.
         let heavy = usize::from(cost[1] > cost[0]);
         while ready < 2 {
             let side = if ready == 0 { heavy } else { 1 - heavy };
@@ -228,6 +245,7 @@ impl<'a, T: Real> Worker<'a, T> {
                 if let Some(found) = self.hold(side, below) {
                     held[side] = found;
                 } else {
+                    // It waits below what it asked for, and looks again after that.
                     memory::push(&mut self.stack, Frame::Pair { pair, held, ready })?;
                     self.push_pair(below)?;
                     return Ok(0);
@@ -236,6 +254,7 @@ impl<'a, T: Real> Worker<'a, T> {
             ready += 1;
         }
         let slot = self.compose(pair, held)?;
+        // From here on they may go, if nobody else asks for them.
         for (held, operand) in held.into_iter().zip(operands) {
             match held {
                 Held::Nothing => {}
@@ -252,6 +271,8 @@ impl<'a, T: Real> Worker<'a, T> {
     /// Pins what an operand needs of the pair below it, if it is there.
     fn hold(&mut self, side: usize, below: u32) -> Option<Held> {
         let partial = self.job.weights.rule == Rule::Partial;
+        // The left side of partial trees is n, R or their sum, and never the pair's
+        // value: a spectrum of that is of no use.
         if self.fft.is_some() && !(partial && side == 0) {
             let key = [Key::LeftValue(below), Key::RightValue(below)][side];
             if let Some(slot) = self.spectra.find(key) {
@@ -265,6 +286,7 @@ impl<'a, T: Real> Worker<'a, T> {
     }
 
     fn compose(&mut self, pair: u32, held: [Held; 2]) -> Result<u32> {
+        // While the operands are pinned: it may come from something that is evicted.
         let mut out = self.values.buffer()?;
         let mut scale = match self.job.weights.rule {
             Rule::Partial => self.compose_partial(pair, held, &mut out),
@@ -314,6 +336,7 @@ impl<'a, T: Real> Worker<'a, T> {
         let pair = self.job.plan.pairs[pair as usize];
         let operands = [pair.left, pair.right];
         let labels = operands.map(|o| label_of(self.job.weights.rule, o, pair.head));
+        // Pinned, as fetching the second may evict the first.
         let slots = self.pinned_labels(labels)?;
         let weighted: [Weighted; 2] = std::array::from_fn(|side| {
             self.weighted(operands[side], labels[side].is_some(), held[side])
@@ -346,6 +369,7 @@ impl<'a, T: Real> Worker<'a, T> {
         let operands = [pair.left, pair.right];
         let mut labels = [None; 2];
         let mut values = [None; 2];
+        // Pinned, each as soon as it is there: fetching the next may evict it.
         for (side, operand) in operands.into_iter().enumerate() {
             labels[side] = label_of(self.job.weights.rule, operand, pair.head)
                 .map(|label| self.pinned_label_spectrum(side, label))
@@ -415,6 +439,7 @@ impl<'a, T: Real> Worker<'a, T> {
         let (sum, rest) = out.split_at_mut(d);
         match before {
             Some(before) => scale(sum, keep, &before[..d]),
+            // The node alone is λ n: what subsequences are added to.
             None => scale(sum, keep * decay, n),
         }
         rest.fill(T::zero());
@@ -488,6 +513,7 @@ impl<'a, T: Real> Worker<'a, T> {
     fn spectrum(&mut self, side: usize, pair: u32, held: Held) -> Result<u32> {
         let value = match held {
             Held::Spectrum(slot) => {
+                // Pinned once more, as the caller lets go of what it gets here.
                 self.spectra.pin(slot);
                 return Ok(slot);
             }
@@ -511,6 +537,8 @@ impl<'a, T: Real> Worker<'a, T> {
         let uses = &mut self.pair_uses[pair as usize];
         *uses = uses.saturating_sub(1);
         if *uses == 0 {
+            // Nobody asks for it again in this batch: its buffer is the next to be
+            // used.
             self.values.forget(Key::Value(pair));
             if self.fft.is_some() {
                 self.spectra.forget(Key::LeftValue(pair));
@@ -527,6 +555,7 @@ impl<'a, T: Real> Worker<'a, T> {
         }
         let mut out = self.singles.buffer()?;
         let name = self.job.nodes.labels().name(crate::Label(label));
+        // Without the context: steps of the stack ask it often enough.
         self.job.composer.label(name, &mut out, &Context::default())?;
         let scale = self.job.composer.label_scale();
         self.singles.insert(Key::Label(label), out, scale, 4)
@@ -548,6 +577,7 @@ impl<'a, T: Real> Worker<'a, T> {
         let slot = if let Some(slot) = self.spectra.find(key) {
             slot
         } else {
+            // Not pinned: the buffer comes from another cache.
             let vector = self.label(label)?;
             let mut out = self.spectra.buffer()?;
             if let Some(Transform { fft, scratch, .. }) = &mut self.fft {
@@ -601,6 +631,8 @@ impl<'a, T: Real> Worker<'a, T> {
         mut next: u32,
         mut sum: Option<Sum<T>>,
     ) -> Result<u32> {
+        // 1. The children, the heavy one first: nothing else waits while it is
+        // computed.
         let plan = self.job.plan;
         let weights = self.job.weights;
         let children = self.job.nodes.children(node);
@@ -613,6 +645,7 @@ impl<'a, T: Real> Worker<'a, T> {
             };
             let child = children[place as usize];
             let pair = plan.pair_of[child.index()];
+            // A leaf adds its label, where leaves count.
             if self.job.nodes.is_leaf(child) {
                 if weights.leaf_sum > 0.0 {
                     let label = self.job.nodes.label(child).0;
@@ -622,6 +655,7 @@ impl<'a, T: Real> Worker<'a, T> {
                 }
             } else if plan.simple[child.index()] {
                 if pair != NONE {
+                    // Not there: it is computed above this frame, which then finds it.
                     let Some(slot) = self.values.find(Key::Value(pair)) else {
                         memory::push(
                             &mut self.stack,
@@ -647,6 +681,7 @@ impl<'a, T: Real> Worker<'a, T> {
             }
             next += 1;
         }
+        // 2. The node's own fragments.
         let pair = plan.pair_of[node.index()];
         let mut cost = 1;
         if pair != NONE {
@@ -659,6 +694,7 @@ impl<'a, T: Real> Worker<'a, T> {
             self.release_pair(pair);
             cost = plan.cost[pair as usize];
         }
+        // Neither a child nor a pair adds anything: zeros, as for any other sum.
         let sum = if let Some(sum) = sum {
             sum
         } else {
@@ -677,11 +713,13 @@ impl<'a, T: Real> Worker<'a, T> {
         slot: u32,
     ) -> Result<()> {
         let scale_of = self.singles.scale(slot);
+        // Not the first term: the sum keeps its buffer.
         if let Some(sum) = sum {
             let weight = sum.admit(weight, scale_of);
             add(&mut sum.numbers, weight, self.singles.get(slot));
             return Ok(());
         }
+        // Pinned, as the new buffer may be one that is evicted from this cache.
         self.singles.pin(slot);
         let numbers = self.singles.buffer();
         self.singles.unpin(slot);
@@ -704,6 +742,7 @@ impl<'a, T: Real> Worker<'a, T> {
             add(&mut sum.numbers, weight, value);
             return Ok(());
         }
+        // Values are in another cache, so they need not be pinned for this.
         let mut numbers = self.singles.buffer()?;
         let (weight, exponent) = Sum::first(weight, scale_of);
         scale(&mut numbers, weight, value);

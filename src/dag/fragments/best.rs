@@ -68,6 +68,7 @@ impl Best {
     /// What a fragment's value must be above to be of use.
     pub(super) fn threshold(&self) -> f64 {
         match self.heap.peek() {
+            // Nothing is wanted, so nothing is of use, and the search ends at once.
             _ if self.query.k == 0 => f64::INFINITY,
             Some(worst) if self.heap.len() == self.query.k => worst.value,
             _ => 0.0,
@@ -84,6 +85,8 @@ impl Best {
                 below -= term;
             }
         }
+        // For `Absolute` terms of one sign count alone: those of the other make the sum
+        // smaller.
         match self.query.rank {
             Rank::Largest => above,
             Rank::Smallest => below,
@@ -106,12 +109,16 @@ impl Best {
         if size < query.min_size || size > query.max_size || value <= 0.0 {
             return Ok(());
         }
+        // The number is taken even if the candidate is not: it depends on the search
+        // alone.
         self.n_offers += 1;
         let number = self.n_offers;
         let candidate = Candidate { value, weight, size, number, source };
         if self.heap.len() < query.k {
             memory::enter(&mut self.heap, candidate)?;
         } else if let Some(mut worst) = self.heap.peek_mut()
+            // The better one is less. The heap moves the new top to its place when
+            // `worst` goes.
             && candidate < *worst
         {
             *worst = candidate;
@@ -125,7 +132,9 @@ impl Best {
         model: &Nodes,
         build: impl Fn(u32, &mut Nodes) -> Result<NodeId>,
     ) -> Result<Fragments> {
+        // In ascending order, so the best comes first.
         let best = self.heap.into_sorted_vec();
+        // Infinite weights cannot be told apart, so their order would mean nothing.
         if let Some(index) = best.iter().position(|found| !found.weight.is_finite()) {
             return Err(Error::Array {
                 array: "fragments",

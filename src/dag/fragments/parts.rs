@@ -174,10 +174,13 @@ impl<'a> Parts<'a> {
     /// Finds what fragments rooted at each node make at most, children first.
     fn find_bounds(&mut self, context: &Context) -> Result<()> {
         let (nodes, rules) = (self.nodes, self.rules);
+        // One bound for each node: nothing below fails after its entry was made.
         memory::reserve(&mut self.bounds, nodes.len())?;
         for node in (0..nodes.len()).map(|node| NodeId(node as u32)) {
             context.check()?;
             let children = nodes.children(node);
+            // b of the module: a node alone, or with the best of what its children can
+            // add.
             let below = children.iter().flat_map(|&child| self.choices_of(child));
             let sums = below.fold(Sums::default(), |sums, (_, bound)| sums.with(bound));
             let below = self.most(children.iter().copied(), sums)?.0;
@@ -185,10 +188,14 @@ impl<'a> Parts<'a> {
             let bound =
                 (rules.node * f64::max(rules.leaf * single, below)).min(LARGEST_BOUND);
             memory::push(&mut self.bounds, bound)?;
+            // In ET a fragment's child may stand anywhere below: whoever takes this
+            // node may take it, or what can be taken at its children.
             if rules.skips {
                 let direct = std::iter::once((nodes.label(node), bound));
                 let below = children.iter().flat_map(|&child| self.choices_of(child));
                 let mut choices = memory::collect(direct.chain(below))?;
+                // One entry for each label, so a list is as long as its tree has
+                // labels, not nodes.
                 sum_by_label(&mut choices);
                 choices.shrink_to_fit();
                 memory::push(&mut self.choices, choices)?;
@@ -214,6 +221,7 @@ impl<'a> Parts<'a> {
         let most = |sums: Sums, taken| sums.most(self.rules, taken);
         // As if all had one label.
         let alike = (most(sums, false), most(sums, true));
+        // The bound is good for all: only not as sharp.
         if sums.n > LONGEST_SORTED {
             return Ok(alike);
         }
@@ -221,6 +229,7 @@ impl<'a> Parts<'a> {
         for child in siblings {
             memory::extend(&mut choices, self.choices_of(child))?;
         }
+        // `chunk_by` below sees neighbours only.
         choices.sort_unstable_by_key(|choice| choice.0.0);
         let (mut together, mut alone) = ([1.0; 2], [0.0f64; 2]);
         for same in choices.chunk_by(|a, b| a.0 == b.0) {
@@ -229,19 +238,26 @@ impl<'a> Parts<'a> {
             for (at, taken) in [false, true].into_iter().enumerate() {
                 let most = most(sums, taken);
                 alone[at] = alone[at].max(most);
+                // A part below 1 would make the product smaller, and its label can be
+                // left out.
                 together[at] = (together[at] * most.max(1.0)).min(LARGEST_BOUND);
             }
         }
         let most_of = |at: usize| match together[at] {
             together if together > 1.0 && self.rules.longest > 1 => together,
+            // A product takes a child of each label, which needs room for more than
+            // one.
             _ => alone[at],
         };
+        // Both are bounds, and so is the smaller one.
         Ok((most_of(0).min(alike.0), most_of(1).min(alike.1)))
     }
 
     /// The list of a node's children.
     fn children(&mut self, node: NodeId) -> Result<u32> {
         let mut rest = EMPTY;
+        // From the last sibling on: a list is its first node and the list of the
+        // others, so the ends of all lists are shared.
         for &first in self.nodes.children(node).iter().rev() {
             let key = (first, rest);
             rest = match self.siblings.number(&key) {
@@ -282,14 +298,20 @@ impl<'a> Parts<'a> {
             return Ok(number);
         }
         let Siblings { first_most, next_most, .. } = self.siblings.get(siblings);
+        // Before the first child there is no gap to pay for.
         let take = if taken == 0 { first_most } else { next_most };
         let close = match (taken, siblings) {
             (0, EMPTY) => rules.leaf_on_leaf,
             _ => 1.0,
         };
+        // A node that closes without children is a leaf; one with children pays
+        // nothing.
         let end = if taken == 0 { rules.leaf * close } else { 1.0 };
         let below = self.open.get(above);
+        // Either the node takes more or it closes; those above go on in any case.
         let any = (f64::max(take, end) * below.any).min(LARGEST_BOUND);
+        // The node that must come is taken here, or by those above once this one is
+        // closed.
         let more = f64::max(take * below.any, end * below.more).min(LARGEST_BOUND);
         self.open.add(key, Open { siblings, taken, above, close, any, more })
     }
@@ -307,6 +329,8 @@ impl Growth for Parts<'_> {
     }
 
     fn weight(&self, ways: &[Way<Label>], power: f64) -> f64 {
+        // The fragment as it is: the last node becomes a leaf. The nodes above it have
+        // it as a child, so they close without a factor.
         let single = ways.iter().map(|way| {
             let is_leaf = self.nodes.is_leaf(way.node);
             way.f * if is_leaf { self.rules.leaf_on_leaf } else { 1.0 }
@@ -322,6 +346,8 @@ impl Growth for Parts<'_> {
             while siblings != EMPTY {
                 context.check()?;
                 let Siblings { first, rest, .. } = self.siblings.get(siblings);
+                // What is left open has only the siblings behind this one, as children
+                // keep their order.
                 let above = self.open_node(rest, taken.saturating_add(1), above)?;
                 let nodes = self.nodes;
                 let way = |(node, count)| Way {
@@ -331,17 +357,21 @@ impl Growth for Parts<'_> {
                     rest: above,
                 };
                 if self.rules.skips {
+                    // The subtrees below, each with the number of ways to it.
                     let below = self.below.read(nodes, first, None)?;
                     memory::extend(&mut ways, below.map(way))?;
                 } else {
                     memory::push(&mut ways, way((first, 1.0)))?;
                 }
                 siblings = rest;
+                // A gap counts between two children only: what stands before the first
+                // one is free.
                 if taken > 0 {
                     f *= self.rules.gap;
                 }
             }
         }
+        // By piece for `grow`, and the rest so that equal ways are neighbours.
         memory::sort_by_key(&mut ways, |way| (way.piece, way.node, way.rest))?;
         // Equal ways are one.
         ways.dedup_by(|next, way| {
@@ -386,6 +416,7 @@ impl Growth for Parts<'_> {
     }
 
     fn draw(&self, piece: Label, tree: &mut Drawing) -> Result<()> {
+        // The last open node gets the child, and the child is open in its turn.
         let parent = tree.open.last().copied();
         let node = tree.add(piece, parent)?;
         memory::push(&mut tree.open, node)
@@ -409,6 +440,7 @@ impl Sums {
     /// The largest min(s^r / r!, s g^(r-1)), after a child that is `taken` min(s^r / r!, g^r).
     fn most(self, rules: Rules, taken: bool) -> f64 {
         let Self { n, sum, largest } = self;
+        // g of the module.
         let next = (largest / (1.0 - rules.gap)).min(sum);
         let (mut all, mut in_line) = (sum, if taken { next } else { sum });
         let mut most = f64::min(all, in_line);
@@ -416,6 +448,8 @@ impl Sums {
             all *= sum / f64::from(r);
             in_line *= next;
             most = most.max(all.min(in_line));
+            // s^r / r! falls from here on. With g at most 1 the first value was the
+            // largest.
             let is_past = sum <= f64::from(r) && all <= most;
             if is_past || next <= 1.0 || most >= LARGEST_BOUND {
                 break;

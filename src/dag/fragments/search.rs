@@ -175,11 +175,14 @@ impl<G: Growth> Search<G> {
     ) -> Result<Fragments> {
         // 1. Fragments of one piece, each at the roots of all subtrees that begin with it.
         let mut roots = Vec::new();
+        // Without a weight a subtree adds 0 to all fragments that begin it.
         for (node, f) in weights.filter(|&(_, f)| f != 0.0) {
             if let Some(piece) = self.growth.piece(node) {
                 memory::push(&mut roots, Way { piece, node, f, rest: EMPTY })?;
             }
         }
+        // By piece for `grow`; by node too, so that sums are added in the same order
+        // every time.
         roots.sort_unstable_by_key(|way| (way.piece, way.node));
         self.grow(&roots, Prefix { last: NO_STEP, closed: 0, size: 0, power: 1.0 })?;
         // 2. Larger ones, the best bound first.
@@ -187,6 +190,8 @@ impl<G: Growth> Search<G> {
         context.check_now()?;
         let mut n_decided = 0;
         while let Some(state) = self.states.pop() {
+            // No state has a higher bound, so nothing that is left can be among the
+            // best.
             if state.bound <= self.best.threshold() {
                 break;
             }
@@ -205,7 +210,10 @@ impl<G: Growth> Search<G> {
     fn decide(&mut self, state: State, context: &Context) -> Result<()> {
         let State { mut rows, mut prefix, .. } = state;
         let ways = self.growth.ways(&rows, context)?;
+        // The node gets a piece, in all ways; ..
         self.grow(&ways, prefix)?;
+        // .. or stays as it is, which no other state says: so each fragment is made
+        // once.
         prefix.power = self.growth.close(&mut rows, prefix.power);
         prefix.closed += 1;
         self.enter(rows, prefix)
@@ -242,6 +250,7 @@ impl<G: Growth> Search<G> {
     /// Puts a state into the heap, if anything can come of it.
     fn enter(&mut self, mut rows: Vec<Row>, mut prefix: Prefix) -> Result<()> {
         let (growth, query) = (&self.growth, self.best.query());
+        // Any further piece would make it too large.
         if prefix.size >= query.max_size {
             return Ok(());
         }
@@ -260,11 +269,14 @@ impl<G: Growth> Search<G> {
             }
             is_same
         });
+        // Rows with equal lists go on in the same ways: where their weights cancel,
+        // they do so in all that follows.
         rows.retain(|row| row.f != 0.0);
         // 3. Bound what is left.
         let bound = growth.bound(&rows, &prefix, &self.best);
         if bound > self.best.threshold() {
             self.n_states += 1;
+            // Many states wait, most of them to the end.
             rows.shrink_to_fit();
             let state = State { bound, number: self.n_states, rows, prefix };
             memory::enter(&mut self.states, state)?;
@@ -295,6 +307,8 @@ impl Drawing {
     fn intern(&self, model: &Nodes, nodes: &mut Nodes) -> Result<NodeId> {
         let mut children = memory::filled_with(self.nodes.len(), Vec::<NodeId>::new)?;
         let mut root = NodeId(u32::MAX);
+        // From the end, as children stand behind their parents: they are interned
+        // first.
         for (place, &(label, parent)) in self.nodes.iter().enumerate().rev() {
             let label = nodes.labels_mut().intern(model.labels().name(label))?;
             // The last sibling came first.
@@ -303,6 +317,7 @@ impl Drawing {
             if let Some(parent) = parent {
                 memory::push(&mut children[parent], root)?;
             }
+            // The first node came last: the root.
         }
         Ok(root)
     }
@@ -316,6 +331,8 @@ fn build<G: Growth>(
     model: &Nodes,
     nodes: &mut Nodes,
 ) -> Result<NodeId> {
+    // Steps know the one before: the chain is read from its end, and drawn from its
+    // start.
     let mut chain = Vec::new();
     while last != NO_STEP {
         let step = steps[last as usize];
@@ -324,6 +341,7 @@ fn build<G: Growth>(
     }
     let mut drawing = Drawing::default();
     for step in chain.iter().rev() {
+        // What was closed before this piece takes no more children.
         drawing.open.truncate(drawing.open.len() - step.closed as usize);
         growth.draw(step.piece, &mut drawing)?;
     }

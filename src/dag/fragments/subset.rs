@@ -43,6 +43,9 @@ impl<'a> Productions<'a> {
         prefix: &Prefix,
         best: &Best,
     ) -> f64 {
+        // At least one production more, and as many as the smallest size asks for. An
+        // exponent that is too small only makes the bound less sharp, as λ is at most
+        // 1.
         let more = best.query().min_size.saturating_sub(prefix.size).max(1);
         let shrunk = self.decay.powi(i32::try_from(more).unwrap_or(i32::MAX));
         best.largest_sum(weights) * prefix.power * shrunk
@@ -67,6 +70,7 @@ impl Growth for Productions<'_> {
     fn ways(&mut self, rows: &[Row], _: &Context) -> Result<Vec<Way<ProductionId>>> {
         let mut ways = memory::collect(rows.iter().filter_map(|row| {
             let Cell { node, rest, .. } = self.lists.get(row.list);
+            // A leaf has no production: its place does not go on here.
             let piece = self.nodes.production(node)?;
             Some(Way { piece, node, f: row.f, rest })
         }))?;
@@ -75,6 +79,8 @@ impl Growth for Productions<'_> {
     }
 
     fn open(&mut self, way: &Way<ProductionId>) -> Result<u32> {
+        // Children come before what was open, and from left to right: the order of the
+        // decisions.
         let mut list = way.rest;
         for &node in self.nodes.children(way.node).iter().rev() {
             let key = (node, list);
@@ -95,11 +101,14 @@ impl Growth for Productions<'_> {
     }
 
     fn is_decided(&self, list: u32) -> bool {
+        // Rows that can grow still have an inner node to come, so none has the empty
+        // list.
         self.nodes.is_leaf(self.lists.get(list).node)
     }
 
     fn close(&self, rows: &mut [Row], power: f64) -> f64 {
         for row in rows {
+            // The node stays bare: its place goes on at the next one.
             row.list = self.lists.get(row.list).rest;
         }
         power
@@ -121,12 +130,14 @@ impl Growth for Productions<'_> {
 
     fn draw(&self, piece: ProductionId, tree: &mut Drawing) -> Result<()> {
         let labels = self.nodes.production_labels(piece);
+        // The root is the first node, and has no place to be taken from.
         let parent = match tree.open.pop() {
             Some(node) => node,
             None => tree.add(labels[0], None)?,
         };
         let children = labels[1..].iter().map(|&label| tree.add(label, Some(parent)));
         let children = memory::try_collect(children)?;
+        // The first child is decided first, so it is the last to be pushed.
         memory::extend(&mut tree.open, children.into_iter().rev())
     }
 }

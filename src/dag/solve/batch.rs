@@ -44,6 +44,7 @@ impl Block {
         let [a, b] = self.places[example];
         let of =
             |x: u32, y: u32| self.kernel[x as usize * self.trees.len() + y as usize];
+        // Of a preference: the norm of the difference of its trees.
         if b == NONE { of(a, a) } else { of(a, a) + of(b, b) - 2.0 * of(a, b) }
     }
 
@@ -57,6 +58,7 @@ impl Block {
         }
         let (a, b) = (row(a), row(b));
         scratch.clear();
+        // The kernel with a difference is the difference of kernels: a score by rows.
         let values =
             self.places.iter().map(|&pair| score(a, pair, 1) - score(b, pair, 1));
         scratch.extend(values); // has room
@@ -100,13 +102,17 @@ impl<'a> Batch<'a> {
     ) -> Result<(Vec<f64>, Option<f64>)> {
         let n = self.dual.betas.len();
         let mut turn = TURN * n;
+        // Far more than are needed; a batch that is not solved by then is left as it
+        // is, and better than it was.
         for done in 1..=STEPS * n + STEPS {
             context.check()?;
             let steps =
                 if self.dual.is_free { self.pair(tol) } else { self.single(tol) };
             let Some(steps) = steps else { break };
+            // Rounding may leave a step without effect: what then?
             let has_moved = steps.map(|(e, step)| self.change(e, step));
             if has_moved == [false; 2] {
+                // The best pair does not move, and no other gains as much.
                 if self.dual.is_free {
                     break;
                 }
@@ -119,6 +125,7 @@ impl<'a> Batch<'a> {
                 self.newton(done, context)?;
             }
         }
+        // The intercept lies between what the β allow, whatever ended the steps.
         let balance = Balance::of(self.dual.slopes.iter().zip(&self.dual.scores));
         let intercept = if self.dual.is_free { balance.intercept() } else { None };
         Ok((self.dual.betas, intercept))
@@ -131,11 +138,14 @@ impl<'a> Batch<'a> {
             self.dual.slopes.iter().zip(&self.dual.scores).enumerate()
         {
             let violation = slopes.violation(score);
+            // Twice what a step gains on a parabola; which is largest is all that
+            // counts.
             let gain = violation * violation / self.curvatures[e];
             if violation > tol && gain > most {
                 (best, most) = (e, gain);
             }
         }
+        // Without a violation this is the step of the first, which is not returned.
         let (beta, own) = (self.dual.betas[best], self.dual.own[best]);
         let step = self.dual.loss.step(
             &self.dual.terms[best],
@@ -152,15 +162,20 @@ impl<'a> Batch<'a> {
         let Dual { slopes, scores, .. } = &self.dual;
         let (mut grows, mut highest, mut lowest) =
             (0, f64::NEG_INFINITY, f64::INFINITY);
+        // 1. The one that gains most by growing.
         for (e, (slopes, &score)) in slopes.iter().zip(scores).enumerate() {
             lowest = lowest.min(slopes.down - score);
             if slopes.up - score > highest {
                 (grows, highest) = (e, slopes.up - score);
             }
         }
+        // No pair violates the conditions by more; or all can move in one direction
+        // only, and Σβ would not stay.
         if highest - lowest <= tol || (highest - lowest).is_infinite() {
             return None;
         }
+        // 2. Its partner: with a row of the matrix the gain of each pair is known
+        // exactly.
         let row = self.block.row(grows, &mut self.scratch);
         let base = self.curvatures[grows];
         let (mut shrinks, mut most, mut step) = (grows, 0.0, 0.0);
@@ -175,6 +190,7 @@ impl<'a> Batch<'a> {
                 }
             }
         }
+        // 3. Not beyond a bound of either.
         let step = step
             .min(self.dual.terms[grows].room(self.dual.betas[grows]))
             .min(self.dual.terms[shrinks].room_below(self.dual.betas[shrinks]));
@@ -184,6 +200,7 @@ impl<'a> Batch<'a> {
     /// Changes a β, and says whether it is another float now.
     fn change(&mut self, e: usize, step: f64) -> bool {
         let Term { low, high, .. } = self.dual.terms[e];
+        // Rounding must not take it past a bound, where slopes are infinite.
         let beta = (self.dual.betas[e] + step).clamp(low, high);
         let change = beta - self.dual.betas[e];
         if change != 0.0 {
@@ -203,6 +220,8 @@ impl<'a> Batch<'a> {
         let n = dual.betas.len();
         dual.newton(
             0.0,
+            // Each product reads a row for every β: so many rounds read about as many
+            // rows as the steps did that came before.
             |n_smooth| n_smooth.min(rows / n_smooth.max(1)),
             |smooth, direction| {
                 let mut product = memory::filled(0.0, n)?;
@@ -233,6 +252,8 @@ impl Balance {
         all.fold(Self { highest, lowest, ..Self::default() }, |mut own, (at, score)| {
             own.highest = own.highest.max(at.up - score);
             own.lowest = own.lowest.min(at.down - score);
+            // Inside its bounds a β has one slope, and the intercept is minus what is
+            // missing to it.
             if at.up == at.down {
                 own.sum += at.up - score;
                 own.n += 1;
@@ -242,6 +263,7 @@ impl Balance {
     }
 
     pub(super) fn violation(&self) -> f64 {
+        // If nothing can grow, or nothing can shrink, some intercept is right for all.
         if self.highest.is_finite() && self.lowest.is_finite() {
             (self.highest - self.lowest).max(0.0)
         } else {
@@ -251,6 +273,8 @@ impl Balance {
 
     pub(super) fn intercept(&self) -> Option<f64> {
         match (self.highest.is_finite(), self.lowest.is_finite()) {
+            // The mean, as rounding leaves them apart. Without any, the middle of what
+            // is allowed.
             _ if self.n > 0 => Some(self.sum / self.n as f64),
             (true, true) => Some(f64::midpoint(self.highest, self.lowest)),
             (true, false) => Some(self.highest),

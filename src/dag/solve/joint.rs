@@ -41,7 +41,10 @@ impl Solver {
         let mut next = self.state.copied()?;
         next.n_iter += 1;
         next.since = next.since.saturating_add(1);
+        // Only the β of active examples move, so their trees are all that is scored.
         let trees = self.trees_of(&next.active)?;
+        // The intercept stays: directions keep Σβ where it is free, and the next
+        // scoring finds it.
         let model = self.model(&next.betas, context)?;
         let scores = self.scores(&model, &next.betas, &trees, context)?;
         for output in 0..self.options.n_outputs {
@@ -68,6 +71,8 @@ impl Solver {
         context: &Context,
     ) -> Result<()> {
         let width = self.options.n_outputs;
+        // A β at a bound or an edge has no derivative: it stays where it is in this
+        // pass.
         let at = |example: u32| example as usize * width + output;
         let examples = self.state.active.iter().copied();
         let examples = memory::collect(
@@ -85,7 +90,10 @@ impl Solver {
             scores_of(known, scores)?,
             self.own_kernels(&examples, context)?,
         )?;
+        // Fewer than the trees that were scored: products are scores of these only.
         let trees = self.trees_of(&examples)?;
+        // Longer each time: the first are cheap, and a problem that needs more gets
+        // there.
         let doublings = (self.state.n_iter / EVERY).min(DOUBLINGS);
         let mut left = PRODUCTS << doublings;
         let mut slope = f64::INFINITY;
@@ -94,6 +102,8 @@ impl Solver {
             let meets_a_bound = dual.newton(
                 0.1 * limits.tol,
                 |n_smooth| most.min(ROUNDS * n_smooth),
+                // A product with the matrix is the score of all trees by the model of
+                // the direction.
                 |smooth, direction| {
                     left -= 1;
                     let mut steps = memory::filled(0.0, betas.len())?;
@@ -112,6 +122,7 @@ impl Solver {
                 break;
             }
         }
+        // Only now: an error leaves the state as it was before the pass.
         for (&example, beta) in examples.iter().zip(dual.betas) {
             betas[at(example)] = beta;
         }
@@ -120,6 +131,7 @@ impl Solver {
 
     /// The kernels of examples with themselves.
     fn own_kernels(&self, examples: &[u32], context: &Context) -> Result<Vec<f64>> {
+        // In small matrices: of a whole one all but the diagonal would be thrown away.
         let mut own = Vec::new();
         for examples in examples.chunks(CHUNK) {
             let block = self.block(memory::copied(examples)?, context)?;

@@ -103,8 +103,11 @@ impl Loss {
         let linear = epsilon * beta.abs() - target * beta;
         match self {
             Self::Logistic => {
+                // The exponent is never above 0, so nothing overflows far from the
+                // margin.
                 let margin = target * score;
                 let loss = (-margin.abs()).exp().ln_1p() + (-margin).max(0.0);
+                // The limit of share log share at 0.
                 let entropy = |share: f64| {
                     if share > 0.0 { share * share.ln() } else { 0.0 }
                 };
@@ -120,6 +123,8 @@ impl Loss {
 
     /// The slopes at a score of 0: any other is subtracted from both.
     pub(super) fn slopes(self, term: &Term, beta: f64) -> Slopes {
+        // ε|β| has an edge at 0: growing from there costs ε, and shrinking from there,
+        // too.
         let [mut up, mut down] = [beta >= 0.0, beta > 0.0].map(|is_above| {
             let edge = if is_above { -term.epsilon } else { term.epsilon };
             term.target - term.ridge * beta + edge
@@ -134,6 +139,7 @@ impl Loss {
             };
             [up, down] = [at(beta.next_up()), at(beta.next_down())];
         }
+        // At a bound nothing is to be gained that way, whatever the score.
         Slopes {
             up: if beta < term.high { up } else { f64::NEG_INFINITY },
             down: if beta > term.low { down } else { f64::INFINITY },
@@ -171,6 +177,7 @@ impl Loss {
         let (up, down) = (slopes.up - score, slopes.down - score);
         let curvature = self.curvature(term, own);
         if up > 0.0 {
+            // Not past a bound or an edge: what lies behind has another slope.
             (up / curvature).min(term.room(beta))
         } else if down < 0.0 {
             -(-down / curvature).min(term.room_below(beta))
@@ -211,6 +218,7 @@ impl Term {
 /// at most half of the one before gives way to a bisection.
 fn logistic_step(term: &Term, score: f64, beta: f64, own: f64) -> f64 {
     let (y, cost, before) = (term.target, term.high - term.low, beta.abs());
+    // At most the largest float, so that its logarithm below is a number.
     let a = (own * cost).clamp(0.0, f64::MAX);
     let right = own * before - y * score;
     // log(1 + a exp(x)) - x, without a difference of large numbers.
@@ -222,24 +230,29 @@ fn logistic_step(term: &Term, score: f64, beta: f64, own: f64) -> f64 {
             power.exp().ln_1p() - x
         }
     };
+    // The bounds of the head: the root is between them, and both ends of σ are covered.
     let mut low = (right - a).max(-over(right));
     let mut high = right.min(over(a - right));
     let mut z = f64::midpoint(low, high);
     let (mut alpha, mut step) = (before, high - low);
     for _ in 0..ROUNDS {
+        // In the form that cannot overflow: exp of a number below 0.
         let sigma =
             if z >= 0.0 { 1.0 / (1.0 + (-z).exp()) } else { z.exp() / (1.0 + z.exp()) };
         alpha = if sigma < MIN_SHARE { 0.0 } else { cost * sigma };
         let slope = own * (alpha - before) + y * score + z;
         let size = own * (alpha + before) + score.abs() + z.abs();
+        // What is left is rounding of the terms: no better z can be told from this one.
         if slope.abs() <= f64::EPSILON * size {
             break;
         }
+        // The left side rises with z, so the root is on the side where it is smaller.
         if slope > 0.0 {
             high = z;
         } else {
             low = z;
         }
+        // Newton's step, as the derivative of σ is σ (1 - σ).
         let newton = -slope / (1.0 + own * alpha * (1.0 - sigma));
         let is_within = (low..=high).contains(&(z + newton));
         step = if is_within && newton.abs() <= 0.5 * step.abs() {

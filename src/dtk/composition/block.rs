@@ -20,6 +20,8 @@ pub(super) fn product<A: Blocks, T: Real>(
 ) {
     let left = left.as_chunks::<4>().0;
     match (right.label, right.value) {
+        // One loop for each form of the operand: no branch and no multiplication by 1
+        // inside.
         (Some((x, w)), None) | (None, Some((x, w))) if w == T::one() => {
             let x = x.as_chunks::<4>().0;
             run::<A, T>(first, second, left, out, |i| x[i]);

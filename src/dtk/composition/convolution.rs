@@ -101,6 +101,7 @@ impl<T: Real> Fft<T> {
         }
         self.forward.process_with_scratch(z, inner);
         let n = self.half();
+        // Z_0 gives both ends: E_0 + O_0 and E_0 - O_0, which are real.
         out[0] = Complex::new(z[0].re + z[0].im, T::zero());
         out[n] = Complex::new(z[0].re - z[0].im, T::zero());
         vectorized(Ends::<T, false> { x: z, out, turns: &self.turns, n });

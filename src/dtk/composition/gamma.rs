@@ -19,7 +19,9 @@ pub(super) fn factor(d: usize, seed: u64, context: &Context) -> Result<f64> {
     let (mut a, mut b) = (memory::filled(0.0, d)?, memory::filled(0.0, d)?);
     let mut sum = 0.0;
     for pair in 0..PAIRS {
+        // Other numbers than those of the permutations, which are 1 and 2.
         let [first, second] = [100, 101].map(|n| Stream::numbered(seed, n + 2 * pair));
+        // Without the mean taken off, and of norm 1, as labels are outside.
         gaussian(first, false, 1.0, &mut a, context)?;
         gaussian(second, false, 1.0, &mut b, context)?;
         let squares = a.iter().zip(&b).map(|(x, y): (&f64, &f64)| (x * y) * (x * y));

@@ -156,7 +156,9 @@ pub(super) struct Composer {
     is_reproducible: bool,
     /// How much larger vectors are inside than outside.
     pub(super) unit: f64,
+    /// p1, of blocks of four or of single numbers.
     first: Vec<u32>,
+    /// p2.
     second: Vec<u32>,
     plans: Plans,
 }
@@ -171,6 +173,8 @@ impl Composer {
         is_reproducible: bool,
         context: &Context,
     ) -> Result<Self> {
+        // The compositions by blocks shuffle blocks of four; the paper's, single
+        // numbers.
         let n = match composition {
             Composition::Convolution | Composition::Gamma => d,
             _ => d / 4,
@@ -208,6 +212,7 @@ impl Composer {
     /// The power of two that is the size of a label's numbers.
     pub(super) fn natural(&self) -> i64 {
         match self.composition {
+            // A vector of this norm has d numbers of about this size.
             Composition::Convolution => {
                 (self.unit.log2() - 0.5 * (self.d as f64).log2()).round() as i64
             }
@@ -239,6 +244,8 @@ impl Composer {
                 return gaussian(stream, self.zero_mean, self.unit, out, context);
             }
         };
+        // Words are counted from the start of the vector, so parts do not change a
+        // label.
         for (part, out) in out.chunks_mut(PART).enumerate() {
             draw(stream.skip(part * PART / per_word), out);
             context.check_now()?;
@@ -264,10 +271,13 @@ impl Composer {
         right: &Form<'_, T>,
         out: &mut [T],
     ) {
+        // From numbers to entries of the permutations: blocks, or numbers.
         let start = start / (self.d / self.first.len());
         let permutations = (&self.first[start..], &self.second[start..]);
         match self.composition {
             Composition::Quaternion => {
+                // What vector instructions leave over, or all, by the loop that has the
+                // same bits.
                 let done = T::quaternions(permutations, left, right, out);
                 block::product::<quaternion::Quaternions, T>(
                     (&permutations.0[done / 4..], &permutations.1[done / 4..]),
@@ -313,6 +323,7 @@ impl Composer {
         context: &Context,
     ) -> Result<()> {
         if self.composition == Composition::Convolution {
+            // An FFT cannot be stopped: asked before and after each.
             let fft = self.fft::<T>()?;
             let mut scratch = fft.scratch()?;
             context.check_now()?;
@@ -368,6 +379,7 @@ fn gaussian<T: Real>(
     out: &mut [T],
     context: &Context,
 ) -> Result<()> {
+    // In doubles, so that vectors of both types agree but for the last rounding.
     let mut values = memory::filled(0.0, out.len())?;
     for (part, values) in values.chunks_mut(PART).enumerate() {
         vectorized(Normal { stream: stream.skip(part * PART / 2), out: values });

@@ -46,6 +46,8 @@ impl<T: Real> Loop for Draw<'_, T> {
             for (i, word) in words.iter_mut().enumerate() {
                 *word = self.stream.at(block * BLOCK + i);
             }
+            // A loop for each step, so that each is arithmetic on several numbers at
+            // once.
             for i in 0..BLOCK {
                 (a[i], b[i]) = circle(words[i] as u32);
             }

@@ -60,6 +60,7 @@ impl<T: Real> Loop for Draw<'_, T> {
             for (i, word) in words.iter_mut().enumerate() {
                 *word = self.stream.at(block * BLOCK + i);
             }
+            // The upper 22 bits of the word; the angles have 21 each.
             for i in 0..BLOCK {
                 (first[i], second[i]) = split(words[i]);
             }

@@ -18,6 +18,7 @@ impl Blocks for Signs {
 }
 
 pub(super) fn label<T: Real>(stream: Stream, out: &mut [T]) {
+    // A word has 64 bits, one for each sign.
     for (i, out) in out.chunks_mut(64).enumerate() {
         let word = stream.at(i);
         for (bit, out) in out.iter_mut().enumerate() {
