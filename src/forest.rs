@@ -137,6 +137,7 @@ impl Forest {
 
     /// As [`select`](Self::select), or an error.
     pub(crate) fn picked(&self, indices: impl Iterator<Item = usize>) -> Result<Self> {
+        // Too many are refused before they are collected, as far as that is known.
         let n = indices.size_hint().0;
         new_id(n, "trees")?;
         let mut roots = Vec::new();
@@ -185,9 +186,11 @@ impl Forest {
     ) -> Result<Self> {
         let mut forests = forests.into_iter().peekable();
         let Some(&first) = forests.peek() else { return Ok(Self::default()) };
+        // Beginning with the store of the first, whose ids stay.
         let mut all = first.try_select(&[])?;
         for forest in forests {
             new_id(all.len() + forest.len(), "trees")?;
+            // Room first: once the subtrees are absorbed their roots must fit.
             reserve(&mut all.roots, forest.len())?;
             if first.shares_store(forest) {
                 all.roots.extend(&forest.roots);
@@ -209,6 +212,7 @@ impl Forest {
     /// As [`concat_all`](Self::concat_all); the trees stay as they were.
     pub fn append(&mut self, other: &Self) -> Result<()> {
         new_id(self.len() + other.len(), "trees")?;
+        // Room first: once the subtrees are absorbed their roots must fit.
         reserve(&mut self.roots, other.len())?;
         if self.shares_store(other) {
             self.roots.extend(&other.roots);
@@ -290,6 +294,7 @@ impl Forest {
 
     /// The sum of a number over all nodes of each tree. Saturates at 2^64 - 1.
     pub(crate) fn totals(&self, own: impl FnMut(NodeId) -> u64) -> Result<Vec<u64>> {
+        // One tree: its own subtrees in place of the whole store.
         if let [root] = self.roots[..] {
             return memory::collect([self.nodes.total(root, own)?]);
         }
@@ -326,6 +331,7 @@ impl Forest {
         let mut used = filled(false, self.nodes.labels().len())?;
         let reached = self.nodes.reachable(&self.roots)?;
         for (index, _) in reached.iter().enumerate().filter(|(_, r)| **r) {
+            // Labels of nodes that other forests have in this store do not count.
             used[self.nodes.label(NodeId(index as u32)).index()] = true;
         }
         let used = (0..used.len()).filter(|&l| used[l]);
@@ -374,9 +380,11 @@ impl Forest {
     ) -> Result<()> {
         let (mut todo, mut at) = (Vec::new(), 0);
         for &root in &self.roots {
+            // Trees one after another, so the stack is empty between them.
             memory::push(&mut todo, (root, -1))?;
             while let Some((node, parent)) = todo.pop() {
                 visit(node, parent)?;
+                // Backwards: the last one pushed is visited first.
                 let children = self.nodes.children(node).iter().rev();
                 memory::extend(&mut todo, children.map(|&child| (child, at)))?;
                 context.check()?;
@@ -397,6 +405,7 @@ impl PartialEq for Forest {
 /// A store that is to be changed; one that others hold is copied first.
 fn unshared(nodes: &mut Arc<Nodes>) -> Result<&mut Nodes> {
     if Arc::get_mut(nodes).is_none() {
+        // `make_mut` copies with clones, which would end the process without memory.
         memory::room(1, nodes.nbytes())?;
     }
     Ok(Arc::make_mut(nodes))

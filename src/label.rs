@@ -26,12 +26,15 @@ impl Label {
 /// The alphabet of a forest: distinct strings, numbered in order of first use.
 #[derive(Debug, Clone, Default)]
 pub struct Labels {
+    /// All strings, one after another.
     text: String,
+    /// By label: where its string ends in the text.
     ends: Vec<usize>,
     /// Up to eight bytes without NUL: the string itself, padded with NUL. Others: a hash
     /// whose last byte is 0xff, which no UTF-8 has. So a short key is equal to another
     /// only if the strings are, and the strings are not looked at.
     keys: Vec<u64>,
+    /// Labels by their keys.
     table: IdTable,
 }
 
@@ -93,6 +96,7 @@ impl Labels {
     fn new_label(&mut self, name: &str, key: u64) -> Result<Label> {
         let id = new_id(self.len(), "labels")?;
         let bytes = self.text.len() + name.len();
+        // Room first: text, ends, keys and table grow together, or not at all.
         self.text.try_reserve(name.len()).map_err(|_| Error::Memory { bytes })?;
         reserve(&mut self.ends, 1)?;
         reserve(&mut self.keys, 1)?;
@@ -168,6 +172,7 @@ impl Labels {
     fn find(&self, name: &str, key: u64) -> Option<u32> {
         self.table.find(self.hash(key), |id| {
             self.keys[id as usize] == key
+                // A short key is the whole string; of long ones the key is only a hash.
                 && (key < LONG || self.name(Label(id)) == name)
         })
     }

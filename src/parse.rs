@@ -118,6 +118,7 @@ impl Forest {
         mut wrong: impl FnMut(Error) -> Result<()>,
     ) -> Result<()> {
         self.extend_with(|nodes, roots| {
+            // Kept from item to item: its stacks have their memory.
             let mut parser = Parser::default();
             for (tree, text) in items.into_iter().enumerate() {
                 match text.and_then(|text| parser.item(text, tree, nodes, context)) {
@@ -149,6 +150,8 @@ impl Forest {
     /// [`Error::Expansion`] beyond [`MAX_BYTES`] of text, [`Error::Memory`], and what
     /// `context` returns.
     pub fn try_to_brackets(&self, context: &Context) -> Result<Vec<String>> {
+        // Counted before it is written: sharing makes trees far longer than their
+        // store.
         let nodes = self.nodes();
         let mut label = String::new();
         let sizes = self.totals(|node| {
@@ -156,6 +159,7 @@ impl Forest {
             // Without memory for the label there is none for the text.
             let printed = write_label(&mut label, nodes.name(node));
             let len = printed.map_or(MAX_BYTES, |()| label.len() as u64);
+            // A blank before it, and brackets around an inner node.
             len + if nodes.is_leaf(node) { 1 } else { 3 }
         })?;
         let needed = sizes.iter().copied().fold(0, u64::saturating_add);
@@ -163,6 +167,7 @@ impl Forest {
         let mut texts = Vec::new();
         reserve(&mut texts, self.len())?;
         for (&root, &size) in self.roots().iter().zip(&sizes) {
+            // A root has no blank before it, but brackets even if it is a leaf.
             let (mut text, bytes) = (String::new(), size as usize + 1);
             text.try_reserve_exact(bytes).map_err(|_| Error::Memory { bytes })?;
             nodes.print_while(root, &mut text, |_| context.check().map(|()| true))?;
@@ -191,6 +196,7 @@ pub(crate) fn utf8_with<'b>(
 ) -> Result<&'b str> {
     std::str::from_utf8(bytes).map_err(|error| {
         let offset = error.valid_up_to();
+        // What stands before the wrong byte may be wrong itself, and then comes first.
         let before = String::from_utf8_lossy(&bytes[..offset]);
         let mut forest = Forest::default();
         let parsed = match item {
@@ -238,6 +244,7 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn new(text: &'a str, tree: usize) -> Self {
+        // The mark is no part of a label.
         let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         Self { text, at, tree }
     }
@@ -258,10 +265,12 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn label(&mut self, nodes: &mut Nodes) -> Result<Label> {
         let rest = &self.text.as_bytes()[self.at..];
+        // Eight bytes at a time: the end of a short label is among the first eight.
         if let Some((word, _)) = rest.split_first_chunk::<8>() {
             let word = u64::from_le_bytes(*word);
             let len = (special(word).trailing_zeros() / 8) as usize;
             if len < 8 && (is_blank(rest[len]) || matches!(rest[len], b'(' | b')')) {
+                // With zeros behind the label, the word is the key of the string.
                 let key = word & ((1 << (8 * len)) - 1);
                 let (text, start) = (self.text, self.at);
                 self.at += len;
@@ -279,6 +288,7 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         let mut end = start;
         loop {
+            // Words without a mark are part of the label as they are.
             while let Some((word, _)) = bytes[end..].split_first_chunk::<8>() {
                 let len =
                     (special(u64::from_le_bytes(*word)).trailing_zeros() / 8) as usize;
@@ -358,8 +368,11 @@ impl<'a> Cursor<'a> {
 #[inline]
 fn special(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;
+    // The upper bit of each byte that is below the limit; a borrow reaches higher bytes
+    // only.
     let below = |word: u64, limit: u64| (word.wrapping_sub(ONES * limit)) & !word;
     let control_or_blank = below(word, 0x21);
+    // The two brackets differ in the lowest bit.
     let bracket = below((word & !ONES) ^ (ONES * 0x28), 1);
     let backslash = below(word ^ (ONES * 0x5c), 1);
     (control_or_blank | bracket | backslash) & (ONES * 0x80)
@@ -392,6 +405,7 @@ impl Parser {
     /// Makes room for what comes before the next check: an open bracket and a child take
     /// two bytes of text each.
     fn make_room(&mut self, cursor: &Cursor) -> Result<()> {
+        // Both stacks get it in advance, so that pushes need not ask.
         let rest = cursor.text.len() - cursor.at;
         let most = rest.min(BYTES_BETWEEN_CHECKS) / 2 + 1;
         reserve(&mut self.open, most)?;
@@ -413,6 +427,7 @@ impl Parser {
         if cursor.at < text.len() {
             return Err(cursor.error("the end of the text after one tree", None));
         }
+        // Places count from the start of an item: the next one begins at 0.
         self.next_check = self.next_check.saturating_sub(text.len());
         Ok(root)
     }
@@ -429,6 +444,7 @@ impl Parser {
         self.make_room(cursor)?;
         let mut wrapped = false; // in an empty bracket whose tree is complete
         loop {
+            // The stacks have room for what comes until then.
             if cursor.at >= self.next_check {
                 self.next_check = cursor.at + BYTES_BETWEEN_CHECKS;
                 self.make_room(cursor)?;
@@ -447,6 +463,7 @@ impl Parser {
                     }
                     cursor.at += 1;
                     let node = match closed.label {
+                        // Its children are those pushed since its bracket opened.
                         Some(label) => {
                             let below = &self.children[closed.first_child..];
                             nodes.intern(label, below)?
@@ -456,6 +473,7 @@ impl Parser {
                     self.children.truncate(closed.first_child);
                     match self.open.last() {
                         None => return Ok(node),
+                        // An empty bracket is complete with its only tree.
                         Some(parent) => wrapped = parent.label.is_none(),
                     }
                     self.children.push(node);
@@ -546,6 +564,7 @@ impl Nodes {
         let mut todo = memory::collect([(root, 0)])?;
         memory::write(text, "(")?;
         write_label(text, self.name(root))?;
+        // The stack has the path to the node at hand, each with its next child.
         while let Some((node, next)) = todo.last_mut() {
             if !go_on(text)? {
                 return Ok(false);

@@ -53,17 +53,21 @@ impl Forest {
         let old = self.nodes();
         let (mut nodes, mut new) =
             (Nodes::default(), filled(Label(0), old.labels().len())?);
+        // Only labels that occur: others have no new name.
         for (at, label) in self.try_used_labels()?.into_iter().enumerate() {
             let name =
                 names.map_or_else(|| old.labels().name(label), |names| &names[at]);
             new[label.index()] = nodes.labels_mut().intern(name)?;
         }
+        // By old node: what has taken its place. Children come before parents.
         let (mut lists, mut below) = (Ragged::<NodeId>::default(), Vec::new());
         for (at, is_there) in old.reachable(self.roots())?.into_iter().enumerate() {
             if is_there {
                 let node = NodeId(at as u32);
                 below.clear();
                 for child in old.children(node) {
+                    // One entry for each node so far is what has stayed in its place:
+                    // all above that has moved up.
                     let moved =
                         lists.items.len() + below.len() - at.min(lists.items.len());
                     let more = lists.get(child.index());
@@ -73,6 +77,7 @@ impl Forest {
                     memory::extend(&mut below, more.iter().copied())?;
                 }
                 let label = old.label(node);
+                // A rule appends one node, or all that stand below it.
                 lists.reserve(below.len().max(1))?;
                 rule(
                     &mut nodes,
@@ -82,12 +87,14 @@ impl Forest {
                 )?;
                 context.check()?;
             }
+            // Every old id has a list, so that lists are found by id.
             lists.reserve(0)?;
             lists.close("nodes")?;
         }
         let mut roots = Vec::new();
         reserve(&mut roots, self.len())?;
         for root in self.roots() {
+            // A tree is one node; what several have become needs one above them.
             roots.push(match lists.get(root.index()) {
                 [one] => *one,
                 [] => {
@@ -110,8 +117,10 @@ impl Forest {
     pub fn sorted(&self, context: &Context) -> Result<Self> {
         let mut hashes: Vec<u64> = Vec::new();
         self.rewrite(None, MAX_MOVED, context, |nodes, [_, label], below, out| {
+            // The children are nodes of the new store, whose hashes are there.
             below.sort_unstable_by(|&a, &b| by_content(nodes, &hashes, a, b));
             let node = nodes.intern(label, below)?;
+            // A new node; one that is known has its hash.
             if node.index() == hashes.len() {
                 let hash = Seed::FIXED.hash_bytes(nodes.name(node).as_bytes());
                 let hash = below.iter().fold(hash, |hash, child| {
@@ -132,6 +141,7 @@ impl Forest {
     pub fn collapse_repeats(&self, count: bool, context: &Context) -> Result<Self> {
         self.rewrite(None, MAX_MOVED, context, |nodes, [_, label], below, out| {
             let mut kept = Vec::new();
+            // Equal subtrees are equal nodes.
             for run in below.chunk_by(|a, b| a == b) {
                 let node = if count && run.len() > 1 {
                     let number =
@@ -193,12 +203,15 @@ impl Forest {
 /// By label and hash; where hashes collide, by the first difference below.
 fn by_content(nodes: &Nodes, hashes: &[u64], mut a: NodeId, mut b: NodeId) -> Ordering {
     while a != b {
+        // Names, as ids depend on the order in which labels came.
         let (left, right) = (nodes.children(a), nodes.children(b));
         let order = nodes
             .name(a)
             .cmp(nodes.name(b))
             .then_with(|| hashes[a.index()].cmp(&hashes[b.index()]))
             .then_with(|| left.len().cmp(&right.len()));
+        // Equal in all that is compared, yet different nodes: the difference is further
+        // down.
         let first = left.iter().zip(right).find(|(a, b)| a != b);
         let (Ordering::Equal, Some((&left, &right))) = (order, first) else {
             return order;

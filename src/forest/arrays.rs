@@ -53,12 +53,14 @@ impl Nodes {
             let got = got.to_string();
             Err(Error::Array { array, index, expected, got })
         };
+        // Equal names would be one label, and the numbers of all others would move.
         Labels::check_distinct(names)?;
         let mut nodes = Self::default();
         for name in names {
             nodes.labels_mut().intern(name)?;
         }
         let (mut start, mut below) = (0, Vec::new());
+        // Children before parents, and all indices are checked before they are used.
         for (node, (&label, &end)) in labels.iter().zip(ends).enumerate() {
             if label as usize >= names.len() {
                 let expected = format!("an index into the {} names", names.len());
@@ -72,6 +74,7 @@ impl Nodes {
                     end,
                 );
             };
+            // Lower numbers only, so nothing is below itself.
             if let Some(at) = ids.iter().position(|&child| child as usize >= node) {
                 let expected = format!("a subtree before number {node}");
                 return wrong("children", start + at, expected, ids[at]);
@@ -80,12 +83,15 @@ impl Nodes {
             below.clear();
             memory::extend(&mut below, ids.iter().map(|&child| NodeId(child)))?;
             let id = nodes.intern(Label(label), &below)?;
+            // An equal subtree would make the numbers behind it differ from those of
+            // the store.
             if id.index() != node {
                 let expected = format!("a subtree that differs from number {}", id.0);
                 return wrong("labels", node, expected, label);
             }
             context.check()?;
         }
+        // Children behind the last list would belong to nobody.
         if start != children.len() {
             let (expected, got) =
                 (format!("{start}, the last of ends"), children.len());
@@ -147,7 +153,10 @@ impl Forest {
         let mut arrays = Shared { names, ..Shared::default() };
         let reached = self.nodes.reachable(&self.roots)?;
         let mut place = filled(0, reached.len())?;
+        // Numbers without gaps, in the order of ids: children still come before
+        // parents.
         let reached = || (0..reached.len()).filter(|&n| reached[n]);
+        // Counted first, so that each array is one allocation.
         let edges = reached().map(|node| self.nodes.below(node).len());
         reserve(&mut arrays.children, edges.sum())?;
         reserve(&mut arrays.labels, reached().count())?;
@@ -243,7 +252,9 @@ impl Forest {
             for (tree, &start) in offsets.iter().enumerate() {
                 let start = start as usize;
                 let end = offsets.get(tree + 1).map_or(labels.len(), |&o| o as usize);
+                // After this no index below can be out of range.
                 check_parents(parents, start, end, context)?;
+                // How many children each node has: how many it takes from the stack.
                 arity.clear();
                 memory::reach(&mut arity, end - start, 0)?;
                 for &parent in &parents[start + 1..end] {
@@ -272,6 +283,7 @@ fn check_offsets(offsets: &[i64], n_nodes: usize) -> Result<()> {
         let got = offsets.get(index).map_or("nothing".to_owned(), i64::to_string);
         Err(Error::Array { array: "offsets", index, expected, got })
     };
+    // Nodes that belong to no tree.
     if offsets.is_empty() && n_nodes > 0 {
         return wrong(0, "0, the start of the first tree".to_owned());
     }
@@ -340,6 +352,7 @@ fn read_label(
             got: labels[index].to_string(),
         });
     };
+    // By name: interned once for all nodes that have it.
     if let Some(known) = known[label] {
         return Ok(known);
     }

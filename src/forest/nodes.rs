@@ -179,6 +179,7 @@ impl Nodes {
 
     #[cold]
     fn new_leaf(&mut self, label: Label) -> Result<NodeId> {
+        // For all labels at once: many are interned before their leaves come.
         if self.leaf_of.len() <= label.index() {
             let more = self.labels.len() - self.leaf_of.len();
             reserve(&mut self.leaf_of, more)?;
@@ -213,6 +214,7 @@ impl Nodes {
 
     #[inline]
     fn find(&self, hash: u32, label: Label, children: &[NodeId]) -> Option<NodeId> {
+        // Equal children are equal ids, as they are interned.
         let same = |id| {
             let node = NodeId(id);
             self.label(node) == label && self.children(node) == children
@@ -254,6 +256,7 @@ impl Nodes {
         children: &[NodeId],
     ) -> Result<NodeId> {
         let production = self.intern_production(label, children)?;
+        // Room first: a node that is not in the table would be made again.
         self.table.reserve()?;
         let node = self.new_node(label, production, children)?;
         self.table.enter(hash, node.0);
@@ -278,6 +281,7 @@ impl Nodes {
             return Ok(ProductionId(id));
         }
         let id = new_id(self.n_productions(), "productions")?;
+        // Room first: production and table entry come together, or not at all.
         self.productions.reserve(1 + children.len())?;
         self.production_table.reserve()?;
         self.productions.extend(std::iter::once(label).chain(right))?;
@@ -295,6 +299,7 @@ impl Nodes {
     ) -> Result<NodeId> {
         let node = new_id(self.len(), "distinct subtrees")?;
         let end = new_id(self.edges.len() + children.len(), "edges")?;
+        // Room for all three: they stay equally long, whatever is refused.
         reserve(&mut self.edges, children.len())?;
         reserve(&mut self.heads, 1)?;
         reserve(&mut self.production, 1)?;
@@ -314,6 +319,7 @@ impl Nodes {
 
     /// Forgets all that came after the mark: as if the failed call had not been made.
     pub(crate) fn roll_back(&mut self, mark: StoreLengths) {
+        // Leaves that came after the mark; what is before it stays.
         for leaf in &mut self.leaf_of {
             if *leaf as usize >= mark.nodes {
                 *leaf = NO_LEAF;
@@ -321,6 +327,7 @@ impl Nodes {
         }
         self.leaf_of.truncate(mark.labels);
         self.heads.truncate(mark.nodes);
+        // The edges end with the last node that stays.
         self.edges.truncate(self.heads.last().map_or(0, |head| head.end as usize));
         self.production.truncate(mark.nodes);
         self.table.truncate(mark.nodes);
@@ -352,11 +359,13 @@ impl Nodes {
         let mut seen: Map<NodeId, ()> = Map::of([(root, ())])?;
         let mut todo = memory::collect([root])?;
         while let Some(node) = todo.pop() {
+            // Each is visited once, however often it is used.
             for &child in self.children(node) {
                 if seen.insert(child, ())?.is_none() {
                     memory::push(&mut todo, child)?;
                 }
             }
+            // It is no small part of the store any more.
             if seen.len() > root.index() / SMALL_SHARE {
                 // Going through all of them is sooner done: tenfold for a large tree.
                 let reached = self.reachable(&[root])?;
@@ -377,6 +386,7 @@ impl Nodes {
         mut value: impl FnMut(NodeId, &[T]) -> T,
     ) -> Result<T> {
         let nodes = self.try_subtrees(root)?;
+        // With most ids in the tree values can be found by id, without a search.
         let by_id = nodes.len() > root.index() / SMALL_SHARE;
         let mut values: Vec<T> = Vec::new();
         let mut below = Vec::new();
@@ -389,6 +399,7 @@ impl Nodes {
             });
             memory::extend(&mut below, children)?;
             let value = value(node, &below);
+            // Values of ids that are no part of the tree: nobody asks for them.
             if by_id {
                 memory::reach(&mut values, node.index(), value)?;
             }
@@ -473,6 +484,7 @@ impl Nodes {
         for root in roots {
             reached[root.index()] = true;
         }
+        // Parents have higher ids, so all of them were seen when a node's turn comes.
         for node in (0..end).rev() {
             if reached[node] {
                 for child in self.below(node) {
@@ -496,6 +508,7 @@ impl Nodes {
         let mut open = memory::collect([(root, other.children(root).iter())])?;
         let mut last = NodeId(0);
         while let Some((node, children)) = open.last_mut() {
+            // The iterator goes on where it stopped, so every child is looked at once.
             if let Some(&child) = children.find(|child| !here.contains_key(*child)) {
                 memory::push(&mut open, (child, other.children(child).iter()))?;
                 continue;
@@ -542,6 +555,7 @@ impl Nodes {
         let mut labels: Vec<Option<Label>> = filled(None, other.labels.len())?;
         let mut here = filled(NodeId(0), reached.len())?;
         let mut below = Vec::new();
+        // Ids ascend from children to parents in both stores.
         for index in (0..reached.len()).filter(|&n| reached[n]) {
             let node = NodeId(index as u32);
             let there = other.label(node);

@@ -29,6 +29,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// An inner node of a tree.
 #[derive(Debug, Clone, Copy)]
 struct Inner {
+    /// As in the forest's store.
     production: u32,
     /// Its number among the tree's nodes with this production.
     rank: u32,
@@ -129,6 +130,9 @@ impl Trees {
                 let below = children.iter().rev().map(|&child| order[child as usize]);
                 let inner = below.clone().map(|visit| visit.inner);
                 memory::extend(&mut self.children, inner)?;
+                // The node's own placeholder, then those of its children from left to
+                // right: where productions are equal, the lists of two nodes match
+                // place by place.
                 let carried =
                     std::iter::once(mark).chain(below.map(|visit| visit.mark));
                 let carried = carried.filter(|&mark| mark != NONE);
@@ -151,6 +155,7 @@ impl Trees {
         let members = &mut reader.members;
         members.clear();
         memory::extend(members, 0..nodes.len() as u32)?;
+        // By number within a production, so children still come before parents.
         members.sort_unstable_by_key(|&at| (nodes[at as usize].production, at));
         let mut last = NONE;
         let mut rank = 0;
@@ -216,6 +221,7 @@ impl Trees {
         // As many as can fit together, and those in conflict that sets may have.
         let room = (self.names.get(a / 2).len() + self.names.get(b / 2).len())
             .saturating_add(budget.most_bytes().saturating_mul(8).isqrt() as usize);
+        // Small trees cannot have too many, and counting takes a pass of its own.
         if of_a.len().saturating_mul(of_b.len()) > MAX_UNCHECKED {
             let aligned = self.aligned(loaded_tree, b)?;
             memory::reserve(&mut found.delta, aligned)?;
@@ -223,6 +229,7 @@ impl Trees {
         memory::reserve(&mut found.starts, of_b.len())?;
         for node in of_b {
             let (stamp, start, len) = loaded_tree.table[node.production as usize];
+            // The first tree has no node with this production.
             if stamp != loaded_tree.stamp {
                 found.starts.push(NONE); // has room
                 continue;
@@ -239,6 +246,8 @@ impl Trees {
                 // Most repeat: so they take no more room than the placeholders' pairs.
                 codes.sort_unstable();
                 codes.dedup();
+                // More pairs of placeholders than fit together: so many are in conflict
+                // that their sets cannot be within the limit either.
                 if codes.len() > room {
                     return Err(Stop::Limit);
                 }
@@ -261,6 +270,8 @@ impl Trees {
                     if x == NONE || y == NONE {
                         continue;
                     }
+                    // Children come before parents in both trees, so the pairs of these
+                    // two are there; the rank tells which of them.
                     let (x, y) = (&of_a[x as usize], y as usize);
                     if x.production == of_b[y].production {
                         let at = (found.starts[y] + x.rank) as usize;
@@ -319,6 +330,8 @@ impl Trees {
             if at == NONE {
                 continue;
             }
+            // Groups are sorted by production, and this one is there, as the node has
+            // pairs.
             let group = groups.partition_point(|group| group.0 < node.production);
             let (_, start, len) = groups[group];
             for (rank, &u) in
@@ -332,6 +345,8 @@ impl Trees {
                 // 1. The pair's own constraint.
                 let mut own = universe.none()?;
                 for (&a, &b) in self.marks(other).iter().zip(self.marks(node)) {
+                    // A pair without a number is in conflict with none, so it need not
+                    // be told.
                     if let Some(bit) = universe.bit(code(a, b)) {
                         own.insert(bit); // has room
                     }
@@ -347,6 +362,8 @@ impl Trees {
                     if x.production != of_b[y].production {
                         continue;
                     }
+                    // Pairs of children come first, so those that are consistent have
+                    // numbers.
                     let child = number[(found.starts[y] + x.rank) as usize];
                     if child != NONE {
                         aligned.children.push(child)?;
@@ -364,6 +381,7 @@ impl Trees {
                 memory::push(&mut aligned.sum, sum)?;
             }
         }
+        // What no other pair has as a child is the root of a tree.
         let roots = has_parent.iter().enumerate().filter(|(_, has)| !**has);
         aligned.roots = memory::collect(roots.map(|(root, _)| root as u32))?;
         Ok(aligned)
@@ -382,23 +400,32 @@ const MAX_UNCHECKED: usize = 1 << 20;
 #[derive(Debug, Clone, Copy)]
 struct Visit {
     node: NodeId,
+    /// The place of its parent in preorder; NONE for the root.
     parent: u32,
+    /// Its placeholder, renumbered from 0; NONE: it carries none.
     mark: u32,
+    /// Its number among the tree's inner nodes; NONE for a leaf.
     inner: u32,
 }
 
 #[derive(Default)]
 struct Reader {
+    /// The tree's nodes in preorder.
     order: Vec<Visit>,
+    /// Nodes to be visited, each with its parent's place.
     todo: Vec<(NodeId, u32)>,
+    /// By place: the places of the children seen so far, the last child first.
     below: Vec<Vec<u32>>,
+    /// The tree's inner nodes, sorted by production.
     members: Vec<u32>,
 }
 
 /// The table in which a first tree hangs until another one does.
 #[derive(Debug, Default)]
 struct TreeTable {
+    /// The tree whose productions the table has.
     tree: Option<usize>,
+    /// Which entries are this tree's: others are left from earlier ones.
     stamp: u32,
     /// By production: stamp, and the tree's nodes with it among its `members`.
     table: Vec<(u32, u32, u32)>,
@@ -410,6 +437,8 @@ impl TreeTable {
         if self.tree == Some(tree) {
             return Ok(());
         }
+        // A new stamp makes all older entries void, so the table is cleared only when
+        // stamps run out.
         if self.table.len() != trees.n_productions || self.stamp == u32::MAX {
             self.tree = None;
             self.table.clear();
@@ -445,6 +474,7 @@ impl Partners {
     }
 
     fn are_partners(&mut self, a: &[u32], b: &[u32]) -> Result<bool> {
+        // Stamps tell entries of this call from older ones.
         if self.stamp == u32::MAX {
             *self = Self::default();
         }
@@ -545,6 +575,7 @@ impl<B: Bits, N: Number> Aligned<B, N> {
                 continue;
             }
             let below = self.children.get(node).iter();
+            // A child outside has Δ = 0: its factor is 1, and fragments end there.
             let delta = below.fold(decay, |product, &child| {
                 product * (one + scratch[child as usize])
             });

@@ -195,6 +195,7 @@ impl<B: Bits> Universe<B> {
     /// [`Error::Memory`].
     pub(crate) fn new(codes: Vec<u64>) -> crate::Result<Self> {
         let room = codes.len();
+        // 1. By end: the pairs that have it.
         let mut of_end: [Map<u32, B>; 2] = Default::default();
         let ends = |code: u64| [(code >> 32) as u32, code as u32];
         for (bit, &code) in codes.iter().enumerate() {
@@ -207,6 +208,8 @@ impl<B: Bits> Universe<B> {
                 }
             }
         }
+        // 2. Those that share either end. Pairs are distinct, so only the pair itself
+        // shares both.
         let mut conflicts = Vec::new();
         memory::reserve(&mut conflicts, room)?;
         for (bit, &code) in codes.iter().enumerate() {
@@ -260,10 +263,12 @@ pub(crate) fn retain_conflicting(
     seconds.sort_unstable();
     let is_shared = |index: usize| {
         let first = codes[index] >> 32;
+        // Codes are sorted by their first end, so those that share it are neighbours.
         let same = |other: Option<&u64>| other.is_some_and(|o| o >> 32 == first);
         if same(codes.get(index + 1)) || index > 0 && same(codes.get(index - 1)) {
             return true;
         }
+        // Second ends are sorted apart: a neighbour that is equal is another pair's.
         let second = codes[index] as u32;
         let at = seconds.partition_point(|&other| other < second);
         seconds.get(at + 1) == Some(&second)
@@ -304,12 +309,17 @@ const STEPS_PER_SET: u64 = 500;
 /// What one kernel value may cost: sets of pairs that are held at the same time, and, so
 /// that time has an end as well, comparisons of two sets.
 pub(crate) struct Budget<'p, 'q> {
+    /// The limit: how many sets may be held at a time.
     sets: u64,
+    /// How many are held.
     held: u64,
+    /// Comparisons made so far.
     steps: u64,
+    /// At how many steps their limit is looked at next.
     next_check: u64,
-    /// Words of a set, and those that were gone through since the last question.
+    /// Words of a set.
     pub(crate) width: usize,
+    /// Words gone through since the last question whether to go on.
     worked: usize,
     context: &'p Context<'q>,
 }
@@ -408,6 +418,7 @@ pub(crate) fn intersections<B: Bits>(
     none: B,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<Vec<B>> {
+    // The given sets are held by the caller already, so only new ones count here.
     let mut known: Map<B, ()> = Map::default();
     let mut all: Vec<B> = Vec::new();
     for set in sets {
@@ -428,6 +439,7 @@ pub(crate) fn intersections<B: Bits>(
         }
         next += 1;
     }
+    // From here on the caller holds what it keeps of them.
     budget.release(all.len() - sets.len());
     if !known.contains_key(&none) {
         memory::push(&mut all, none)?;

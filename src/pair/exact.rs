@@ -45,6 +45,8 @@ pub(super) fn kernel<B: Bits, N: Number>(
     decay: f64,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<N> {
+    // Trees with the same members are done together: what may be in conflict is the
+    // same.
     let mut sides =
         [Groups::new(universe, left, budget)?, Groups::new(universe, right, budget)?];
     let mut total = N::of(0.0);
@@ -53,6 +55,8 @@ pub(super) fn kernel<B: Bits, N: Number>(
         for j in 0..sides[1].all.len() {
             budget.step(1)?;
             let [a, b] = [&sides[0].all[i], &sides[1].all[j]];
+            // 1. Nothing in one group is in conflict with the other: all their
+            // fragments fit.
             let of_b = a.conflicts.and(&b.members)?;
             if of_b.is_empty() {
                 let a = sides[0].total(i, decay, budget)?;
@@ -60,6 +64,8 @@ pub(super) fn kernel<B: Bits, N: Number>(
                 total = total + a * b;
                 continue;
             }
+            // 2. Else by keys: of each side only the pairs that the other side may be
+            // in conflict with.
             let of_a = b.conflicts.and(&a.members)?;
             let a = sides[0].map(i, &of_a, decay, budget)?;
             let b = sides[1].map(j, &of_b, decay, budget)?;
@@ -78,10 +84,13 @@ pub(super) fn kernel<B: Bits, N: Number>(
 
 /// Trees of one forest whose constraints have the same members.
 struct Group<B, N> {
+    /// The placeholder pairs in constraints of these trees and of all below.
     members: B,
     /// What is in conflict with a member.
     conflicts: B,
+    /// The roots of the trees.
     roots: Vec<u32>,
+    /// The weight of all their fragments, once it was asked for.
     total: Option<N>,
 }
 
@@ -101,6 +110,8 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<Self> {
         let mut roots = memory::copied(&forest.roots)?;
+        // By members, so that equal ones are neighbours; then by number, so that
+        // weights are added in the same order every time.
         roots.sort_unstable_by(|&a, &b| {
             forest.below[a as usize].cmp(&forest.below[b as usize]).then(a.cmp(&b))
         });
@@ -128,6 +139,8 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
             return Ok(total);
         }
         let zero = N::of(0.0);
+        // Fragments of one tree may be inconsistent in themselves: the plain sums have
+        // those too.
         let total = if found.conflicts.meets(&found.members) {
             let none = self.universe.none()?;
             let map = self.map(group, &none, decay, budget)?;
@@ -164,6 +177,7 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
                 &mut all,
                 budget,
             )?;
+            // Entries that became one are held once.
             let before = all.len();
             merge(&mut all);
             budget.release(before - all.len());
@@ -209,6 +223,7 @@ fn fragments<B: Bits, N: Number>(
     }
     let decay = N::of(decay);
     let mut maps: Vec<Map<B, N>> = memory::filled_with(order.len(), Map::new)?;
+    // Merging takes a sort, so it waits until the list has doubled.
     let mut merge_at = all.len() * 2 + 64;
     for (place, (node, outside)) in order.iter().enumerate().rev() {
         let node = *node as usize;

@@ -125,6 +125,7 @@ impl PairForest {
     ) -> Result<Self> {
         check_separator(separator)?;
         let mut raw = Forest::default();
+        // All left trees, then all right ones, in one store.
         for (side, items) in Side::BOTH.into_iter().zip(items) {
             let read = raw.push_bracket_items(items.iter().copied(), context);
             read.map_err(|error| match error {
@@ -179,6 +180,7 @@ impl PairForest {
             }
             Ok(())
         })?;
+        // The store is complete: growth by doubling has left room.
         pairs.trees.shrink_to_fit();
         pairs.placeholders.shrink();
         Ok(pairs)
@@ -272,6 +274,7 @@ impl PairForest {
         let nodes = self.trees.nodes();
         let mut forest = Forest::default();
         forest.extend_with(|into, roots| {
+            // By label with its mark: the plain one, interned when first met.
             let mut known: Map<Label, Label> = Map::default();
             let mut below = Vec::new();
             for pair in 0..self.len() {
@@ -309,9 +312,11 @@ impl PairForest {
     /// [`Error::Memory`].
     pub fn try_to_brackets(&self, pair: usize, separator: &str) -> Result<[String; 2]> {
         let nodes = self.trees.nodes();
+        // Copies ask for labels in preorder, which is the order of the placeholders.
         let mut ids = self.placeholders(pair).iter();
         let (mut below, context) = (Vec::new(), &Context::default());
         let mut print = |side| {
+            // For this text alone: labels with numbers are no labels of the forest.
             let mut scratch = Nodes::default();
             let root = self.root(pair, side);
             let root =
@@ -324,6 +329,7 @@ impl PairForest {
                             memory::write(&mut text, &id.to_string())?;
                         }
                     } else if split(name, separator) != Split::Plain {
+                        // Else its end would be read as a placeholder.
                         memory::write(&mut text, separator)?;
                         memory::write(&mut text, NO_PLACEHOLDER)?;
                     }
@@ -354,6 +360,7 @@ pub(crate) fn renumbered(ids: &[u32]) -> Result<(Vec<u32>, Vec<u32>)> {
     for &id in ids {
         let next = names.len() as u32;
         let number = *number_of.get_or(id, next)?;
+        // Met for the first time, so it has the next number.
         if number == next {
             memory::push(&mut names, id)?;
         }
@@ -413,6 +420,7 @@ impl Builder<'_, '_> {
         let Self { nodes, placeholders, known, below, context } = self;
         copy(from, root, nodes, below, context, |node, into| {
             let (name, placeholder) = read(node)?;
+            // Copies ask in preorder, so they come in the order that the list wants.
             placeholders.extend(placeholder)?;
             let carries = placeholder.is_some();
             let key = (memory::text(name)?, carries);
@@ -506,6 +514,7 @@ fn too_large(
     name: &str,
     separator: &str,
 ) -> Error {
+    // The error names the first place in the item where the label ends in these digits.
     let digits = name.rsplit_once(separator).map_or("", |(_, digits)| digits);
     let end = format!("{separator}{digits}");
     let ends_here = |at: &usize| {

@@ -65,6 +65,8 @@ pub fn anchored(
         return Err(Error::Length { array: "right", expected, got: forests[1].len() });
     }
     for forest in forests {
+        // All sizes first: a small store may hold a tree that is too large to be
+        // written out.
         for size in forest.try_n_nodes()? {
             let what = "a tree of anchored pairs";
             crate::forest::check_size(what, "nodes", size, MAX_NODES)?;
@@ -121,6 +123,7 @@ fn clean<'n>(
         let (what, unit) = ("a tree to be linked", "nodes");
         return Err(Error::Expansion { what, unit, needed, limit });
     }
+    // 1. The tree in preorder, each node with its parent's place.
     let mut order: Vec<(NodeId, usize)> = Vec::new();
     let mut todo = memory::collect([(root, 0)])?;
     while let Some((node, parent)) = todo.pop() {
@@ -130,6 +133,7 @@ fn clean<'n>(
         let children = nodes.children(node).iter().rev();
         memory::extend(&mut todo, children.map(|&child| (child, place)))?;
     }
+    // 2. From the end, so that children come before their parents.
     // Whether there is a word below, or what counts as one.
     let mut has_words = memory::filled(false, order.len())?;
     for (place, &(node, parent)) in order.iter().enumerate().rev() {
@@ -139,11 +143,14 @@ fn clean<'n>(
             has_words[parent] = true;
         }
     }
+    // 3. What is left, numbered anew. Without any word the tree is kept as it is,
+    // rather than lost.
     let keeps_all = !has_words[0];
     let mut items: Vec<Item<'_>> = Vec::new();
     let mut number: Vec<Option<u32>> = memory::filled(None, order.len())?;
     for (place, &(node, parent)) in order.iter().enumerate() {
         context.check()?;
+        // What stands below something that was left out is left out, too.
         if place > 0 && number[parent].is_none() || !keeps_all && !has_words[place] {
             continue;
         }
@@ -157,7 +164,8 @@ fn clean<'n>(
         let item = Item { label, children: Vec::new(), placeholder: None };
         memory::push(&mut items, item)?;
     }
-    // In preorder, what is left without its only child's wrapper is one place on.
+    // 4. Wrappers around the whole. In preorder, what is left without its only child's
+    // wrapper is one place on.
     let mut wrapped = 0;
     while let [child] = items[wrapped].children[..]
         && WRAPPERS.contains(&items[wrapped].label)
@@ -186,6 +194,7 @@ fn stored(tree: &[Item<'_>], context: &Context) -> Result<(Nodes, NodeId)> {
     let mut nodes = Nodes::default();
     let mut here = memory::filled(NodeId(0), tree.len())?;
     let mut below = Vec::new();
+    // Backwards through a preorder: children are stored before their parents.
     for (place, item) in tree.iter().enumerate().rev() {
         context.check()?;
         let label = nodes.labels_mut().intern(item.label)?;
@@ -216,6 +225,7 @@ impl Linker<'_, '_, '_> {
         // Numbered by the right tree; what the left one does not have, is not there.
         let left = keys[0].iter().flatten().map(|key| (key, ()));
         let left: Map<&String, ()> = Map::of(left)?;
+        // By the first occurrence in the right tree, from 1.
         let mut number: Map<&String, u32> = Map::default();
         for key in keys[1].iter().flatten().filter(|key| left.contains_key(key)) {
             let next = number.len() as u32 + 1;
@@ -264,7 +274,9 @@ impl Linker<'_, '_, '_> {
         own: &[Option<u32>],
         context: &Context,
     ) -> Result<()> {
+        // By node: the word that is its head, or its own text where there is none.
         let mut words = memory::collect(tree.iter().map(|item| item.label))?;
+        // Backwards, so that children have their words and placeholders.
         for place in (0..tree.len()).rev() {
             context.check()?;
             let item = &tree[place];
@@ -283,6 +295,7 @@ impl Linker<'_, '_, '_> {
             let head = self.head_of(item.label, &children)?;
             let child = item.children[head] as usize;
             words[place] = words[child];
+            // A node without a name could not be written with a placeholder.
             let named = !item.label.is_empty();
             tree[place].placeholder = tree[child].placeholder.filter(|_| named);
         }
@@ -299,6 +312,7 @@ impl Linker<'_, '_, '_> {
             return Ok(known);
         }
         let head = (self.head)(label, children)?;
+        // Rules may be a caller's function: what it says is checked.
         if head >= children.len() {
             return Err(Error::Parameter {
                 name: "head_rules",
@@ -390,6 +404,7 @@ impl Default for HeadRules {
 impl HeadRules {
     /// The index of the head among a phrase's children, of which there is at least one.
     pub fn head(&self, label: &str, children: &[Child<'_>]) -> usize {
+        // The first rule that finds a child decides.
         for (search, labels) in self.0.get(label).into_iter().flatten() {
             let is_wanted = |&(label, _): &Child<'_>| {
                 labels.iter().any(|wanted| match wanted.strip_suffix('*') {
@@ -401,6 +416,8 @@ impl HeadRules {
                 Search::Left => children.iter().position(is_wanted),
                 Search::Right => children.iter().rposition(is_wanted),
                 Search::Auxiliary => {
+                    // A main verb before it is the head: then this is no auxiliary's
+                    // clause.
                     let before = |&at: &usize| {
                         children[..at].iter().all(|&(label, word)| {
                             !label.starts_with("VB") || is_auxiliary(word)

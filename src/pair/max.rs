@@ -43,6 +43,8 @@ pub(super) fn kernel<B: Bits, N: Number>(
         let [left, right] = &mut sides;
         let value =
             join(left.value(&set, decay, budget)?, right.value(&set, decay, budget)?);
+        // An upper bound, as all pairs in conflict are in the set: no better than the
+        // best so far.
         if best.as_ref().is_some_and(|(best, _)| !best.is_below(value)) {
             continue;
         }

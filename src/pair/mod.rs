@@ -182,6 +182,7 @@ pub fn pair(
     context: &Context,
 ) -> Result<f64> {
     let kernel = kernel.validated()?;
+    // A list of its own, so that both have one store, and productions compare.
     let both = x.select(&[i])?.concat_with(&y.select(&[j])?, context)?;
     context.advance(0, 1)?;
     let trees = Trees::new(&both, context)?;
@@ -191,6 +192,8 @@ pub fn pair(
         value.map_err(|stop| refused(&kernel, (i, j), stop))
     };
     let [a, b] = [0, 1];
+    // Equal pairs have the value 1, whatever the kernel; but 0 where there is nothing
+    // to divide by.
     if normalize && both.key(a, &|root| root)? == both.key(b, &|root| root)? {
         // As in a matrix: what takes too many sets is not 0.
         return match of(a, a) {
@@ -249,9 +252,11 @@ pub fn constraints(
         if !shared && kernel.method != Method::Paper {
             return Ok(Vec::new());
         }
+        // As wide a set as it takes: this is asked of one pair of items, once.
         show::<Vec<u64>>(&kernel, &trees, &scratch, &mut budget)
     });
     let mut sets = found.map_err(|stop| refused(&kernel, (i, j), stop))?;
+    // In an order that depends on the sets alone.
     for set in &mut sets {
         set.sort_unstable();
     }
@@ -267,6 +272,7 @@ fn show<B: Bits>(
 ) -> Bounded<Vec<Vec<(u32, u32)>>> {
     scratch.check_size(budget)?;
     let universe = Universe::<B>::new(memory::copied(&scratch.codes)?)?;
+    // Words of a set: what one step reads.
     budget.width = universe.none()?.words().len();
     let forest = |side: Side| {
         trees.forest([0, 1], side, &scratch.found[side as usize], &universe)
@@ -328,6 +334,7 @@ impl<N: Number> Scratch<N> {
                 return Ok(false);
             }
         }
+        // Equal pairs of placeholders from both sides are one.
         codes.sort_unstable();
         codes.dedup();
         Ok(found.iter().all(|found| found.total != N::of(0.0)))
@@ -352,18 +359,22 @@ impl<N: Number> Scratch<N> {
                 retain_conflicting(&mut self.codes, &mut self.seconds)?;
                 self.codes.is_empty()
             }
+            // C has the constraints of equal fragments, so every pair of placeholders
+            // matters.
             Method::Paper => self.codes.is_empty(),
             Method::Max => {
                 let mut conflicting = memory::copied(&self.codes)?;
                 retain_conflicting(&mut conflicting, &mut self.seconds)?;
                 conflicting.is_empty()
             }
+            // The baseline: it tries all correspondences, whatever there is in common.
             Method::MaxEnumerated => false,
         };
         if is_free {
             return Ok(unconstrained);
         }
         self.check_size(budget)?;
+        // The smallest sets that do: most steps go through all words of one.
         match self.codes.len() {
             n if n <= u64::MAX_ROOM => {
                 self.constrained::<u64>(kernel, trees, pair, budget)
@@ -431,7 +442,8 @@ fn scaled(
     scratch: &mut Both,
     context: &Context,
 ) -> Bounded<Scaled> {
-    // The smallest fragments have a production on either side.
+    // Floats first; a value that they do not hold is computed again. The smallest
+    // fragments have a production on either side.
     if kernel.decay * kernel.decay >= SMALLEST {
         let mut budget = Budget::new(kernel.max_constraints, context);
         let float = scratch.floats.value(kernel, trees, pair, &mut budget)?;

@@ -50,6 +50,7 @@ impl Occurrences {
     /// Writes out the fragments of a pair; only those from the roots, where the paper's
     /// figure 4 looks at no others.
     pub fn new(pairs: &PairForest, pair: usize, roots_only: bool) -> Self {
+        // Numbers come in preorder, the left tree's first.
         let ids = pairs.placeholders(pair);
         let mut rest = ids.iter();
         let fragments = Side::BOTH.map(|side| {
@@ -69,6 +70,7 @@ fn extended<'a>(
     rest: &mut impl Iterator<Item = &'a u32>,
 ) -> Extended {
     let (label, carries) = unmarked(nodes.name(node));
+    // In preorder: the node before its children, and these from left to right.
     let placeholder = if carries { rest.next().copied() } else { None };
     let children = nodes.children(node).iter();
     let children = children.map(|&child| extended(nodes, child, rest)).collect();
@@ -123,6 +125,7 @@ pub fn matched(p: &Occurrences, q: &Occurrences, side: Side) -> Vec<Matched> {
     }
     let mut found = Vec::new();
     for a in &p.fragments[side as usize] {
+        // Equal shapes have their placeholders at the same places, in preorder.
         for b in by_shape.get(&*a.shape).into_iter().flatten() {
             let pairs = a.placeholders.iter().zip(&b.placeholders);
             found.push((pairs.map(|(&a, &b)| (a, b)).collect(), a.productions));
@@ -209,9 +212,11 @@ pub fn inclusion_exclusion(
     all: &[Constraint],
     decay: f64,
 ) -> f64 {
+    // All subsets but the empty one.
     let subsets = 1u64..1 << all.len();
     let term = |subset: u64| {
         let chosen = (0..all.len()).filter(|i| subset >> i & 1 == 1);
+        // What is inside several members is inside their intersection.
         let inside =
             chosen.map(|i| all[i].clone()).reduce(|a, b| &a & &b).unwrap_or_default();
         let sign = if subset.count_ones() % 2 == 1 { 1.0 } else { -1.0 };
@@ -257,6 +262,7 @@ fn injections(a: &[u32], b: &[u32]) -> Vec<Constraint> {
         let flip = |set: Constraint| set.into_iter().map(|(x, y)| (y, x)).collect();
         return injections(b, a).into_iter().map(flip).collect();
     }
+    // Nothing is left to map: one injection, the empty one.
     let Some((&first, rest)) = a.split_first() else {
         return vec![Constraint::new()];
     };

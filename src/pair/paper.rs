@@ -34,10 +34,12 @@ pub(super) fn kernel<B: Bits, N: Number>(
     decay: f64,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<N> {
+    // Without an aligned node on one side there is no fragment to count.
     if left.own.is_empty() || right.own.is_empty() {
         return Ok(N::of(0.0));
     }
     let sets = constraints(universe, left, right, budget)?;
+    // C* and N: larger sets come first, so N of all supersets is there.
     let all = intersections(&sets, universe.none()?, budget)?;
     budget.hold(all.len())?;
     let mut numbers: Vec<f64> = Vec::new();
@@ -50,6 +52,7 @@ pub(super) fn kernel<B: Bits, N: Number>(
     let mut sides = [Inside::new(universe, left)?, Inside::new(universe, right)?];
     let [mut plus, mut minus] = [N::of(0.0), N::of(0.0)];
     for (set, &number) in all.iter().zip(&numbers) {
+        // Inclusion and exclusion cancel here, and K_S need not be computed.
         if number == 0.0 {
             continue;
         }
@@ -67,7 +70,9 @@ pub(super) fn kernel<B: Bits, N: Number>(
 /// K_S of one forest, remembered by what of a constraint can matter there.
 pub(super) struct Inside<'a, B, N> {
     forest: &'a Aligned<B, N>,
+    /// The placeholder pairs in constraints of the forest: others do not matter.
     members: B,
+    /// K_S by the part of a set that is among the members.
     known: Map<B, N>,
     scratch: Vec<N>,
 }
@@ -89,6 +94,7 @@ impl<'a, B: Bits, N: Number> Inside<'a, B, N> {
         decay: f64,
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<N> {
+        // Sets that differ elsewhere only have the same K_S.
         let set = set.and(&self.members)?;
         if let Some(&value) = self.known.get(&set) {
             return Ok(value);
@@ -115,6 +121,7 @@ pub(super) fn constraints<B: Bits, N: Number>(
             memory::push(&mut sets, key.or(&free)?)?;
         }
     }
+    // What is inside another set is not held any more.
     let held = sets.len();
     let kept = maximal(sets, budget)?;
     budget.release(held - kept.len());
@@ -134,6 +141,7 @@ pub(super) fn exact_constraints<B: Bits, N: Number>(
     let a = of_forest(universe, left, &members, budget)?;
     let b = of_forest(universe, right, &members, budget)?;
     let mut sets = Vec::new();
+    // Left and right constraints that fit together, and all that they have uncontested.
     for (key, free) in &a {
         budget.step(b.len())?;
         let forbidden = universe.conflicts_of(key, budget)?;
@@ -163,18 +171,23 @@ fn of_forest<B: Bits, N: Number>(
     members: &B,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<Vec<Parts<B>>> {
+    // The members that some other one is in conflict with: only these decide what fits
+    // together.
     let contested = universe.conflicts_of(members, budget)?;
     let mut all: Vec<Parts<B>> = Vec::new();
     // By node, until its parent takes it.
     let mut maps: Vec<Vec<Parts<B>>> = Vec::new();
     let mut is_root = memory::filled(false, forest.own.len())?;
     forest.roots.iter().for_each(|&root| is_root[root as usize] = true);
+    // Lists are united whenever they have doubled: sorting them at each step would take
+    // longer.
     let mut unite_all_at = 1024;
     for (node, own) in forest.own.iter().enumerate() {
         let mut free = own.copied()?;
         free.remove(&contested);
         let mut map = memory::collect([(own.and(&contested)?, free)])?;
         for &child in forest.children.get(node) {
+            // Children come first, and each has one parent: its map is taken over.
             let below = std::mem::take(&mut maps[child as usize]);
             budget.release(below.len());
             let mut more = Vec::new();

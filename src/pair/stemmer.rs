@@ -67,6 +67,8 @@ const IRREGULAR: &[(&str, &str)] = &[
 /// The stem of a word in lower case: irregular forms by a table; plural and third person
 /// by the S-stemmer (Harman 1991); -ing and -ed; and no final e, which these leave or not.
 pub(crate) fn stem(word: &str) -> String {
+    // A stem from the table goes through the rules as well: `taken` and `takes` are
+    // `tak`.
     let regular = IRREGULAR.iter().find(|(form, _)| *form == word);
     let word = regular.map_or(word, |&(_, stem)| stem);
     let mut stem = singular(word);
@@ -78,6 +80,7 @@ pub(crate) fn stem(word: &str) -> String {
             && !stem.ends_with("eed");
         if is_ending {
             stem = match rest.strip_suffix('i') {
+                // `cried` is `cry`, like `cries`.
                 Some(start) => format!("{start}y"),
                 None => single(rest).to_owned(),
             };
@@ -92,6 +95,7 @@ pub(crate) fn stem(word: &str) -> String {
 
 fn singular(word: &str) -> String {
     let ends = |endings: &[&str]| endings.iter().any(|ending| word.ends_with(ending));
+    // Too short for an ending: `is`, `bus`.
     if word.chars().count() <= 3 {
         return word.to_owned();
     }

@@ -55,6 +55,8 @@ fn push_items(
         reserve(&mut texts, 1)?;
         texts.push(match Lines::of(&item)? {
             Some(text) => Ok(text),
+            // An item of another type is wrong like one that is no tree: it is left
+            // out.
             None if skipped.is_some() => {
                 Err(not_text(tree, "str or bytes", type_name(&item)))
             }
@@ -68,6 +70,7 @@ fn push_items(
         });
     }
     let mut errors = Vec::new();
+    // `texts` keeps them alive, so they can be read without the interpreter.
     interruptible(items.py(), |context| {
         let items = texts.iter().enumerate().map(|(tree, text)| match text {
             Ok(text) => text.as_str(Some(tree), context),

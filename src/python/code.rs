@@ -20,10 +20,13 @@ use crate::{Label, NodeId};
 /// A forest that grows by the trees of source code.
 #[pyclass(module = "treekernel_rs._core", name = "CodeBuilder")]
 pub(super) struct CodeBuilder {
+    /// The trees so far.
     forest: crate::Forest,
     /// What to make of a class of `ast`, or of a symbol of a grammar; see `readers._code`.
     describe: Py<PyAny>,
+    /// By the address of a class, which is kept alive: no other one can have it.
     classes: HashMap<usize, (Py<PyType>, Arc<Class>)>,
+    /// By the number of a symbol in its grammar.
     symbols: HashMap<u16, Arc<Symbol>>,
 }
 
@@ -91,6 +94,8 @@ impl CodeBuilder {
             let (mut children, mut n_steps): (Vec<NodeId>, u64) = (Vec::new(), 0);
             while let Some(next) = todo.pop() {
                 n_steps += 1;
+                // A node takes at most two steps: one that opens it and one that closes
+                // it.
                 check_size("the tree", "nodes", n_steps, 2 * MAX_NODES)?;
                 signals.check()?;
                 reserve(&mut children, 1)?;
@@ -116,6 +121,8 @@ impl CodeBuilder {
                 let class = class_of(&object)?;
                 let label = nodes.labels_mut().intern(&class.label)?;
                 todo.push(Todo::Close(label, children.len()));
+                // Pushed in the order of leaves and fields; reversed below, as the last
+                // is done first.
                 let first = todo.len();
                 if let Some(leaves) = &class.leaves {
                     for leaf in leaves.bind(py).call1((&object,))?.try_iter()? {
@@ -132,6 +139,7 @@ impl CodeBuilder {
                     let mut items = Vec::new();
                     let mut keep = |item: Bound<'py, PyAny>, in_list| -> PyResult<()> {
                         if item.is_none() {
+                            // None in a list holds a place, as in the keys of `{**a}`.
                             if in_list {
                                 items.push(intern!(py, "None").clone().into_any());
                             }
@@ -157,6 +165,7 @@ impl CodeBuilder {
                         keep(value, false)?;
                     }
                     match wrapper {
+                        // A field without items has no node.
                         Some(_) if items.is_empty() => {}
                         Some(name) => {
                             let label = nodes.labels_mut().intern(name)?;
@@ -211,6 +220,7 @@ impl CodeBuilder {
                 reserve(&mut open, 1)?;
                 let node = cursor.getattr(intern!(py, "node"))?;
                 let symbol = symbol_of(&node)?;
+                // Nodes around the outermost roots only lead to them.
                 let inside = open.last().is_some_and(Option::is_some);
                 let is_root = symbol.is_root && !inside;
                 if let Some(name) = &symbol.label {
@@ -218,6 +228,8 @@ impl CodeBuilder {
                     if inside || is_root {
                         label = Some(nodes.labels_mut().intern(name)?);
                     }
+                    // The cursor stands on the child now: this node is closed when it
+                    // comes up again.
                     if go(first)? {
                         open.push(label.map(|label| (label, children.len())));
                         if is_root {
@@ -227,6 +239,7 @@ impl CodeBuilder {
                     }
                     if let Some(label) = label {
                         let mut leaf = nodes.intern(label, &[])?;
+                        // The text is a leaf of its own below the symbol.
                         if symbol.keep_text {
                             let at = |name| node.getattr(name)?.extract::<usize>();
                             let start = at(intern!(py, "start_byte"))?;
@@ -245,6 +258,7 @@ impl CodeBuilder {
                         }
                     }
                 }
+                // Without a sibling the cursor goes up, and closes what it leaves.
                 while !go(next)? {
                     if !go(up)? {
                         return Ok(found);

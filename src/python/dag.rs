@@ -58,6 +58,8 @@ impl Dag {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<usize>> {
         let (py, x, alphas) = (x.py(), forest_of(x)?, alphas.as_slice()?);
+        // A change may be stopped for other calls, and is called again: it goes on
+        // there.
         let mut done = 0;
         self.0.change(py, &Request::new(None, progress), |model, context| {
             model.add_from(&mut done, &x, alphas, context)
@@ -96,6 +98,8 @@ impl Dag {
         if !slf.is(other) {
             return merge(&held);
         }
+        // With itself: a change waits for those who read, so it would wait for what is
+        // held here. It gets a copy.
         let model: &SumModel = &held;
         let copy = detached(py, || {
             memory::room(1, model.nbytes())?;
@@ -174,6 +178,7 @@ impl Dag {
     /// Trees, distinct subtrees, nodes of the trees, bytes.
     fn figures(&self, py: Python<'_>) -> PyResult<(u64, usize, u64, usize)> {
         self.0.read(py, &Request::default(), |m, _| {
+            // Every term has all trees of the sum, so the first can tell how many.
             let (first, nodes) = (&m.parts()[0], m.parts().iter().map(Model::n_nodes));
             Ok((first.n_trees(), nodes.sum(), first.n_tree_nodes(), m.nbytes()))
         })
@@ -188,6 +193,7 @@ impl Dag {
             })?;
         let dict = |mut arrays: Arrays| {
             let dict = PyDict::new(py);
+            // The sum's in place of the parts', which have none.
             arrays.intercept.clone_from(&intercept);
             put_model(&dict, arrays)?;
             Ok(dict)
@@ -255,6 +261,7 @@ impl Learner {
     ) -> PyResult<usize> {
         let (py, x, y) = (x.py(), forest_of(x)?, y.as_slice()?);
         let features = features.as_ref().map(Given::features).transpose()?;
+        // Both outlive a call that is stopped for others and called again.
         let (mut done, mut before) = (0, None);
         self.0.change(py, &Request::new(None, progress), |learner, context| {
             let before = *before.get_or_insert(learner.n_mistakes());
@@ -433,6 +440,7 @@ const LARGE: [&str; 6] = [
 fn put_model(dict: &Bound<'_, PyDict>, arrays: Arrays) -> PyResult<()> {
     let py = dict.py();
     let (names, ends) = joined(py, &arrays.names)?;
+    // Signed and of 64 bits, like all integers in stored arrays.
     let wide = |values: Vec<u32>| memory::collect(values.into_iter().map(i64::from));
     dict.set_item("names", names)?;
     dict.set_item("name_offsets", ends)?;
@@ -456,6 +464,7 @@ fn model_arrays(arrays: &Bound<'_, PyDict>) -> PyResult<Arrays> {
     let ends = integers("name_offsets", &item(arrays, "name_offsets")?)?;
     let counts = numbers::<2>(arrays, "counts")?;
     let (mut large_trees, mut large_alphas) = (crate::Forest::default(), Vec::new());
+    // Left out where there are none: most models have no large trees.
     if arrays.contains("large_trees")? {
         let [labels, ends, children, roots, names, offsets] = LARGE;
         let [labels, ends, children] =

@@ -165,6 +165,8 @@ impl Encoder {
             let composed = |out: &mut [f32], context: &Context| {
                 encoder.compose(a, b, out, context)
             };
+            // The package makes `out` of the type of `a`, so the other function is not
+            // called.
             return into(out, composed, |_, _| Ok(()));
         }
         let (a, b): (Values<'_, f64>, Values<'_, f64>) = (a.extract()?, b.extract()?);

@@ -98,6 +98,7 @@ impl From<Error> for PyErr {
                     value.setattr("open", parse.open)?;
                     value.setattr("file", py.None())
                 });
+                // If an attribute cannot be set, that error is raised.
                 set.err().unwrap_or(raised)
             }
             Error::ConstraintLimit { ref pairs, limit } => {
@@ -156,6 +157,7 @@ fn in_python(error: &Error) -> String {
         | Error::Length { array: name, .. }
         | Error::Parameter { name, .. } => {
             let is_other = *name == "n_features";
+            // It contains the other name, but is called so in Python, too.
             let other = if is_other {
                 name.to_string()
             } else {

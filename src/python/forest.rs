@@ -266,6 +266,7 @@ impl Forest {
     /// [-1, 0, 1, 0, 3]
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let mut arrays = interruptible(py, |context| self.0.try_to_arrays(context))?;
+        // With the end of the last tree, as in an `indptr`.
         memory::push(&mut arrays.offsets, arrays.labels.len() as i64)?;
         let dict = PyDict::new(py);
         dict.set_item("labels", arrays.labels.into_pyarray(py))?;
@@ -512,6 +513,8 @@ impl Forest {
     /// '(S (NP dogs) (VP bark))'
     fn relabel(&self, labels: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mut names = Vec::new();
+        // Each distinct label once, so that a slow callable is called as seldom as can
+        // be.
         for old in self.labels()? {
             let new = if labels.is_callable() {
                 labels.call1((old,))?
@@ -691,6 +694,7 @@ impl Forest {
             let digits = n.to_string();
             let groups: Vec<&str> = digits
                 .as_bytes()
+                // Groups of three digits from the end; digits are ASCII.
                 .rchunks(3)
                 .rev()
                 .map(|c| std::str::from_utf8(c).unwrap_or_default())
@@ -799,6 +803,7 @@ impl Index {
         let index = unpacked.as_ref().unwrap_or(index);
         if let Ok(slice) = index.cast::<PySlice>() {
             let range = slice.indices(len.cast_signed())?;
+            // Steps may be negative, but all that a slice names is in range.
             let at =
                 |k: usize| (range.start + k.cast_signed() * range.step).cast_unsigned();
             return Ok(Self::Several((0..range.slicelength).map(at).collect()));

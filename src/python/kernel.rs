@@ -345,6 +345,7 @@ impl Kernel {
     ) -> PyResult<Self> {
         for (name, given) in parameters {
             let name: Text = name.extract()?;
+            // What the parameter is decides how the value is read.
             let known = kernel.parameters().into_iter().find(|p| *p.name == *name);
             let (value, expected) = match known.map(|known| known.value) {
                 Some(Value::Number(_)) => {
@@ -383,6 +384,7 @@ fn limit(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
         let message = format!("{name} must be {expected}, got {limit}");
         return Err(PyValueError::new_err(message));
     }
+    // What is too large for a size is no limit at all, and nothing to refuse.
     Ok(Some(Value::Limit(Some(usize::try_from(limit).unwrap_or(usize::MAX)))))
 }
 

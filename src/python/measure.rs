@@ -144,6 +144,7 @@ impl<'a, X: Items> Call<'a, X> {
     /// Raises where something is missing, with what is there.
     fn complete(&self, report: Report, result: &Bound<'_, PyAny>) -> PyResult<Report> {
         report.complete(self.measure).map_err(|error| {
+            // The error carries what was computed, so that nothing is lost.
             let error = PyErr::from(error);
             match error.value(result.py()).setattr("result", result) {
                 Ok(()) => error,
@@ -250,6 +251,8 @@ pub(super) fn joined<'py>(
     let (mut all, mut failed) = (neighbours::Pairs::default(), None);
     let done = run(&mut |pairs: neighbours::Pairs| {
         let Some(out) = &out else { return all.append(pairs) };
+        // The computation has let go of the interpreter: attached to hand over, and no
+        // longer.
         let told = Python::attach(|py| out.call1(py, triples(py, pairs)).map(drop));
         told.map_err(|error| {
             failed = Some(error);
@@ -260,6 +263,7 @@ pub(super) fn joined<'py>(
         return Err(error);
     }
     let report = done?;
+    // Nothing is left to sort where `out` has taken them.
     detached(py, || all.sort())?;
     Ok((triples(py, all), zero_trees(report)))
 }

@@ -110,6 +110,7 @@ impl<'py> Signals<'py> {
     fn new(py: Python<'py>) -> Self {
         let raised = Rc::new(Cell::new(None));
         let slot = Rc::clone(&raised);
+        // The core's error is a stand-in: the exception is kept aside for the caller.
         let context = Context::watched(move |_, _| {
             py.check_signals().map_err(|error| {
                 slot.set(Some(error));
@@ -161,6 +162,8 @@ fn caught<T: Send>(
     let mut raised = None;
     let watch = |done, total| {
         let ask = || {
+            // The computation runs without the interpreter, and is attached to ask
+            // only.
             Python::attach(|py| {
                 py.check_signals()?;
                 match &request.progress {
@@ -177,6 +180,7 @@ fn caught<T: Send>(
     let done = py.detach(|| {
         without_panic(|| work(&Context::watched(watch).with_n_jobs(request.n_jobs)))
     })?;
+    // A similarity that raised has told the core the same way.
     let raised = raised.or_else(|| similarity::raised(&done));
     Ok(raised.map_or_else(|| done.map_err(PyErr::from), Err))
 }
@@ -212,6 +216,7 @@ enum Matrix<'a, 'py> {
 
 impl<'a, 'py> Matrix<'a, 'py> {
     fn of(out: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+        // One of the two casts fits the type of the elements, or none.
         match (out.cast(), out.cast()) {
             (Ok(single), _) => Ok(Self::Single(single)),
             (_, Ok(double)) => Ok(Self::Double(double)),

@@ -35,6 +35,8 @@ pub(super) fn forest_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
         )));
     };
     let (mut items, signals) = (Vec::new(), Signals::new(object.py()));
+    // The items are looked at before they are kept: forests may come from a generator,
+    // one at a time.
     while let Some(item) = given.next() {
         let item = item?;
         if items.is_empty() && item.is_instance_of::<forest::Forest>() {
@@ -105,6 +107,8 @@ fn refuse_several(object: &Bound<'_, PyAny>) -> PyResult<()> {
     } else if object.is_instance_of::<PyTuple>()
         || object.is_exact_instance_of::<PyList>()
     {
+        // A list whose items are all trees, and at least one: anything else may be a
+        // tree.
         let mut n = 0;
         for item in object.try_iter()? {
             if !is_tree(&item?) {
@@ -290,6 +294,7 @@ impl<'py> Reader<'py> {
         self.met.clear();
         self.places = IdTable::default();
         self.n_nodes = 0;
+        // Entering pushes either what is done to the children, or an object to be read.
         self.enter(object, nodes, tree)?;
         while let Some(top) = self.open.last_mut() {
             match top.children.next() {
@@ -300,6 +305,7 @@ impl<'py> Reader<'py> {
                         let node = nodes.intern(done.label, below)?;
                         self.children.truncate(done.first_child);
                         self.children.push(node);
+                        // Met again in another place, it is this node.
                         self.met[done.object].1 = Some(node);
                     }
                 }
@@ -324,6 +330,7 @@ impl<'py> Reader<'py> {
             )));
         }
         reserve(&mut self.children, 1)?;
+        // By address: what was met is kept alive, so no other object can have it.
         let hash = self.places.seed.hash_word(object.as_ptr() as u64);
         let place = self.places.find(hash, |id| self.met[id as usize].0.is(object));
         match place.map(|id| self.met[id as usize].1) {
@@ -339,6 +346,7 @@ impl<'py> Reader<'py> {
             }
             None => {}
         }
+        // A tree of this package is copied by its subtrees, without an object for each.
         if let Ok(known) = object.cast::<Tree>() {
             let (there, root) = known.get().parts();
             let copied = nodes.absorb_one(there, root, &self.signals.context);
@@ -356,6 +364,7 @@ impl<'py> Reader<'py> {
                 self.children.push(nodes.intern_leaf(label)?);
             }
             Node::Inner(label, children) => {
+                // Room first: an object that is met has to be open as well.
                 reserve(&mut self.open, 1)?;
                 reserve(&mut self.met, 1)?;
                 let place = self.met.len();
@@ -540,6 +549,8 @@ pub(super) fn from_arrays(
         (None, Some(_)) => {
             return Err(PyValueError::new_err("name_offsets needs names, got None"));
         }
+        // Without names, integers are their own names, and anything else is text. Where
+        // the first one is an integer, the error is that of integers.
         (None, None) => match (integers("labels", labels), labels.get_item(0)) {
             (Ok(labels), _) => interruptible(py, |context| numbered(labels, context))?,
             (Err(error), Ok(first)) if first.extract::<u64>().is_ok() => {
@@ -600,6 +611,7 @@ pub(super) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i6
     }
     let array = array.call_method1("astype", ("int64",))?;
     let values = copied(array.cast::<PyArray1<i64>>()?)?;
+    // Those above the signed range have wrapped around.
     let wrapped = values.iter().position(|&value| &*kind == "u" && value < 0);
     if let Some(index) = wrapped {
         return Err(PyValueError::new_err(format!(
@@ -688,6 +700,7 @@ pub(super) fn split_names(
     }
     let mut split = Vec::new();
     reserve(&mut split, ends.len() - 1)?;
+    // Ends come from a file: a range that is none is refused, and not cut.
     for (index, pair) in ends.windows(2).enumerate() {
         let range = usize::try_from(pair[0]).ok().zip(usize::try_from(pair[1]).ok());
         let name =

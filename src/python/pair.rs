@@ -104,6 +104,8 @@ impl PairForest {
         let texts = [texts("left", left)?, texts("right", right)?];
         interruptible(left.py(), |context| {
             let mut items = [Vec::new(), Vec::new()];
+            // Kept as text and read without the interpreter, each with its place for
+            // errors.
             for (side, (texts, items)) in
                 Side::BOTH.into_iter().zip(texts.iter().zip(&mut items))
             {
@@ -192,6 +194,7 @@ impl PairForest {
                 type_name(key_of)
             )));
         }
+        // Nothing of Python's is called, so all of it runs without the interpreter.
         if head_of.is_none() && r#match.is_none() {
             return interruptible(py, |context| {
                 linking::anchored(
@@ -543,6 +546,7 @@ fn read_rules(given: &Bound<'_, PyAny>, rules: &mut HeadRules) -> PyResult<()> {
             repr(got)
         ))
     };
+    // Copied, so that any mapping will do.
     let dict = PyDict::new(given.py());
     dict.update(given.cast().map_err(|_| wrong(given))?)?;
     for (label, value) in dict {
@@ -578,6 +582,7 @@ fn ask_head(
 ) -> PyResult<usize> {
     let head: isize = of.call1((label, children.to_vec()))?.extract()?;
     let n = children.len();
+    // As an index of Python's, from the end if it is negative.
     let from_start = if head < 0 { head.saturating_add_unsigned(n) } else { head };
     usize::try_from(from_start).ok().filter(|&head| head < n).ok_or_else(|| {
         PyValueError::new_err(format!(

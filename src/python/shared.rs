@@ -192,6 +192,8 @@ impl<M: Object> Shared<M> {
         &'s self,
         py: Python<'py>,
     ) -> PyResult<Held<'s, 'py, M>> {
+        // A call within another one on this object cannot wait: it would wait for
+        // itself.
         let is_nested = !self.own_calls().is_empty();
         let call = self.enter(py, Kind::Read);
         let object = call.wait(|waited| {
@@ -200,6 +202,7 @@ impl<M: Object> Shared<M> {
             match &state.place {
                 Place::Broken => Err(broken()),
                 Place::Lost => Err(lost()),
+                // It is read from now on: those behind it in the queue may go on.
                 Place::There(object) if is_nested || state.lets_read(call.number) => {
                     let object = Arc::clone(object);
                     state.leave(call.number);
@@ -233,6 +236,7 @@ impl<M: Object> Shared<M> {
         let (mut wants_copy, mut stops) = (M::COPIES_SHARE, true);
         loop {
             let mut taken = self.take(&call, wants_copy)?;
+            // A copy leaves the original to those who read, and is not stopped for them.
             let is_copy = taken.change.is_none();
             // Where there is no memory for a copy, it does not stop for one again.
             stops &= is_copy || !wants_copy;
@@ -288,6 +292,7 @@ impl<M: Object> Shared<M> {
                     return Err(if is_broken { broken() } else { lost() });
                 }
             };
+            // Calls that read go on with the original, whatever becomes of the change.
             state.place = Place::There(Arc::clone(&original));
             if !(wants_copy || state.has_strays || waited >= PATIENCE) {
                 return Ok(None);
@@ -345,6 +350,7 @@ impl<M: Object> Call<'_, '_, M> {
         mut look: impl FnMut(Duration) -> PyResult<Option<T>>,
     ) -> PyResult<T> {
         let start = Instant::now();
+        // What has happened may have nothing to do with this call: it looks again.
         loop {
             if let Some(found) = look(start.elapsed())? {
                 return Ok(found);

@@ -58,6 +58,7 @@ impl LabelTable {
         let (vectors, classes) = (vectors.as_slice()?, classes.as_slice()?);
         let class = |&class: &i64| u32::try_from(class).unwrap_or(u32::MAX);
         let classes: Vec<u32> = memory::collect(classes.iter().map(class))?;
+        // As rows are equally long, there are so many values for each label.
         if vectors.len().checked_rem(classes.len()).unwrap_or(vectors.len()) != 0 {
             return Err(PyValueError::new_err("vectors and classes differ in length"));
         }
@@ -144,6 +145,7 @@ pub(super) fn raise(error: PyErr) -> Error {
 
 /// The exception that ended a computation on this thread.
 pub(super) fn raised<T>(done: &crate::Result<T>) -> Option<PyErr> {
+    // Taken in any case: a later call must not raise what this one has left.
     let raised = RAISED.with(RefCell::take);
     raised.filter(|_| matches!(done, Err(Error::Interrupted)))
 }

@@ -61,6 +61,7 @@ impl Solver {
         let preferences = preferences
             .map(|pairs| unsigned::<u32>("preferences", pairs))
             .transpose()?
+            // Pairs come flat, one after another.
             .map(|flat| memory::copied(flat.as_chunks::<2>().0))
             .transpose()?;
         let problem = Problem {
@@ -165,6 +166,7 @@ impl Solver {
             best: item(state, "best")?.extract()?,
             idle: item(state, "idle")?.extract()?,
         };
+        // Cloned, as a change may be stopped for other calls and is called again.
         self.0.change(py, &Request::default(), |core, _| core.set_state(new.clone()))
     }
 }

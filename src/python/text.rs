@@ -106,6 +106,7 @@ impl Lines {
 fn encoded(text: &Bound<'_, PyString>) -> PyResult<Option<PyBackedStr>> {
     match PyBackedStr::try_from(text.clone()) {
         Ok(text) => Ok(Some(text)),
+        // Any other error, such as one for memory, is the caller's.
         Err(error) if error.is_instance_of::<PyUnicodeEncodeError>(text.py()) => {
             Ok(None)
         }

@@ -73,6 +73,7 @@ impl Tree {
 
     fn __repr__(&self) -> PyResult<String> {
         let mut text = String::new();
+        // By characters, as a cut within one would panic.
         if !self.nodes.print(self.root, 200, &mut text)? {
             text.truncate(
                 text.char_indices().nth(200).map_or(text.len(), |(at, _)| at),
@@ -133,6 +134,7 @@ impl Tree {
         if Arc::ptr_eq(&self.nodes, &other.nodes) {
             return Ok(self.root == other.root);
         }
+        // Another store: the tree is looked up there by its content.
         let there = self.nodes.try_find_in(self.root, &other.nodes)?;
         Ok(there == Some(other.root))
     }
