@@ -89,6 +89,7 @@ impl<'a> Context<'a> {
     /// otherwise 50 ms. Zero: each check asks.
     #[must_use]
     pub fn with_interval(self, interval: Duration) -> Self {
+        // Without an interval each call looks.
         let calls_left = Cell::new(if interval.is_zero() { 0 } else { PER_LOOK - 1 });
         Self { interval, calls_left, ..self }
     }
@@ -127,6 +128,7 @@ impl<'a> Context<'a> {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn check_now(&self) -> Result<()> {
+        // A helper's question, which costs nothing: what is not wanted needs no other one.
         if self.is_unwanted.is_some_and(|is_unwanted| is_unwanted()) {
             return Err(Error::Interrupted);
         }
@@ -143,6 +145,7 @@ impl<'a> Context<'a> {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn advance(&self, done: usize, total: usize) -> Result<()> {
+        // Kept for the next question, whichever check asks it.
         self.progress.set((done, total));
         self.check_now()
     }
@@ -162,6 +165,7 @@ impl<'a> Context<'a> {
             Watch::Nobody => Ok(()),
             Watch::Above(context) => context.check_now(),
             Watch::Caller(watch, asked) => {
+                // Before the call, so that a slow watch is not asked without end.
                 asked.set(Instant::now());
                 let (done, total) = self.progress.get();
                 watch(done, total)

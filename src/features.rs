@@ -137,6 +137,7 @@ impl Kind {
 
     fn check(&self) -> Result<()> {
         let (name, limit) = self.limit();
+        // Sizes are small: counts of features grow exponentially with them.
         let one = |name, value: u32| match value {
             1..=64 => Ok(()),
             _ => Err(parameter(name, "a whole number of 1 to 64", value)),
@@ -228,12 +229,15 @@ impl Counted {
         let nodes = forest.nodes();
         let threads = Threads::for_trees(context, forest.len());
         let trees = TreeCounts::by(true, nodes, forest.roots(), &threads)?;
+        // Nodes that no tree has may be many: the store may be shared.
         let mut used = memory::filled(false, nodes.len())?;
         for tree in 0..trees.len() {
             trees.nodes(tree).iter().for_each(|node| used[node.index()] = true);
         }
         let mut maker = Maker::new(kind, nodes, named)?;
         maker.make(&used, context)?;
+        // Of pq-grams, the windows whose stem reaches above the root: once for equal
+        // roots.
         let (mut above, mut list_of) = (Vec::new(), Map::<NodeId, u32>::default());
         let mut size = 0;
         if let Kind::PqGrams { p, .. } = *kind {
@@ -247,6 +251,7 @@ impl Counted {
                 }
                 memory::push(&mut above, list)?;
             }
+            // These stems are filled up to p labels.
             let first = maker.items.start(nodes.len());
             for item in &mut maker.items.items[first..] {
                 item.size = p;
@@ -283,6 +288,7 @@ impl Counted {
         }
         let trees = &self.trees;
         let threads = Threads::for_trees(context, trees.len());
+        // 1. The column of each feature.
         // Once for each feature of a distinct subtree, not for each occurrence.
         let mut columns: Ragged<(u32, u32, f64)> = self.items.map(|item| {
             let counts = (self.size == 0 || item.size == self.size) && item.value > 0.0;
@@ -302,8 +308,11 @@ impl Counted {
                 item.0 = of_place.binary_search(&item.0).map_or(NONE, |at| at as u32);
             }
         }
+        // Places are the columns, or fewer of them.
         let n = if n > columns.items.len() { of_place.len() } else { n };
         let column_of = |place: u32| *of_place.get(place as usize).unwrap_or(&place);
+        // 2. Rows, a part for each thread, with a table of sums that is zero between
+        // trees.
         let parts = threads.parts(trees.len(), |range, context| {
             let mut sums = memory::filled(0.0f64, n)?;
             let mut is_met = memory::filled(false, n)?;
@@ -336,6 +345,7 @@ impl Counted {
                 if let Some(&list) = self.above.get(tree) {
                     add(list as usize, 1.0)?;
                 }
+                // Columns ascend within a row; they are met in any order.
                 met.sort_unstable();
                 for &column in &met {
                     let at = column as usize;
@@ -343,8 +353,11 @@ impl Counted {
                     let mut value = std::mem::replace(&mut sums[at], 0.0);
                     if let Some(count) = counts.get_mut(at) {
                         let count = std::mem::replace(count, 0.0);
+                        // The sum has the mean value times the count: f(count) takes
+                        // the place of the count.
                         value *= of_count.of(count) / count;
                     }
+                    // Hashed features of opposite signs may cancel in a column.
                     if value != 0.0 {
                         memory::push(&mut rows.columns, column_of(column))?;
                         memory::push(&mut rows.values, value)?;
@@ -355,13 +368,14 @@ impl Counted {
             }
             Ok(rows)
         })?;
-        let mut all = Rows::empty()?;
+        // 3. The parts in order.
+        let mut rows = Rows::empty()?;
         for part in parts {
-            let start = all.columns.len();
-            memory::extend(&mut all.columns, part.columns)?;
-            memory::extend(&mut all.values, part.values)?;
-            memory::extend(&mut all.starts, part.starts.iter().map(|at| start + at))?;
+            let start = rows.columns.len();
+            memory::extend(&mut rows.columns, part.columns)?;
+            memory::extend(&mut rows.values, part.values)?;
+            memory::extend(&mut rows.starts, part.starts.iter().map(|at| start + at))?;
         }
-        Ok(all)
+        Ok(rows)
     }
 }

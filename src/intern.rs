@@ -37,6 +37,7 @@ impl IdTable {
         hash: u32,
         mut same: impl FnMut(u32) -> bool,
     ) -> Option<u32> {
+        // The length is a power of two. An empty table has no slots, and `get` says so.
         let mask = self.slots.len().wrapping_sub(1);
         let mut at = hash as usize & mask;
         loop {
@@ -122,6 +123,7 @@ impl IdTable {
 
     #[cold]
     fn grow(&mut self) -> Result<()> {
+        // Twice as long, so that an insertion takes constant time on average.
         let len = (self.slots.len() * 2).max(16);
         // Zeros cost nothing from the call that cannot fail: so another one asks before
         // whether there is room. (Writing them made parsing slower by 3 %.)
@@ -174,10 +176,12 @@ impl Seed {
         ids: impl ExactSizeIterator<Item = u32>,
     ) -> u32 {
         let mut ids = ids;
+        // The number of ids is part of the hash, as sequences are padded.
         let mut hash = self.mix(self.start, first ^ (ids.len() as u64) << 32);
         while let Some(first) = ids.next() {
             let second = ids.next().unwrap_or(u32::MAX);
             hash = self.mix(hash, u64::from(first) << 32 | u64::from(second));
+            // Both halves count.
         }
         (hash ^ hash >> 32) as u32
     }
@@ -213,6 +217,7 @@ impl Keys {
         if let Some(id) = self.find(key) {
             return Ok(id);
         }
+        // Room first: an error leaves table and keys as long as each other.
         let id = new_id(self.keys.len(), what)?;
         reserve(&mut self.keys, 1)?;
         self.table.insert(self.table.hash_key(key), id)?;

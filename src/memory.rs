@@ -43,6 +43,7 @@ pub(crate) fn or_panic<T>(value: Result<T>) -> T {
 pub(crate) fn filled<T: Clone>(value: T, n: usize) -> Result<Vec<T>> {
     let mut list = Vec::new();
     let bytes = n.saturating_mul(size_of::<T>());
+    // Exactly so much: the list will not grow.
     list.try_reserve_exact(n).map_err(|_| Error::Memory { bytes })?;
     list.resize(n, value);
     Ok(list)
@@ -80,6 +81,7 @@ pub(crate) fn push<T>(list: &mut Vec<T>, item: T) -> Result<()> {
 /// # Errors
 /// [`Error::Memory`], with nothing changed.
 pub(crate) fn enter<T: Ord>(heap: &mut BinaryHeap<T>, item: T) -> Result<()> {
+    // As many as there are, and one: what is asked for at least.
     let bytes = (heap.len() + 1).saturating_mul(size_of::<T>());
     heap.try_reserve(1).map_err(|_| Error::Memory { bytes })?;
     heap.push(item);
@@ -122,6 +124,7 @@ pub(crate) fn extend<T>(
     list: &mut Vec<T>,
     items: impl IntoIterator<Item = T>,
 ) -> Result<()> {
+    // Known lengths are reserved at once; from a lower bound on, items ask one by one.
     let mut items = items.into_iter();
     let (least, most) = items.size_hint();
     reserve(list, least)?;
@@ -153,6 +156,7 @@ pub(crate) fn try_collect<T>(
 ) -> Result<Vec<T>> {
     let items = items.into_iter();
     let mut list = Vec::new();
+    // A lower bound, as an error may end the items early.
     reserve(&mut list, items.size_hint().0)?;
     for item in items {
         push(&mut list, item?)?;
@@ -201,6 +205,7 @@ pub(crate) fn sort_by_key<T, K: Ord>(
     // A stable sort takes room for as many items, and cannot fail. Short lists are sorted
     // where they are.
     if items.len() > 20 {
+        // The sort itself would end the process.
         room(items.len(), size_of::<T>())?;
     }
     items.sort_by_key(key);
@@ -213,6 +218,7 @@ pub(crate) fn sort_by_key<T, K: Ord>(
 /// [`Error::Memory`], with nothing changed.
 #[inline]
 pub(crate) fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
+    // The common case, without a call.
     if list.capacity() - list.len() >= more {
         return Ok(());
     }
@@ -259,6 +265,7 @@ impl<K: Eq + Hash, V, S: BuildHasher + Default> Map<K, V, S> {
     /// [`Error::Memory`], with nothing changed.
     #[inline]
     pub(crate) fn reserve(&mut self, more: usize) -> Result<()> {
+        // As for lists.
         if self.0.capacity() - self.0.len() >= more {
             return Ok(());
         }

@@ -67,8 +67,8 @@ impl<T> Ragged<T> {
     ///
     /// # Errors
     /// [`crate::Error::Memory`].
-    pub(crate) fn map<U>(&self, of: impl Fn(&T) -> U) -> Result<Ragged<U>> {
-        let items = memory::collect(self.items.iter().map(of))?;
+    pub(crate) fn map<U>(&self, f: impl Fn(&T) -> U) -> Result<Ragged<U>> {
+        let items = memory::collect(self.items.iter().map(f))?;
         Ok(Ragged { items, ends: memory::collect(self.ends.iter().copied())? })
     }
 
@@ -108,6 +108,7 @@ impl<T> Ragged<T> {
     /// [`crate::Error::Memory`].
     #[inline]
     pub(crate) fn close(&mut self, what: &'static str) -> Result<()> {
+        // An end is pushed only if its number fits.
         match new_id(self.items.len(), what).and_then(|end| push(&mut self.ends, end)) {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -122,11 +123,13 @@ impl<T> Ragged<T> {
     /// # Errors
     /// As [`close`](Self::close).
     pub(crate) fn append(&mut self, other: Self, what: &'static str) -> Result<()> {
+        // The first part is taken as it is, without a copy.
         if self.ends.is_empty() {
             *self = other;
             return Ok(());
         }
         let start = self.items.len() as u32;
+        // Both are checked before anything changes.
         new_id(self.items.len() + other.items.len(), what)?;
         reserve(&mut self.items, other.items.len())?;
         reserve(&mut self.ends, other.ends.len())?;
@@ -149,6 +152,7 @@ impl<T> Ragged<T> {
     where
         T: Clone + Default,
     {
+        // Asked beforehand, so that what follows cannot fail.
         let total: usize = lens.iter().map(|&len| len as usize).sum();
         new_id(self.items.len() + total, what)?;
         reserve(&mut self.items, total)?;
@@ -161,6 +165,7 @@ impl<T> Ragged<T> {
             self.ends.push(end);
         }
         self.items.resize(end as usize, T::default());
+        // Each list's next free place, which ends up at its end.
         for (list, item) in items {
             let next = &mut lens[list as usize];
             self.items[*next as usize] = item;
@@ -180,6 +185,8 @@ impl<T> Ragged<T> {
     where
         T: Copy,
     {
+        // What stays moves forward; a list never grows, so nothing unread is
+        // overwritten.
         let (mut kept, mut first) = (0, 0);
         for end in &mut self.ends {
             for at in first..*end as usize {
@@ -220,6 +227,7 @@ impl<T: Clone> Filler<T> {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub(crate) fn new(mut lens: Vec<u32>, blank: T) -> Result<Self> {
+        // By list: from lengths to ends, and where it starts is its first free place.
         let next = starts(&mut lens)?;
         let total = lens.last().map_or(0, |&end| end as usize);
         let items = filled(blank, total)?;
@@ -302,6 +310,7 @@ impl<T: Copy + Default> Growing<T> {
     ///
     /// # Errors
     /// [`crate::Error::Memory`], with as many lists as before.
+    // The starts last: they say how many there are.
     pub(crate) fn reach(&mut self, len: usize) -> Result<()> {
         // The starts last: they say how many there are.
         reach(&mut self.rooms, len, 0)?;
@@ -342,6 +351,7 @@ impl<T: Copy + Default> Growing<T> {
     /// # Errors
     /// [`crate::Error::Memory`], with nothing changed.
     pub(crate) fn shrink(&mut self) -> Result<()> {
+        // A new array: lists may stand in any order in the old one.
         let n_items = self.lens.iter().map(|&len| len as usize).sum();
         let mut items = Vec::new();
         reserve(&mut items, n_items)?;
@@ -350,6 +360,7 @@ impl<T: Copy + Default> Growing<T> {
             items.extend_from_slice(&self.items[first..][..len as usize]);
         }
         self.items = items;
+        // As long as there are lists: an error in `reach` may have left more.
         self.rooms.truncate(self.lens.len());
         self.rooms.copy_from_slice(&self.lens);
         Ok(())
@@ -358,7 +369,9 @@ impl<T: Copy + Default> Growing<T> {
     #[cold]
     fn make_room(&mut self, list: usize, what: &'static str) -> Result<()> {
         let (start, len) = (self.starts[list] as usize, self.lens[list] as usize);
+        // Room doubles, so an item costs constant time on average.
         let room = (2 * len).max(2);
+        // The last list grows where it is.
         let is_last = start + len == self.items.len();
         let to = if is_last { start } else { self.items.len() };
         new_id(to + room, what)?;

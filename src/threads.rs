@@ -50,6 +50,8 @@ impl Gate {
 
     /// Waits while the gate is shut.
     pub(crate) fn enter(&self) -> Inside<'_> {
+        // Say that it is inside, and look only then: who shuts the gate looks in the
+        // other order, so one of the two sees the other.
         let start = Instant::now();
         loop {
             self.inside.fetch_add(1, Ordering::SeqCst);
@@ -68,6 +70,8 @@ impl Gate {
         self.shut.fetch_add(1, Ordering::SeqCst);
         let start = Instant::now();
         let is_early = || start.elapsed() < Self::PATIENCE;
+        // Not for longer than its patience: a thread that hangs must not keep the
+        // process from forking.
         while self.inside.load(Ordering::SeqCst) > 0 && is_early() {
             std::thread::sleep(Duration::from_micros(50));
         }
@@ -180,6 +184,7 @@ impl<'a> Threads<'a> {
         scratch: &mut [S],
         task: impl Fn(usize, &mut S, &Context) -> Result<()> + Sync,
     ) -> Result<()> {
+        // Tasks are numbers: whoever is free takes the next one.
         let next = AtomicUsize::new(0);
         // Tasks from here on are not wanted any more. Those before a failed one are
         // finished, so that the error is that of the first task, as with one thread.
@@ -218,11 +223,11 @@ impl<'a> Threads<'a> {
                 }
             }
         };
-        let Some((own, others)) = scratch.split_first_mut() else {
+        let Some((caller_scratch, others)) = scratch.split_first_mut() else {
             return Ok(());
         };
         match &self.helpers {
-            None => work(own, Some(self.context)),
+            None => work(caller_scratch, Some(self.context)),
             Some(pool) => {
                 pool.in_place_scope(|scope| {
                     let (working, done) = mpsc::channel::<()>();
@@ -232,9 +237,10 @@ impl<'a> Threads<'a> {
                             work(scratch, None);
                             drop(working);
                         });
+                        // Helpers start before the caller does its share.
                     }
                     drop(working);
-                    work(own, Some(self.context));
+                    work(caller_scratch, Some(self.context));
                     // Helpers may be at work for long: the watch is asked meanwhile.
                     while done.recv_timeout(BETWEEN_QUESTIONS) == Err(Timeout) {
                         let n_done = next.load(Ordering::Relaxed).min(tasks.n);
@@ -279,15 +285,15 @@ impl<'a> Threads<'a> {
     /// Does two things at a time, where there are two workers.
     pub(crate) fn both<A, B: Send>(
         &self,
-        own: impl FnOnce(&Threads<'_>) -> Result<A>,
+        here: impl FnOnce(&Threads<'_>) -> Result<A>,
         other: impl FnOnce(&Context) -> Result<B> + Send,
     ) -> Result<(A, B)> {
         let Some(pool) = &self.helpers else {
-            return Ok((own(self)?, other(self.context)?));
+            return Ok((here(self)?, other(self.context)?));
         };
         let is_stopped = AtomicBool::new(false);
         let mut done = None;
-        let own = pool.in_place_scope(|scope| {
+        let here = pool.in_place_scope(|scope| {
             let (working, ended) = mpsc::channel::<()>();
             let (done, is_stopped) = (&mut done, &is_stopped);
             scope.spawn(move |_| {
@@ -295,17 +301,17 @@ impl<'a> Threads<'a> {
                 *done = Some(other(&Context::helper(&is_unwanted)));
                 drop(working);
             });
-            let mut own = own(&Threads::alone(self.context));
+            let mut here = here(&Threads::alone(self.context));
             loop {
-                is_stopped.fetch_or(own.is_err(), Ordering::Relaxed);
+                is_stopped.fetch_or(here.is_err(), Ordering::Relaxed);
                 if ended.recv_timeout(BETWEEN_QUESTIONS) != Err(Timeout) {
-                    return own;
+                    return here;
                 }
-                own = own.and_then(|own| self.context.check_now().map(|()| own));
+                here = here.and_then(|here| self.context.check_now().map(|()| here));
             }
         });
-        match (own, done) {
-            (Ok(own), Some(other)) => Ok((own, other?)),
+        match (here, done) {
+            (Ok(here), Some(other)) => Ok((here, other?)),
             (Ok(_), None) => Err(Error::Interrupted),
             (Err(error), _) => Err(error),
         }

@@ -163,6 +163,7 @@ impl<'a> Maker<'a> {
 
     /// All features of the nodes that are used. Their numbers are the nodes'.
     pub(super) fn make(&mut self, used: &[bool], context: &Context) -> Result<()> {
+        // Refused before memory is asked for: they may be far too many.
         self.check_count(used, context)?;
         for (node, &is_used) in used.iter().enumerate() {
             context.check()?;
@@ -179,7 +180,7 @@ impl<'a> Maker<'a> {
     fn check_count(&self, used: &[bool], context: &Context) -> Result<()> {
         let (name, limit) = self.kind.limit();
         let limit = limit as usize;
-        // By node, by size.
+        // By node, by size: parents read those of their children.
         let mut counts: Vec<u64> = memory::filled(0, used.len() * (limit + 1))?;
         let mut total = 0u64;
         // The same of the node at hand.
@@ -195,11 +196,13 @@ impl<'a> Maker<'a> {
             here[1] = 1;
             match self.kind {
                 Kind::Fragments { .. } | Kind::Partial { .. } => {
+                    // A leaf is a part of fragments, and none itself.
                     if matches!(self.kind, Kind::Fragments { .. }) && below.is_empty() {
                         here[1] = 0;
                     }
                     for child in below {
                         context.check()?;
+                        // From the largest on, so that each child is added once.
                         for size in (2..=limit).rev() {
                             for more in 1..size {
                                 let product = here[size - more]
@@ -210,6 +213,7 @@ impl<'a> Maker<'a> {
                     }
                 }
                 Kind::Paths { .. } => {
+                    // A path from here is this node and a path from a child.
                     for (size, n) in here.iter_mut().enumerate().skip(2) {
                         for child in below {
                             *n = n.saturating_add(count_of(child, size - 1, &counts));
@@ -222,6 +226,7 @@ impl<'a> Maker<'a> {
                     } else {
                         below.len() as u64 + u64::from(*q) - 1
                     };
+                    // A stem of one label, whatever window is below it.
                     here[1] = windows;
                     for (size, n) in here.iter_mut().enumerate().skip(2) {
                         for child in below {
@@ -294,6 +299,7 @@ impl<'a> Maker<'a> {
             }
             Kind::Subtrees { .. } => {
                 let items = &self.items;
+                // The subtree itself is the only feature of its node.
                 let children = below.iter().map(|child| items.get(child.index())[0]);
                 let children = memory::collect(children)?;
                 let hash = hash(
@@ -311,6 +317,7 @@ impl<'a> Maker<'a> {
                 let item = Item { hash: label_hash, value, size: 1, number: NONE };
                 self.push(item, label, [])?;
                 for child in below {
+                    // Paths of children were made before: children have smaller ids.
                     for at in self.range(*child) {
                         let path = self.items.items[at];
                         if path.size == max_size {
@@ -359,6 +366,7 @@ impl<'a> Maker<'a> {
     /// Adds up equal features of the open list, from `start`.
     fn merge(&mut self, start: usize) -> Result<()> {
         let items = &mut self.items.items;
+        // A stable sort: equal features are added in the order of the children.
         memory::sort_by_key(&mut items[start..], |item| item.hash)?;
         let mut end = start;
         for at in start..items.len() {
@@ -391,6 +399,7 @@ impl<'a> Maker<'a> {
         memory::push(&mut self.states, first)?;
         let mut open: Vec<u32> = memory::collect(can_grow(&first).then_some(0))?;
         for (place, child) in self.nodes.children(node).iter().enumerate() {
+            // Fragments of the child, all made before.
             context.check()?;
             let fragments = self.range(*child);
             // Those of this child are for the next.
@@ -434,9 +443,11 @@ impl<'a> Maker<'a> {
             (fragment.size > 0).then_some((hash, state.value * fragment.value))
         })?;
         let bare = |child: &NodeId| Part::Bare(self.nodes.label(*child).0);
-        let all = memory::collect(self.nodes.children(node).iter().map(bare))?;
+        let bare_children =
+            memory::collect(self.nodes.children(node).iter().map(bare))?;
         self.finish(node, context, |states, mut at, parts| {
-            memory::extend(parts, all.iter().copied())?;
+            memory::extend(parts, bare_children.iter().copied())?;
+            // From the last child back to the state without any.
             while states[at].before != NONE {
                 parts[states[at].place as usize] = states[at].part;
                 at = states[at].before as usize;
@@ -481,6 +492,7 @@ impl<'a> Maker<'a> {
         let label_hash = self.label(self.nodes.label(node).0);
         let first = State::first(hash(6, [label_hash]), mu.sqrt());
         self.grow(node, first, longest, context, |state, place, fragment| {
+            // Children left out between the last one and this.
             let gaps = match state.length {
                 0 => 0,
                 _ => place as i32 - state.place as i32 - 1,
@@ -516,6 +528,8 @@ impl<'a> Maker<'a> {
         let start = self.items.items.len();
         let nodes = self.nodes;
         let (n, q) = (below.len(), q as usize);
+        // A window at each place where it has at least one child; one of stars below a
+        // leaf.
         let windows = if n == 0 { 1 } else { n + q - 1 };
         for first in 0..windows {
             context.check()?;
@@ -529,6 +543,7 @@ impl<'a> Maker<'a> {
             self.push(item, label, (0..q).map(|place| Part::Bare(at(place))))?;
         }
         for child in below {
+            // Stems grow upwards, label by label, as long as they may.
             for at in self.range(*child) {
                 let stem = self.items.items[at];
                 if stem.size < p {
@@ -553,6 +568,7 @@ impl<'a> Maker<'a> {
         if let Kind::PqGrams { p, .. } = *self.kind {
             for at in self.range(root) {
                 let mut stem = self.items.items[at];
+                // Above the root there are stars.
                 for _ in stem.size..p {
                     let before = Part::Whole(stem.number);
                     stem.hash = hash(9, [0, stem.hash]);
@@ -561,6 +577,7 @@ impl<'a> Maker<'a> {
                         Some(names) => names.add(stem.hash, STAR, [before])?,
                     };
                 }
+                // Stems of p labels end at or below the root, and were counted there.
                 if self.items.items[at].size < p {
                     self.items.push(stem)?;
                 }

@@ -55,6 +55,7 @@ impl Vocabulary {
         let n = names.heads.len();
         let column = |item: &Item| Some((item.number, 1.0));
         let rows = counted.rows(n, column, counts, context)?;
+        // 1. Which features enough trees have. A row has each of them once.
         let mut trees = memory::filled(0u32, n)?;
         let mut order = Vec::new();
         for &feature in &rows.columns {
@@ -64,7 +65,9 @@ impl Vocabulary {
                 memory::push(&mut order, feature)?;
             }
         }
+        // Numbers were given in the order in which features came.
         order.sort_unstable();
+        // 2. Their columns.
         let mut column = memory::filled(NONE, n)?;
         let mut hashes = memory::filled(0u128, n)?;
         names.number.iter().for_each(|(&hash, &at)| hashes[at as usize] = hash);
@@ -73,6 +76,7 @@ impl Vocabulary {
             column[feature as usize] = at as u32;
             columns.insert(hashes[feature as usize], at as u32)?;
         }
+        // 3. The rows, without the others.
         let mut kept = Rows::empty()?;
         for row in 0..forest.len() {
             for (feature, value) in rows.row(row) {
@@ -83,6 +87,8 @@ impl Vocabulary {
             }
             memory::push(&mut kept.starts, kept.columns.len())?;
         }
+        // Numbers are looked up by hash while features are made, and columns from now
+        // on.
         names.number = ByHash::default();
         Ok((Self { kind: kind.clone(), names, features: order, columns }, kept))
     }
@@ -102,6 +108,7 @@ impl Vocabulary {
     /// [`Error::Memory`].
     pub fn try_to_arrays(&self) -> Result<Arrays> {
         let names = &self.names;
+        // Whole parts are numbers from 0 on, bare ones below, so one list holds both.
         let part = |part: &Part| match *part {
             Part::Whole(at) => i64::from(at),
             Part::Bare(STAR) => -1,
@@ -130,6 +137,7 @@ impl Vocabulary {
     pub fn from_arrays(kind: &Kind, arrays: Arrays) -> Result<Self> {
         kind.check()?;
         let Arrays { labels, heads, ends, parts, features, hashes } = arrays;
+        // Arrays come from files: everything is checked before it is used as an index.
         let length = |array, got, n, what| {
             let expected = format!("{n}, {what}");
             if got == n { Ok(()) } else { Err(Error::Length { array, expected, got }) }
@@ -184,6 +192,7 @@ impl Vocabulary {
             let hash = u128::from(hash[1]) << 64 | u128::from(hash[0]);
             columns.insert(hash, at as u32)?;
         }
+        // Equal hashes are one entry of the map.
         if columns.len() < features.len() {
             let (expected, got) = ("another hash each".into(), "one twice".into());
             return wrong("hashes", features.len(), expected, got);
@@ -239,6 +248,7 @@ impl Vocabulary {
         let names = &self.names;
         let mut text = String::new();
         let mut needed = 0;
+        // A stack in place of recursion: names may be deep.
         let mut open = Vec::new();
         memory::push(&mut open, Step::Part(Part::Whole(self.features[column])))?;
         while let Some(step) = open.pop() {
@@ -248,6 +258,8 @@ impl Vocabulary {
                     continue;
                 }
                 Step::Part(part) => part,
+                // Equal parts are written out each time, so a short list may stand for a
+                // long name.
             };
             needed += 1;
             if needed > LIMIT {
@@ -269,6 +281,7 @@ impl Vocabulary {
             if !is_bare {
                 memory::write(&mut text, "(")?;
                 memory::push(&mut open, Step::Text(")"))?;
+                // The last one first, as the stack turns them round.
                 for &part in parts.iter().rev() {
                     memory::push(&mut open, Step::Part(part))?;
                     memory::push(&mut open, Step::Text(" "))?;

@@ -218,7 +218,7 @@ fn self_kernels(plan: &Plan, trees: &Forest, context: &Context) -> Result<SelfKe
     for (tree, self_kernel) in selfs.iter_mut().enumerate() {
         values.clear();
         memory::extend(&mut values, leaves.iter().map(|leaf| leaf[tree]))?;
-        *self_kernel = plan.own(&values, &mut stack, &mut found).value();
+        *self_kernel = plan.self_value(&values, &mut stack, &mut found).value();
         for step in &plan.steps {
             match *step {
                 Step::Normalize(part) => norms[part][tree] = scale(found[part]),

@@ -182,7 +182,7 @@ pub(crate) fn subset_tree_pairs(
 
 /// Matching pairs of nodes from which on the index of a row engine, which avoids most
 /// of them, is worth building for two trees.
-const TOO_MANY: f64 = 1e6;
+const MIN_INDEXED_PAIRS: f64 = 1e6;
 
 /// Pairs of the subset tree kernel, with an index for two trees that have too many
 /// matching pairs of nodes.
@@ -197,7 +197,7 @@ impl Prepared for SubsetTrees {
     fn worker(&self) -> Worker<'_> {
         let mut small = self.trees.worker();
         Box::new(move |a, b, context| {
-            if !self.trees.exceeds(a, b, TOO_MANY) {
+            if !self.trees.exceeds(a, b, MIN_INDEXED_PAIRS) {
                 return small(a, b, context);
             }
             let SubsetTree { decay, leaf_weight } = self.kernel;

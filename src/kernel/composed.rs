@@ -153,9 +153,13 @@ impl Composed {
     /// # Errors
     /// As [`new`](Self::new), and for any other name.
     pub fn named(name: &str, parts: Vec<Arc<dyn Kernel>>) -> Result<Self> {
-        let known = Operation::ALL.into_iter().find(|known| known.name() == name);
+        let operation =
+            Operation::ALL.into_iter().find(|operation| operation.name() == name);
         let expected = "the name of an operation on kernels";
-        Self::new(known.ok_or_else(|| parameter("operation", expected, &name))?, parts)
+        Self::new(
+            operation.ok_or_else(|| parameter("operation", expected, &name))?,
+            parts,
+        )
     }
 
     /// What it does with its parts.
@@ -205,6 +209,8 @@ impl Kernel for Composed {
     /// Parameters of parts, too, by the way to them.
     fn with(&self, name: &str, value: Value) -> Option<Arc<dyn Kernel>> {
         let mut new = self.clone();
+        // A prefix tells the part; normalisation has none, so its part's names are its
+        // own.
         for (place, (prefix, part)) in self.named_parts().enumerate() {
             let inner = name.strip_prefix(prefix);
             if let Some(changed) = inner.and_then(|inner| part.with(inner, value)) {
@@ -231,24 +237,24 @@ impl Kernel for Composed {
 
     fn definition(&self, nodes: &Nodes, a: NodeId, b: NodeId) -> f64 {
         // Not by the plan: an oracle shares nothing.
-        let of = |part: usize, a, b| self.parts[part].definition(nodes, a, b);
+        let part_value = |part: usize, a, b| self.parts[part].definition(nodes, a, b);
         let power = |value: f64, degree: Option<usize>| {
             value.powi(degree.unwrap_or_default() as i32)
         };
-        let value = of(0, a, b);
+        let value = part_value(0, a, b);
         match self.operation {
-            Operation::Sum => value + of(1, a, b),
-            Operation::Product => value * of(1, a, b),
+            Operation::Sum => value + part_value(1, a, b),
+            Operation::Product => value * part_value(1, a, b),
             Operation::Scaled(factor) => factor * value,
             Operation::Power(degree) => power(value, degree),
             Operation::Normalized => {
-                let norm = of(0, a, a).sqrt() * of(0, b, b).sqrt();
+                let norm = part_value(0, a, a).sqrt() * part_value(0, b, b).sqrt();
                 if norm > 0.0 { value / norm } else { 0.0 }
             }
             Operation::Polynomial { degree, coef0 } => power(value + coef0, degree),
-            Operation::Gaussian(gamma) => {
-                (-gamma * (of(0, a, a) + of(0, b, b) - 2.0 * value)).exp()
-            }
+            Operation::Gaussian(gamma) => (-gamma
+                * (part_value(0, a, a) + part_value(0, b, b) - 2.0 * value))
+                .exp(),
         }
     }
 
@@ -270,16 +276,16 @@ impl Kernel for Composed {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
-        let mut all = Slopes::default();
-        let formula = all.read(self);
+        let mut prepared = Slopes::default();
+        let formula = prepared.read(self);
         for leaf in Plan::new(self).leaves {
             let Some(leaf) = leaf.sloped(nodes, roots, context)? else {
                 return Ok(None);
             };
-            memory::push(&mut all.leaves, leaf)?;
+            memory::push(&mut prepared.leaves, leaf)?;
         }
         let roots = memory::copied(roots)?;
-        Ok(Some(Box::new(Slopes { formula: Some(formula), roots, ..all })))
+        Ok(Some(Box::new(Slopes { formula: Some(formula), roots, ..prepared })))
     }
 
     fn builtin(&self) -> Option<Builtin<'_>> {
@@ -325,6 +331,7 @@ impl Plan {
         let (leaves, steps) = (Vec::new(), Vec::new());
         let mut plan = Self { leaves, steps, depth: 0, n_norms: 0 };
         plan.write(kernel);
+        // What a run of the steps needs at most.
         let mut height = 0;
         for step in &plan.steps {
             match step {
@@ -344,13 +351,14 @@ impl Plan {
                 self.write(part);
                 continue;
             }
-            let known = self.leaves.iter().position(|leaf| **leaf == **part);
+            let earlier = self.leaves.iter().position(|leaf| **leaf == **part);
             // bounded: a kernel's parts
-            self.steps.push(Step::Leaf(known.unwrap_or(self.leaves.len())));
-            if known.is_none() {
+            self.steps.push(Step::Leaf(earlier.unwrap_or(self.leaves.len())));
+            if earlier.is_none() {
                 self.leaves.push(Arc::clone(part)); // bounded: a kernel's parts
             }
         }
+        // A polynomial is two steps.
         let power = |degree: Option<usize>| Step::Power(degree.unwrap_or_default());
         if let Operation::Polynomial { coef0, .. } = kernel.operation {
             self.steps.push(Step::Plus(coef0)); // bounded: a kernel's parts
@@ -384,6 +392,7 @@ impl Plan {
                 stack.push(leaves[leaf]); // bounded: a kernel's parts
                 continue;
             }
+            // Operands come first, so there is one.
             let Some(top) = stack.pop() else { break };
             let value = match step {
                 Step::Add => stack.pop().map_or(top, |below| below + top),
@@ -399,23 +408,25 @@ impl Plan {
     }
 
     /// The kernel of a tree with itself, and in `norms` those of the parts that matter.
-    pub(crate) fn own(
+    pub(crate) fn self_value(
         &self,
         leaves: &[Scaled],
         stack: &mut Vec<Scaled>,
         norms: &mut Vec<Scaled>,
     ) -> Scaled {
         norms.clear();
-        self.run(leaves, stack, |step, own| {
-            norms.push(own); // bounded: a kernel's parts
+        self.run(leaves, stack, |step, value| {
+            norms.push(value); // bounded: a kernel's parts
+            // Both kernels of a tree with itself are 1, but where there is nothing to
+            // normalise by.
             match step {
-                Step::Normalize(_) if own.is_zero() => own,
+                Step::Normalize(_) if value.is_zero() => value,
                 _ => Scaled::of(1.0),
             }
         })
     }
 
-    /// The kernel of two different trees, with what [`own`](Self::own) says of each.
+    /// The kernel of two different trees, with what [`self_value`](Self::self_value) says of each.
     fn pair(
         &self,
         leaves: &[Scaled],
@@ -425,6 +436,7 @@ impl Plan {
         self.run(leaves, stack, |step, value| match step {
             Step::Normalize(part) => Scaled::of(value.normalized(a[part], b[part])),
             Step::Gaussian(gamma, part) => {
+                // Rounding may take the distance of nearly equal trees below 0.
                 let square = a[part] + b[part] + value * Scaled::of(-2.0);
                 Scaled::of((-gamma * square.value().max(0.0)).exp())
             }
@@ -468,33 +480,36 @@ impl Prepared for Singles {
         let mut leaves: Vec<_> = leaves.collect(); // bounded: a kernel's parts
         let (mut values, mut stack) = (Vec::new(), Vec::new());
         // By tree: what its kernel with itself says of parts, in a row for many pairs.
-        let mut known: Map<usize, Vec<Scaled>> = Map::default();
+        let mut norms_by_tree: Map<usize, Vec<Scaled>> = Map::default();
         Box::new(move |a, b, context| {
             let mut fill = |values: &mut Vec<Scaled>, a, b| {
                 values.clear();
-                leaves.iter_mut().try_for_each(|of| {
-                    values.push(of(a, b, context)?); // bounded: a kernel's parts
+                leaves.iter_mut().try_for_each(|leaf| {
+                    values.push(leaf(a, b, context)?); // bounded: a kernel's parts
                     Ok::<_, crate::Error>(())
                 })
             };
+            // Each tree's own kernels once: many pairs of a row share a tree.
             if plan.n_norms > 0 {
                 for tree in [a, b] {
-                    if known.contains_key(&tree) {
+                    if norms_by_tree.contains_key(&tree) {
                         continue;
                     }
                     fill(&mut values, tree, tree)?;
                     let mut norms = Vec::new();
                     memory::reserve(&mut norms, plan.n_norms)?;
-                    plan.own(&values, &mut stack, &mut norms);
-                    known.insert(tree, norms)?;
+                    plan.self_value(&values, &mut stack, &mut norms);
+                    norms_by_tree.insert(tree, norms)?;
                 }
             }
             fill(&mut values, a, b)?;
+            // By the formula for equal trees: exactly 1 where that is normalised.
             if self.roots[a] == self.roots[b] {
-                return Ok(plan.own(&values, &mut stack, &mut Vec::new()));
+                return Ok(plan.self_value(&values, &mut stack, &mut Vec::new()));
             }
-            let of = |tree| known.get(tree).map_or(&[][..], |norms| norms);
-            Ok(plan.pair(&values, &mut stack, [of(&a), of(&b)]))
+            let norms_of =
+                |tree| norms_by_tree.get(tree).map_or(&[][..], |norms| norms);
+            Ok(plan.pair(&values, &mut stack, [norms_of(&a), norms_of(&b)]))
         })
     }
 }
@@ -525,10 +540,10 @@ impl Jet {
         mut self,
         other: &Self,
         value: Scaled,
-        of: impl Fn(Scaled, Scaled) -> Scaled,
+        combine: impl Fn(Scaled, Scaled) -> Scaled,
     ) -> Self {
-        for (own, other) in self.slopes.iter_mut().zip(&other.slopes) {
-            *own = of(*own, *other);
+        for (slope, other) in self.slopes.iter_mut().zip(&other.slopes) {
+            *slope = combine(*slope, *other);
         }
         self.value = value;
         self
@@ -553,7 +568,7 @@ struct Slopes {
     formula: Option<Formula>,
     leaves: Vec<Box<dyn Sloped>>,
     roots: Vec<NodeId>,
-    known: Vec<Arc<dyn Kernel>>,
+    distinct: Vec<Arc<dyn Kernel>>,
     /// Parameters, of all parts.
     width: usize,
 }
@@ -561,7 +576,8 @@ struct Slopes {
 impl Slopes {
     /// Numbers leaves as a [`Plan`] does, and parameters in the order of their names.
     fn read(&mut self, kernel: &Composed) -> Formula {
-        let is_number = |of: &&Parameter| matches!(of.value, Value::Number(_));
+        let is_number =
+            |parameter: &&Parameter| matches!(parameter.value, Value::Number(_));
         let count =
             |kernel: &dyn Kernel| kernel.parameters().iter().filter(is_number).count();
         let first = self.width;
@@ -572,11 +588,11 @@ impl Slopes {
             }
             let (first, n) = (self.width, count(&**part));
             self.width += n;
-            let known = self.known.iter().position(|leaf| **leaf == **part);
-            if known.is_none() {
-                self.known.push(Arc::clone(part)); // bounded: a kernel's parts
+            let earlier = self.distinct.iter().position(|leaf| **leaf == **part);
+            if earlier.is_none() {
+                self.distinct.push(Arc::clone(part)); // bounded: a kernel's parts
             }
-            Formula::Leaf(known.unwrap_or(self.known.len() - 1), first, n)
+            Formula::Leaf(earlier.unwrap_or(self.distinct.len() - 1), first, n)
         });
         let parts = parts.collect(); // bounded: a kernel's parts
         Formula::Of(kernel.operation, first, parts)
@@ -586,21 +602,22 @@ impl Slopes {
 impl Formula {
     /// `leaves` has by leaf the values of three pairs, with their own parameters' derivatives.
     fn jets(&self, leaves: &[[(Scaled, Vec<Scaled>); 3]], n_slopes: usize) -> Jets {
-        let (operation, own, parts) = match self {
+        let (operation, parameter, parts) = match self {
             &Self::Leaf(leaf, first, n) => {
-                return leaves[leaf].clone().map(|(value, own)| {
+                return leaves[leaf].clone().map(|(value, leaf_slopes)| {
                     // bounded: a kernel's parameters
                     let mut slopes = vec![Scaled::of(0.0); n_slopes];
-                    slopes[first..first + n].copy_from_slice(&own[..n]);
+                    slopes[first..first + n].copy_from_slice(&leaf_slopes[..n]);
                     Jet { value, slopes }
                 });
             }
-            Self::Of(operation, own, parts) => (*operation, *own, parts),
+            Self::Of(operation, parameter, parts) => (*operation, *parameter, parts),
         };
-        let of = |part: &Formula| part.jets(leaves, n_slopes);
-        let [ab, aa, bb] = of(&parts[0]);
+        // Values and derivatives of the parts, and then the rule of the operation.
+        let jets_of = |part: &Formula| part.jets(leaves, n_slopes);
+        let [ab, aa, bb] = jets_of(&parts[0]);
         let by = |mut jet: Jet, slope: Scaled| {
-            jet.slopes[own] = jet.slopes[own] + slope;
+            jet.slopes[parameter] = jet.slopes[parameter] + slope;
             jet
         };
         // u^d, and its derivative by u.
@@ -612,7 +629,7 @@ impl Formula {
         let each = |f: &dyn Fn(Jet) -> Jet| [ab.clone(), aa.clone(), bb.clone()].map(f);
         match operation {
             Operation::Sum | Operation::Product => {
-                let mut others = of(&parts[1]).into_iter();
+                let mut others = jets_of(&parts[1]).into_iter();
                 [ab, aa, bb].map(|u| {
                     let Some(v) = others.next() else { return u };
                     let (x, y) = (u.value, v.value);
@@ -636,9 +653,10 @@ impl Formula {
                 by(u.chain(value, slope), slope)
             }),
             Operation::Normalized => {
-                let selfs = [&aa, &bb].map(|own| {
-                    let is_some = !own.value.is_zero();
-                    own.clone().constant(f64::from(u8::from(is_some)))
+                // Constant whatever the parameters, so their derivatives are 0.
+                let selfs = [&aa, &bb].map(|self_jet| {
+                    let is_some = !self_jet.value.is_zero();
+                    self_jet.clone().constant(f64::from(u8::from(is_some)))
                 });
                 let [own_a, own_b] = selfs;
                 let (a, b, u) = (aa.value, bb.value, ab.value);
@@ -646,6 +664,8 @@ impl Formula {
                 for ((slope, da), db) in
                     out.slopes.iter_mut().zip(&aa.slopes).zip(&bb.slopes)
                 {
+                    // dA / A + dB / B, as in the module's formula of normalised
+                    // kernels.
                     let both = da.cosine(a, a) + db.cosine(b, b);
                     *slope =
                         Scaled::of(slope.cosine(a, b) - 0.5 * u.cosine(a, b) * both);
@@ -659,7 +679,7 @@ impl Formula {
                 let square = square.value().max(0.0);
                 let value = Scaled::of((-gamma * square).exp());
                 let factor = Scaled::of(-gamma) * value;
-                let selfs = [&aa, &bb].map(|own| own.clone().constant(1.0));
+                let selfs = [&aa, &bb].map(|self_jet| self_jet.clone().constant(1.0));
                 let [own_a, own_b] = selfs;
                 let mut out = ab;
                 for ((slope, da), db) in
@@ -681,27 +701,32 @@ impl Sloped for Slopes {
         let workers = self.leaves.iter().map(|leaf| leaf.worker());
         let mut workers: Vec<_> = workers.collect(); // bounded: a kernel's parts
         // By tree: the leaves' kernels with itself, in a row for many pairs.
-        let mut known: Map<usize, Vec<(Scaled, Vec<Scaled>)>> = Map::default();
+        let mut selfs_by_tree: Map<usize, Vec<(Scaled, Vec<Scaled>)>> = Map::default();
         Box::new(move |a, b, slopes, context| {
-            let mut of = |a, b| {
-                let values = workers.iter_mut().zip(&self.known).map(|(of, kernel)| {
-                    let mut own =
-                        memory::filled(Scaled::of(0.0), kernel.parameters().len())?;
-                    Ok((of(a, b, &mut own, context)?, own))
-                });
+            let mut values_of = |a, b| {
+                let values = workers.iter_mut().zip(&self.distinct).map(
+                    |(kernel_of, kernel)| {
+                        let mut leaf_slopes =
+                            memory::filled(Scaled::of(0.0), kernel.parameters().len())?;
+                        Ok((kernel_of(a, b, &mut leaf_slopes, context)?, leaf_slopes))
+                    },
+                );
                 memory::try_collect(values)
             };
+            // Kernels of each tree with itself, once for many pairs.
             for tree in [a, b] {
-                if !known.contains_key(&tree) {
-                    known.insert(tree, of(tree, tree)?)?;
+                if !selfs_by_tree.contains_key(&tree) {
+                    selfs_by_tree.insert(tree, values_of(tree, tree)?)?;
                 }
             }
             let is_same = self.roots[a] == self.roots[b];
-            let both = if is_same { known[&a].clone() } else { of(a, b)? };
-            let selfs = known[&a].iter().zip(&known[&b]);
+            let both =
+                if is_same { selfs_by_tree[&a].clone() } else { values_of(a, b)? };
+            let selfs = selfs_by_tree[&a].iter().zip(&selfs_by_tree[&b]);
             let leaves = (both.into_iter().zip(selfs))
                 .map(|(ab, (aa, bb))| [ab, aa.clone(), bb.clone()]);
             let leaves = memory::collect(leaves)?;
+            // There is one: it was read with the leaves.
             let Some(formula) = &self.formula else { return Ok(Scaled::of(0.0)) };
             let [ab, aa, _] = formula.jets(&leaves, self.width);
             let jet = if is_same { aa } else { ab };

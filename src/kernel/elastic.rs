@@ -183,6 +183,8 @@ impl<F: Factors> Trees<F> {
             let first_label = trees.labels.len();
             below.clear();
             below.extend(nodes, root, None, &sizes)?;
+            // Labels are numbered as they are met, so a tree's numbers are as many as
+            // its labels.
             for &node in &below.order {
                 context.check()?;
                 let label = &mut label_number[nodes.label(node).index()];
@@ -196,6 +198,7 @@ impl<F: Factors> Trees<F> {
                 let end = new_id(trees.children.len(), "edges, tree by tree")?;
                 memory::push(&mut trees.heads, Head { label: *label, end })?;
             }
+            // Back to `NONE`, as many as were numbered.
             for &label in &trees.labels[first_label..] {
                 label_number[label as usize] = NONE;
             }
@@ -249,10 +252,12 @@ impl<F: Factors> Trees<F> {
         memory::reach(keep_a, self.labels(a).len(), NONE)?;
         keep_b.clear();
         memory::reserve(keep_b, self.labels(b).len())?;
+        // 1. The labels of a.
         for (number, &label) in self.labels(a).iter().enumerate() {
             mark[label as usize] = number as u32;
         }
         let mut n_common = 0;
+        // 2. Those of b among them.
         for &label in self.labels(b) {
             let number = mark[label as usize];
             if number == NONE {
@@ -302,21 +307,26 @@ impl<F: Factors> Pairs for Trees<F> {
         scratch: &mut Scratch<N>,
         context: &Context,
     ) -> Result<N> {
+        // The same order whichever tree is called a.
         let (a, b) = if self.rank(a) < self.rank(b) { (b, a) } else { (a, b) };
         let n_common = self.common_labels(a, b, scratch)?;
         if n_common == 0 {
             return Ok(N::of(0.0));
         }
         let Scratch { keep, common, dense, .. } = scratch;
+        // Where labels have a λ each: the labels, as both trees number them.
         if self.decay.same().is_none() {
             let labels = keep[1].iter().zip(self.labels(b));
             common.clear();
             let labels = labels.filter(|(k, _)| **k != NONE).map(|(_, label)| *label);
             memory::extend(common, labels)?;
         }
+        // What the other tree cannot match is left out.
         self.shrink(a, &keep[0], &mut dense.lanes)?;
         self.shrink(b, &keep[1], &mut dense.tree)?;
         let Dense { lanes, tree, .. } = dense;
+        // A node of the larger tree that is open holds a value for each node of the
+        // other.
         if lanes.size() > tree.size() {
             std::mem::swap(lanes, tree);
         }
@@ -378,13 +388,17 @@ impl Below {
             while let Some(node) = next {
                 memory::push(open, (node, 0))?;
                 next = None;
+                // From the end, as the last of equal ones is taken: so the first child
+                // wins.
                 if !sizes.is_empty() {
                     let below = children(node).iter().copied();
                     let heaviest = below.rev().max_by_key(|child| sizes[child.index()]);
+                    // One that has its place was walked below another parent.
                     next = heaviest.filter(|child| place[child.index()] == NONE);
                 }
             }
             let Some((node, child)) = open.last_mut() else { return Ok(()) };
+            // The heaviest child may come again here, and then has its place.
             if let Some(&below) = children(*node).get(*child as usize) {
                 *child += 1;
                 next = Some(below).filter(|below| place[below.index()] == NONE);
@@ -412,6 +426,7 @@ impl Below {
         let Self { order, place, counts, .. } = self;
         counts.clear();
         memory::reach(counts, order.len(), 0.0)?;
+        // The root comes last and stands there once.
         let mut first = 1.0;
         // A count is complete when it is passed on: parents stand behind their children.
         for at in (0..order.len()).rev() {

@@ -143,9 +143,9 @@ pub fn all() -> Vec<Arc<dyn Kernel>> {
 /// # Errors
 /// [`Error::Parameter`] for any other name.
 pub fn named(name: &str) -> Result<Arc<dyn Kernel>> {
-    let known = |kernel: &Arc<dyn Kernel>| kernel.name() == name;
+    let has_name = |kernel: &Arc<dyn Kernel>| kernel.name() == name;
     let expected = "the name of one of the kernels";
-    all().into_iter().find(known).ok_or_else(|| parameter("kernel", expected, &name))
+    all().into_iter().find(has_name).ok_or_else(|| parameter("kernel", expected, &name))
 }
 
 /// A tree kernel with its parameters. See the [module](self) for one of your own.
@@ -296,7 +296,7 @@ pub trait Prepared: Send + Sync {
 
     /// Whether this kernel of a tree with itself shows that the kernel is no dot product, so
     /// that nothing can be normalised by it.
-    fn is_indefinite(&self, _own: Scaled) -> bool {
+    fn is_indefinite(&self, _self_kernel: Scaled) -> bool {
         false
     }
 
@@ -318,6 +318,7 @@ impl<P: Pairs + Send> Prepared for P {
         let mut scaled = P::Scratch::<Scaled>::default();
         let is_tiny = self.is_tiny();
         Box::new(move |a, b, context| {
+            // Most values fit floats, so these are tried first.
             if !is_tiny {
                 let float = self.pair(a, b, &mut floats, context)?;
                 if float.abs() < LARGEST {
@@ -328,8 +329,8 @@ impl<P: Pairs + Send> Prepared for P {
         })
     }
 
-    fn is_indefinite(&self, own: Scaled) -> bool {
-        Pairs::is_indefinite(self, own)
+    fn is_indefinite(&self, self_kernel: Scaled) -> bool {
+        Pairs::is_indefinite(self, self_kernel)
     }
 
     fn most(&self) -> f64 {
@@ -356,14 +357,15 @@ impl<P: Pairs + Send> Sloped for P {
         let is_tiny = self.is_tiny();
         let fits = |number: f64| number.abs() < LARGEST;
         Box::new(move |a, b, slopes, context| {
-            let mut known = None;
+            let mut in_floats = None;
+            // Derivatives may leave the floats where the value does not.
             if !is_tiny {
                 let float = self.pair(a, b, &mut floats, context)?;
-                known = Some(float).filter(|Dual { value, slopes }| {
+                in_floats = Some(float).filter(|Dual { value, slopes }| {
                     fits(*value) && slopes.iter().copied().all(fits)
                 });
             }
-            let dual = match known {
+            let dual = match in_floats {
                 Some(Dual { value, slopes }) => {
                     Dual { value: Scaled::of(value), slopes: slopes.map(Scaled::of) }
                 }
@@ -402,7 +404,7 @@ pub trait Pairs: Sync {
     }
 
     /// See [`Prepared::is_indefinite`].
-    fn is_indefinite(&self, _own: Scaled) -> bool {
+    fn is_indefinite(&self, _self_kernel: Scaled) -> bool {
         false
     }
 

@@ -111,6 +111,7 @@ pub(super) fn partial_tree(
     if similarity == 0.0 {
         return 0.0;
     }
+    // A leaf adds the root of its factor on its side.
     let leafness = match (nodes.is_leaf(u), nodes.is_leaf(v)) {
         (false, false) => 1.0,
         (true, true) => leaf_factor,
@@ -134,6 +135,7 @@ pub(super) fn partial_tree(
             break;
         }
         let mut longer = Vec::new();
+        // Each chain goes on to every later pair of children.
         for &(i, j, weight) in chains.iter().filter(|c| c.2 != 0.0) {
             for next_i in i + 1..below_u.len() {
                 for next_j in j + 1..below_v.len() {

@@ -76,6 +76,7 @@ impl Scaled {
 
     fn normal(mut mantissa: f64, mut exponent: i64) -> Self {
         if mantissa == 0.0 {
+            // Zero has one form, so that equal numbers are equal field by field.
             return Self { mantissa, exponent: 0 };
         }
         while mantissa.abs() >= UP {
@@ -91,6 +92,7 @@ impl Scaled {
 
     /// The value as a float; infinite where it is too large.
     pub fn value(self) -> f64 {
+        // Beyond eight steps a float is infinite or 0 in any case.
         let step = self.exponent.clamp(-8 * STEP, 8 * STEP) / STEP;
         let factor = if step < 0 { DOWN } else { UP };
         (0..step.abs()).fold(self.mantissa, |value, _| value * factor)
@@ -104,6 +106,7 @@ impl Scaled {
     /// This number times a power of two.
     #[must_use]
     pub fn times_two_to(self, bits: i64) -> Self {
+        // Whole steps go to the exponent, what is left to the mantissa.
         let rest = bits.rem_euclid(STEP);
         let exponent = self.exponent.saturating_add(bits - rest);
         Self::normal(self.mantissa * 2f64.powi(rest as i32), exponent)
@@ -130,6 +133,7 @@ impl Scaled {
         if a.is_zero() || b.is_zero() {
             return 0.0;
         }
+        // Roots of mantissas are below 2^128, so their product does not overflow.
         let ratio = self.mantissa / (a.mantissa.sqrt() * b.mantissa.sqrt());
         // The exponents of a and b are even, so their roots are powers of two as well.
         let exponent = self.exponent - a.exponent / 2 - b.exponent / 2;
@@ -152,6 +156,8 @@ impl Number for Scaled {
     }
 
     fn is_below(self, other: Self) -> bool {
+        // Zero has no exponent of its own, and equal exponents leave it to the
+        // mantissas.
         if self.is_zero() || other.is_zero() || self.exponent == other.exponent {
             return self.mantissa < other.mantissa;
         }
@@ -184,6 +190,7 @@ impl Mul for Scaled {
     type Output = Self;
 
     fn mul(self, other: Self) -> Self {
+        // Two mantissas are below 2^256 each: a float holds their product.
         Self::normal(self.mantissa * other.mantissa, self.exponent + other.exponent)
     }
 }

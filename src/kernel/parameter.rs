@@ -71,6 +71,7 @@ impl Range {
 
     /// Whether a value is in the range.
     pub fn contains(self, value: Value) -> bool {
+        // A value of the other type is in no range of this one.
         match (self, value) {
             (Self::Share, Value::Number(x)) => x > 0.0 && x <= 1.0,
             (Self::NotNegative, Value::Number(x)) => x >= 0.0 && x.is_finite(),

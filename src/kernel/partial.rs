@@ -100,6 +100,7 @@ impl Kernel for PartialTree {
     }
 
     fn builtin(&self) -> Option<Builtin<'_>> {
+        // Each tree has the root of a pair's weight.
         let single = self.mu.sqrt() * self.decay;
         Some(Builtin {
             index: Some(Box::new(self.clone())),

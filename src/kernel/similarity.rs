@@ -69,9 +69,9 @@ pub struct LabelPairs {
 impl LabelPairs {
     /// Pairs in either order, each once.
     pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str, f64)>) -> Self {
-        let own = |(x, y, s): (&str, &str, f64)| (x.to_owned(), y.to_owned(), s);
+        let owned = |(x, y, s): (&str, &str, f64)| (x.to_owned(), y.to_owned(), s);
         // bounded: a kernel's parameters
-        Self { pairs: pairs.into_iter().map(own).collect() }
+        Self { pairs: pairs.into_iter().map(owned).collect() }
     }
 }
 
@@ -240,6 +240,7 @@ impl Table {
         let mut members: Vec<(u32, u32)> = Vec::new();
         for (label, &class) in classes.iter().enumerate() {
             let vector = &vectors[label * len..][..len];
+            // The length could overflow; the largest number does not.
             let largest = vector.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
             if class != NONE && largest > 0.0 {
                 memory::push(&mut members, (class, label as u32))?;
@@ -254,6 +255,7 @@ impl Table {
             for &(_, label) in same {
                 scaled_to_one(&vectors[label as usize * len..][..len], &mut unit);
             }
+            // Without a threshold nearly no cosine is 0, so they make a matrix.
             if how.threshold.is_none() {
                 let mut values = filled(0.0, n * n)?;
                 cosines(&unit, len, n, context, |i, j, cosine| {
@@ -265,6 +267,7 @@ impl Table {
                 for i in 0..n {
                     values[i * n + i] = 1.0;
                 }
+                // A class of one label has nothing similar.
                 if n > 1 {
                     let block = table.blocks.len() as u32;
                     for (place, &(_, label)) in same.iter().enumerate() {
@@ -275,6 +278,8 @@ impl Table {
                 }
                 continue;
             }
+            // With one, few may be left: what is similar is found first, and blocks
+            // from that.
             let mut pairs = Vec::new();
             cosines(&unit, len, n, context, |i, j, cosine| {
                 let value = how.of(cosine);
@@ -298,6 +303,7 @@ impl Table {
         mut pairs: Vec<(u32, u32, f64)>,
         label: impl Fn(u32) -> u32,
     ) -> Result<()> {
+        // Equal labels are 1 in any case.
         pairs.retain(|&(x, y, value)| x != y && value != 0.0);
         for pair in &mut pairs {
             (pair.0, pair.1) = (label(pair.0), label(pair.1));
@@ -306,6 +312,7 @@ impl Table {
         let mut above = memory::collect(0..self.block.len() as u32)?;
         let first = |above: &mut Vec<u32>, mut x: u32| {
             while above[x as usize] != x {
+                // Each step halves the way for later look-ups.
                 above[x as usize] = above[above[x as usize] as usize];
                 x = above[x as usize];
             }
@@ -313,11 +320,13 @@ impl Table {
         };
         for &(x, y, _) in &pairs {
             let (x, y) = (first(&mut above, x), first(&mut above, y));
+            // The smaller number leads, so a block is led by its first label.
             above[x.max(y) as usize] = x.min(y);
         }
         // 2. Number blocks and places.
         let before = self.blocks.len();
         let mut sizes: Vec<usize> = Vec::new();
+        // Most labels are similar to none and get no block.
         let mut is_similar = filled(false, self.block.len())?;
         for &(x, y, _) in &pairs {
             is_similar[x as usize] = true;
@@ -346,9 +355,12 @@ impl Table {
                 [(block, x, y, value), (block, y, x, value)],
             )?;
         }
+        // Rows ascend, as they are searched.
         by_block.sort_unstable_by_key(|&(block, x, y, _)| (block, x, y));
+        // Blocks come in the order of their numbers.
         for same in by_block.chunk_by(|a, b| a.0 == b.0) {
             let n = sizes[self.blocks.len() - before];
+            // By rows an entry takes 16 bytes and a search, in a matrix 8 and none.
             let block = if 4 * same.len() > n * n {
                 let mut values = filled(0.0, n * n)?;
                 for &(_, x, y, sigma) in same {
@@ -413,13 +425,14 @@ impl Table {
         let mut members = memory::filled_with(self.blocks.len(), Vec::new)?;
         for (label, (&block, &place)) in self.block.iter().zip(&self.place).enumerate()
         {
-            if let Some(of) = members.get_mut(block as usize) {
-                memory::push(of, (place, label as u32))?;
+            if let Some(labels) = members.get_mut(block as usize) {
+                memory::push(labels, (place, label as u32))?;
             }
         }
-        let by_place = |mut of: Vec<(u32, u32)>| {
-            of.sort_unstable();
-            memory::collect(of.into_iter().map(|(_, label)| label))
+        // By label they came; places say where each belongs.
+        let by_place = |mut labels: Vec<(u32, u32)>| {
+            labels.sort_unstable();
+            memory::collect(labels.into_iter().map(|(_, label)| label))
         };
         memory::try_collect(members.into_iter().map(by_place))
     }
@@ -439,8 +452,8 @@ impl Table {
         let block = self.block[x];
         match self.blocks.get(block as usize) {
             _ if x == y => 1.0,
-            Some(of) if self.block[y] == block => {
-                of.get(self.place[x] as usize, self.place[y] as usize)
+            Some(entry) if self.block[y] == block => {
+                entry.get(self.place[x] as usize, self.place[y] as usize)
             }
             _ => 0.0,
         }
@@ -453,8 +466,8 @@ fn scaled_to_one(vector: &[f64], out: &mut Vec<f64>) {
     let largest = vector.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
     let start = out.len();
     out.extend(vector.iter().map(|v| v / largest)); // has room
-    let of = &out[start..];
-    let norm = dot(of, of).sqrt();
+    let scaled = &out[start..];
+    let norm = dot(scaled, scaled).sqrt();
     out[start..].iter_mut().for_each(|v| *v /= norm);
 }
 
@@ -480,6 +493,7 @@ fn dot(x: &[f64], y: &[f64]) -> f64 {
             }
         }
     }
+    // The lanes are added in one order, whatever the machine's vectors hold.
     let mut width = LANES / 2;
     while width > 0 {
         for lane in 0..width {
@@ -517,9 +531,11 @@ fn cosines(
     mut tell: impl FnMut(usize, usize, f64) -> Result<()>,
 ) -> Result<()> {
     let mut out = [0.0; BLOCK];
+    // Some vectors stay in the cache while all later ones pass by.
     for start in (0..n).step_by(BLOCK) {
         let end = n.min(start + BLOCK);
         for j in start + 1..n {
+            // Only pairs i < j, so the block ends before j.
             let rows = start..end.min(j);
             let block = &vectors[rows.start * len..rows.end * len];
             let one = &vectors[j * len..][..len];

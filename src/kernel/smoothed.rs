@@ -46,7 +46,7 @@ pub struct SmoothedPartialTree {
     pub similarity: Arc<dyn Similarity>,
     /// The table that was made last, while it is used: single pairs and rows of one call
     /// ask for the same.
-    known: Arc<Mutex<Weak<Known>>>,
+    last_table: Arc<Mutex<Weak<NamedTable>>>,
 }
 
 impl PartialEq for SmoothedPartialTree {
@@ -57,7 +57,7 @@ impl PartialEq for SmoothedPartialTree {
 
 /// A table, and whose labels.
 #[derive(Debug)]
-struct Known {
+struct NamedTable {
     names: Vec<String>,
     table: Arc<Table>,
 }
@@ -74,7 +74,7 @@ impl SmoothedPartialTree {
     /// A kernel with these parameters and this similarity.
     #[must_use]
     pub fn new(tree: PartialTree, similarity: impl Similarity) -> Self {
-        Self { tree, similarity: Arc::new(similarity), known: Arc::default() }
+        Self { tree, similarity: Arc::new(similarity), last_table: Arc::default() }
     }
 }
 
@@ -103,6 +103,7 @@ impl Kernel for SmoothedPartialTree {
         ) else {
             return f64::NAN;
         };
+        // An equal label has σ = 1 in any table.
         let sigma = |u, v| {
             let [x, y] = [u, v].map(|node| labels.number(nodes.label(node)));
             labels.table.get(x, y)
@@ -143,7 +144,7 @@ pub(crate) struct Labels {
     pub(crate) numbers: Vec<u32>,
     pub(crate) table: Arc<Table>,
     /// Kept for who asks next.
-    _known: Arc<Known>,
+    _kept: Arc<NamedTable>,
 }
 
 impl Labels {
@@ -164,23 +165,30 @@ impl Labels {
         }
         // Where another thread has it just now, or had it in a process that was forked, it is
         // made once more.
-        let known = kernel.known.try_lock().ok().and_then(|known| known.upgrade());
-        if let Some(known) = known.filter(|known| known.names == names) {
-            let table = Arc::clone(&known.table);
-            return Ok(Self { numbers, table, _known: known });
+        let last_table = kernel
+            .last_table
+            .try_lock()
+            .ok()
+            .and_then(|last_table| last_table.upgrade());
+        if let Some(last_table) =
+            last_table.filter(|last_table| last_table.names == names)
+        {
+            let table = Arc::clone(&last_table.table);
+            return Ok(Self { numbers, table, _kept: last_table });
         }
         let table = kernel.similarity.table(&names, context)?;
+        // Similarities may be a user's, so their tables are checked.
         if table.len() != names.len() {
             let (array, expected) =
                 ("similarity", format!("{}, one per label", names.len()));
             return Err(Error::Length { array, expected, got: table.len() });
         }
         let names = memory::try_collect(names.into_iter().map(memory::text))?;
-        let known = Arc::new(Known { names, table: Arc::clone(&table) });
-        if let Ok(mut last) = kernel.known.try_lock() {
-            *last = Arc::downgrade(&known);
+        let named_table = Arc::new(NamedTable { names, table: Arc::clone(&table) });
+        if let Ok(mut last) = kernel.last_table.try_lock() {
+            *last = Arc::downgrade(&named_table);
         }
-        Ok(Self { numbers, table, _known: known })
+        Ok(Self { numbers, table, _kept: named_table })
     }
 
     #[inline]
@@ -267,6 +275,7 @@ impl Smoothed {
             });
         let labels = Labels::new(nodes, walk, kernel, context)?;
         let (mut by_block, mut ends) = (Vec::new(), Vec::new());
+        // By tree, which labels are in blocks: these alone can be similar to others.
         for tree in 0..trees.ends.len() {
             context.check()?;
             let tree = trees.tree(tree);
@@ -294,6 +303,8 @@ impl Smoothed {
         scratch: &mut Scratch<N>,
         context: &Context,
     ) -> Result<()> {
+        // What is similar depends on labels only, so it is found once for all nodes of
+        // a.
         let Scratch { usual, similar, ends, offsets, most_offsets, .. } = scratch;
         let width = b.labels.len();
         similar.clear();
@@ -316,14 +327,16 @@ impl Smoothed {
                 offset += b.group(number).len() as u32;
                 Ok::<_, Error>(())
             };
+            // A label in no block is similar to itself alone.
             if block == NONE {
                 let same = usual.labels[row];
                 if same != NONE {
                     add(same, 1.0)?;
                 }
             } else {
+                // The other tree's labels stand by block.
                 let start = blocks.partition_point(|&(other, _)| other < block);
-                let same = blocks[start..].iter().take_while(|of| of.0 == block);
+                let same = blocks[start..].iter().take_while(|entry| entry.0 == block);
                 for &(_, number) in same {
                     let y = Label(b.labels[number as usize].0);
                     let sigma = table.get(x, self.labels.number(y));
@@ -378,12 +391,13 @@ impl Smoothed {
         // 2. Many: load b's children by label, and go row by row.
         let labels = other.iter().map(|&y| b.nodes[y as usize].label);
         table.fill(width, labels.clone())?;
+        // A match is two children with similar labels, and some labels have several.
         let similar_to = |x: u32| {
             let label = a.nodes[x as usize].label;
             &similar[range(ends, label)]
         };
         let found = |x: u32| -> usize {
-            similar_to(x).iter().map(|of| table.count(of.label) as usize).sum()
+            similar_to(x).iter().map(|entry| table.count(entry.label) as usize).sum()
         };
         let n_rows = below.iter().filter(|&&x| found(x) > 0).count();
         let n_matches = below.iter().map(|&x| found(x)).sum();
@@ -392,20 +406,22 @@ impl Smoothed {
         if n_matches > 0 {
             row.clear();
             done = chains.start(n_rows, other.len(), n_matches, longest);
+            // Without memory no row is entered, but the table is emptied all the same.
             done = done.and_then(|()| memory::reserve(row, other.len()));
             let rows = if done.is_ok() { below } else { &[] };
             for (i, &x) in rows.iter().enumerate() {
                 row.clear();
                 let similar = similar_to(x);
-                for of in similar {
-                    let start = starts[x as usize] + of.offset;
+                for entry in similar {
+                    let start = starts[x as usize] + entry.offset;
                     // has room
-                    row.extend(table.positions(of.label).map(|j| {
+                    row.extend(table.positions(entry.label).map(|j| {
                         (j, values[(start + rank(other[j as usize])) as usize])
                     }));
                 }
+                // Label by label they come; chains want them by position.
                 if similar.len() > 1 {
-                    row.sort_unstable_by_key(|of| of.0);
+                    row.sort_unstable_by_key(|entry| entry.0);
                 }
                 if !row.is_empty() {
                     total = total + chains.row(i as u32, row, powers);
@@ -444,6 +460,7 @@ impl Pairs for Smoothed {
         memory::reach(&mut scratch.usual.starts, a.nodes.len(), NONE)?;
         let (zero, mu) = (N::of(0.0), N::parameter(trees.mu, 1));
         let mut total = zero;
+        // Children first, as D of the children is asked for.
         for (v, node) in a.nodes.iter().enumerate() {
             let similar = range(&scratch.ends, node.label);
             if similar.is_empty() {
@@ -452,10 +469,11 @@ impl Pairs for Smoothed {
             let start = scratch.usual.values.len();
             scratch.usual.starts[v] = start as u32;
             let below = a.children(v);
-            let mut own = zero;
+            let mut node_sum = zero;
             for at in similar {
                 let Similar { label, sigma, .. } = scratch.similar[at];
                 let sigma = N::of(sigma);
+                // Values stand label by label, in the order of `similar`.
                 for &u in b.group(label) {
                     let other = b.children(u as usize);
                     let leaves = (below.is_empty(), other.is_empty());
@@ -471,10 +489,11 @@ impl Pairs for Smoothed {
                     }
                     value = sigma * value;
                     memory::push(&mut scratch.usual.values, value)?;
-                    own = own + value * N::of(f64::from(b.nodes[u as usize].count));
+                    node_sum =
+                        node_sum + value * N::of(f64::from(b.nodes[u as usize].count));
                 }
             }
-            total = total + own * N::of(f64::from(node.count));
+            total = total + node_sum * N::of(f64::from(node.count));
             let len = scratch.usual.values.len() - start;
             scratch.usual.chains.step(len, context)?;
             if scratch.usual.values.len() > scratch.usual.few_values {
@@ -490,8 +509,10 @@ impl Pairs for Smoothed {
     }
 
     /// Dot products are above 0: a whole tree is a fragment. (Not if leaves do not count.)
-    fn is_indefinite(&self, own: Scaled) -> bool {
-        own.value() < 0.0 || own.value().is_nan() || own.is_zero() && self.leaves_count
+    fn is_indefinite(&self, self_kernel: Scaled) -> bool {
+        self_kernel.value() < 0.0
+            || self_kernel.value().is_nan()
+            || self_kernel.is_zero() && self.leaves_count
     }
 
     fn most(&self) -> f64 {
@@ -505,6 +526,8 @@ impl<N: Copy> Scratch<N> {
     fn recycle(&mut self, a: Tree<'_>, v: usize, start: usize) -> Result<()> {
         let Self { usual, ends, .. } = self;
         let Usual { starts, values, free, .. } = usual;
+        // Places are free by label of a: all its nodes have values with the same nodes
+        // of b.
         memory::reach(free, a.labels.len(), Vec::new())?;
         let len = values.len() - start;
         if let Some(place) = free[a.nodes[v].label as usize].pop() {

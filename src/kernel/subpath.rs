@@ -65,8 +65,8 @@ impl Kernel for Subpath {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(Trees::new(nodes, roots, context, |of, context| {
-            OneDecay::new(self.decay, of, context)
+        Ok(Box::new(Trees::new(nodes, roots, context, |places, context| {
+            OneDecay::new(self.decay, places, context)
         })?))
     }
 
@@ -76,8 +76,8 @@ impl Kernel for Subpath {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
-        Ok(Some(Box::new(Trees::new(nodes, roots, context, |of, context| {
-            OneDecay::new(self.decay, of, context)
+        Ok(Some(Box::new(Trees::new(nodes, roots, context, |places, context| {
+            OneDecay::new(self.decay, places, context)
         })?)))
     }
 
@@ -110,15 +110,16 @@ impl Weightable for Subpath {
         b: NodeId,
     ) -> f64 {
         let (mut in_a, in_b) = (paths(nodes, a), paths(nodes, b));
-        let count = |of: &[Vec<Label>], p| of.iter().filter(|q| *q == p).count() as f64;
-        let f = |of: &[Vec<Label>], p| table.counts.of(count(of, p));
+        let count =
+            |paths: &[Vec<Label>], p| paths.iter().filter(|q| *q == p).count() as f64;
+        let f = |paths: &[Vec<Label>], p| table.counts.of(count(paths, p));
         let weight = |l: &Label| self.decay * table.labels[l.index()];
-        let all = in_a.clone();
+        let paths_of_a = in_a.clone();
         in_a.sort_unstable();
         in_a.dedup();
-        let values = in_a
-            .iter()
-            .map(|p| p.iter().map(weight).product::<f64>() * f(&all, p) * f(&in_b, p));
+        let values = in_a.iter().map(|p| {
+            p.iter().map(weight).product::<f64>() * f(&paths_of_a, p) * f(&in_b, p)
+        });
         values.sum()
     }
 
@@ -130,8 +131,8 @@ impl Weightable for Subpath {
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         let factors = table.labels_times(self.decay)?;
-        Ok(Box::new(Trees::new(nodes, roots, context, |of, context| {
-            Stretches::new(&factors, table.counts, of, context)
+        Ok(Box::new(Trees::new(nodes, roots, context, |places, context| {
+            Stretches::new(&factors, table.counts, places, context)
         })?))
     }
 }
@@ -179,6 +180,7 @@ impl OneDecay {
         let mut sums = memory::collect([0.0])?;
         let mut slopes = memory::collect([[0.0; 2]])?;
         for n in 0..deepest as usize {
+            // F(n+1) = λ (1 + F(n)), and λⁿ by its derivative n λⁿ⁻¹.
             let (next, sum) = (decay * powers[n], decay * (1.0 + sums[n]));
             memory::push(&mut powers, next)?;
             memory::push(&mut sums, sum)?;
@@ -229,20 +231,22 @@ impl Stretches {
         places: &Sorted<'_>,
         context: &Context,
     ) -> Result<Self> {
-        let Sorted { all, order, number, .. } = places;
+        let Sorted { by_id, order, number, .. } = places;
         let deepest = places.depths.iter().max().copied().unwrap_or(1);
         let n_levels = deepest.ilog2() as usize + 1;
+        // A stretch of one label.
         let first = order.iter().map(|&place| {
-            let above = match all.above[place as usize] {
+            let above = match by_id.above[place as usize] {
                 NONE => NONE,
                 above => number[above as usize],
             };
-            let factor = factors[all.label[place as usize].index()];
+            let factor = factors[by_id.label[place as usize].index()];
             (factor, factor, above)
         });
         let mut levels: Vec<Vec<_>> = memory::collect([memory::collect(first)?])?;
         for last in 1..n_levels {
             context.check_now()?;
+            // Two stretches of half the length; beyond the root the second is empty.
             let last = &levels[last - 1];
             let twice = last.iter().map(|&(product, sum, above)| {
                 let (product2, sum2, above) = match above {
@@ -264,6 +268,7 @@ impl Stretches {
 impl PathWeights for Stretches {
     fn between<N: Number>(&self, mut place: u32, shorter: u32, longer: u32) -> N {
         let (mut product, mut sum) = (N::of(1.0), N::of(0.0));
+        // First what both paths share already, and then the lengths that count.
         for (length, is_counted) in [(shorter, false), (longer - shorter, true)] {
             for (k, level) in self.levels.iter().enumerate() {
                 if length >> k & 1 == 1 {
@@ -291,7 +296,7 @@ impl PathWeights for Stretches {
 
 /// Places in the order of their labels upwards.
 struct Sorted<'a> {
-    all: &'a Places,
+    by_id: &'a Places,
     /// The places in order, and by place its number in it.
     order: &'a [u32],
     number: &'a [u32],
@@ -316,13 +321,14 @@ impl<M: PathWeights> Trees<M> {
         context: &Context,
         weights: impl FnOnce(&Sorted<'_>, &Context) -> Result<M>,
     ) -> Result<Self> {
-        let mut all = Places::default();
+        let mut by_id = Places::default();
         let mut places: Ragged<(u32, f64)> = Ragged::default();
         for &root in roots {
-            all.read(nodes, root, &mut places, context)?;
+            by_id.read(nodes, root, &mut places, context)?;
             places.close("places, tree by tree")?;
         }
-        let (order, common) = all.sort(nodes, context)?;
+        let (order, common) = by_id.sort(nodes, context)?;
+        // Places by their numbers in the order of all.
         let mut number = memory::filled(0, order.len())?;
         for (at, &place) in order.iter().enumerate() {
             number[place as usize] = at as u32;
@@ -336,10 +342,11 @@ impl<M: PathWeights> Trees<M> {
             sorted.items[start..].sort_unstable_by_key(|item| item.0);
             sorted.close("places, tree by tree")?;
         }
-        let depths = order.iter().map(|&p| all.depth[p as usize]);
+        let depths = order.iter().map(|&p| by_id.depth[p as usize]);
         let depths: Vec<u32> = memory::collect(depths)?;
-        let all = Sorted { all: &all, order: &order, number: &number, depths: &depths };
-        let weights = weights(&all, context)?;
+        let sorted_places =
+            Sorted { by_id: &by_id, order: &order, number: &number, depths: &depths };
+        let weights = weights(&sorted_places, context)?;
         let common = Common::new(common)?;
         Ok(Self { places: sorted, depths, common, weights })
     }
@@ -367,17 +374,19 @@ impl<M: PathWeights> Pairs for Trees<M> {
         let (mut left, mut right) = (self.places.get(a), self.places.get(b));
         let mut total = N::of(0.0);
         stack.clear();
+        // A beginning of no labels is below all others, and is never taken off.
         let nothing = Beginning { len: 0, in_a: N::of(0.0), in_b: N::of(0.0) };
         memory::push(stack, nothing)?;
         let mut last = 0;
         let mut steps = 0u32;
         loop {
             // 1. The next place in the order of both.
-            let first = |of: &[(u32, f64)]| of.first().map_or(NONE, |item| item.0);
+            let first =
+                |places: &[(u32, f64)]| places.first().map_or(NONE, |item| item.0);
             let place = first(left).min(first(right));
-            let take = |of: &mut &[(u32, f64)]| match of.split_first() {
-                Some((&(own, n), rest)) if own == place => {
-                    *of = rest;
+            let take = |places: &mut &[(u32, f64)]| match places.split_first() {
+                Some((&(next, n), rest)) if next == place => {
+                    *places = rest;
                     N::of(n)
                 }
                 _ => N::of(0.0),
@@ -388,6 +397,8 @@ impl<M: PathWeights> Pairs for Trees<M> {
             let len = match place {
                 NONE => 0,
                 _ if is_first => 0,
+                // Neighbours in the order of both may be far apart in that of all: what
+                // they have in common is the least between them.
                 _ => self.common.least(last + 1, place),
             };
             // 3. Longer beginnings are complete: they add their pairs, and are part of the
@@ -396,6 +407,7 @@ impl<M: PathWeights> Pairs for Trees<M> {
                 && longer > len
             {
                 stack.pop();
+                // Down to where the next beginning ends, or to what the new place has.
                 let below = stack.last().map_or(0, |below| below.len);
                 let shorter = below.max(len);
                 let weight: N = self.weights.between(last, shorter, longer);
@@ -431,7 +443,7 @@ struct Places {
     above: Vec<u32>,
     label: Vec<Label>,
     depth: Vec<u32>,
-    known: Map<(u32, Label), u32>,
+    number_of: Map<(u32, Label), u32>,
     /// Nodes of one level: place, subtree, how many; and the next level's, where the place
     /// is still that above, and a label.
     level: Vec<(u32, NodeId, u64)>,
@@ -440,11 +452,11 @@ struct Places {
 
 impl Places {
     fn place(&mut self, above: u32, label: Label) -> Result<u32> {
-        if let Some(&known) = self.known.get(&(above, label)) {
-            return Ok(known);
+        if let Some(&place) = self.number_of.get(&(above, label)) {
+            return Ok(place);
         }
         let place = new_id(self.above.len(), "places of nodes")?;
-        self.known.insert((above, label), place)?;
+        self.number_of.insert((above, label), place)?;
         let depth = if above == NONE { 0 } else { self.depth[above as usize] };
         memory::push(&mut self.depth, depth + 1)?;
         memory::push(&mut self.above, above)?;
@@ -462,13 +474,15 @@ impl Places {
     ) -> Result<()> {
         self.next.clear();
         memory::push(&mut self.next, (NONE, nodes.label(root), root, 1))?;
-        let sum = |of: &[(u32, Label, NodeId, u64)]| {
-            let (what, limit) = ("nodes of one tree", u64::MAX);
-            let sum = of.iter().try_fold(0u64, |sum, node| sum.checked_add(node.3));
+        let sum = |entries: &[(u32, Label, NodeId, u64)]| {
+            let (what, limit) = ("nodes entries one tree", u64::MAX);
+            let sum =
+                entries.iter().try_fold(0u64, |sum, node| sum.checked_add(node.3));
             sum.ok_or(Error::Capacity { what, limit })
         };
         while !self.next.is_empty() {
             context.check()?;
+            // Nodes of one place side by side, and of these equal subtrees.
             self.next.sort_unstable_by_key(|&(above, label, node, _)| {
                 (above, label.0, node.0)
             });
@@ -477,6 +491,8 @@ impl Places {
             for same in next.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
                 let place = self.place(same[0].0, same[0].1)?;
                 out.push((place, sum(same)? as f64))?;
+                // Equal subtrees of one place go on together: a level is as long as it
+                // has different ones.
                 for equal in same.chunk_by(|x, y| x.2 == y.2) {
                     memory::push(&mut self.level, (place, equal[0].2, sum(equal)?))?;
                 }
@@ -539,6 +555,8 @@ impl Places {
         // 2. Neighbours' labels in common, by ranks of ever fewer labels.
         let mut common = memory::filled(0, n)?;
         for (at, pair) in order.windows(2).enumerate() {
+            // Ranks of round r are those of 2^r labels: where they agree, so many
+            // labels do.
             let (mut x, mut y) = (pair[0], pair[1]);
             for (round, (rank, above)) in rounds.iter().enumerate().rev() {
                 if x != NONE && y != NONE && rank[x as usize] == rank[y as usize] {
@@ -565,6 +583,7 @@ impl Common {
         let least = |block: &[u32]| block.iter().copied().min().unwrap_or(0);
         let first = memory::collect(values.chunks(Self::BLOCK).map(least))?;
         let mut blocks: Vec<Vec<u32>> = memory::collect([first])?;
+        // Each level is of twice as many blocks as the one before.
         loop {
             let (last, width) = (&blocks[blocks.len() - 1], 1 << (blocks.len() - 1));
             if last.len() <= width {
@@ -580,11 +599,14 @@ impl Common {
     /// The least of the numbers from `first` to `last`, both included.
     fn least(&self, first: u32, last: u32) -> u32 {
         let (first, end) = (first as usize, last as usize + 1);
+        // Whole blocks within the stretch, and what is left at both ends.
         let least = |part: &[u32]| part.iter().copied().min().unwrap_or(u32::MAX);
         let (start_block, end_block) = (first.div_ceil(Self::BLOCK), end / Self::BLOCK);
         if start_block >= end_block {
             return least(&self.values[first..end]);
         }
+        // Two stretches of a power of two, which may overlap, are all of the inner
+        // blocks.
         let power = (end_block - start_block).ilog2() as usize;
         let blocks = &self.blocks[power];
         let inner = blocks[start_block].min(blocks[end_block - (1 << power)]);

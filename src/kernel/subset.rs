@@ -249,6 +249,7 @@ impl<F: Factors> Trees<F> {
     ) -> Result<Self> {
         let counts = TreeCounts::read_with(has_leaves, nodes, roots, context)?;
         let mut trees = Self {
+            // Made at the end, once it is known which productions branch.
             branching_decay: decay.pick(&[])?,
             decay,
             leaf_weight,
@@ -279,18 +280,21 @@ impl<F: Factors> Trees<F> {
                     continue;
                 };
                 size += f64::from(count);
-                let known = &mut place[production.index()];
-                if *known == NONE {
-                    *known = trees.groups.items.len() as u32;
+                // Productions of the tree, each with all of its nodes.
+                let group_place = &mut place[production.index()];
+                if *group_place == NONE {
+                    *group_place = trees.groups.items.len() as u32;
                     trees.groups.push((production.0, count))?;
                 } else {
-                    trees.groups.items[*known as usize].1 += count;
+                    trees.groups.items[*group_place as usize].1 += count;
                 }
+                // λ is all that a preterminal has; only other nodes have values.
                 if nodes.is_preterminal(node) {
                     continue;
                 }
                 number[node.index()] = (trees.branching.items.len() - start) as u32;
-                let of = |child: &NodeId| {
+                // Children come first, so those that branch have numbers.
+                let child_of = |child: &NodeId| {
                     let group = nodes.production(*child).map_or(NONE, |p| p.0);
                     Child { group, branching: number[child.index()] }
                 };
@@ -307,8 +311,9 @@ impl<F: Factors> Trees<F> {
                     children: new_id(trees.children.len(), "children, tree by tree")?,
                     n_children: children.len() as u32,
                 })?;
-                memory::extend(&mut trees.children, children.iter().map(of))?;
+                memory::extend(&mut trees.children, children.iter().map(child_of))?;
             }
+            // `NONE` again for the next tree.
             for &node in counts.nodes(tree) {
                 number[node.index()] = NONE;
             }
@@ -335,6 +340,8 @@ impl<F: Factors> Trees<F> {
 
     /// Loads a tree into the tables, in place of the one that is there.
     fn load<N>(&self, tree: usize, s: &mut Scratch<N>) -> Result<()> {
+        // Before stamps run out the tables are emptied: an old stamp must not look like
+        // a new one.
         if s.stamp == 0 || s.stamp == u32::MAX {
             let tables = [
                 (&mut s.counts, self.n_groups),
@@ -353,6 +360,7 @@ impl<F: Factors> Trees<F> {
         for &(group, count) in self.groups.get(tree) {
             s.counts[group as usize] = (s.stamp, count);
         }
+        // Nodes of a production are chained from the last to the first.
         for (u, node) in self.branching.get(tree).iter().enumerate() {
             let last = &mut s.last[node.group as usize];
             // has room
@@ -382,6 +390,7 @@ impl<F: Factors> Trees<F> {
         let (all_a, all_b) = (self.branching.get(a), self.branching.get(b));
         let (before, last, c) = (&s.before[..all_a.len()], &s.last, &mut s.c);
         let stamp = s.stamp;
+        // In powers of two, so that it grows rarely.
         if s.starts.len() < all_b.len() {
             s.starts = memory::filled(0, all_b.len().next_power_of_two())?;
         }
@@ -389,9 +398,11 @@ impl<F: Factors> Trees<F> {
         c.clear();
         let one = N::of(1.0);
         let (mut sum, mut steps) = (N::of(0.0), 0);
+        // The second tree, children first; of the first all nodes with the same
+        // production.
         for (v, node) in all_b.iter().enumerate() {
-            let (known, mut u) = last[node.group as usize];
-            if known != stamp {
+            let (entry_stamp, mut u) = last[node.group as usize];
+            if entry_stamp != stamp {
                 continue;
             }
             let below_v = self.children(*node);
@@ -410,32 +421,38 @@ impl<F: Factors> Trees<F> {
             }
             memory::reach(c, start + n_pairs, one)?;
             let decay: N = self.branching_decay.as_number(node.group, 0);
-            let mut own = N::of(0.0);
+            let mut node_sum = N::of(0.0);
             while u != NONE {
                 let other = all_a[u as usize];
                 // Σ f_j Π_{i<j} (1 + f_i) = Π (1 + f_j) - 1, without the subtraction.
                 let (mut product, mut more) = (one, N::of(0.0));
                 for (x, y) in self.children(other).iter().zip(below_v) {
+                    // Equal productions have equal labels of children, but these may
+                    // have other productions, or be leaves.
                     if x.group != y.group || x.group == NONE {
                         continue;
                     }
+                    // A preterminal has λ with any node of its production.
                     let f = if x.branching == NONE || y.branching == NONE {
                         self.decay.as_number(x.group, 0)
                     } else {
                         let start = starts[y.branching as usize];
+                        // By the second tree's child, and there by the rank of the
+                        // first one's in its production.
                         c[(start + before[x.branching as usize].1) as usize]
                     };
                     let term = product * f;
                     more = more + term;
                     product = product + term;
                 }
+                // Where the chain goes on, and this node's rank in it.
                 let (next, place) = before[u as usize];
                 c[start + place as usize] = decay * product;
-                own = own + N::of(f64::from(other.count)) * (decay * more);
+                node_sum = node_sum + N::of(f64::from(other.count)) * (decay * more);
                 u = next;
             }
             // Of each node first: long sums of small terms lose digits.
-            sum = sum + N::of(f64::from(node.count)) * own;
+            sum = sum + N::of(f64::from(node.count)) * node_sum;
         }
         Ok(sum)
     }
@@ -454,8 +471,8 @@ fn dot<N: Number, F: Factors>(
     }
     let mut sum = N::of(0.0);
     for &(symbol, count) in items {
-        let (known, other) = counts[symbol as usize];
-        if known == stamp {
+        let (entry_stamp, other) = counts[symbol as usize];
+        if entry_stamp == stamp {
             let count = f64::from(other) * f64::from(count);
             sum = sum + N::of(factors.of(symbol)) * N::of(count);
         }
@@ -468,9 +485,9 @@ fn dot<N: Number, F: Factors>(
 fn integer_dot(counts: &[(u32, u32)], stamp: u32, items: &[(u32, u32)]) -> f64 {
     let mut sum = 0;
     for &(symbol, count) in items {
-        let (known, other) = counts[symbol as usize];
+        let (entry_stamp, other) = counts[symbol as usize];
         // No branch: whether both have it is not to be guessed.
-        let other = if known == stamp { other } else { 0 };
+        let other = if entry_stamp == stamp { other } else { 0 };
         sum += u64::from(other) * u64::from(count);
     }
     sum as f64

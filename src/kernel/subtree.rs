@@ -55,9 +55,9 @@ impl Kernel for Subtree {
     ) -> Result<Box<dyn Prepared>> {
         let weights = weights(nodes, self.decay, self.leaf_weight)?;
         let leaves = self.leaf_weight > 0.0;
-        let all =
+        let trees =
             Trees::new(nodes, &weights, |count| count, leaves, None, roots, context)?;
-        Ok(Box::new(all))
+        Ok(Box::new(trees))
     }
 
     fn sloped(
@@ -68,9 +68,9 @@ impl Kernel for Subtree {
     ) -> Result<Option<Box<dyn Sloped>>> {
         let weights = weights(nodes, self.decay, self.leaf_weight)?;
         let sloped = Some(self.decay);
-        let all =
+        let trees =
             Trees::new(nodes, &weights, |count| count, true, sloped, roots, context)?;
-        Ok(Some(Box::new(all)))
+        Ok(Some(Box::new(trees)))
     }
 
     fn builtin(&self) -> Option<Builtin<'_>> {
@@ -177,6 +177,7 @@ fn products(
 ) -> Result<Vec<f64>> {
     let mut weights = Vec::new();
     memory::reserve(&mut weights, nodes.len())?;
+    // Children have smaller ids, so their weights are there.
     for node in (0..nodes.len()).map(|n| NodeId(n as u32)) {
         let inner = nodes.children(node).iter().filter(|&&c| !nodes.is_leaf(c));
         let weight = if nodes.is_leaf(node) {
@@ -233,22 +234,25 @@ impl<C: Count> Trees<C> {
         let mut items = Ragged::default();
         for tree in 0..tree_counts.len() {
             context.check()?;
-            let all = tree_counts.iter(tree).map(|(node, count)| Item {
+            let weighted_items = tree_counts.iter(tree).map(|(node, count)| Item {
                 node,
                 count: counts(count),
                 weight: weights[node.index()],
             });
             // Leaves out where they have no weight: half of the subtrees.
-            items.extend(all.filter(|item| item.weight > 0.0 || sloped.is_some()))?;
+            items.extend(
+                weighted_items.filter(|item| item.weight > 0.0 || sloped.is_some()),
+            )?;
             items.close("subtrees, tree by tree")?;
         }
         let mut inner: Vec<f64> = Vec::new();
         if sloped.is_some() {
             memory::reserve(&mut inner, nodes.len())?;
+            // Inner nodes at and below each node, for λ^n has the derivative n λ^(n-1).
             for node in (0..nodes.len()).map(|n| NodeId(n as u32)) {
-                let own = f64::from(u8::from(!nodes.is_leaf(node)));
+                let is_inner = f64::from(u8::from(!nodes.is_leaf(node)));
                 let below = nodes.children(node).iter().map(|c| inner[c.index()]);
-                let sum = below.fold(own, |sum, n| sum + n);
+                let sum = below.fold(is_inner, |sum, n| sum + n);
                 memory::push(&mut inner, sum)?;
             }
         }
@@ -259,6 +263,7 @@ impl<C: Count> Trees<C> {
     #[inline]
     fn weight<N: Number>(&self, item: &Item<C>) -> N {
         N::depending(item.weight, || {
+            // A leaf weighs `leaf_weight` itself; the others depend on λ alone.
             let inner = self.inner[item.node.index()];
             if inner == 0.0 {
                 [0.0, 1.0, 0.0]
@@ -282,6 +287,8 @@ pub(crate) struct Scratch<C> {
 impl<C: Count> Scratch<C> {
     /// Loads a tree into the table, in place of the one that is there.
     fn load(&mut self, tree: usize, trees: &Trees<C>) -> Result<()> {
+        // Before stamps run out the table is emptied: an old stamp must not look like a
+        // new one.
         if self.stamp == 0 || self.stamp == u32::MAX {
             self.counts = memory::filled((0, C::default()), trees.n_nodes)?;
             self.stamp = 0;

@@ -36,18 +36,18 @@ impl TreeCounts {
             Self::read_with(leaves, store, &roots[part], context)
         };
         let mut parts = threads.parts(roots.len(), read)?.into_iter();
-        let Some(mut all) = parts.next() else {
+        let Some(mut merged) = parts.next() else {
             return Self::read(store, &[], &Context::default());
         };
         for part in parts {
-            let start = all.nodes.len();
+            let start = merged.nodes.len();
             new_id(start + part.nodes.len(), WHAT)?;
-            memory::extend(&mut all.nodes, part.nodes)?;
-            memory::extend(&mut all.counts, part.counts)?;
+            memory::extend(&mut merged.nodes, part.nodes)?;
+            memory::extend(&mut merged.counts, part.counts)?;
             let starts = part.starts[1..].iter().map(|at| start as u32 + at);
-            memory::extend(&mut all.starts, starts)?;
+            memory::extend(&mut merged.starts, starts)?;
         }
-        Ok(all)
+        Ok(merged)
     }
 
     /// The same by one thread, asking now and then whether to go on.
@@ -87,14 +87,14 @@ impl TreeCounts {
     ) -> Result<Self> {
         const PER_CHECK: usize = 1 << 12;
         let starts = memory::collect([0])?;
-        let mut all = Self { starts, nodes: Vec::new(), counts: Vec::new() };
+        let mut trees = Self { starts, nodes: Vec::new(), counts: Vec::new() };
         // Counts of the tree at hand, 1 for what the walk has left; zero again after it.
         let n = roots.iter().map(|r| r.index() + 1).max().unwrap_or(0);
         let mut count = memory::filled(0u32, n)?;
         let mut open = Vec::new();
         for &root in roots {
             context.check()?;
-            let start = all.nodes.len();
+            let start = trees.nodes.len();
             // 1. The subtrees, in the order in which a walk leaves them.
             memory::push(&mut open, (root, store.children(root).iter()))?;
             while let Some((node, children)) = open.last_mut() {
@@ -115,14 +115,14 @@ impl TreeCounts {
                     }
                 };
                 count[left.index()] = 1;
-                memory::push(&mut all.nodes, left)?;
-                if all.nodes.len().is_multiple_of(PER_CHECK) {
+                memory::push(&mut trees.nodes, left)?;
+                if trees.nodes.len().is_multiple_of(PER_CHECK) {
                     context.check_now()?;
                 }
             }
             // 2. Their counts. Parents stand behind their children: from the end, every
             // count is complete when it is passed on.
-            let nodes = &all.nodes[start..];
+            let nodes = &trees.nodes[start..];
             for node in nodes {
                 count[node.index()] = 0;
             }
@@ -138,12 +138,12 @@ impl TreeCounts {
                     })?;
                 }
             }
-            memory::reserve(&mut all.counts, all.nodes.len() - start)?;
-            memory::reserve(&mut all.starts, 1)?;
+            memory::reserve(&mut trees.counts, trees.nodes.len() - start)?;
+            memory::reserve(&mut trees.starts, 1)?;
             let mut total = 0u64;
-            for node in &all.nodes[start..] {
+            for node in &trees.nodes[start..] {
                 total += u64::from(count[node.index()]);
-                all.counts.push(count[node.index()]); // has room
+                trees.counts.push(count[node.index()]); // has room
                 count[node.index()] = 0;
             }
             // So that whoever sums counts of a tree needs no check.
@@ -151,9 +151,9 @@ impl TreeCounts {
                 let (what, limit) = ("nodes in one tree", u64::from(u32::MAX));
                 return Err(Error::Capacity { what, limit });
             }
-            all.starts.push(new_id(all.nodes.len(), WHAT)?); // has room
+            trees.starts.push(new_id(trees.nodes.len(), WHAT)?); // has room
         }
-        Ok(all)
+        Ok(trees)
     }
 
     /// How many trees there are.

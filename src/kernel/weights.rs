@@ -106,6 +106,7 @@ impl Weights {
     ) -> Result<f64> {
         let labels = nodes.production_labels(production);
         let name = |&label: &Label| nodes.labels().name(label);
+        // Names are put together only if some production has a weight.
         if !self.productions.is_empty() {
             let names = labels.iter().map(|label| memory::text(name(label)));
             if let Some(&weight) = self.productions.get(&memory::try_collect(names)?) {
@@ -127,15 +128,20 @@ impl Weights {
         labels: &[f64],
     ) -> Result<Vec<f64>> {
         let parent = |p| nodes.production_labels(ProductionId(p))[0];
-        let all = 0..nodes.n_productions() as u32;
-        let mut weights = memory::collect(all.map(|p| labels[parent(p).index()]))?;
+        let productions = 0..nodes.n_productions() as u32;
+        // At first the weights of parents' labels, and then those that productions have
+        // themselves.
+        let mut weights =
+            memory::collect(productions.map(|p| labels[parent(p).index()]))?;
         for (names, &weight) in &self.productions {
             let id = |name: &String| nodes.labels().get(name).map(|label| label.0);
             let ids = memory::collect(names.iter().map_while(id))?;
+            // A production with a label that the store does not have is in none of its
+            // trees.
             if ids.len() == names.len()
-                && let Some(known) = nodes.find_production(&ids)
+                && let Some(production) = nodes.find_production(&ids)
             {
-                weights[known.index()] = weight;
+                weights[production.index()] = weight;
             }
         }
         Ok(weights)
@@ -364,6 +370,7 @@ impl Weighted {
             (counts == Counts::Linear || weightable.has_counts()).then_some(())
         };
         if fits(&*kernel).is_none() {
+            // The error says which kernels would do.
             let can = all().into_iter().filter(|kernel| fits(&**kernel).is_some());
             let can = can.map(|kernel| kernel.name());
             let can = can.collect(); // bounded: the kernels that there are

@@ -62,13 +62,15 @@ impl Best {
     /// Takes the values of a tree with those before it. What is no number may be any: it is
     /// kept as an infinite one.
     pub(super) fn row(&self, x: usize, row: &[f64]) -> Result<()> {
-        let mut own = self.least(x);
+        let mut least = self.least(x);
         for (tree, &value) in row.iter().enumerate() {
+            // No number: its true value decides later, so it must not be lost.
             let value = if value.is_nan() { f64::INFINITY } else { value };
-            if value >= own {
+            if value >= least {
                 self.offer(x, tree, value)?;
-                own = self.least(x);
+                least = self.least(x);
             }
+            // Each value serves both of its trees.
             if value >= self.least(tree) {
                 self.offer(tree, x, value)?;
             }
@@ -83,6 +85,8 @@ impl Best {
 
     #[cold]
     fn offer(&self, to: usize, tree: usize, value: f64) -> Result<()> {
+        // The least value was read without the lock: the tree may have given up
+        // meanwhile.
         let Ok(mut offers) = self.offers[to].lock() else { return Ok(()) };
         if offers.has_given_up {
             return Ok(());
@@ -92,10 +96,13 @@ impl Best {
             return Ok(());
         }
         let mut least = offers.cut(self.wanted, self.first);
+        // Too many nearly equal ones: the margin keeps them all, and the list would
+        // grow on.
         if offers.list.len() > 8 * Self::cut_at(self.wanted) {
             *offers = Offers { has_given_up: true, ..Offers::default() };
             least = f64::NAN;
         } else {
+            // Cut again at twice the length, so cutting takes constant time per offer.
             offers.cut_at = Self::cut_at(offers.list.len());
         }
         self.least[to].store(least.to_bits(), Ordering::Relaxed);
@@ -104,8 +111,8 @@ impl Best {
 
     /// The trees that may be among the nearest of one, and how many other ones are to be
     /// found whose value is 0 or less; None where it gave up.
-    pub(super) fn take(&self, of: usize) -> Result<Option<(Vec<u32>, usize)>> {
-        let Ok(mut offers) = self.offers[of].lock() else { return Ok(None) };
+    pub(super) fn take(&self, tree: usize) -> Result<Option<(Vec<u32>, usize)>> {
+        let Ok(mut offers) = self.offers[tree].lock() else { return Ok(None) };
         let mut offers = std::mem::take(&mut *offers);
         if offers.has_given_up {
             return Ok(None);
@@ -127,6 +134,7 @@ impl Offers {
             return first;
         }
         let by_value = |a: &Answer, b: &Answer| b.value.total_cmp(&a.value);
+        // The last one wanted, and a margin below it for rounding.
         let (_, last, _) = self.list.select_nth_unstable_by(place - 1, by_value);
         let least = margin(last.value).max(first);
         self.list.retain(|answer| answer.value >= least);

@@ -39,7 +39,7 @@ use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 const NONE: u32 = u32::MAX;
 const WHAT: &str = "blocks, tree by tree";
 /// Pairs of nodes of one tree that are looked at; with more it has no vector.
-const TOO_MANY: usize = 1 << 26;
+const MAX_PAIRS: usize = 1 << 26;
 /// Trees that are read before their vectors are made: those of all trees would take more
 /// than the vectors.
 const AT_A_TIME: usize = 1 << 15;
@@ -95,13 +95,16 @@ pub(crate) fn bound(
         Blocks::Productions(_) => edges.first + edges.keys.keys.len(),
         Blocks::Roots => nodes.labels().len(),
     };
+    // Blocks are numbers of 32 bits.
     new_id(n_blocks, "blocks")?;
+    // 1. Vectors of some trees by each thread.
     let parts = threads.parts(roots.len(), |range, context| {
         let mut vectors = Vectors::default();
+        // A vector of subtrees is their list; all others are summed by block.
         let is_listed = matches!(blocks, Blocks::Subtrees { .. });
         let n_sums = if is_listed { 0 } else { n_blocks };
         let mut scratch = Scratch::<f64>::new(n_sums)?;
-        let mut own = Vec::new();
+        let mut shares = Vec::new();
         // For trees whose kernels no float holds.
         let mut scaled: Option<Scratch<Scaled>> = None;
         let has_bags = !matches!(blocks, Blocks::Roots);
@@ -113,13 +116,16 @@ pub(crate) fn bound(
                 let is_known = match &blocks {
                     Blocks::Subtrees { weights, counts } => {
                         // A subtree comes once: no table of sums is needed.
-                        own.clear();
-                        let all = tree_counts.iter(tree).map(|(node, count)| {
+                        shares.clear();
+                        let squares = tree_counts.iter(tree).map(|(node, count)| {
                             let count = counts.of(f64::from(count));
                             (node.0, count * count * weights[node.index()])
                         });
-                        extend(&mut own, all.filter(|&(_, share)| share != 0.0))?;
-                        close_listed(&own, &mut vectors)?;
+                        extend(
+                            &mut shares,
+                            squares.filter(|&(_, share)| share != 0.0),
+                        )?;
+                        close_listed(&shares, &mut vectors)?;
                         continue;
                     }
                     Blocks::Productions(kernel) => scratch.subset(
@@ -132,6 +138,8 @@ pub(crate) fn bound(
                     )?,
                     Blocks::Roots => scratch.roots(kernel, nodes, root, context)?,
                 };
+                // 2. Where the sum leaves the floats, once more in numbers that hold
+                // it.
                 let total = scratch.total();
                 let fits = (SMALLEST..LARGEST).contains(&total) || total == 0.0;
                 if let (Blocks::Productions(kernel), true, false) =
@@ -150,16 +158,17 @@ pub(crate) fn bound(
                         &edges,
                         context,
                     )?;
-                    let share = |own: Scaled, total| own.cosine(total, total);
+                    let share = |sum: Scaled, total| sum.cosine(total, total);
                     scaled.close(is_known, share, &mut vectors)?;
                 } else {
-                    let share = |own, total| own / total;
+                    let share = |sum, total| sum / total;
                     scratch.close(is_known && fits, share, &mut vectors)?;
                 }
             }
         }
         Ok(vectors)
     })?;
+    // 3. The threads' vectors, in the order of trees.
     let mut vectors = Vectors::default();
     for part in parts {
         vectors.append(part, WHAT)?;
@@ -190,6 +199,7 @@ impl Edges {
         let first = nodes.n_productions() + nodes.labels().len();
         let mut edges =
             Self { by_node: Ragged::default(), keys: Keys::default(), first };
+        // Blocks of other trees of the store would only make tables longer.
         let mut is_wanted = filled(false, nodes.len())?;
         for root in roots {
             is_wanted[root.index()] = true;
@@ -205,6 +215,7 @@ impl Edges {
         }
         for (number, is_wanted) in is_wanted.into_iter().enumerate() {
             threads.context.check()?;
+            // All nodes have a list, so that it is found by their number.
             let node = NodeId(number as u32);
             let children = if is_wanted { nodes.children(node) } else { &[] };
             edges.by_node.reserve(children.len())?;
@@ -227,11 +238,12 @@ impl Edges {
 }
 
 /// Makes a vector of K_g(x,x) by block.
-fn close_listed(own: &[(u32, f64)], vectors: &mut Vectors) -> Result<()> {
-    let total: f64 = own.iter().fold(0.0, |total, (_, share)| total + share);
-    vectors.reserve(own.len() + 1)?;
+fn close_listed(shares: &[(u32, f64)], vectors: &mut Vectors) -> Result<()> {
+    // In the order of the walk, so the bound does not depend on ids.
+    let total: f64 = shares.iter().fold(0.0, |total, (_, share)| total + share);
+    vectors.reserve(shares.len() + 1)?;
     if (SMALLEST..LARGEST).contains(&total) || total == 0.0 {
-        let norms = own
+        let norms = shares
             .iter()
             .map(|&(block, share)| (block, rounded_up((share / total).sqrt())));
         vectors.extend(norms)?;
@@ -273,6 +285,8 @@ impl<N: Number> Scratch<N> {
     fn add(&mut self, block: u32, value: N) -> Result<()> {
         let zero = N::of(0.0);
         let sum = &mut self.sums[block as usize];
+        // A block is noted when it gets its first value: none is negative, so it stays
+        // above 0.
         if *sum == zero && value != zero {
             push(&mut self.blocks, block)?;
         }
@@ -361,16 +375,19 @@ impl<N: Number> Scratch<N> {
             *last = number;
             let end = self.c.len() + earlier as usize + 1;
             reach(&mut self.c, end, N::of(0.0))?;
-            if self.c.len() > TOO_MANY {
+            // Given up. What was entered so far is taken out below.
+            if self.c.len() > MAX_PAIRS {
                 break;
             }
         }
+        // What was summed are counts; their square times the weight is the block's
+        // kernel.
         for &block in &self.blocks {
             let sum = &mut self.sums[block as usize];
             let weight = if block < n_productions { decay } else { leaf_weight };
             *sum = N::of(weight) * (*sum * *sum);
         }
-        let is_known = self.c.len() <= TOO_MANY;
+        let is_known = self.c.len() <= MAX_PAIRS;
         // 2. Pairs of nodes that go on, each v with the u before it.
         let decay = N::of(decay);
         for v in 0..if is_known { self.branching.len() } else { 0 } {
@@ -381,10 +398,13 @@ impl<N: Number> Scratch<N> {
             let mut u = v as u32;
             while u != NONE {
                 let (other, times) = self.branching[u as usize];
+                // Each pair of different nodes counts in both orders.
                 let both = if u == v as u32 { 1.0 } else { 2.0 };
                 let weight = N::of(both * count * times) * decay;
                 let mut edges_u = edges.by_node.get(other.index());
                 let mut product = N::of(1.0);
+                // Children by position: only those with equal positions and productions
+                // go on.
                 for edge in edges_v {
                     while edges_u.first().is_some_and(|e| e.position < edge.position) {
                         edges_u = &edges_u[1..];
@@ -393,6 +413,8 @@ impl<N: Number> Scratch<N> {
                     if first.block != edge.block {
                         continue;
                     }
+                    // The smaller number was entered first, and the values are with the
+                    // later one.
                     let [a, b] = [first.child, edge.child]
                         .map(|child| self.number[child.index()]);
                     let c = match (a.min(b), a.max(b)) {
@@ -402,6 +424,8 @@ impl<N: Number> Scratch<N> {
                             self.c[self.before[high as usize].2 + place]
                         }
                     };
+                    // C grows by this term with this child: the fragments whose last
+                    // expanded child it is.
                     let term = product * c;
                     self.add(edge.block, weight * term)?;
                     product = product + term;
@@ -432,9 +456,10 @@ impl Scratch<f64> {
         root: NodeId,
         context: &Context,
     ) -> Result<bool> {
+        // A store of its own: a model of the tree takes time by what its store holds.
         let mut store = Nodes::default();
-        let own = store.absorb_one(nodes, root, context)?;
-        let tree = Forest::new(Arc::new(store), collect([own])?);
+        let tree_root = store.absorb_one(nodes, root, context)?;
+        let tree = Forest::new(Arc::new(store), collect([tree_root])?);
         let Some(kernel) = kernel.shared() else { return Ok(false) };
         let shares =
             Model::new(kernel, dag::Options::default()).and_then(|mut model| {
@@ -448,6 +473,7 @@ impl Scratch<f64> {
             }
             Err(error) => return Err(error),
         };
+        // Contributions come in the order of a walk, parents first.
         let mut todo = collect([root])?;
         for share in shares {
             let Some(node) = todo.pop() else { break };

@@ -73,6 +73,7 @@ impl<X: Items> Index<X> {
     /// As [`Forest::concat`], and what `context` returns: with nothing changed.
     pub fn add(&mut self, items: &X, context: &Context) -> Result<()> {
         self.items = self.items.chain(items, context)?;
+        // The index of fewer items is of no use any more; clones keep theirs.
         self.built = ForkSafeCache::default();
         Ok(())
     }
@@ -98,6 +99,7 @@ impl<X: Items> Index<X> {
     }
 
     fn built(&self, context: &Context) -> Result<Arc<Built<X>>> {
+        // Two calls may build at the same time: both get the same answers.
         if let Some(built) = self.built.get() {
             return Ok(built);
         }
@@ -117,6 +119,7 @@ impl<X: Items> Index<X> {
         out: &mut [T],
         context: &Context,
     ) -> Result<Report> {
+        // Checked before anything is built.
         check_size(out, (x.n_items(), self.items.n_items()))?;
         if out.is_empty() {
             return Ok(Report::default());
@@ -157,15 +160,17 @@ impl<X: Items> Index<X> {
         let (built, measure) = (self.built(context)?, &*self.measure);
         if x.is_none() {
             let corpus = built.corpus(measure, self.options, None)?;
-            let known = match built.pruned.get().filter(|known| known.0 == least) {
-                Some(known) => known,
+            // Of the same threshold it serves again.
+            let pruned = match built.pruned.get().filter(|pruned| pruned.0 == least) {
+                Some(pruned) => pruned,
                 None => built.pruned.put((least, corpus.pruned(least, context)?)),
             };
-            if let Some(pruned) = &known.1 {
+            if let Some(pruned) = &pruned.1 {
                 let finder = Finder::Pruned(Arc::clone(pruned));
                 return join_by(&corpus, &finder, least, sink, context);
             }
         }
+        // Without bounds, or where they are of no use, row by row.
         built.join(measure, self.options, x, least, sink, context)
     }
 }
@@ -185,6 +190,8 @@ impl<X: Items> Built<X> {
             (RowsOf::Others, "Y")
         };
         let mut built = Self::new(measure, items, options, rows, context)?;
+        // Among each other all items are needed in pairs, so they are made ready at
+        // once.
         if among_themselves && built.singles.is_none() {
             let singles = measure.prepare(&built.trained.columns.items, context)?;
             built.singles = Some(Arc::from(singles));
@@ -218,6 +225,7 @@ impl<X: Items> Built<X> {
         let query = x.map(|x| self.trained.query(measure, x, context)).transpose()?;
         let (query, source) = query.unzip(); // bounded: one of each
         let corpus = self.corpus(measure, options, query.as_ref())?;
+        // Any value may be among the nearest.
         let finder = self.rows(source.as_deref(), f64::NEG_INFINITY);
         top_k_by(&corpus, &finder, k, context)
     }
@@ -235,6 +243,7 @@ impl<X: Items> Built<X> {
         let query = x.map(|x| self.trained.query(measure, x, context)).transpose()?;
         let (query, source) = query.unzip(); // bounded: one of each
         let corpus = self.corpus(measure, options, query.as_ref())?;
+        // A distance is compared with its sign turned.
         let least = nearness(measure, least);
         let finder = self.rows(source.as_deref(), least);
         join_by(&corpus, &finder, least, sink, context)
@@ -257,6 +266,7 @@ impl<X: Items> Built<X> {
         source: Option<&'a (dyn RowSource + 'a)>,
         least: f64,
     ) -> Finder<'a> {
+        // Single pairs made ready are those of the items, not of others.
         let values = self.singles.as_ref().filter(|_| source.is_none());
         let values = values.map(|singles| Values {
             singles: Arc::clone(singles),

@@ -210,6 +210,7 @@ impl<N: Number> Chains<N> {
         context: &Context,
     ) -> Result<N> {
         let zero = N::of(0.0);
+        // 1. How many rows match at all, and how often: the method depends on it.
         let (mut n_rows, mut n_matches) = (0, 0);
         for label in rows.clone() {
             let count = table.count(label) as usize;
@@ -221,6 +222,8 @@ impl<N: Number> Chains<N> {
         }
         self.start(n_rows, table.next.len(), n_matches, longest)?;
         let mut total = zero;
+        // 2. Row by row. The list is taken out meanwhile, as rows are entered into
+        // `self`.
         let mut matches = std::mem::take(&mut self.matches);
         for (row, label) in rows.enumerate() {
             matches.clear();
@@ -258,14 +261,18 @@ impl<N: Number> Chains<N> {
     ) -> Result<N> {
         let mut total = N::of(0.0);
         let shortest = shape.0.min(shape.1);
+        // With one row or column no chain is longer than one match.
         if shortest == 1 {
             return Ok(matches.iter().fold(total, |total, &(_, _, d)| total + d));
         }
         let steps = matches.len() * matches.len() / 2;
+        // Here if that takes no more than a grid would: no sums have to be set up then.
         if longest >= shortest && steps <= 2 * shape.0 * shape.1 {
             for at in 0..matches.len() {
                 let (i, j, d) = matches[at];
                 let mut t = d;
+                // Matches come row by row, so what may stand before one comes before
+                // it.
                 for &(row, column, chain) in &matches[..at] {
                     if row < i && column < j {
                         let gaps: N = gaps(
@@ -333,6 +340,7 @@ impl<N: Number> Chains<N> {
                 memory::reach(&mut self.stamps, columns + 1, 0)
             }
             Method::Lengths(longest) => {
+                // Chains of the full length are not continued and need no sums.
                 let n = (longest - 1).saturating_mul(columns);
                 memory::reach(&mut self.sums, n, zero)
             }
@@ -359,6 +367,7 @@ impl<N: Number> Chains<N> {
 
     #[inline]
     fn list_row(&mut self, row: u32, matches: &[(u32, N)], powers: &[f64]) -> N {
+        // Matches of one row do not follow one another.
         let before = self.found.len();
         let mut total = N::of(0.0);
         for &(column, d) in matches {
@@ -380,10 +389,13 @@ impl<N: Number> Chains<N> {
         let (decay, zero): (N, N) = (decay_of(powers), N::of(0.0));
         // S(i-1, j-1), R(i, j-1).
         let (mut above, mut run, mut total) = (zero, zero, zero);
+        // Matches ascend with the columns, so one is at hand at a time.
         let mut matches = matches.iter().copied();
         let mut next = matches.next();
         for (column, sum) in self.sums.iter_mut().enumerate() {
             run = run * decay;
+            // T takes S of the row and the column before; only then does `above` move
+            // on.
             if let Some((_, d)) = next.filter(|m| m.0 as usize == column) {
                 let t = d + d * above;
                 total = total + t;
@@ -404,6 +416,8 @@ impl<N: Number> Chains<N> {
         self.found.clear();
         for &(column, d) in matches {
             let mut t = d;
+            // The columns before this one are node `column`, and those that are left as
+            // its lowest bits go.
             let mut p = column;
             while p > 0 {
                 // A stamp is a row before this one, except where nothing is stamped yet.
@@ -417,6 +431,7 @@ impl<N: Number> Chains<N> {
         }
         // Only now: chains must not go on within their row.
         for &(_, column, t) in &self.found {
+            // The nodes that sum this column, up to the root.
             let mut p = column + 1;
             while let Some(sum) = self.sums.get_mut(p as usize) {
                 let stamp = std::mem::replace(&mut self.stamps[p as usize], row);
@@ -439,7 +454,9 @@ impl<N: Number> Chains<N> {
         let mut total = zero;
         // The longest first, as each length continues the shorter one's rows before.
         for length in (1..=longest).rev() {
-            let (shorter, own) = self.sums.split_at_mut((length - 1) * self.columns);
+            // By length: what the chains of one match less have, and this length's own.
+            let (shorter, current) =
+                self.sums.split_at_mut((length - 1) * self.columns);
             let shorter = &shorter[shorter.len().saturating_sub(self.columns)..];
             let extended = |column: u32, d: N| match (length, column.checked_sub(1)) {
                 (1, _) => d,
@@ -447,14 +464,14 @@ impl<N: Number> Chains<N> {
                 (_, None) => N::of(0.0),
             };
             if length == longest {
-                let all = matches.iter().map(|&(column, d)| extended(column, d));
-                total = all.fold(total, |total, t| total + t);
+                let chains = matches.iter().map(|&(column, d)| extended(column, d));
+                total = chains.fold(total, |total, t| total + t);
                 continue;
             }
             let mut run = zero;
             let mut matches = matches.iter().copied();
             let mut next = matches.next();
-            for (column, sum) in own[..self.columns].iter_mut().enumerate() {
+            for (column, sum) in current[..self.columns].iter_mut().enumerate() {
                 run = run * decay;
                 if let Some((_, d)) = next.filter(|m| m.0 as usize == column) {
                     let t = extended(column as u32, d);
@@ -462,6 +479,7 @@ impl<N: Number> Chains<N> {
                     run = run + t;
                     next = matches.next();
                 }
+                // S decays over the rows that were skipped, and by this row.
                 *sum = *sum * skipped * decay + run;
             }
         }

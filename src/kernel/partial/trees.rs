@@ -71,7 +71,7 @@ pub(crate) struct Scratch<N> {
 
 /// One prepared tree.
 pub(crate) struct Tree<'a, F = f64> {
-    all: &'a Trees<F>,
+    trees: &'a Trees<F>,
     first: usize,
     first_label: usize,
     pub(crate) nodes: &'a [Node],
@@ -91,22 +91,22 @@ impl<'a, F> Tree<'a, F> {
     #[inline]
     pub(crate) fn children(&self, node: usize) -> &'a [u32] {
         let at = self.first + node;
-        let start = at.checked_sub(1).map_or(0, |before| self.all.nodes[before].end);
-        &self.all.children[start as usize..self.nodes[node].end as usize]
+        let start = at.checked_sub(1).map_or(0, |before| self.trees.nodes[before].end);
+        &self.trees.children[start as usize..self.nodes[node].end as usize]
     }
 
     /// A node's last parent in the tree; [`NONE`] for the root.
     #[inline]
     pub(crate) fn last_use(&self, node: u32) -> u32 {
-        self.all.last_uses[self.first + node as usize]
+        self.trees.last_uses[self.first + node as usize]
     }
 
     /// The nodes with a label, ascending.
     #[inline]
     pub(crate) fn group(&self, label: u32) -> &'a [u32] {
         let at = self.first_label + label as usize;
-        let start = at.checked_sub(1).map_or(0, |before| self.all.labels[before].1);
-        &self.all.by_label[start as usize..self.all.labels[at].1 as usize]
+        let start = at.checked_sub(1).map_or(0, |before| self.trees.labels[before].1);
+        &self.trees.by_label[start as usize..self.trees.labels[at].1 as usize]
     }
 }
 
@@ -133,6 +133,7 @@ impl<F: Factors> Trees<F> {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Self> {
+        // 1. Distinct subtrees with counts, children first.
         let counts = TreeCounts::read(nodes, roots, context)?;
         let mut trees = Self {
             weights: Weights::new(decay, mu.same().unwrap_or(1.0), leaf_factor),
@@ -150,11 +151,12 @@ impl<F: Factors> Trees<F> {
             labels: Vec::new(),
             by_label: Vec::new(),
         };
+        // Labels by name, so that no order depends on ids.
         let hash = |name: &str| Seed::FIXED.hash_bytes(name.as_bytes());
         let hashes = memory::collect(nodes.labels().names().map(hash))?;
         let mut widest = 0;
-        let known = roots.iter().map(|r| r.index() + 1).max().unwrap_or(0);
-        let (mut number, mut order) = (memory::filled(NONE, known)?, Vec::new());
+        let n_nodes = roots.iter().map(|r| r.index() + 1).max().unwrap_or(0);
+        let (mut number, mut order) = (memory::filled(NONE, n_nodes)?, Vec::new());
         for tree in 0..counts.len() {
             context.check()?;
             let (first, mut content) = (trees.nodes.len(), 0);
@@ -163,12 +165,16 @@ impl<F: Factors> Trees<F> {
             for (node, count) in counts.iter(tree) {
                 let below = nodes.children(node);
                 let (label, local) = (nodes.label(node), order.len() as u32);
+                // Children come first, so they have numbers.
                 for child in below {
                     let child = number[child.index()];
                     memory::push(&mut trees.children, child)?;
+                    // Parents ascend: the last to write is the last to ask.
                     trees.last_uses[first + child as usize] = local;
                     content = Seed::FIXED.mix(content, u64::from(child));
                 }
+                // The number of children as well: their numbers alone do not tell where
+                // a node's list ends.
                 content = Seed::FIXED
                     .mix(content, hashes[label.index()] ^ below.len() as u64);
                 widest = widest.max(below.len());
@@ -179,7 +185,7 @@ impl<F: Factors> Trees<F> {
                 memory::push(&mut trees.last_uses, NONE)?;
                 memory::push(&mut order, (label.0, local))?;
             }
-            // 2. Nodes by label.
+            // 2. Nodes by label, and of one label in the order of the walk.
             order.sort_unstable();
             let first_label = trees.labels.len();
             for same in order.chunk_by(|a, b| a.0 == b.0) {
@@ -196,6 +202,7 @@ impl<F: Factors> Trees<F> {
             memory::push(&mut trees.ends, (end, trees.labels.len() as u32))?;
             memory::push(&mut trees.content, (order.len() as u32, content))?;
         }
+        // Gaps are no longer than the widest node's children.
         grow_powers(&mut trees.powers, decay, widest)?;
         Ok(trees)
     }
@@ -204,7 +211,7 @@ impl<F: Factors> Trees<F> {
         let start = number.checked_sub(1).map_or((0, 0), |before| self.ends[before]);
         let end = self.ends[number];
         Tree {
-            all: self,
+            trees: self,
             first: start.0 as usize,
             first_label: start.1 as usize,
             nodes: &self.nodes[start.0 as usize..end.0 as usize],
@@ -223,15 +230,18 @@ impl<F: Factors> Pairs for Trees<F> {
         scratch: &mut Scratch<N>,
         context: &Context,
     ) -> Result<N> {
+        // The smaller tree first, and the same one first whichever is called a.
         let is_ordered = self.content[a] <= self.content[b];
         let (a, b) = if is_ordered { (a, b) } else { (b, a) };
         let (a, b) = (self.tree(a), self.tree(b));
+        // Which labels of a stand in b, and where.
         scratch.match_labels(self.n_labels, a.labels, b.labels)?;
         scratch.values.clear();
         scratch.free.clear();
         memory::reach(&mut scratch.starts, a.nodes.len(), 0)?;
         let zero = N::of(0.0);
         let mut total = zero;
+        // Children come first, so D of children is there when a parent asks.
         for (v, node) in a.nodes.iter().enumerate() {
             let label = scratch.labels[node.label as usize];
             if label == NONE {
@@ -250,7 +260,7 @@ impl<F: Factors> Pairs for Trees<F> {
             let start = scratch.values.len();
             scratch.starts[v] = start as u32;
             let (below, group) = (a.children(v), b.group(label));
-            let mut own = zero;
+            let mut node_sum = zero;
             for &u in group {
                 let other = b.children(u as usize);
                 let leaves = (below.is_empty(), other.is_empty());
@@ -261,9 +271,11 @@ impl<F: Factors> Pairs for Trees<F> {
                     value = value + mu * sum;
                 }
                 memory::push(&mut scratch.values, value)?;
-                own = own + value * N::of(f64::from(b.nodes[u as usize].count));
+                node_sum =
+                    node_sum + value * N::of(f64::from(b.nodes[u as usize].count));
             }
-            total = total + own * N::of(f64::from(node.count));
+            total = total + node_sum * N::of(f64::from(node.count));
+            // Large pairs give back the values that nobody will ask for.
             if scratch.values.len() > scratch.few_values {
                 scratch.chains.step(group.len(), context)?;
                 scratch.recycle(a, v, (label, start))?;
@@ -331,6 +343,7 @@ impl<F: Factors> Trees<F> {
         let d = |x: u32, y: u32| {
             values[(starts[x as usize] + b.nodes[y as usize].rank) as usize]
         };
+        // 1. One child: a subsequence is one match.
         if below.len() == 1 || other.len() == 1 {
             // No subsequence is longer.
             let mut sum = N::of(0.0);
@@ -343,6 +356,7 @@ impl<F: Factors> Trees<F> {
             }
             return Ok(sum);
         }
+        // 2. Few: compare each with each.
         if below.len() * other.len() <= MAX_COMPARED {
             matches.clear();
             for (i, x) in below.iter().enumerate() {
@@ -360,6 +374,7 @@ impl<F: Factors> Trees<F> {
             let shape = (below.len(), other.len());
             return chains.sum_list(matches, shape, &self.powers, self.longest);
         }
+        // 3. Many: look the children of a up among those of b by label.
         let labels = other.iter().map(|&y| b.nodes[y as usize].label);
         table.fill(b.labels.len(), labels.clone())?;
         let sum = chains.sum(
@@ -410,6 +425,8 @@ impl<N> Scratch<N> {
         for (number, &(label, _)) in b.iter().enumerate() {
             self.in_b[label as usize] = number as u32;
         }
+        // `in_b` is as long as there are labels, so it is emptied entry by entry and
+        // not made anew.
         let labels = a.iter().map(|&(label, _)| self.in_b[label as usize]);
         self.labels.extend(labels); // has room
         for &(label, _) in b {
@@ -439,7 +456,9 @@ impl<N> Scratch<N> {
     {
         let Self { labels, starts, values, free, .. } = self;
         let len = values.len() - start;
+        // Of one label of b all nodes of a have as many values, so any place fits.
         let place = free.get_mut(label as usize).and_then(Vec::pop);
+        // The newest values stand at the end, and move to the place.
         if let Some(place) = place {
             values.copy_within(start.., place as usize);
             values.truncate(values.len() - len);
