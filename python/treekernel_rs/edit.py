@@ -88,12 +88,13 @@ class EditDistance(MatrixMethods["Trees"]):
 
     Parameters
     ----------
-    rename : float, mapping, callable or "levenshtein", default 1
+    rename : float, mapping, callable, "levenshtein" or "cells", default 1
         What it costs to give a node another label. A mapping has costs of pairs (label, new
         label), and under None that of all others, else 1. A callable is given a label and a
         new one, and asked once for each two different labels. "levenshtein": the string edit
-        distance of the two labels, divided by the length of the longer one. A label that
-        stays costs nothing, unless the mapping has the pair. Infinity means never.
+        distance of the two labels, divided by the length of the longer one. "cells": that of
+        what two cells of tables hold, as `metrics.teds` has it. A label that stays costs
+        nothing, unless the mapping has the pair. Infinity means never.
     insert, delete : float or mapping, default 1
         What it costs to insert and to delete a node. A mapping has costs by label, and under
         None that of all others, else 1.
@@ -105,8 +106,9 @@ class EditDistance(MatrixMethods["Trees"]):
 
     Notes
     -----
-    Costs are rounded to multiples of 2**-30 of the largest insertion or deletion, up to a
-    factor of 2: so values have the same bits in every matrix, row or list.
+    Costs are rounded, so that they add up exactly, and values have the same bits in every
+    matrix, row or list: to multiples of 2**-40 of the largest insertion or deletion, up to a
+    factor of 2. Where two trees have more than 4,096 nodes together, it may be 2**-30.
 
     Examples
     --------

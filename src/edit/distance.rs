@@ -239,7 +239,7 @@ pub(super) fn larger(a: f64, b: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::costs::{Costs, LabelCosts, RenameCosts};
+    use super::super::costs::{Costs, LabelCosts, RenameCosts, Unit};
     use super::*;
     use crate::corpus::{Random, forest};
 
@@ -261,8 +261,9 @@ mod tests {
             for insert in [1.5.into(), by_label.clone()] {
                 let (rename, delete) = (rename.clone(), 1.25.into());
                 let costs = Costs { rename, insert, delete };
-                let (costs, codes) =
+                let (by_label, codes) =
                     LabelCosts::new(&costs, &forest, &context).unwrap();
+                let costs = by_label.in_units(&costs, Unit::Small).unwrap();
                 let orders = [false, true].map(|is_mirrored| {
                     Orders::new(&forest, &codes, is_mirrored, &context).unwrap()
                 });

@@ -51,7 +51,7 @@ use crate::gram::{Measure, gathered};
 use crate::kernel::{Prepared, Scaled, Worker};
 use crate::ragged::Ragged;
 use crate::{Context, Error, Forest, Result, memory};
-use costs::{Costs, LabelCosts};
+use costs::{Costs, LabelCosts, MOST_UNITS, PairGains, Unit, UnitCosts};
 pub use costs::{NodeCosts, RenameCosts, RenameFunction};
 use distance::{BothOrders, Tables, saving};
 pub use mapping::Mapping;
@@ -124,7 +124,7 @@ impl EditDistance {
         let trees = Trees::new(self, &both, context)?;
         let [first, second] = [0, 1].map(|at| both.roots()[at]);
         let last = usize::from(first != second);
-        trees.distance([0, last], &mut Tables::default(), context)
+        trees.distance([0, last], &mut Scratch::default(), context)
     }
 
     /// The distance of the first trees of two forests, if it is at most `most`.
@@ -158,9 +158,11 @@ impl EditDistance {
     ) -> Result<Mapping> {
         let both = self.both(a, b, context)?;
         let trees = Trees::new(self, &both, context)?;
+        let (priced, mut gains) = (trees.priced([0, 1]), PairGains::default());
         let orders = trees.orders.pair(0, 1);
-        let (mapping, saved) = mapping(orders, &trees.costs.gains, context)?;
-        let cost = (trees.delete[0] + trees.insert[1] - saved) * trees.unit;
+        let (orders, gains) = priced.costs.between(orders, &mut gains, context)?;
+        let (mapping, saved) = mapping(orders, gains, context)?;
+        let cost = (priced.delete[0] + priced.insert[1] - saved) * priced.costs.unit;
         Ok(Mapping { cost, ..mapping })
     }
 
@@ -217,13 +219,21 @@ impl Measure<Forest> for EditDistance {
 /// Trees made ready.
 struct Trees {
     orders: BothOrders,
-    costs: LabelCosts,
+    priced: Priced,
+    /// In large units, if there are trees that need them.
+    in_large_units: Option<Priced>,
+    normalization: Option<Normalization>,
+    bound: Option<Bound>,
+}
+
+/// Costs in some unit.
+struct Priced {
+    costs: UnitCosts,
     /// By tree, in units: what it costs to delete it, to insert it.
     delete: Vec<f64>,
     insert: Vec<f64>,
-    unit: f64,
-    normalization: Option<Normalization>,
-    bound: Option<Bound>,
+    /// The largest gain.
+    gain: f64,
 }
 
 /// A distance up to which others need to be known.
@@ -231,57 +241,91 @@ struct Bound {
     most: f64,
     /// By tree: codes of labels, ascending.
     labels: Ragged<u32>,
-    /// The largest gain.
-    gain: f64,
+}
+
+/// What one worker keeps from pair to pair.
+#[derive(Default)]
+struct Scratch {
+    tables: Tables,
+    gains: PairGains,
+}
+
+impl Priced {
+    fn new(costs: UnitCosts, orders: &Orders, n_trees: usize) -> Result<Self> {
+        let total = |costs: &[f64], tree: usize| {
+            let labels = orders.get(tree).labels.iter();
+            labels.map(|&label| costs[label as usize]).sum::<f64>()
+        };
+        let totals = |costs: &[f64]| {
+            memory::collect((0..n_trees).map(|tree| total(costs, tree)))
+        };
+        let (delete, insert) = (totals(&costs.delete)?, totals(&costs.insert)?);
+        let gain = costs.gains.largest();
+        Ok(Self { costs, delete, insert, gain })
+    }
 }
 
 impl Trees {
     fn new(measure: &EditDistance, trees: &Forest, context: &Context) -> Result<Self> {
-        let (costs, codes) = LabelCosts::new(&measure.costs, trees, context)?;
+        let costs = &measure.costs;
+        let (by_label, codes) = LabelCosts::new(costs, trees, context)?;
         let order = |is_mirrored| Orders::new(trees, &codes, is_mirrored, context);
         let orders = [order(false)?, order(true)?];
-        let total = |costs: &[f64], tree: usize| {
-            let labels = orders[0].get(tree).labels.iter();
-            labels.map(|&label| costs[label as usize]).sum::<f64>()
+        let priced = |by_label: LabelCosts, unit| {
+            Priced::new(by_label.in_units(costs, unit)?, &orders[0], trees.len())
         };
-        let totals = |costs: &[f64]| {
-            memory::collect((0..trees.len()).map(|tree| total(costs, tree)))
+        let most = trees.try_n_nodes()?.into_iter().max().unwrap_or(0);
+        let in_large_units = if by_label.may_exceed(most, costs, Unit::Small) {
+            Some(priced(by_label.copied()?, Unit::Large)?)
+        } else {
+            None
         };
-        let (delete, insert) = (totals(&costs.delete)?, totals(&costs.insert)?);
-        let (unit, normalization) = (measure.costs.unit(), measure.normalization);
+        let priced = priced(by_label, Unit::Small)?;
+        let normalization = measure.normalization;
         let bound = measure.most.map(|most| -> Result<_> {
             let labels = bounds::sorted_labels(&orders[0], trees.len())?;
-            Ok(Bound { most, labels, gain: costs.gains.largest() })
+            Ok(Bound { most, labels })
         });
         let (orders, bound) = (BothOrders(orders), bound.transpose()?);
-        Ok(Self { orders, costs, delete, insert, unit, normalization, bound })
+        Ok(Self { orders, priced, in_large_units, normalization, bound })
+    }
+
+    /// Costs in the smallest unit in which those of two trees add up exactly.
+    fn priced(&self, [a, b]: [usize; 2]) -> &Priced {
+        let Some(in_large_units) = &self.in_large_units else { return &self.priced };
+        let most = self.priced.delete[a] + self.priced.insert[b];
+        if most > MOST_UNITS { in_large_units } else { &self.priced }
     }
 
     fn distance(
         &self,
         [a, b]: [usize; 2],
-        tables: &mut Tables,
+        scratch: &mut Scratch,
         context: &Context,
     ) -> Result<f64> {
-        if a == b && self.costs.is_staying_free {
+        let priced = self.priced([a, b]);
+        if a == b && priced.costs.is_staying_free {
             return Ok(0.0);
         }
+        let Scratch { tables, gains } = scratch;
         if let Some(bound) = &self.bound
             && let Some(beyond) = self.beyond(bound, [a, b], tables, context)?
         {
             return Ok(beyond);
         }
         let trees = self.orders.pair(a, b);
-        let saved = saving(trees, &self.costs.gains, tables, context)?;
+        let (trees, gains) = priced.costs.between(trees, gains, context)?;
+        let saved = saving(trees, gains, tables, context)?;
         Ok(self.value([a, b], saved))
     }
 
     /// The distance where the best mapping saves so much.
     fn value(&self, [a, b]: [usize; 2], saved: f64) -> f64 {
-        let (delete, insert) = (self.delete[a], self.insert[b]);
+        let priced = self.priced([a, b]);
+        let (delete, insert) = (priced.delete[a], priced.insert[b]);
         let d = delete + insert - saved;
         match self.normalization {
-            None => d * self.unit,
+            None => d * priced.costs.unit,
             Some(normalization) => normalization.divide(d, delete, insert),
         }
     }
@@ -297,15 +341,16 @@ impl Trees {
     ) -> Result<Option<f64>> {
         let above =
             |saved: f64| Some(self.value(pair, saved)).filter(|&v| v > bound.most);
+        let priced = self.priced(pair);
         let [a, b] = pair.map(|tree| bound.labels.get(tree));
-        if let Some(beyond) = above(a.len().min(b.len()) as f64 * bound.gain)
-            .or_else(|| above(bounds::by_labels(a, b, &self.costs.gains)))
+        if let Some(beyond) = above(a.len().min(b.len()) as f64 * priced.gain)
+            .or_else(|| above(bounds::by_labels(a, b, &priced.costs.gains)))
         {
             return Ok(Some(beyond));
         }
         for orders in &self.orders.0 {
             let [a, b] = pair.map(|tree| orders.get(tree).labels);
-            let (gains, row) = (&self.costs.gains, tables.row());
+            let (gains, row) = (&priced.costs.gains, tables.row());
             let saved = bounds::by_alignment(a, b, gains, row, context)?;
             if let Some(beyond) = above(saved) {
                 return Ok(Some(beyond));
@@ -317,9 +362,9 @@ impl Trees {
 
 impl Prepared for Trees {
     fn worker(&self) -> Worker<'_> {
-        let mut tables = Tables::default();
+        let mut scratch = Scratch::default();
         Box::new(move |a, b, context| {
-            self.distance([a, b], &mut tables, context).map(Scaled::of)
+            self.distance([a, b], &mut scratch, context).map(Scaled::of)
         })
     }
 }

@@ -43,7 +43,7 @@ pub(super) struct Order<'a> {
     is_mirrored: bool,
 }
 
-impl Order<'_> {
+impl<'a> Order<'a> {
     pub(super) fn len(&self) -> usize {
         self.labels.len()
     }
@@ -52,6 +52,11 @@ impl Order<'_> {
     pub(super) fn inner_keyroots(&self) -> impl Iterator<Item = usize> {
         let keyroots = self.keyroots.iter().map(|&place| place as usize);
         keyroots.filter(|&place| self.leftmost[place] as usize != place)
+    }
+
+    /// The same tree with other codes.
+    pub(super) fn with_labels(self, labels: &'a [u32]) -> Self {
+        Self { labels, ..self }
     }
 
     /// By place: the node's number in preorder, from the left.

@@ -188,7 +188,10 @@ fn rename_costs(given: &Bound<'_, PyAny>) -> PyResult<RenameCosts> {
         if &*name == "levenshtein" {
             return Ok(RenameCosts::levenshtein());
         }
-        let expected = "a number, a mapping, a callable or 'levenshtein'";
+        if &*name == "cells" {
+            return Ok(RenameCosts::cells());
+        }
+        let expected = "a number, a mapping, a callable, 'levenshtein' or 'cells'";
         let message = format!("rename must be {expected}, got {}", quoted(&name));
         return Err(PyValueError::new_err(message));
     }

@@ -329,7 +329,7 @@ def test_a_callable_is_asked_once_for_each_two_labels():
         ({"insert": "1"}, TypeError, "insert must be a number"),
         ({"rename": {("a", "b"): "1"}}, TypeError, "must be a number"),
         ({"rename": [1]}, TypeError, "rename must be a number"),
-        ({"rename": "hamming"}, ValueError, "or 'levenshtein', got"),
+        ({"rename": "hamming"}, ValueError, "'levenshtein' or 'cells', got"),
         ({"normalize": "min"}, ValueError, "normalize must be None, 'max', 'sum' or"),
         ({"insert": 2, "normalize": "metric"}, ValueError, "normalize must be"),
         ({"rename": 0, "normalize": "metric"}, ValueError, "normalize must be"),

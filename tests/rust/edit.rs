@@ -322,7 +322,98 @@ fn texts_are_renamed_by_their_own_edit_distance() {
     let measure = EditDistance::new(RenameCosts::levenshtein(), 1.0, 1.0);
     for (a, b, cost) in words {
         let value = pair(&measure, &format!("({a})"), &format!("({b})"));
-        assert!((value - cost).abs() < 1e-9, "{a} {b} {value}");
+        assert!((value - cost).abs() < 1e-12, "{a} {b} {value}");
+    }
+    // Of cells, tags and entities are one character; others are equal or not.
+    let cells = [
+        ("<td>kitten", "<td>sitting", 3.0 / 7.0),
+        ("<td>a<b>x</b>", "<td>a<i>x</b>", 0.25),
+        ("<td>&lt;", "<td>ab", 1.0),
+        ("<td>a&amp;", "<td>a", 0.5),
+        ("<td>a", "<td colspan=2>a", 1.0),
+        ("<td>", "<td>a", 1.0),
+        ("<td>", "<td>", 0.0),
+        ("tr", "th", 1.0),
+        ("td", "<td>", 1.0),
+    ];
+    let measure = EditDistance::new(RenameCosts::cells(), 1.0, 1.0);
+    for (a, b, cost) in cells {
+        let [a, b] = [a, b].map(|label| label.replace(' ', "\\ "));
+        let value = pair(&measure, &format!("({a})"), &format!("({b})"));
+        assert!((value - cost).abs() < 1e-12, "{a} {b} {value}");
+    }
+}
+
+#[test]
+fn texts_have_the_same_bits_whichever_others_are_there() {
+    let mut random = Random(31);
+    let mut word = |n: usize| -> String {
+        (0..n).map(|_| char::from(b'a' + random.below(4) as u8)).collect()
+    };
+    let texts: Vec<String> = (0..60)
+        .map(|n| {
+            let leaf = |i| format!(" (<td>{})", word(1 + (n + i) % 9));
+            let leaves = (0..10).map(leaf).collect::<Vec<_>>().concat();
+            format!("(table (tr{leaves}) (tr (<td>{})))", word(70 + n))
+        })
+        .collect();
+    let forest = read(&texts);
+    assert!(labels(&forest).len() > 400);
+    for rename in [RenameCosts::levenshtein(), RenameCosts::cells()] {
+        let measure = EditDistance::new(rename, 0.9, 0.9);
+        let all = gram::gram(&measure, &forest, None, Options::default()).unwrap();
+        for n in 0..200 {
+            let [i, j] = [n % 60, n * 7 % 59];
+            let (a, b) = (forest.select([i]), forest.select([j]));
+            // Of two trees there are so few labels that a table of all of them is made.
+            let context = Context::default();
+            assert_eq!(measure.pair(&a, &b, &context).unwrap(), all[[i, j]]);
+            let found = measure.mapping(&a, &b, &context).unwrap();
+            assert_eq!(found.cost, all[[i, j]]);
+            is_valid(&found, &[&a, &b].map(subtree_ends));
+        }
+        let k = (0..60).map(|n| (n, 59 - n));
+        let (i, j): (Vec<_>, Vec<_>) = k.unzip();
+        let options = Options::default();
+        let (values, _) =
+            neighbours::pairs(&measure, &forest, None, (&i, &j), options, &jobs(2))
+                .unwrap();
+        for ((i, j), value) in i.into_iter().zip(j).zip(values) {
+            assert_eq!(value, all[[i, j]]);
+        }
+    }
+}
+
+#[test]
+fn large_trees_have_their_unit_and_small_ones_keep_theirs() {
+    // Costs that no unit holds: rounding says which was taken.
+    let star =
+        |label: &str, n: usize| format!("(r{})", format!(" ({label})").repeat(n));
+    let sizes = [3, 3_000, 5, 1_999, 2_000, 4_000];
+    let texts: Vec<String> = (0..sizes.len())
+        .map(|n| star(if n % 2 == 0 { "a" } else { "b" }, sizes[n]))
+        .collect();
+    let forest = read(&texts);
+    let measure = EditDistance::new(1.15, 1.7, 1.9);
+    let all = gram::gram(&measure, &forest, None, Options::default()).unwrap();
+    for (i, &n) in sizes.iter().enumerate() {
+        for (j, &m) in sizes.iter().enumerate() {
+            let (a, b) = (forest.select([i]), forest.select([j]));
+            let value = measure.pair(&a, &b, &Context::default()).unwrap();
+            assert_eq!(value, all[[i, j]], "{n} {m}");
+            let renamed = n.min(m) as f64 * if i % 2 == j % 2 { 0.0 } else { 1.15 };
+            let (deleted, inserted) = (n.saturating_sub(m), m.saturating_sub(n));
+            let exact = renamed + deleted as f64 * 1.9 + inserted as f64 * 1.7;
+            // Unit costs of up to 2 (the power of two is 1), so 2^53 of the small units are
+            // more than 4,096 nodes; these two sums are well on each side.
+            let total = n as f64 * 1.9 + m as f64 * 1.7;
+            let unit = if total > 8_192.0 { 30 } else { 40 };
+            let error = (value - exact).abs() * 2f64.powi(unit);
+            assert!(error <= (n + m) as f64, "{n} {m} {error}");
+            if unit == 30 && i != j {
+                assert!(error > 0.1, "{n} {m} {error}");
+            }
+        }
     }
 }
 
