@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import math
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from treekernel_rs._core import ParseError
@@ -25,12 +26,14 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
+_SIGNS = frozenset("(),:;=")
 _COMMENT = re.compile(r"[\[\]]")
 _BLOCK_END = re.compile(r"\bend(block)?\s*;", re.IGNORECASE)
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
 
+@lru_cache(maxsize=1 << 14)
 def clade_label(name: str, *, is_leaf: bool) -> str:
     """Return the label of a node, whether a file or an object has the name.
 
@@ -42,9 +45,11 @@ def clade_label(name: str, *, is_leaf: bool) -> str:
     return "leaf" if is_leaf else "node"
 
 
-class _Token(NamedTuple):
-    text: str
-    start: int
+class _Statement(NamedTuple):
+    """The tokens of a statement, and where each starts."""
+
+    tokens: list[str]
+    starts: list[int]
 
 
 class _Labels(NamedTuple):
@@ -52,7 +57,7 @@ class _Labels(NamedTuple):
 
     leaves: str
     inner: str
-    lengths: list[float] | None
+    lengths: list[float] | str | None
 
     def of(self, name: str, length: str | None, *, is_leaf: bool) -> str:
         """Return the label of a node."""
@@ -62,6 +67,8 @@ class _Labels(NamedTuple):
             return label
         if length is None:
             return f"{label}:?"
+        if isinstance(self.lengths, str):
+            return f"{label}:{float(length)}"
         return f"{label}:{bisect.bisect_left(self.lengths, float(length))}"
 
 
@@ -71,7 +78,7 @@ def newick(
     text: Texts = None,
     leaves: str = "keep",
     inner: str = "keep",
-    lengths: Sequence[float] | None = None,
+    lengths: Sequence[float] | str | None = None,
     errors: str = "raise",
     progress: Progress = None,
 ) -> Reading:
@@ -89,10 +96,10 @@ def newick(
     inner : {"keep", "blank"}, default "keep"
         Names of inner nodes, or ``node`` for all. A node without a name is ``node`` or
         ``leaf`` in any case; a number at an inner node is a support, not a name.
-    lengths : sequence of float, optional
-        Limits of classes of branch lengths: with ``[0.1, 1]``, labels end in ``:0`` up
-        to 0.1, ``:1`` up to 1, ``:2`` above, and ``:?`` where there is no length. By
-        default lengths are left out.
+    lengths : "keep" or sequence of float, optional
+        With "keep", labels end in ``:`` and the branch length, and in ``:?`` where there
+        is none. Limits make classes of lengths: with ``[0.1, 1]``, labels end in ``:0``
+        up to 0.1, ``:1`` up to 1, and ``:2`` above. By default lengths are left out.
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the trees that are wrong, and lists why.
     progress : callable or True, optional
@@ -140,7 +147,7 @@ def nexus(
     text: Texts = None,
     leaves: str = "keep",
     inner: str = "keep",
-    lengths: Sequence[float] | None = None,
+    lengths: Sequence[float] | str | None = None,
     errors: str = "raise",
     progress: Progress = None,
 ) -> Reading:
@@ -155,7 +162,7 @@ def nexus(
         The text itself, in place of `source`.
     leaves, inner : {"keep", "blank"}, default "keep"
         As in `newick`. Names are translated as the block says.
-    lengths : sequence of float, optional
+    lengths : "keep" or sequence of float, optional
         As in `newick`.
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the trees that are wrong, and lists why.
@@ -195,29 +202,33 @@ def nexus(
             continue
         in_trees, names = False, dict[str, str]()
         for statement in _statements(each, collector, after="#NEXUS"):
-            words = [token.text.lower() for token in statement[:2]]
+            tokens, starts = statement
+            words = [token.lower() for token in tokens[:2]]
             if words[:1] == ["begin"]:
                 in_trees, names = words[1:] == ["trees"], {}
             elif words[:1] in (["end"], ["endblock"]):
                 in_trees = False
             elif in_trees and words[:1] == ["translate"]:
-                names = _translation(statement[1:-1])
+                names = _translation(tokens[1:-1])
             elif in_trees and words[:1] in (["tree"], ["utree"]):
                 at = 2 if words[1:] == ["*"] else 1
                 equals = at + 1
-                if len(statement) <= equals + 1 or statement[equals].text != "=":
-                    start = statement[min(equals, len(statement) - 1)].start
+                if len(tokens) <= equals + 1 or tokens[equals] != "=":
+                    start = starts[min(equals, len(starts) - 1)]
                     collector.wrong(each.error(start, "a name and '=' after TREE"))
                     continue
-                name = _unquoted(statement[at].text)
-                rest = statement[equals + 1 :]
+                name = _unquoted(tokens[at])
+                rest = _Statement(tokens[equals + 1 :], starts[equals + 1 :])
                 _tree(each, rest, labels, names, table, collector, name)
     return collector.reading(table.forest())
 
 
-def _labels(leaves: str, inner: str, lengths: Sequence[float] | None) -> _Labels:
+def _labels(leaves: str, inner: str, lengths: Sequence[float] | str | None) -> _Labels:
     choice("leaves", leaves, "keep", "blank")
     choice("inner", inner, "keep", "blank")
+    if isinstance(lengths, str):
+        choice("lengths", lengths, "keep")
+        return _Labels(leaves, inner, lengths)
     limits = None if lengths is None else [float(limit) for limit in lengths]
     if limits is not None and (
         limits != sorted(limits) or not all(map(math.isfinite, limits))
@@ -229,40 +240,45 @@ def _labels(leaves: str, inner: str, lengths: Sequence[float] | None) -> _Labels
 
 def _statements(
     text: Text, collector: Collector, after: str = ""
-) -> Iterator[list[_Token]]:
+) -> Iterator[_Statement]:
     """Yield the tokens of each statement, its semicolon included."""
-    statement: list[_Token] = []
-    at, end = text.content.find(after) if after else 0, len(text.content)
+    content = text.content
+    statement = _Statement([], [])
+    at, end = content.find(after) if after else 0, len(content)
     at = max(at, 0) + len(after)
     while at < end:
-        if text.content[at] == "[" and (behind := _behind_comment(text.content, at)):
-            at = behind
-            continue
-        match = _TOKEN.match(text.content, at)
-        if match is None:
-            what = {"'": "a quote", '"': "a quote", "[": "a comment"}
-            char = text.content[at]
-            expected = f"an end of {what[char]}" if char in what else "an open bracket"
-            got = "the end of the text" if char in what else repr(char)
-            collector.wrong(text.error(at, expected, got))
-            # Where it was meant to end is not known: the next line that ends a tree.
-            found = re.compile(r";[ \t]*(\n|$)").search(text.content, at)
-            at, statement = (found.end() if found else end), []
-            continue
-        at = match.end()
-        token = match.group()
-        if token.isspace():
-            continue
-        statement.append(_Token(token, match.start()))
-        if token == ";":
+        for match in _TOKEN.finditer(content, at):
+            if match.start() != at:
+                break
+            token, start, at = match[0], at, match.end()
+            if token.isspace():
+                continue
+            statement.tokens.append(token)
+            statement.starts.append(start)
+            if token != ";":
+                continue
             yield statement
-            words = [token.text.lower() for token in statement[:2]]
+            words = [token.lower() for token in statement.tokens[:2]]
+            statement = _Statement([], [])
             if after and words[0] == "begin" and words[1] != "trees":
                 # Not looked at: sequences and the like have signs of their own.
-                behind_it = _BLOCK_END.search(text.content, at)
+                behind_it = _BLOCK_END.search(content, at)
                 at = behind_it.start() if behind_it else end
-            statement = []
-    if statement:
+                break
+        if at == end or _TOKEN.match(content, at):
+            continue
+        if content[at] == "[" and (behind := _behind_comment(content, at)):
+            at = behind
+            continue
+        what = {"'": "a quote", '"': "a quote", "[": "a comment"}
+        char = content[at]
+        expected = f"an end of {what[char]}" if char in what else "an open bracket"
+        got = "the end of the text" if char in what else repr(char)
+        collector.wrong(text.error(at, expected, got))
+        # Where it was meant to end is not known: the next line that ends a tree.
+        found = re.compile(r";[ \t]*(\n|$)").search(content, at)
+        at, statement = (found.end() if found else end), _Statement([], [])
+    if statement.tokens:
         collector.wrong(text.error(end, "';' at the end of the tree"))
 
 
@@ -276,12 +292,12 @@ def _behind_comment(content: str, at: int) -> int | None:
     return None
 
 
-def _translation(tokens: list[_Token]) -> dict[str, str]:
+def _translation(tokens: list[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     words: list[str] = []
-    for token in [*tokens, _Token(",", 0)]:
-        if token.text != ",":
-            words.append(_unquoted(token.text))
+    for token in [*tokens, ","]:
+        if token != ",":
+            words.append(_unquoted(token))
         elif words:
             names[words[0]] = " ".join(words[1:])
             words = []
@@ -296,7 +312,7 @@ def _unquoted(name: str) -> str:
 
 def _tree(
     text: Text,
-    statement: list[_Token],
+    statement: _Statement,
     labels: _Labels,
     names: dict[str, str],
     table: Table,
@@ -311,13 +327,13 @@ def _tree(
         table.forget()
         collector.wrong(error)
         return
-    lines = text.line(statement[0].start), text.line(statement[-1].start)
+    lines = text.line(statement.starts[0]), text.line(statement.starts[-1])
     collector.add(text, root if name is None else name, lines)
 
 
 def _nodes(
     text: Text,
-    tokens: list[_Token],
+    statement: _Statement,
     labels: _Labels,
     names: dict[str, str],
     table: Table,
@@ -326,17 +342,18 @@ def _nodes(
 
     A node's name comes after its children, so nodes are labelled when they are closed.
     """
+    tokens, starts = statement
     path = [table.node("")]
     has_children = [False]
     at = 0
 
     def refuse(expected: str) -> NoReturn:
-        token = tokens[at]
-        raise text.error(token.start, expected, repr(token.text))
+        raise text.error(starts[at], expected, repr(tokens[at]))
 
     while True:
         # At the beginning of a node.
-        if tokens[at].text == "(":
+        token = tokens[at]
+        if token == "(":
             has_children[-1] = True
             path.append(table.node("", path[-1]))
             has_children.append(False)
@@ -345,20 +362,21 @@ def _nodes(
         # Behind its children.
         while True:
             name, length = "", None
-            if tokens[at].text not in "(),:;=":
-                name = _unquoted(tokens[at].text)
+            if token not in _SIGNS:
+                name = _unquoted(token)
                 at += 1
-            if tokens[at].text == ":":
+                token = tokens[at]
+            if token == ":":
                 at += 1
-                length = tokens[at].text
+                length = tokens[at]
                 if not _NUMBER.fullmatch(length):
                     refuse("a branch length")
                 at += 1
+                token = tokens[at]
             node, inside = path.pop(), has_children.pop()
             name = names.get(name, name)
             label = labels.of(name, length, is_leaf=not inside)
             table.labels[node] = table.ids.setdefault(label, len(table.ids))
-            token = tokens[at].text
             if not path:
                 if token != ";" or at + 1 < len(tokens):
                     refuse("';' at the end of the tree")
@@ -371,3 +389,4 @@ def _nodes(
             if token != ")":
                 refuse("',' or ')'")
             at += 1
+            token = tokens[at]
