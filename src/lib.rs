@@ -24,6 +24,7 @@
 //! | [`dag`] | kernel machines as graphs of weighted subtrees: exact scores, online learning |
 //! | [`dtk`] | trees as vectors whose dot products approximate a kernel |
 //! | [`edit`] | tree edit distance: what it costs to make one tree another |
+//! | [`clades`] | Robinson-Foulds distance: by what groups of taxa two phylogenies differ |
 //! | [`pair`] | pairs of trees with common placeholders, and their kernels |
 //! | `python` | the only files that name pyo3 or numpy (feature `python`) |
 
@@ -31,6 +32,7 @@
 extern crate self as treekernel_rs;
 
 // Trees for tests, which name the crate as its users do.
+pub mod clades;
 mod context;
 #[cfg(test)]
 #[path = "../benches/corpus/mod.rs"]

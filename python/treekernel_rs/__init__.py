@@ -15,7 +15,7 @@ Estimators  TreeSVC, TreeLogisticRegression, TreePerceptron, TreeSVR, TreeRidge,
 for         TreeKNeighborsClassifier, TreeKNeighborsRegressor, TreeRanker,
 scikit-     TreeOneClassSVM, TreeGram, TreeKNeighborsTransformer, TreeVectorizer,
 learn       TreeNystroem, DistributedTreeEncoder; gaussian_process (a module)
-Distances   EditDistance
+Distances   EditDistance; metrics (a module: TEDS, TSED, Robinson-Foulds)
 Search      top_k, join and index of a kernel; TreeIndex
 Explain     draw, report; contributions and top_fragments of models
 Scale       DagModel (scores without support trees), Perceptron (for streams),
@@ -32,6 +32,7 @@ from treekernel_rs import dag as dag
 from treekernel_rs import datasets, kernels, readers
 from treekernel_rs import drawing as drawing
 from treekernel_rs import index as index
+from treekernel_rs import metrics as metrics
 from treekernel_rs import neighbors as neighbors
 from treekernel_rs import pairs as pairs
 from treekernel_rs import solve as solve

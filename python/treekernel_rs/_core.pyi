@@ -33,6 +33,7 @@ __all__ = [
     "as_pairs",
     "as_tree",
     "hashed_features",
+    "robinson_foulds",
 ]
 
 __version__: Final[str]
@@ -677,6 +678,14 @@ class EditCore:
         self, a: Any, b: Any, normalize: str | None, max_distance: float | None
     ) -> float: ...
 
+def robinson_foulds(
+    x: Any,
+    y: Any | None,
+    out: NDArray[Any],
+    options: tuple[bool, bool, bool],
+    n_jobs: int | None,
+    progress: Callable[[int, int], object] | None,
+) -> tuple[list[int], list[int]]: ...
 def as_forest(trees: Any) -> Forest: ...
 def as_tree(tree: Any) -> Tree: ...
 def as_pairs(pairs: Any) -> PairForest: ...

@@ -7,6 +7,7 @@
 #![allow(clippy::needless_pass_by_value)]
 
 mod brackets;
+mod clades;
 mod code;
 mod dag;
 mod dtk;
@@ -45,6 +46,8 @@ mod _core {
 
     #[pymodule_export]
     use super::brackets::ForestBuilder;
+    #[pymodule_export]
+    use super::clades::robinson_foulds;
     #[pymodule_export]
     use super::code::CodeBuilder;
     #[pymodule_export]

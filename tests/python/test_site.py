@@ -44,6 +44,10 @@ def test_no_page_is_wider_than_the_screen(
         ("save load model process", "GUIDE.html"),
         ("TreeSVC", "api/estimators.html"),
         ("report page", "GALLERY.html"),
+        ("TEDS table recognition", "METRICS.html"),
+        ("PubTabNet", "METRICS.html"),
+        ("Robinson-Foulds", "METRICS.html"),
+        ("TSED", "METRICS.html"),
     ],
 )
 def test_search_finds_what_newcomers_look_for(

@@ -9,6 +9,7 @@ mod corpus;
 mod worst;
 
 mod arrays;
+mod clades;
 mod context;
 mod dag;
 mod dtk;
