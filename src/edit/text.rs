@@ -94,7 +94,7 @@ impl Texts {
             } else if head.is_none() || head != self.heads[to as usize] {
                 1.0
             } else {
-                f64::from(matcher.distance(other)) / longer
+                f64::from(matcher.distance(other, context)?) / longer
             });
             context.check()?;
         }
@@ -144,9 +144,9 @@ impl Matcher {
     }
 
     /// The edit distance from the text to another.
-    fn distance(&mut self, other: &[u32]) -> u32 {
+    fn distance(&mut self, other: &[u32], context: &Context) -> Result<u32> {
         let (n, n_words) = (self.text.len(), self.column.len());
-        let Some(last) = n.checked_sub(1) else { return other.len() as u32 };
+        let Some(last) = n.checked_sub(1) else { return Ok(other.len() as u32) };
         let last = 1 << (last % 64);
         // In the first column each cell is one more than that before it.
         let mut distance = n as u32;
@@ -157,7 +157,7 @@ impl Matcher {
                 distance += u32::from(ends[0] & last != 0);
                 distance -= u32::from(ends[1] & last != 0);
             }
-            return distance;
+            return Ok(distance);
         }
         self.column.fill([u64::MAX, 0]);
         for &token in other {
@@ -169,8 +169,9 @@ impl Matcher {
             }
             distance += u32::from(ends[0] & last != 0);
             distance -= u32::from(ends[1] & last != 0);
+            context.check()?;
         }
-        distance
+        Ok(distance)
     }
 }
 
@@ -224,7 +225,8 @@ mod tests {
                 others.push(a.clone());
                 matcher.read(&a, n_tokens).unwrap();
                 for b in others {
-                    assert_eq!(matcher.distance(&b), by_rows(&a, &b), "{a:?} {b:?}");
+                    let found = matcher.distance(&b, &Context::default());
+                    assert_eq!(found, Ok(by_rows(&a, &b)), "{a:?} {b:?}");
                 }
             }
         }

@@ -497,6 +497,11 @@ fn a_long_call_is_stopped_and_a_pair_that_is_too_large_is_refused() {
     let measure = EditDistance::default();
     let done = gram::gram_with(&measure, &forest, None, options, &stopped);
     assert_eq!(done, Err(Error::Interrupted));
+    let long =
+        read(&["a", "b"].map(|letter| format!("({})", letter.repeat(3_000_000))));
+    let texts = EditDistance::new(RenameCosts::levenshtein(), 1.0, 1.0);
+    let done = gram::gram_with(&texts, &long, None, options, &stopped);
+    assert_eq!(done, Err(Error::Interrupted));
     let chain = |label: &str| {
         let n = 400_000;
         format!("{}{}", format!("({label} ").repeat(n), ")".repeat(n))
