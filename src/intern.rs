@@ -181,8 +181,8 @@ impl Seed {
         while let Some(first) = ids.next() {
             let second = ids.next().unwrap_or(u32::MAX);
             hash = self.mix(hash, u64::from(first) << 32 | u64::from(second));
-            // Both halves count.
         }
+        // The upper half counts as well.
         (hash ^ hash >> 32) as u32
     }
 

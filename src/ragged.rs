@@ -310,7 +310,6 @@ impl<T: Copy + Default> Growing<T> {
     ///
     /// # Errors
     /// [`crate::Error::Memory`], with as many lists as before.
-    // The starts last: they say how many there are.
     pub(crate) fn reach(&mut self, len: usize) -> Result<()> {
         // The starts last: they say how many there are.
         reach(&mut self.rooms, len, 0)?;

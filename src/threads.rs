@@ -237,9 +237,9 @@ impl<'a> Threads<'a> {
                             work(scratch, None);
                             drop(working);
                         });
-                        // Helpers start before the caller does its share.
                     }
                     drop(working);
+                    // Helpers start before the caller does its share.
                     work(caller_scratch, Some(self.context));
                     // Helpers may be at work for long: the watch is asked meanwhile.
                     while done.recv_timeout(BETWEEN_QUESTIONS) == Err(Timeout) {

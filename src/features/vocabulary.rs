@@ -258,9 +258,9 @@ impl Vocabulary {
                     continue;
                 }
                 Step::Part(part) => part,
-                // Equal parts are written out each time, so a short list may stand for a
-                // long name.
             };
+            // Equal parts are written out each time, so a short list may stand for a
+            // long name.
             needed += 1;
             if needed > LIMIT {
                 let what = "the name of a column";

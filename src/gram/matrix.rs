@@ -235,7 +235,6 @@ impl<'a> Finish<'a> {
         self.normalizer.as_ref().and(self.singles).map(Prepared::worker)
     }
 
-    /// The columns that were given up are NaN and stay so.
     /// Normalises a row, or makes sure that it is finite, but for the columns that were
     /// given up.
     pub(crate) fn row(

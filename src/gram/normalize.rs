@@ -13,9 +13,9 @@ use crate::vector::{Loop, vectorized};
 use crate::{Context, Error, Result};
 
 /// 1 / sqrt(value); 0 for 0, NaN where floats do not do.
-// 0 for no kernel, so that the product is 0; NaN, so that the product shows that it
-// must be computed otherwise.
 pub(crate) fn scale(value: Scaled) -> f64 {
+    // 0 where there is no kernel: all products are 0 then. NaN shows in a product that
+    // it must be computed otherwise.
     match value.value() {
         _ if value.is_zero() => 0.0,
         float if float < LARGEST && float > SMALLEST => 1.0 / float.sqrt(),

@@ -137,9 +137,9 @@ pub fn pair(
         if singles.is_indefinite(self_kernel) { Err(error) } else { Ok(self_kernel) }
     };
     let self_kernel = norm(0)?;
+    // Both are one tree: 1, unless it has no kernel.
     if last == 0 {
         return Ok(if self_kernel.is_zero() { 0.0 } else { 1.0 });
-        // Both are one tree: 1, unless it has no kernel.
     }
     let other = norm(last)?;
     Ok(kernel_of(0, last, context)?.cosine(self_kernel, other).min(singles.most()))

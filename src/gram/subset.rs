@@ -655,8 +655,8 @@ impl<'a> Builder<'a> {
     }
 
     /// By group: whether it has a subtree without inner children.
-    // A list has a pattern only if some of its children are preterminals.
     fn has_preterminal(&self) -> Result<Vec<bool>> {
+        // A list has a pattern only if some of its children are preterminals.
         let mut has = memory::filled(false, self.sizes.len())?;
         for column in self.column.iter().filter(|column| column.is_preterminal) {
             has[column.group as usize] = true;

@@ -141,8 +141,8 @@ impl Family for WithWeights<Subtree> {
         make_engine(self, trees, context, |counts, _| {
             let table = self.weighted.table(nodes)?;
             let weights = subtrees::weighted(nodes, &self.kernel, &table)?;
-            // A plain function, so that the engine is one type for all three.
             finite(&weights)?;
+            // A plain function, so that the engine is one type for all three.
             let of_count: fn(u32) -> f64 = match table.counts {
                 Counts::Linear => f64::from,
                 Counts::Log => |count| Counts::Log.of(f64::from(count)),

@@ -256,10 +256,9 @@ impl IdMap {
                 {
                     let key = self.keys.insert(key, LISTS)?;
                     memory::push(&mut self.edges, Edge { key, child })?;
-                    // By node where its edges end; they start where those of the node
-                    // before end.
                 }
             }
+            // Edges of a node start where those of the node before end.
             memory::push(&mut self.ends, new_id(self.edges.len(), "edges")?)?;
         }
         Ok(())

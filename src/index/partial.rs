@@ -249,8 +249,8 @@ impl<T: SinkId> Index<T> {
         let member = Member { start: start as u32, len, target };
         self.members.push(group, member, "subtrees")?;
         let below = &self.below[start..];
-        // The label is open from its first subtree on that is more than one leaf.
         self.n_edges[group] += below.len();
+        // The label is open from its first subtree on that is more than one leaf.
         if !matches!(below, [child] if child.number >= FIRST_LEAF) {
             self.open[group] = true;
         }

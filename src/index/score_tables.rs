@@ -139,9 +139,10 @@ impl Numbers for TableWeights<'_> {
         self.weights.width()
     }
 
-    // Under a fold weights of the child's group count; the group is the child's then.
     #[inline]
     fn group(&self, group: u32, fold: u32) -> [&[f64]; 2] {
+        // Under a fold weights of the child's group count; the group is the child's
+        // then.
         let folded = self.tables.fold(fold).map(|fold| &fold.weights[..]);
         [folded.unwrap_or_else(|| self.weights.group(group)); 2]
     }

@@ -306,8 +306,8 @@ impl Index {
                 }
             }
             return Err(error);
-            // At last: a subtree that is refused leaves its number to the next.
         }
+        // At last: a subtree that is refused leaves its number to the next.
         self.group_sizes[group as usize] += 1;
         self.largest_group = self.largest_group.max(number + 1);
         Ok(Slot { group, number })
@@ -746,8 +746,8 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
 
     /// Gives back the values of children that no later parent asks for.
     #[inline]
-    // A child may be kept for several parents; the last one frees it.
     fn release_children(&mut self, place: usize) {
+        // A child may be kept for several parents; the last one frees it.
         let (id_map, tree) = (self.id_map, self.tree);
         for edge in id_map.edges(tree.items()[place].node) {
             let child = tree.place(edge.child);
@@ -768,9 +768,9 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
     }
 }
 
-/// Walks a list: `node_values` is C of the node, as far as its children were taken, and `below`
-/// that of its child. Functions of their own, so that what the loops need stays in
-/// registers.
+/// Walks a list: `node_values` is C of the node, as far as its children were taken, and
+/// `below` that of its child. Functions of their own, so that what the loops need stays
+/// in registers.
 #[inline(never)]
 fn update<T: SinkId, N: Number, V: View<N>>(
     list: &[Entry<T>],

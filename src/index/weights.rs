@@ -106,8 +106,8 @@ impl Weights {
                 (false, true) => self.nonzero[group] -= 1,
                 _ => {}
             }
-            // All weights of the group are 0, and the sum must be exactly that.
         }
+        // All weights of the group are 0, and the sum must be exactly that.
         if self.nonzero[group] == 0 {
             sums.fill(0.0);
         }
@@ -138,8 +138,8 @@ impl Weights {
         let width = self.width;
         let weights = if slot.group == LEAF {
             &mut self.leaves
-        // From weights that are 0: a model is loaded into what `enter` made.
         } else {
+            // The weights were 0 until now, so the ones that are not are new.
             let nonzero = values.iter().filter(|&&value| value != 0.0).count();
             self.nonzero[slot.group as usize] += nonzero as u32;
             &mut self.groups[slot.group as usize]
@@ -362,8 +362,8 @@ impl Numbers for Sizes<'_> {
         last.abs()
     }
 
-    // Sums of sizes are not kept, so they are added up here.
     fn add_group(&self, group: u32, value: f64, sums: &mut [f64]) {
+        // Sums of sizes are not kept, so they are added up here.
         for weights in self.0.groups[group as usize].chunks(self.0.width) {
             weights.iter().zip(&mut *sums).for_each(|(f, sum)| *sum += value * f.abs());
         }
@@ -376,8 +376,9 @@ impl Numbers for Sizes<'_> {
     }
 }
 
-/// `scale · last - age_weighted`: with `age_weighted` the weights times the examples before they came,
-/// and `scale` all examples, every weight times the examples that it was part of.
+/// `scale · last - age_weighted`: with `age_weighted` the weights times the examples
+/// before they came, and `scale` all examples, every weight times the examples that it
+/// was part of.
 pub(crate) struct Averaged<'m> {
     pub(crate) last: &'m Weights,
     pub(crate) age_weighted: &'m Weights,

@@ -426,7 +426,8 @@ impl Plan {
         })
     }
 
-    /// The kernel of two different trees, with what [`self_value`](Self::self_value) says of each.
+    /// The kernel of two different trees, with what [`self_value`](Self::self_value)
+    /// says of each.
     fn pair(
         &self,
         leaves: &[Scaled],

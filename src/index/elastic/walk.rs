@@ -493,8 +493,8 @@ impl Index {
         walked
     }
 
-    /// The recursion of single pairs, over deep subtrees or `every_subtree`, from the last one on,
-    /// so that whole trees come at a time.
+    /// The recursion of single pairs, over deep subtrees or `every_subtree`, from the
+    /// last one on, so that whole trees come at a time.
     #[allow(clippy::too_many_arguments)]
     fn walk_dense<S: Sink>(
         &self,

@@ -194,8 +194,8 @@ impl Groups {
 }
 
 impl<T: SinkId> Index<T> {
-    // Groups of labels that no subtree has are near to others nevertheless.
     fn n_members(&self, group: u32) -> usize {
+        // What is similar may be in no subtree of the index.
         let is_there = (group as usize) < self.open.len();
         if is_there { self.members.len_of(group as usize) } else { 0 }
     }
