@@ -160,9 +160,11 @@ impl Engine {
                 (rows.norms[part][x], &self.columns.norms[part][start..][..len])
             };
             match step {
-                Step::Scale(factor) => each(values, |value| value * factor),
-                Step::Plus(constant) => each(values, |value| value + constant),
-                Step::Power(degree) => each(values, |value| float_power(value, degree)),
+                Step::Scale(factor) => map_in_place(values, |value| value * factor),
+                Step::Plus(constant) => map_in_place(values, |value| value + constant),
+                Step::Power(degree) => {
+                    map_in_place(values, |value| float_power(value, degree));
+                }
                 Step::Normalize(part) => {
                     let (norm, others) = norms(part);
                     // What floats do not hold becomes NaN.
@@ -231,7 +233,7 @@ fn self_kernels(plan: &Plan, trees: &Forest, context: &Context) -> Result<SelfKe
 }
 
 #[inline]
-fn each(values: &mut [f64], f: impl Fn(f64) -> f64) {
+fn map_in_place(values: &mut [f64], f: impl Fn(f64) -> f64) {
     for value in values {
         *value = f(*value);
     }

@@ -14,7 +14,7 @@ use crate::index::counts::{CountsScratch, Products, tally};
 use crate::index::elastic::{Index, Query, Scratch as WalkScratch};
 use crate::index::id_map::{IdMap, Wanted};
 use crate::index::reader::{NONE, Reader};
-use crate::index::rows::{self, RowsView, Slots};
+use crate::index::rows::{self, SlotSinkView, Slots};
 use crate::index::weights::{Sink, View};
 use crate::kernel::TreeCounts;
 use crate::ragged::Ragged;
@@ -142,12 +142,12 @@ impl Engine {
 /// The sink of rows, told by groups and numbers.
 struct BySlot<'a> {
     groups: &'a [Vec<u32>],
-    rows: rows::Rows<'a>,
+    rows: rows::SlotSink<'a>,
 }
 
 struct BySlotView<'a> {
     slots: &'a [u32],
-    row: RowsView<'a>,
+    row: SlotSinkView<'a>,
 }
 
 impl Sink for BySlot<'_> {

@@ -40,9 +40,10 @@ use crate::{Context, Error, Forest, Kernel, Result, memory};
 /// a composition follow its own, as `left__decay` and so on.
 pub fn parameter_names(kernel: &dyn Kernel) -> Vec<String> {
     let parameters = kernel.parameters().into_iter();
-    let names = parameters.filter(|of| matches!(of.value, Value::Number(_)));
-    let names = names.map(|of| of.name.to_owned());
-    let mut names: Vec<String> = names.collect(); // bounded: a kernel's parameters
+    let numbers =
+        parameters.filter(|parameter| matches!(parameter.value, Value::Number(_)));
+    let numbers = numbers.map(|parameter| parameter.name.to_owned());
+    let mut names: Vec<String> = numbers.collect(); // bounded: a kernel's parameters
     for (prefix, part) in kernel.composed().iter().flat_map(|of| of.named_parts()) {
         for name in parameter_names(&**part) {
             names.push(format!("{prefix}{name}")); // bounded: a kernel's parameters

@@ -74,18 +74,18 @@ struct SimpleSymbols {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     /// Labels: of leaves, of inner nodes, or both, in rows and in columns.
-    Labels(Taken, Taken),
+    Labels(NodeFilter, NodeFilter),
     Simple,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Taken {
+enum NodeFilter {
     All,
     Inner,
     Leaves,
 }
 
-impl Taken {
+impl NodeFilter {
     fn takes(self, is_leaf: bool) -> bool {
         self == Self::All || is_leaf == (self == Self::Leaves)
     }
@@ -255,12 +255,12 @@ impl Engine {
         // Inner nodes and leaves weigh differently in general, so pairs of each kind
         // have their own product.
         let kinds = [
-            (inner, Kind::Labels(Taken::Inner, Taken::Inner)),
-            (leaf, Kind::Labels(Taken::Leaves, Taken::Leaves)),
-            (mixed, Kind::Labels(Taken::Leaves, Taken::Inner)),
-            (mixed, Kind::Labels(Taken::Inner, Taken::Leaves)),
+            (inner, Kind::Labels(NodeFilter::Inner, NodeFilter::Inner)),
+            (leaf, Kind::Labels(NodeFilter::Leaves, NodeFilter::Leaves)),
+            (mixed, Kind::Labels(NodeFilter::Leaves, NodeFilter::Inner)),
+            (mixed, Kind::Labels(NodeFilter::Inner, NodeFilter::Leaves)),
         ];
-        let both = [(inner, Kind::Labels(Taken::All, Taken::All))];
+        let both = [(inner, Kind::Labels(NodeFilter::All, NodeFilter::All))];
         // One product where all kinds weigh the same, one where leaves weigh nothing.
         let kinds = match () {
             () if inner == leaf => &both[..],

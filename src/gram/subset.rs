@@ -24,7 +24,7 @@ use crate::index::counts::{Counts, CountsScratch, Products, Tally};
 use crate::index::id_map::{Edge, IdMap, Key, LISTS, Wanted};
 use crate::index::prefixes::{Prefix, Prefixes};
 use crate::index::reader::{NONE, Reader};
-use crate::index::rows::{Row, RowScratch, Slots, Symbols};
+use crate::index::rows::{RowScratch, RowSink, Slots, TreePatterns};
 use crate::index::subset::{EDGES, Entry, Index, Patterns, Scratch as Walking, Walk};
 use crate::intern::new_id;
 use crate::kernel::weights::Factors;
@@ -87,7 +87,7 @@ pub(crate) struct Scratch<N = f64> {
     prefix: Prefix,
     walking: Walking<N>,
     row: RowScratch<N>,
-    symbols: Symbols,
+    symbols: TreePatterns,
     groups: CountsScratch,
     patterns: CountsScratch,
     leaves: CountsScratch,
@@ -224,7 +224,7 @@ impl<F: Factors> Engine<F> {
             )?,
             walking: Walking::default(),
             row: RowScratch::default(),
-            symbols: Symbols::default(),
+            symbols: TreePatterns::default(),
             groups: self.groups.scratch()?,
             patterns: self.column_patterns.scratch()?,
             leaves: Products::scratch(self.leaves.as_ref())?,
@@ -290,7 +290,7 @@ impl<F: Factors> Engine<F> {
         // A walk that ends early leaves sums of shared subtrees behind, which are taken
         // back.
         self.walk(rows, patterns, scratch, |walk, _, scratch| {
-            let mut sink = Row::new(&self.slots, scratch, row)?;
+            let mut sink = RowSink::new(&self.slots, scratch, row)?;
             match walk.walk(&mut sink, context) {
                 Ok(()) => sink.finish(),
                 Err(error) => {
@@ -308,7 +308,7 @@ impl<F: Factors> Engine<F> {
         scratch: &mut Scratch<N>,
         run: impl FnOnce(
             &mut Walk<'_, u32, N, Prefix, F>,
-            &mut Symbols,
+            &mut TreePatterns,
             &mut RowScratch<N>,
         ) -> R,
     ) -> R {
@@ -433,7 +433,7 @@ type Below = (u32, u32);
 /// Keys of lists, the lists, and by column subtree those that it is in.
 type BuiltLists = (Vec<Key>, Ragged<Entry<u32>>, Ragged<u32>);
 /// Keys of lists, the lists, and by child, as they stand below one another, its list.
-type SomeLists = (Vec<Key>, Ragged<Entry<u32>>, Vec<u32>);
+type ListsOfPart = (Vec<Key>, Ragged<Entry<u32>>, Vec<u32>);
 
 struct Builder<'a> {
     nodes: &'a Nodes,
@@ -572,7 +572,7 @@ impl<'a> Builder<'a> {
         threads: &Threads<'_>,
     ) -> Result<BuiltLists> {
         let some = |range: Range<usize>, context: &Context| {
-            self.some_lists(&below, slot_of, range, context)
+            self.lists_of_part(&below, slot_of, range, context)
         };
         // A part for each thread, of about equal work.
         let mut parts =
@@ -595,14 +595,14 @@ impl<'a> Builder<'a> {
 
     /// Of the productions whose [work](work_before) begins in a range: the lists' keys, the
     /// lists, and for each child the number of its list.
-    fn some_lists(
+    fn lists_of_part(
         &self,
         below: &Ragged<Below>,
         slot_of: &[u32],
         range: Range<usize>,
         context: &Context,
-    ) -> Result<SomeLists> {
-        let (mut keys, mut lists, mut list_of) = SomeLists::default();
+    ) -> Result<ListsOfPart> {
+        let (mut keys, mut lists, mut list_of) = ListsOfPart::default();
         let mut lens: Vec<u32> = Vec::new();
         // By production of a child: its list, if it is not one of another place.
         let mut of_child = memory::filled(NONE, self.sizes.len())?;

@@ -49,7 +49,7 @@ pub(crate) struct Engine<C = u32> {
     /// Preterminals, leaves: subtrees of equal weight, counted in integers.
     levels: [Option<Products>; 2],
     /// By node: which way it takes, its number there, and its weight.
-    ways: Vec<Way>,
+    lookups: Vec<Lookup>,
     number: Vec<u32>,
     weights: Vec<f64>,
     rows: Rows,
@@ -100,18 +100,18 @@ impl<C: Count> Engine<C> {
             // A weight of 0 adds nothing, and such subtrees (leaves, as a rule) are
             // half of all.
             if seen[node.index()] < least || weights[node.index()] == 0.0 {
-                Way::None
+                Lookup::None
             } else if levels.is_none() {
-                Way::List
+                Lookup::List
             } else if nodes.is_leaf(node) {
-                Way::Level(1)
+                Lookup::Level(1)
             } else if nodes.is_preterminal(node) {
-                Way::Level(0)
+                Lookup::Level(0)
             } else {
-                Way::List
+                Lookup::List
             }
         };
-        let ways = collect((0..nodes.len()).map(|n| level(NodeId(n as u32))))?;
+        let lookups = collect((0..nodes.len()).map(|n| level(NodeId(n as u32))))?;
         // 3. What is in one tree only adds to the diagonal of a lower triangle.
         let mut alone = Vec::new();
         if !whole {
@@ -126,29 +126,29 @@ impl<C: Count> Engine<C> {
             }
         }
         // 4. Lists, numbered as they are met, so that a tree's lie close to each other.
-        let mut number = filled(NONE, ways.len())?;
+        let mut number = filled(NONE, lookups.len())?;
         let mut lens: Vec<u32> = Vec::new();
         let mut n_symbols = [0; 2];
         let mut total = 0;
         for tree in 0..columns.len() {
             for &node in columns.nodes(tree) {
-                let way = ways[node.index()];
+                let lookup = lookups[node.index()];
                 let number = &mut number[node.index()];
-                // Numbers count within a way, so each way has its own next one.
-                let next = match way {
-                    Way::None => continue,
-                    Way::List => lens.len(),
-                    Way::Level(level) => n_symbols[usize::from(level)],
+                // Numbers count within each kind of look-up, so each has its own next one.
+                let next = match lookup {
+                    Lookup::None => continue,
+                    Lookup::List => lens.len(),
+                    Lookup::Level(level) => n_symbols[usize::from(level)],
                 };
                 if *number == NONE {
                     *number = next as u32;
-                    match way {
+                    match lookup {
                         // The same number serves all trees that have the subtree.
-                        Way::Level(level) => n_symbols[usize::from(level)] += 1,
+                        Lookup::Level(level) => n_symbols[usize::from(level)] += 1,
                         _ => push(&mut lens, 0)?,
                     }
                 }
-                if way == Way::List {
+                if lookup == Lookup::List {
                     lens[*number as usize] += 1;
                     total += 1;
                 }
@@ -160,7 +160,7 @@ impl<C: Count> Engine<C> {
         // Trees ascend within each list, as they come in order.
         for tree in 0..columns.len() {
             for (node, count) in columns.iter(tree) {
-                if ways[node.index()] == Way::List {
+                if lookups[node.index()] == Lookup::List {
                     lists.put(number[node.index()], (tree as u32, of_count(count)));
                 }
             }
@@ -170,7 +170,7 @@ impl<C: Count> Engine<C> {
             lists: lists.done(),
             // Made of what follows.
             levels: [None, None],
-            ways,
+            lookups,
             number,
             weights,
             rows: Rows::default(),
@@ -209,13 +209,13 @@ impl<C: Count> Engine<C> {
                 else {
                     continue;
                 };
-                match self.ways[node] {
-                    Way::None => {}
-                    Way::List => {
+                match self.lookups[node] {
+                    Lookup::None => {}
+                    Lookup::List => {
                         let weight = self.weights[node] * (self.of_count)(count).into();
                         rows.lists.push((number, weight))?;
                     }
-                    Way::Level(level) => {
+                    Lookup::Level(level) => {
                         rows.levels[usize::from(level)].push((number, count))?;
                     }
                 }
@@ -229,7 +229,7 @@ impl<C: Count> Engine<C> {
 
 /// How a subtree's matches are found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
+enum Lookup {
     None,
     List,
     Level(u8),
@@ -294,8 +294,8 @@ impl<C: Count + 'static> super::Engine for Engine<C> {
     fn nbytes(&self) -> usize {
         let counts = self.levels.iter().flatten().map(|level| level.counts.nbytes());
         let rows = self.rows.levels.iter().map(Ragged::nbytes).sum::<usize>();
-        let ways = self.ways.len() * (size_of::<Way>() + 12);
+        let lookups = self.lookups.len() * (size_of::<Lookup>() + 12);
         let rows = rows + self.rows.lists.nbytes() + self.lists.nbytes();
-        counts.sum::<usize>() + rows + ways + self.rows.alone.len() * 8
+        counts.sum::<usize>() + rows + lookups + self.rows.alone.len() * 8
     }
 }

@@ -161,7 +161,8 @@ impl<X: Items> TrainedEngine<X> {
         context: &Context,
     ) -> Result<Report> {
         let (query, source) = self.query(measure, x, context)?;
-        let apart = Apart { measure, columns: &self.columns.items, query: &query };
+        let on_demand =
+            PairsOnDemand { measure, columns: &self.columns.items, query: &query };
         let norms = self.norms.as_ref().zip(query.norms.as_ref());
         let finish = Finish {
             normalizer: norms.map(|(columns, rows)| Normalizer {
@@ -169,7 +170,7 @@ impl<X: Items> TrainedEngine<X> {
                 columns,
                 same: Some(&query.same),
             }),
-            singles: Some(&apart),
+            singles: Some(&on_demand),
             largest: T::LARGEST,
         };
         let (columns, rows) = (&self.columns.places, Some(&query.rows.places));
@@ -179,13 +180,13 @@ impl<X: Items> TrainedEngine<X> {
 
 /// Single pairs of a row and a column, each made ready when it is asked for: few are too
 /// large for floats.
-struct Apart<'a, X> {
+struct PairsOnDemand<'a, X> {
     measure: &'a dyn Measure<X>,
     columns: &'a X,
     query: &'a QueryRows<X>,
 }
 
-impl<X: Items> Prepared for Apart<'_, X> {
+impl<X: Items> Prepared for PairsOnDemand<'_, X> {
     fn worker(&self) -> Worker<'_> {
         Box::new(move |x, t, context| {
             let parts = [(&self.query.rows.items, &[x][..]), (self.columns, &[t])];

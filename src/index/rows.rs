@@ -231,8 +231,8 @@ impl Scratch {
     }
 
     /// The sink of the row at hand.
-    pub(crate) fn sink(&mut self) -> Rows<'_> {
-        Rows { slots: &mut self.slots, count: 0.0 }
+    pub(crate) fn sink(&mut self) -> SlotSink<'_> {
+        SlotSink { slots: &mut self.slots, count: 0.0 }
     }
 
     /// Forgets a row that is not to be finished.
@@ -242,14 +242,14 @@ impl Scratch {
 }
 
 /// The sink. What all subtrees of a group have is told elsewhere, by integer counts.
-pub(crate) struct Rows<'a> {
+pub(crate) struct SlotSink<'a> {
     slots: &'a mut [f64],
     count: f64,
 }
 
-impl Sink for Rows<'_> {
+impl Sink for SlotSink<'_> {
     type View<'a>
-        = RowsView<'a>
+        = SlotSinkView<'a>
     where
         Self: 'a;
 
@@ -265,18 +265,18 @@ impl Sink for Rows<'_> {
     fn leaf(&mut self, _label: u32, _value: f64) {}
 
     #[inline]
-    fn view(&mut self, _group: u32) -> RowsView<'_> {
-        RowsView { slots: self.slots, weight: self.count }
+    fn view(&mut self, _group: u32) -> SlotSinkView<'_> {
+        SlotSinkView { slots: self.slots, weight: self.count }
     }
 }
 
 /// Subtrees are told by their slots.
-pub(crate) struct RowsView<'a> {
+pub(crate) struct SlotSinkView<'a> {
     slots: &'a mut [f64],
     weight: f64,
 }
 
-impl View for RowsView<'_> {
+impl View for SlotSinkView<'_> {
     #[inline]
     fn add(&mut self, slot: u32, value: f64) {
         self.slots[slot as usize] += self.weight * value;
@@ -286,7 +286,7 @@ impl View for RowsView<'_> {
     fn close(self) {}
 }
 
-/// What a worker keeps from row to row for [`Row`].
+/// What a worker keeps from row to row for [`RowSink`].
 #[derive(Debug)]
 pub(crate) struct RowScratch<N = f64> {
     /// By shared subtree: what it adds to each of its trees; zero between rows.
@@ -303,8 +303,8 @@ impl<N> Default for RowScratch<N> {
 }
 
 /// The sink of kernels whose shared subtrees are few: values go to the row itself, and
-/// those of shared subtrees aside, so that the row need not be copied as for [`Rows`].
-pub(crate) struct Row<'a, N> {
+/// those of shared subtrees aside, so that the row need not be copied as for [`SlotSink`].
+pub(crate) struct RowSink<'a, N> {
     slots: &'a Slots,
     scratch: &'a mut RowScratch<N>,
     trees: &'a mut [N],
@@ -312,7 +312,7 @@ pub(crate) struct Row<'a, N> {
     count: N,
 }
 
-impl<'a, N: Number> Row<'a, N> {
+impl<'a, N: Number> RowSink<'a, N> {
     /// For the first `trees.len()` trees.
     ///
     /// # Errors
@@ -372,16 +372,16 @@ impl<'a, N: Number> Row<'a, N> {
 }
 
 /// Subtrees are told by their slots.
-pub(crate) struct RowView<'a, N> {
+pub(crate) struct RowSinkView<'a, N> {
     first_shared: u32,
     scratch: &'a mut RowScratch<N>,
     trees: &'a mut [N],
     count: N,
 }
 
-impl<N: Number> Sink<N> for Row<'_, N> {
+impl<N: Number> Sink<N> for RowSink<'_, N> {
     type View<'a>
-        = RowView<'a, N>
+        = RowSinkView<'a, N>
     where
         Self: 'a;
 
@@ -393,13 +393,18 @@ impl<N: Number> Sink<N> for Row<'_, N> {
     fn group(&mut self, _group: u32, _value: N) {}
 
     #[inline]
-    fn view(&mut self, _group: u32) -> RowView<'_, N> {
+    fn view(&mut self, _group: u32) -> RowSinkView<'_, N> {
         let Self { slots, scratch, trees, count } = self;
-        RowView { first_shared: slots.first_shared(), scratch, trees, count: *count }
+        RowSinkView {
+            first_shared: slots.first_shared(),
+            scratch,
+            trees,
+            count: *count,
+        }
     }
 }
 
-impl<N: Number> View<N> for RowView<'_, N> {
+impl<N: Number> View<N> for RowSinkView<'_, N> {
     #[inline]
     fn add(&mut self, slot: u32, value: N) {
         // A slot is a tree's, or that of a shared subtree, beyond all trees.
@@ -431,12 +436,12 @@ impl<N: Number> RowScratch<N> {
 /// Patterns of a tree with counts, as the first pass of a walk tells them. (Its groups are
 /// known before.)
 #[derive(Debug, Default)]
-pub(crate) struct Symbols {
+pub(crate) struct TreePatterns {
     pub(crate) patterns: Vec<(u32, u32)>,
     count: u32,
 }
 
-impl Symbols {
+impl TreePatterns {
     /// Begins with a tree of so many nodes: each has a pattern at most.
     ///
     /// # Errors
@@ -455,7 +460,7 @@ impl<N: Number> View<N> for NoView {
     fn close(self) {}
 }
 
-impl<N: Number> Sink<N> for Symbols {
+impl<N: Number> Sink<N> for TreePatterns {
     type View<'a> = NoView;
 
     #[inline]

@@ -162,29 +162,29 @@ impl Weights {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub(crate) fn combined(&self, scale: f64, other: &Self) -> Result<Self> {
-        let of = |a: &[f64], b: &[f64]| {
+        let difference = |a: &[f64], b: &[f64]| {
             memory::collect(a.iter().zip(b).map(|(a, b)| scale * a - b))
         };
         // Sums are combined as they are, not summed anew: they keep the order in which
         // trees came.
         let pairs = self.groups.iter().zip(&other.groups);
-        let groups = memory::try_collect(pairs.map(|(a, b)| of(a, b)))?;
+        let groups = memory::try_collect(pairs.map(|(a, b)| difference(a, b)))?;
         let count = |group: &Vec<f64>| group.iter().filter(|&&f| f != 0.0).count();
         Ok(Self {
             width: self.width,
             nonzero: memory::collect(groups.iter().map(|group| count(group) as u32))?,
             groups,
-            sums: of(&self.sums, &other.sums)?,
-            leaves: of(&self.leaves, &other.leaves)?,
+            sums: difference(&self.sums, &other.sums)?,
+            leaves: difference(&self.leaves, &other.leaves)?,
         })
     }
 
     pub(crate) fn nbytes(&self) -> usize {
-        let of = |values: &Vec<f64>| values.capacity() * 8;
-        self.groups.iter().map(of).sum::<usize>()
+        let bytes = |values: &Vec<f64>| values.capacity() * 8;
+        self.groups.iter().map(bytes).sum::<usize>()
             + self.groups.capacity() * size_of::<Vec<f64>>()
-            + of(&self.sums)
-            + of(&self.leaves)
+            + bytes(&self.sums)
+            + bytes(&self.leaves)
             + self.nonzero.capacity() * 4
     }
 }
@@ -238,10 +238,10 @@ impl Occurrences {
     }
 
     pub(crate) fn nbytes(&self) -> usize {
-        let of =
+        let bytes =
             |list: &Vec<(u32, f64)>| list.capacity() * size_of::<(u32, f64)>() + 24;
-        let groups = self.groups.iter().flatten().map(of).sum::<usize>();
-        groups + self.sums.iter().chain(&self.leaves).map(of).sum::<usize>()
+        let groups = self.groups.iter().flatten().map(bytes).sum::<usize>();
+        groups + self.sums.iter().chain(&self.leaves).map(bytes).sum::<usize>()
     }
 }
 

@@ -26,7 +26,7 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use super::partial::{NONE, Scratch as Usual, Tree, Trees};
+use super::partial::{NONE, Scratch as PartialScratch, Tree, Trees};
 use super::similarity::{Similarity, Table};
 use super::{
     Builtin, Equality, Kernel, Number, Pairs, Parameter, PartialTree, Prepared, Scaled,
@@ -224,7 +224,7 @@ struct Similar {
 #[derive(Debug)]
 struct Scratch<N> {
     /// As for PT; `labels` is not used, and `free` is by label of a.
-    usual: Usual<N>,
+    partial: PartialScratch<N>,
     similar: Vec<Similar>,
     /// By label of a: where its similar ones end.
     ends: Vec<u32>,
@@ -232,18 +232,18 @@ struct Scratch<N> {
     offsets: Vec<u32>,
     row: Vec<(u32, N)>,
     /// So many offsets may there be: set low by tests.
-    most_offsets: usize,
+    max_offsets: usize,
 }
 
 impl<N> Default for Scratch<N> {
     fn default() -> Self {
         Self {
-            usual: Usual::default(),
+            partial: PartialScratch::default(),
             similar: Vec::new(),
             ends: Vec::new(),
             offsets: Vec::new(),
             row: Vec::new(),
-            most_offsets: 1 << 20,
+            max_offsets: 1 << 20,
         }
     }
 }
@@ -305,15 +305,15 @@ impl Smoothed {
     ) -> Result<()> {
         // What is similar depends on labels only, so it is found once for all nodes of
         // a.
-        let Scratch { usual, similar, ends, offsets, most_offsets, .. } = scratch;
+        let Scratch { partial, similar, ends, offsets, max_offsets, .. } = scratch;
         let width = b.labels.len();
         similar.clear();
         ends.clear();
         offsets.clear();
-        if a.labels.len().saturating_mul(width) <= *most_offsets {
+        if a.labels.len().saturating_mul(width) <= *max_offsets {
             memory::reach(offsets, a.labels.len() * width, NONE)?;
         }
-        usual.match_labels(self.trees.n_labels, a.labels, b.labels)?;
+        partial.match_labels(self.trees.n_labels, a.labels, b.labels)?;
         let table = &*self.labels.table;
         for (row, &(label, _)) in a.labels.iter().enumerate() {
             let x = self.labels.number(Label(label));
@@ -329,7 +329,7 @@ impl Smoothed {
             };
             // A label in no block is similar to itself alone.
             if block == NONE {
-                let same = usual.labels[row];
+                let same = partial.labels[row];
                 if same != NONE {
                     add(same, 1.0)?;
                 }
@@ -346,7 +346,7 @@ impl Smoothed {
                 }
             }
             memory::push(ends, similar.len() as u32)?;
-            usual
+            partial
                 .chains
                 .step(similar.len() - range(ends, row as u32).start + 1, context)?;
         }
@@ -364,8 +364,8 @@ impl Smoothed {
     ) -> Result<N> {
         /// As for PT: about where a table of labels begins to pay.
         const MAX_COMPARED: usize = 64;
-        let Scratch { usual, similar, ends, offsets, row, .. } = scratch;
-        let Usual { starts, values, matches, table, chains, .. } = usual;
+        let Scratch { partial, similar, ends, offsets, row, .. } = scratch;
+        let PartialScratch { starts, values, matches, table, chains, .. } = partial;
         let (powers, longest) = (&*self.trees.powers, self.trees.longest);
         let width = b.labels.len();
         let rank = |y: u32| b.nodes[y as usize].rank;
@@ -455,9 +455,9 @@ impl Pairs for Smoothed {
         let blocks = &self.by_block[range(&self.ends, b as u32)];
         let (a, b) = (trees.tree(a), trees.tree(b));
         self.match_labels((a, b), blocks, scratch, context)?;
-        scratch.usual.values.clear();
-        scratch.usual.free.clear();
-        memory::reach(&mut scratch.usual.starts, a.nodes.len(), NONE)?;
+        scratch.partial.values.clear();
+        scratch.partial.free.clear();
+        memory::reach(&mut scratch.partial.starts, a.nodes.len(), NONE)?;
         let (zero, mu) = (N::of(0.0), N::parameter(trees.mu, 1));
         let mut total = zero;
         // Children first, as D of the children is asked for.
@@ -466,8 +466,8 @@ impl Pairs for Smoothed {
             if similar.is_empty() {
                 continue;
             }
-            let start = scratch.usual.values.len();
-            scratch.usual.starts[v] = start as u32;
+            let start = scratch.partial.values.len();
+            scratch.partial.starts[v] = start as u32;
             let below = a.children(v);
             let mut node_sum = zero;
             for at in similar {
@@ -488,17 +488,17 @@ impl Pairs for Smoothed {
                         value = value + mu * sum;
                     }
                     value = sigma * value;
-                    memory::push(&mut scratch.usual.values, value)?;
+                    memory::push(&mut scratch.partial.values, value)?;
                     node_sum =
                         node_sum + value * N::of(f64::from(b.nodes[u as usize].count));
                 }
             }
             total = total + node_sum * N::of(f64::from(node.count));
-            let len = scratch.usual.values.len() - start;
-            scratch.usual.chains.step(len, context)?;
-            if scratch.usual.values.len() > scratch.usual.few_values {
+            let len = scratch.partial.values.len() - start;
+            scratch.partial.chains.step(len, context)?;
+            if scratch.partial.values.len() > scratch.partial.max_appended {
                 scratch.recycle(a, v, start)?;
-                scratch.usual.check_values()?;
+                scratch.partial.check_values()?;
             }
         }
         Ok(total)
@@ -524,8 +524,8 @@ impl<N: Copy> Scratch<N> {
     /// Gives places of values that node `v` was the last to ask for back, and moves its
     /// own, the last ones, to such a place.
     fn recycle(&mut self, a: Tree<'_>, v: usize, start: usize) -> Result<()> {
-        let Self { usual, ends, .. } = self;
-        let Usual { starts, values, free, .. } = usual;
+        let Self { partial, ends, .. } = self;
+        let PartialScratch { starts, values, free, .. } = partial;
         // Places are free by label of a: all its nodes have values with the same nodes
         // of b.
         memory::reach(free, a.labels.len(), Vec::new())?;

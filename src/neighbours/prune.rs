@@ -32,7 +32,7 @@ const AT_ONCE: usize = 16;
 /// A norm of 1 in [`Entry`]: two norms and a sum of their products fit into 31 bits.
 const ONE: f64 = 32_768.0;
 /// In place of a sum: τ is out of reach.
-const LOST: i32 = i32::MIN;
+const OUT_OF_REACH: i32 = i32::MIN;
 
 /// A block of a tree's tail.
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,8 +46,8 @@ struct Entry {
 
 /// What is known of a tree while another reads its lists.
 #[derive(Debug, Clone, Copy, Default)]
-struct Met {
-    /// In parts of 1 / [`ONE`]²: the product so far, 0 before the first block, or [`LOST`].
+struct PartialDot {
+    /// In parts of 1 / [`ONE`]²: the product so far, 0 before the first block, or [`OUT_OF_REACH`].
     sum: i32,
     /// The last entry, in all lists.
     at: u32,
@@ -74,10 +74,10 @@ pub(crate) struct Index {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// By tree, and which trees have a sum.
-    met: Vec<Met>,
+    met: Vec<PartialDot>,
     touched: Vec<u32>,
     /// Those that are not lost.
-    left: Vec<Met>,
+    left: Vec<PartialDot>,
     /// By block: the asker's norm, and that of all behind it.
     norms: Vec<[f32; 2]>,
 }
@@ -185,7 +185,7 @@ impl Index {
         let open = self.open.iter().take_while(|&&tree| (tree as usize) < end);
         let mut found = collect(open.copied())?;
         let Scratch { met, touched, left, norms } = scratch;
-        reach(met, self.n_columns, Met::default())?;
+        reach(met, self.n_columns, PartialDot::default())?;
         reach(norms, self.lists.len(), [0.0; 2])?;
         let vector = self.vectors.get(x);
         let mut rest: f64 = vector.iter().map(|item| square(item.1)).sum();
@@ -208,7 +208,7 @@ impl Index {
             touched.drain(..).map(|tree| std::mem::take(&mut met[tree as usize]));
         left.clear();
         if done.is_ok() {
-            left.extend(sums.filter(|met| met.sum != LOST)); // has room
+            left.extend(sums.filter(|met| met.sum != OUT_OF_REACH)); // has room
         } else {
             sums.for_each(drop);
         }
@@ -245,7 +245,7 @@ impl Index {
         norm: f32,
         rest: f32,
         end: usize,
-        met: &mut [Met],
+        met: &mut [PartialDot],
         touched: &mut Vec<u32>,
     ) {
         let least = (self.least * ONE * ONE) as i32;
@@ -260,14 +260,14 @@ impl Index {
             if sum + rest * i32::from(entry.rest) < least {
                 // So it is at all further blocks.
                 if before.sum > 0 {
-                    before.sum = LOST;
+                    before.sum = OUT_OF_REACH;
                 }
                 continue;
             }
             if before.sum == 0 {
                 touched.push(entry.tree); // has room
             }
-            *before = Met { sum, at };
+            *before = PartialDot { sum, at };
         }
     }
 

@@ -282,7 +282,7 @@ impl Factor<'_> {
 }
 
 /// One list, the T of its entries, and the D that they add to: none where nobody asks.
-struct To<'a, T> {
+struct ListPass<'a, T> {
     mu: f64,
     list: &'a [Entry<T>],
     t: &'a mut [f64],
@@ -293,7 +293,7 @@ struct To<'a, T> {
     goes_on: bool,
 }
 
-impl<T: SinkId> To<'_, T> {
+impl<T: SinkId> ListPass<'_, T> {
     #[inline]
     fn walk<V: View>(self, d: impl Fn(usize) -> f64, view: &mut V) {
         let Self { mu, list, t, node_values, factor, is_linked, goes_on } = self;
@@ -389,7 +389,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
             }
             memory::reach(&mut values, total, self.index.weights.inner)?;
         }
-        let mut done = self.ask(item.node);
+        let mut done = self.note_near_children(item.node);
         for near in self.groups.near(label) {
             if done.is_err() {
                 break;
@@ -462,7 +462,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
     }
 
     /// Takes note of what a node's children are near to.
-    fn ask(&mut self, node: NodeId) -> Result<()> {
+    fn note_near_children(&mut self, node: NodeId) -> Result<()> {
         let Scratch { near_children, heads, .. } = &mut *self.scratch;
         memory::reach(heads, self.groups.len(), NONE)?;
         let below = self.query.store.children(node);
@@ -612,8 +612,15 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
             // 2. Times D, to where it belongs.
             let Near { group, offset, sigma } = edge.near;
             let (is_linked, goes_on) = (!links.is_empty(), edge.goes_on);
-            let to =
-                To { mu: index.mu, list, t, node_values, factor, is_linked, goes_on };
+            let to = ListPass {
+                mu: index.mu,
+                list,
+                t,
+                node_values,
+                factor,
+                is_linked,
+                goes_on,
+            };
             let row = groups.row(query.label(edge.child));
             let (is_leaf, is_other) =
                 (query.store.is_leaf(edge.child), edge.list % 2 == 1);

@@ -390,7 +390,7 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                 }
             }
             // T times D goes to the sink, to D of the node, and to later lists.
-            let to = To { mu: index.mu, list, t, node_values };
+            let to = ListPass { mu: index.mu, list, t, node_values };
             let ways = (!links.is_empty(), edge.goes_on);
             match edge.child {
                 Child::Constant(d) => to.walk(ways, |_| d, view),
@@ -571,14 +571,14 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
 }
 
 /// One list, the T of its entries, and the D that they add to: none where nobody asks.
-struct To<'a, T> {
+struct ListPass<'a, T> {
     mu: f64,
     list: &'a [Entry<T>],
     t: &'a mut [f64],
     node_values: &'a mut [f64],
 }
 
-impl<T: SinkId> To<'_, T> {
+impl<T: SinkId> ListPass<'_, T> {
     /// Multiplies T by D, and adds it to where it belongs. T are all μ and not stored
     /// unless the list has links, and not to be kept unless it goes on.
     ///

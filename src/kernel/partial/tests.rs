@@ -164,7 +164,7 @@ fn recycled_values_change_no_bit_and_pairs_in_both_orders_are_one() {
     let trees = parameters.trees(&forest);
     let mut usual = Scratch::<f64>::default();
     let mut thrifty = Scratch::<f64>::default();
-    thrifty.few_values = 0;
+    thrifty.max_appended = 0;
     let go_on = &Context::default();
     for a in 0..texts.len() {
         for b in 0..texts.len() {

@@ -66,7 +66,7 @@ pub(crate) struct Scratch<N> {
     pub(crate) table: Table,
     pub(crate) chains: Chains<N>,
     /// Values beyond which places are used again: set low by tests.
-    pub(crate) few_values: usize,
+    pub(crate) max_appended: usize,
 }
 
 /// One prepared tree.
@@ -276,7 +276,7 @@ impl<F: Factors> Pairs for Trees<F> {
             }
             total = total + node_sum * N::of(f64::from(node.count));
             // Large pairs give back the values that nobody will ask for.
-            if scratch.values.len() > scratch.few_values {
+            if scratch.values.len() > scratch.max_appended {
                 scratch.chains.step(group.len(), context)?;
                 scratch.recycle(a, v, (label, start))?;
                 scratch.check_values()?;
@@ -402,7 +402,7 @@ impl<N> Default for Scratch<N> {
             matches: Vec::new(),
             table: Table::default(),
             chains: Chains::default(),
-            few_values: MAX_APPENDED,
+            max_appended: MAX_APPENDED,
         }
     }
 }
