@@ -218,7 +218,8 @@ class EditDistance(MatrixMethods["Trees"]):
         """Find all pairs of trees whose distance is at most `max_distance`.
 
         Pairs that are farther apart by their sizes, their labels, or the order of their
-        labels are left out without their distance.
+        labels are left out without their distance. Where costs do not depend on labels,
+        most of these are not even looked at.
 
         Parameters
         ----------

@@ -426,6 +426,18 @@ impl Gain for Gains {
     }
 }
 
+/// Costs that do not depend on labels, none of which is 0, in units.
+#[derive(Clone, Copy)]
+pub(super) struct ConstantCosts {
+    pub(super) delete: f64,
+    pub(super) insert: f64,
+    /// What a match saves.
+    pub(super) equal: f64,
+    pub(super) different: f64,
+    /// The cheapest edit.
+    pub(super) edit: f64,
+}
+
 impl LabelCosts {
     /// The costs of the labels of a forest, and the code of each label: those that are used
     /// are numbered from 0.
@@ -565,6 +577,18 @@ pub(super) struct PairGains {
 }
 
 impl UnitCosts {
+    /// The costs, if they do not depend on labels.
+    pub(super) fn constant(&self) -> Option<ConstantCosts> {
+        let (Gains::Constant(gains), None) = (&self.gains, &self.texts) else {
+            return None;
+        };
+        let ConstantGain { equal, different } = *gains;
+        let (&delete, &insert) = (self.delete.first()?, self.insert.first()?);
+        let edit = delete.min(insert).min(equal - different);
+        let costs = ConstantCosts { delete, insert, equal, different, edit };
+        Some(costs).filter(|costs| costs.edit > 0.0)
+    }
+
     /// What matches of two trees save, and the trees with the codes that this asks for.
     ///
     /// # Errors

@@ -21,6 +21,7 @@
 //! Time: the product of the sizes of all keyroots' subtrees, 6 to 16 cells for each pair of
 //! nodes of real trees; O(n² m²) for zigzags. Memory: 24 bytes for each pair of nodes.
 
+use super::bounded::{Corridors, Strings};
 use super::costs::{Gain, Gains, Transposed};
 use super::order::{Order, Orders};
 use crate::memory::{filled, room};
@@ -36,6 +37,9 @@ pub(super) struct Tables {
     /// The block at work, with a row and a column of zeros before it.
     block: Vec<f64>,
     row: Vec<f64>,
+    pub(super) corridors: Corridors,
+    /// The sequences of labels of one tree, in both orders.
+    pub(super) strings: [Strings; 2],
 }
 
 impl Tables {
@@ -45,7 +49,9 @@ impl Tables {
             return Ok(());
         }
         // What there is goes first, and all is asked for at once.
-        *self = Self::default();
+        for table in [&mut self.saved, &mut self.transposed, &mut self.block] {
+            *table = Vec::new();
+        }
         room(n_cells, 3 * size_of::<f64>())?;
         self.saved = filled(0.0, n_pairs)?;
         self.transposed = filled(0.0, n_pairs)?;
@@ -76,6 +82,16 @@ impl BothOrders {
             u128::from(trees[0].n_below) * u128::from(trees[1].n_below)
         };
         if n_cells(&right) < n_cells(&left) { right } else { left }
+    }
+
+    /// Two trees from the side from which [`pair`](Self::pair) has not taken them.
+    pub(super) fn others(
+        &self,
+        pair: [usize; 2],
+        trees: &[Order<'_>; 2],
+    ) -> [Order<'_>; 2] {
+        let side = usize::from(!trees[0].is_mirrored());
+        pair.map(|tree| self.0[side].get(tree))
     }
 }
 

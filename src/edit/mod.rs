@@ -23,7 +23,8 @@
 //! An [`EditDistance`] is a [measure](crate::gram::Measure) of trees: matrices, rows and
 //! lists of pairs are those of [`gram`](crate::gram) and [`neighbours`](crate::neighbours).
 //! `costs.rs` has costs, `order.rs` trees as arrays, `distance.rs` the recursion,
-//! `mapping.rs` traces it back.
+//! `bounded.rs` that of distances that are small, `search.rs` which trees are near,
+//! `mapping.rs` traces back.
 //!
 //! ```
 //! use treekernel_rs::edit::EditDistance;
@@ -38,25 +39,31 @@
 //! # Complexity
 //! See `distance.rs`. Memory besides: 16 bytes for each node of each tree.
 
+mod bounded;
 mod bounds;
 mod costs;
 mod distance;
 mod mapping;
 mod order;
+mod search;
 mod text;
 
 use std::sync::Arc;
 
-use crate::gram::{Measure, gathered};
+use crate::NodeId;
+use crate::gram::{Measure, Near, gathered};
 use crate::kernel::{Prepared, Scaled, Worker};
-use crate::ragged::Ragged;
 use crate::{Context, Error, Forest, Result, memory};
-use costs::{Costs, LabelCosts, MOST_UNITS, PairGains, Unit, UnitCosts};
+use bounded::Bounded;
+use costs::{
+    ConstantCosts, Costs, Gains, LabelCosts, MOST_UNITS, PairGains, Unit, UnitCosts,
+};
 pub use costs::{NodeCosts, RenameCosts, RenameFunction};
 use distance::{BothOrders, Tables, saving};
 pub use mapping::Mapping;
 use mapping::mapping;
 use order::Orders;
+use search::Neighbourhood;
 
 /// What distances are divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,6 +85,16 @@ impl Normalization {
             Self::Metric => (2.0 * d, delete + insert + d),
         };
         if whole == 0.0 { 0.0 } else { part / whole }
+    }
+
+    /// The largest distance of which that is `value`.
+    fn multiply(self, value: f64, delete: f64, insert: f64) -> f64 {
+        match self {
+            Self::Max => value * delete.max(insert),
+            Self::Sum => value * (delete + insert),
+            Self::Metric if value >= 2.0 => f64::INFINITY,
+            Self::Metric => value * (delete + insert) / (2.0 - value),
+        }
     }
 }
 
@@ -214,16 +231,29 @@ impl Measure<Forest> for EditDistance {
     fn within(&self, most: f64) -> Option<Box<dyn Measure<Forest>>> {
         Some(Box::new(Self { most: Some(most), ..self.clone() }))
     }
+
+    fn near(
+        &self,
+        trees: &Forest,
+        n_columns: usize,
+        context: &Context,
+    ) -> Result<Option<Arc<dyn Near>>> {
+        let trees = Trees::new(self, trees, context)?;
+        let near = Neighbourhood::new(trees, n_columns, context)?;
+        Ok(near.map(|near| Arc::new(near) as Arc<dyn Near>))
+    }
 }
 
 /// Trees made ready.
 struct Trees {
+    roots: Vec<NodeId>,
     orders: BothOrders,
     priced: Priced,
     /// In large units, if there are trees that need them.
     in_large_units: Option<Priced>,
     normalization: Option<Normalization>,
-    bound: Option<Bound>,
+    /// Distances above need not be known.
+    most: Option<f64>,
 }
 
 /// Costs in some unit.
@@ -234,13 +264,8 @@ struct Priced {
     insert: Vec<f64>,
     /// The largest gain.
     gain: f64,
-}
-
-/// A distance up to which others need to be known.
-struct Bound {
-    most: f64,
-    /// By tree: codes of labels, ascending.
-    labels: Ragged<u32>,
+    /// The costs, if they do not depend on labels.
+    constant: Option<ConstantCosts>,
 }
 
 /// What one worker keeps from pair to pair.
@@ -261,7 +286,8 @@ impl Priced {
         };
         let (delete, insert) = (totals(&costs.delete)?, totals(&costs.insert)?);
         let gain = costs.gains.largest();
-        Ok(Self { costs, delete, insert, gain })
+        let constant = costs.constant();
+        Ok(Self { costs, delete, insert, gain, constant })
     }
 }
 
@@ -282,12 +308,9 @@ impl Trees {
         };
         let priced = priced(by_label, Unit::Small)?;
         let normalization = measure.normalization;
-        let bound = measure.most.map(|most| -> Result<_> {
-            let labels = bounds::sorted_labels(&orders[0], trees.len())?;
-            Ok(Bound { most, labels })
-        });
-        let (orders, bound) = (BothOrders(orders), bound.transpose()?);
-        Ok(Self { orders, priced, in_large_units, normalization, bound })
+        let roots = memory::copied(trees.roots())?;
+        let (orders, most) = (BothOrders(orders), measure.most);
+        Ok(Self { roots, orders, priced, in_large_units, normalization, most })
     }
 
     /// Costs in the smallest unit in which those of two trees add up exactly.
@@ -299,22 +322,35 @@ impl Trees {
 
     fn distance(
         &self,
+        pair: [usize; 2],
+        scratch: &mut Scratch,
+        context: &Context,
+    ) -> Result<f64> {
+        if self.are_equal(pair) {
+            return Ok(0.0);
+        }
+        match self.most {
+            Some(most) => self.within(pair, most, scratch, context),
+            None => self.full(pair, scratch, context),
+        }
+    }
+
+    /// Whether two trees are equal, and a tree that stays as it is costs nothing.
+    fn are_equal(&self, pair: [usize; 2]) -> bool {
+        let [a, b] = pair.map(|tree| self.roots[tree]);
+        a == b && self.priced(pair).costs.is_staying_free
+    }
+
+    fn full(
+        &self,
         [a, b]: [usize; 2],
         scratch: &mut Scratch,
         context: &Context,
     ) -> Result<f64> {
-        let priced = self.priced([a, b]);
-        if a == b && priced.costs.is_staying_free {
-            return Ok(0.0);
-        }
         let Scratch { tables, gains } = scratch;
-        if let Some(bound) = &self.bound
-            && let Some(beyond) = self.beyond(bound, [a, b], tables, context)?
-        {
-            return Ok(beyond);
-        }
         let trees = self.orders.pair(a, b);
-        let (trees, gains) = priced.costs.between(trees, gains, context)?;
+        let (trees, gains) =
+            self.priced([a, b]).costs.between(trees, gains, context)?;
         let saved = saving(trees, gains, tables, context)?;
         Ok(self.value([a, b], saved))
     }
@@ -330,33 +366,138 @@ impl Trees {
         }
     }
 
-    /// Something above the bound and no more than the distance, if that is found without
-    /// the distance.
-    fn beyond(
+    /// What the best mapping costs at most, in units, if the distance is at most `most`; a
+    /// little more, as that is rounded.
+    fn largest(&self, most: f64, unit: f64, delete: f64, insert: f64) -> f64 {
+        let largest = match self.normalization {
+            None => most / unit,
+            Some(normalization) => normalization.multiply(most, delete, insert),
+        };
+        largest * (1.0 + 1e-9)
+    }
+
+    /// The distance, or more than `most` if it is more.
+    fn within(
         &self,
-        bound: &Bound,
         pair: [usize; 2],
-        tables: &mut Tables,
+        most: f64,
+        scratch: &mut Scratch,
         context: &Context,
-    ) -> Result<Option<f64>> {
-        let above =
-            |saved: f64| Some(self.value(pair, saved)).filter(|&v| v > bound.most);
+    ) -> Result<f64> {
         let priced = self.priced(pair);
-        let [a, b] = pair.map(|tree| bound.labels.get(tree));
-        if let Some(beyond) = above(a.len().min(b.len()) as f64 * priced.gain)
-            .or_else(|| above(bounds::by_labels(a, b, &priced.costs.gains)))
-        {
-            return Ok(Some(beyond));
+        let [a, b] = pair.map(|tree| self.orders.0[0].get(tree).labels);
+        let is_beyond = |saved: f64| self.value(pair, saved) > most;
+        if is_beyond(a.len().min(b.len()) as f64 * priced.gain) {
+            return Ok(f64::INFINITY);
+        }
+        if let Some(costs) = &priced.constant {
+            self.ask(pair[0], &mut scratch.tables)?;
+            let n_most = self.most_edits(pair, most, costs);
+            let tables = &mut scratch.tables;
+            let least = self.least_edits(pair[1], n_most, tables, context)?;
+            let Some(least) = least else { return Ok(f64::INFINITY) };
+            return self.close(pair, [least, n_most], costs, scratch, context);
         }
         for orders in &self.orders.0 {
             let [a, b] = pair.map(|tree| orders.get(tree).labels);
-            let (gains, row) = (&priced.costs.gains, tables.row());
-            let saved = bounds::by_alignment(a, b, gains, row, context)?;
-            if let Some(beyond) = above(saved) {
-                return Ok(Some(beyond));
+            let (gains, row) = (&priced.costs.gains, scratch.tables.row());
+            if is_beyond(bounds::by_alignment(a, b, gains, row, context)?) {
+                return Ok(f64::INFINITY);
             }
         }
-        Ok(None)
+        self.full(pair, scratch, context)
+    }
+
+    /// Sets the labels from which string edit distances are asked for.
+    fn ask(&self, tree: usize, tables: &mut Tables) -> Result<()> {
+        let n_labels = self.priced.costs.delete.len();
+        for (orders, strings) in self.orders.0.iter().zip(&mut tables.strings) {
+            strings.set(orders.get(tree).labels, n_labels)?;
+        }
+        Ok(())
+    }
+
+    /// How many edits a mapping has at most that costs at most `most`.
+    fn most_edits(&self, [a, b]: [usize; 2], most: f64, costs: &ConstantCosts) -> u32 {
+        let Priced { costs: UnitCosts { unit, .. }, delete, insert, .. } =
+            self.priced([a, b]);
+        let largest = self.largest(most, *unit, delete[a], insert[b]);
+        let n_nodes = [a, b].map(|tree| self.orders.0[0].get(tree).len() as u32);
+        let n_edits = (largest / costs.edit).ceil() as u32; // 0 for what is below it
+        n_edits.min(n_nodes[0] + n_nodes[1])
+    }
+
+    /// How many edits there are at least between the tree whose labels have been set and
+    /// another. None: more than `most`.
+    fn least_edits(
+        &self,
+        tree: usize,
+        most: u32,
+        tables: &mut Tables,
+        context: &Context,
+    ) -> Result<Option<u32>> {
+        let mut least = 0;
+        for (orders, strings) in self.orders.0.iter().zip(&mut tables.strings) {
+            let labels = orders.get(tree).labels;
+            least = strings.distance(labels, most, context)?.max(least);
+            if least > most {
+                return Ok(None);
+            }
+        }
+        Ok(Some(least))
+    }
+
+    /// No more than the distance where so many edits are needed.
+    fn value_of_edits(
+        &self,
+        [a, b]: [usize; 2],
+        n_edits: u32,
+        costs: &ConstantCosts,
+    ) -> f64 {
+        let priced = self.priced([a, b]);
+        let all = priced.delete[a] + priced.insert[b];
+        self.value([a, b], all - f64::from(n_edits) * costs.edit)
+    }
+
+    /// The distance of two trees that are at least and at most so many edits apart;
+    /// infinity, if it is more.
+    fn close(
+        &self,
+        [a, b]: [usize; 2],
+        [least, most]: [u32; 2],
+        costs: &ConstantCosts,
+        scratch: &mut Scratch,
+        context: &Context,
+    ) -> Result<f64> {
+        let priced = self.priced([a, b]);
+        let Gains::Constant(gains) = &priced.costs.gains else {
+            return self.full([a, b], scratch, context);
+        };
+        let trees = self.orders.pair(a, b);
+        let n_cells = trees[0].n_below as f64 * trees[1].n_below as f64;
+        let (n, m) = (trees[0].len(), trees[1].len());
+        let mut edits = (least + 1 + least / 8).min(most);
+        let is_slow = |edits: u32| Bounded::n_cells(n, m, edits) > n_cells;
+        if is_slow(edits) {
+            return self.full([a, b], scratch, context);
+        }
+        let bounded = Bounded::new(trees, self.orders.others([a, b], &trees))?;
+        loop {
+            let saved =
+                bounded.saving(edits, gains, &mut scratch.tables.corridors, context)?;
+            let cost = priced.delete[a] + priced.insert[b] - saved;
+            // No mapping has more edits than there are nodes.
+            if cost <= f64::from(edits) * costs.edit || edits as usize >= n + m {
+                return Ok(self.value([a, b], saved));
+            }
+            if edits == most {
+                return Ok(f64::INFINITY);
+            }
+            edits = (edits + edits / 2 + 2).min(most);
+            if is_slow(edits) {
+                return self.full([a, b], scratch, context);
+            }
+        }
     }
 }
 
@@ -364,7 +505,10 @@ impl Prepared for Trees {
     fn worker(&self) -> Worker<'_> {
         let mut scratch = Scratch::default();
         Box::new(move |a, b, context| {
-            self.distance([a, b], &mut scratch, context).map(Scaled::of)
+            let value = self.distance([a, b], &mut scratch, context)?;
+            // What is beyond the bound must be a number.
+            let beyond = || self.most.unwrap_or(0.0).max(0.0) * 2.0 + 1.0;
+            Ok(Scaled::of(if value.is_finite() { value } else { beyond() }))
         })
     }
 }

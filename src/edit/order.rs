@@ -59,6 +59,22 @@ impl<'a> Order<'a> {
         Self { labels, ..self }
     }
 
+    pub(super) fn is_mirrored(&self) -> bool {
+        self.is_mirrored
+    }
+
+    /// By place: how many ancestors the node has.
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory).
+    pub(super) fn depths(&self) -> Result<Vec<u32>> {
+        let mut depths = filled(0, self.len())?;
+        for node in (0..self.len() - 1).rev() {
+            depths[node] = depths[self.parents[node] as usize] + 1;
+        }
+        Ok(depths)
+    }
+
     /// By place: the node's number in preorder, from the left.
     ///
     /// # Errors
@@ -69,14 +85,9 @@ impl<'a> Order<'a> {
             return collect((0..n).rev()); // which postorder from the right is, backwards
         }
         // A node comes after all that stands left of it, and after its ancestors.
-        let (mut numbers, mut ancestors) = (filled(0, self.len())?, Vec::new());
-        for node in (0..n).rev() {
-            let leftmost = |node: u32| self.leftmost[node as usize];
-            while ancestors.last().is_some_and(|&above| leftmost(above) > node) {
-                ancestors.pop();
-            }
-            numbers[node as usize] = leftmost(node) + ancestors.len() as u32;
-            push(&mut ancestors, node)?;
+        let mut numbers = self.depths()?;
+        for (number, leftmost) in numbers.iter_mut().zip(self.leftmost) {
+            *number += leftmost;
         }
         Ok(numbers)
     }

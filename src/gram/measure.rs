@@ -48,6 +48,7 @@
 
 use std::borrow::Cow;
 use std::hash::Hash;
+use std::sync::Arc;
 
 use super::{QueryEngine, RowsOf};
 use crate::dag::compact;
@@ -173,11 +174,48 @@ pub trait Measure<X: Items>: Send + Sync {
         None
     }
 
+    /// For a distance: what says which of the first `n_columns` items are near another.
+    /// None: the distances of all do.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    #[doc(hidden)]
+    fn near(
+        &self,
+        _items: &X,
+        _n_columns: usize,
+        _context: &Context,
+    ) -> Result<Option<Arc<dyn Near>>> {
+        Ok(None)
+    }
+
     /// What is faster than pair by pair.
     #[doc(hidden)]
     fn fast(&self) -> Option<&dyn Fast<X>> {
         None
     }
+}
+
+/// Items made ready whose near ones are found without all distances.
+pub trait Near: Prepared {
+    /// Columns before `end` that may be as near to an item as is [wanted](Measure::within),
+    /// those that are among them.
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
+    fn within(&self, item: usize, end: usize, context: &Context) -> Result<Vec<u32>>;
+
+    /// As many columns as are wanted with the smallest distances from an item, the first
+    /// ones where these are equal, in any order.
+    ///
+    /// # Errors
+    /// As [`within`](Self::within).
+    fn nearest(
+        &self,
+        item: usize,
+        wanted: usize,
+        context: &Context,
+    ) -> Result<Vec<u32>>;
 }
 
 /// What this crate knows of its own measures.

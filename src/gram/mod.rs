@@ -61,6 +61,7 @@ pub(crate) mod engines {
 pub use gradient::{gradient, parameter_names};
 pub use matrix::Element;
 pub(crate) use matrix::{Distinct, Finish, Matrix};
+pub use measure::Near;
 pub(crate) use measure::Numbers;
 pub use measure::{Items, Measure};
 pub(crate) use normalize::{Norm, Normalizer, Norms, quotient};

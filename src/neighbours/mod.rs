@@ -19,11 +19,12 @@ mod blocks;
 mod index;
 mod prune;
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 
 use crate::gram::{
-    Different, Distinct, Items, Measure, Normalizer, Norms, Numbers, Options,
+    Different, Distinct, Items, Measure, Near, Normalizer, Norms, Numbers, Options,
     QueryRows, Report, RowSource, gathered, quotient,
 };
 use crate::kernel::{Prepared, Worker};
@@ -132,25 +133,44 @@ pub fn join<X: Items>(
     context.advance(0, x.n_items())?;
     let within = measure.within(least);
     let measure = within.as_deref().unwrap_or(measure);
-    if options.normalize && least > 0.0 && measure.fast().is_some() {
-        let columns = Different::new(y.unwrap_or(x))?;
-        let query = y.map(|_| -> Result<_> {
-            let rows = Different::new(x)?;
-            let same =
-                Numbers::new(&columns.items)?.find(&columns.items, &rows.items)?;
-            Ok(QueryRows { rows, norms: None, same })
-        });
-        let (query, places) = (query.transpose()?, places(&columns.places)?);
-        let (columns, query, norms) = (&columns, query.as_ref(), None);
-        let corpus = Corpus::new(measure, options, (columns, &places), norms, query)?;
-        if let Some(pruned) = corpus.pruned(least, context)? {
-            let finder = Finder::Pruned(pruned);
-            return join_by(&corpus, &finder, least, sink, context);
+    let has_bound = options.normalize && least > 0.0 && measure.fast().is_some();
+    if has_bound || measure.is_distance() {
+        let joined = by_corpus(measure, x, y, options, &mut |corpus| {
+            let pruned = corpus.pruned(least, context)?.map(Finder::Pruned);
+            let finder = match pruned {
+                Some(pruned) => Some(pruned),
+                None => corpus.near(context)?,
+            };
+            let Some(finder) = finder else { return Ok(None) };
+            let least = nearness(measure, least);
+            join_by(corpus, &finder, least, sink, context).map(Some)
+        })?;
+        if let Some(report) = joined {
+            return Ok(report);
         }
     }
     let (x, y) = (y.map(|_| x), y.unwrap_or(x));
     let built = Built::for_call(measure, y, options, x.is_none(), context)?;
     built.join(measure, options, x, least, sink, context)
+}
+
+/// Calls `run` with items that are different, before any is made ready.
+fn by_corpus<X: Items, T>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    y: Option<&X>,
+    options: Options,
+    run: &mut dyn FnMut(&Corpus<'_, X>) -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let columns = Different::new(y.unwrap_or(x))?;
+    let query = y.map(|_| -> Result<_> {
+        let rows = Different::new(x)?;
+        let same = Numbers::new(&columns.items)?.find(&columns.items, &rows.items)?;
+        Ok(QueryRows { rows, norms: None, same })
+    });
+    let (query, places) = (query.transpose()?, places(&columns.places)?);
+    let (columns, query, norms) = (&columns, query.as_ref(), None);
+    run(&Corpus::new(measure, options, (columns, &places), norms, query)?)
 }
 
 /// Refuses to give one value to two trees that have two.
@@ -255,6 +275,15 @@ pub fn top_k<X: Items>(
 ) -> Result<(Nearest, Report)> {
     measure.check()?;
     context.advance(0, x.n_items())?;
+    if measure.is_distance() {
+        let found = by_corpus(measure, x, y, options, &mut |corpus| {
+            let Some(finder) = corpus.near(context)? else { return Ok(None) };
+            top_k_by(corpus, &finder, k, context).map(Some)
+        })?;
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
     let (x, y) = (y.map(|_| x), y.unwrap_or(x));
     let built = Built::for_call(measure, y, options, x.is_none(), context)?;
     built.top_k(measure, options, x, k, context)
@@ -426,6 +455,8 @@ enum Finder<'a> {
     Pruned(Arc<Pruned>),
     /// Row by row.
     Rows(Rows<'a>),
+    /// By bounds of distances, which all items made ready have.
+    Near(Arc<dyn Near>, Values),
 }
 
 /// Vectors for one threshold, and which trees have no kernel with themselves.
@@ -503,6 +534,7 @@ impl Finder<'_> {
                 };
                 collect((0..end as u32).filter(may_do))?
             }
+            Self::Near(near, _) => near.within(corpus.first_row() + x, end, context)?,
         };
         if corpus.is_self() && corpus.places.get(x).len() > 1 {
             push(&mut found, x as u32)?;
@@ -521,7 +553,13 @@ impl Finder<'_> {
         context: &Context,
     ) -> Result<Vec<u32>> {
         let n = corpus.columns.len();
-        let Self::Rows(rows) = self else { return Ok(Vec::new()) };
+        let rows = match self {
+            Self::Rows(rows) => rows,
+            Self::Near(near, _) => {
+                return near.nearest(corpus.first_row() + x, wanted, context);
+            }
+            Self::Pruned(_) => return Ok(Vec::new()),
+        };
         let Scratch { row, order, .. } = scratch;
         reach(row, n, 0.0)?;
         rows.row(corpus, x, row, context)?;
@@ -745,19 +783,36 @@ impl<'a, X: Items> Corpus<'a, X> {
         Error::ConstraintLimit { pairs, limit: self.measure.limit() }
     }
 
+    /// The columns, and then the rows, where these are others.
+    fn all(&self, context: &Context) -> Result<Cow<'_, X>> {
+        let Some(query) = self.query else {
+            return Ok(Cow::Borrowed(&self.columns.items));
+        };
+        self.columns.items.chain(&query.rows.items, context).map(Cow::Owned)
+    }
+
+    /// The bounds of a distance, where it has such.
+    fn near(&self, context: &Context) -> Result<Option<Finder<'_>>> {
+        if self.options.normalize {
+            return Ok(None);
+        }
+        let (n, items) = (self.columns.len(), self.all(context)?);
+        let Some(near) = self.measure.near(&items, n, context)? else {
+            return Ok(None);
+        };
+        let singles: Arc<dyn Prepared> = Arc::clone(&near) as _;
+        let values = Values { singles, number: None, norms: None };
+        Ok(Some(Finder::Near(near, values)))
+    }
+
     /// The bound, where it helps.
     fn pruned(&self, least: f64, context: &Context) -> Result<Option<Arc<Pruned>>> {
         let is_wanted = self.options.normalize && least > 0.0;
         let Some(fast) = self.measure.fast().filter(|_| is_wanted) else {
             return Ok(None);
         };
-        let n = self.columns.len();
-        let both = match self.query {
-            Some(query) => Some(self.columns.items.chain(&query.rows.items, context)?),
-            None => None,
-        };
-        let items = both.as_ref().unwrap_or(&self.columns.items);
-        let Some(Bound { vectors, n_blocks }) = fast.bound(items, context)? else {
+        let (n, items) = (self.columns.len(), self.all(context)?);
+        let Some(Bound { vectors, n_blocks }) = fast.bound(&items, context)? else {
             return Ok(None);
         };
         let threads = Threads::for_trees(context, items.n_items());
@@ -828,13 +883,14 @@ impl<'a, X: Items> Corpus<'a, X> {
             room(n_found, size_of::<Answer>())?;
             let part = &rows[first..end];
             let some;
-            let values = if let Finder::Rows(Rows { values: Some(values), .. }) = finder
-            {
-                values
-            } else {
-                let wanted = self.involved(part, &found)?;
-                some = Values::new(self, Some(&wanted), context)?;
-                &some
+            let values = match finder {
+                Finder::Rows(Rows { values: Some(values), .. })
+                | Finder::Near(_, values) => values,
+                _ => {
+                    let wanted = self.involved(part, &found)?;
+                    some = Values::new(self, Some(&wanted), context)?;
+                    &some
+                }
             };
             let slots = filled_with(part.len(), Mutex::default)?;
             let mut workers = filled_with(threads.size(), || values.singles.worker())?;

@@ -586,52 +586,140 @@ fn bounded_distances_are_distances_or_more_than_the_bound() {
     }
 }
 
+/// What is near says what all distances say: all pairs up to `most`, and the k nearest.
+fn near_as_by_all_distances(
+    measure: &EditDistance,
+    x: &Forest,
+    y: Option<&Forest>,
+    most: impl Fn(&[f64]) -> f64,
+    k: usize,
+    context: &Context,
+) {
+    let options = Options::default();
+    let matrix = gram::gram(measure, x, y, options).unwrap();
+    let most = most(matrix.as_slice().unwrap());
+    let mut found = neighbours::Pairs::default();
+    let sink = &mut |pairs| found.append(pairs);
+    let done = neighbours::join(measure, x, y, most, options, sink, context);
+    if y.is_none() && !measure.is_symmetric() {
+        assert!(matches!(done, Err(Error::Parameter { .. })));
+    } else {
+        done.unwrap();
+        found.sort().unwrap();
+        let close = matrix
+            .indexed_iter()
+            .filter(|&((i, j), &value)| value <= most && (y.is_some() || i < j));
+        let (places, values): (Vec<_>, Vec<f64>) = close.unzip();
+        let (rows, columns): (Vec<_>, Vec<_>) = places.into_iter().unzip();
+        assert_eq!((found.rows, found.columns), (rows, columns), "{measure:?} {most}");
+        assert_eq!(found.values, values);
+    }
+    let (near, _) = neighbours::top_k(measure, x, y, k, options, context).unwrap();
+    for (i, row) in matrix.outer_iter().enumerate() {
+        let others = (0..row.len()).filter(|&j| y.is_some() || i != j);
+        let mut others: Vec<usize> = others.collect();
+        others.sort_by(|&a, &b| row[a].total_cmp(&row[b]));
+        others.truncate(k);
+        assert_eq!(near.indices[i * near.k..][..near.k], others, "{measure:?} {i}");
+        let values: Vec<f64> = others.iter().map(|&j| row[j]).collect();
+        assert_eq!(near.values[i * near.k..][..near.k], values);
+    }
+}
+
+const NORMALIZATIONS: [Option<Normalization>; 4] = [
+    None,
+    Some(Normalization::Max),
+    Some(Normalization::Sum),
+    Some(Normalization::Metric),
+];
+
 #[test]
 fn neighbours_and_joins_are_those_of_all_distances() {
     let mut random = Random(12);
-    for round in 0..60 {
+    for round in 0..240 {
         let mut texts = trees(&mut random, 25, 10);
         texts.extend_from_within(3..6);
         let (x, y) = (read(&texts), forest(&mut random, 12, 10));
-        let measure = match round % 3 {
+        let by_label = NodeCosts::by_label([("a".to_owned(), 2.0)], 1.25).unwrap();
+        let measure = match round % 5 {
             0 => EditDistance::default(),
             1 => EditDistance::new(0.5, 1.0, 1.0),
-            _ => EditDistance::new(0.75, 0.5, 1.0),
+            2 => EditDistance::new(0.75, 0.5, 1.0),
+            3 => EditDistance::new(1.0, 0.0, 0.0),
+            _ => EditDistance::new(1.0, by_label.clone(), by_label),
         };
-        let normalization = [None, Some(Normalization::Max), Some(Normalization::Sum)];
-        let measure = measure.with_normalization(normalization[round / 3 % 3]);
-        let (options, context) = (Options::default(), jobs(1 + round % 3));
+        // The last one asks for costs that are a metric.
+        let n = if round % 5 == 0 { 4 } else { 3 };
+        let measure = measure.with_normalization(NORMALIZATIONS[round / 5 % n]);
+        let context = jobs(1 + round % 3);
         for y in [None, Some(&y)] {
-            let matrix = gram::gram(&measure, &x, y, options).unwrap();
-            let most = matrix[[1, 0]] * 0.8;
-            let mut found = neighbours::Pairs::default();
-            let sink = &mut |pairs| found.append(pairs);
-            let done = neighbours::join(&measure, &x, y, most, options, sink, &context);
-            if y.is_none() && !measure.is_symmetric() {
-                assert!(matches!(done, Err(Error::Parameter { .. })));
-            } else {
-                done.unwrap();
-                found.sort().unwrap();
-                let close = matrix.indexed_iter().filter(|&((i, j), &value)| {
-                    value <= most && (y.is_some() || i < j)
-                });
-                let (places, values): (Vec<_>, Vec<f64>) = close.unzip();
-                let (rows, columns): (Vec<_>, Vec<_>) = places.into_iter().unzip();
-                assert_eq!((found.rows, found.columns), (rows, columns));
-                assert_eq!(found.values, values);
-            }
-            let k = 1 + round % 5;
-            let (near, _) =
-                neighbours::top_k(&measure, &x, y, k, options, &context).unwrap();
-            for (i, row) in matrix.outer_iter().enumerate() {
-                let others = (0..row.len()).filter(|&j| y.is_some() || i != j);
-                let mut others: Vec<usize> = others.collect();
-                others.sort_by(|&a, &b| row[a].total_cmp(&row[b]));
-                others.truncate(k);
-                assert_eq!(near.indices[i * k..][..k], others);
-                let values: Vec<f64> = others.iter().map(|&j| row[j]).collect();
-                assert_eq!(near.values[i * k..][..k], values);
-            }
+            let most = |distances: &[f64]| distances[random.0 as usize % 25] * 0.8;
+            near_as_by_all_distances(&measure, &x, y, most, 1 + round % 7, &context);
+        }
+        random.below(2);
+    }
+}
+
+/// The same tree with a few other labels and without a few leaves.
+fn edited(random: &mut Random, text: &str, n_edits: usize) -> String {
+    let mut text = text.to_owned();
+    for _ in 0..n_edits {
+        let places: Vec<usize> = text
+            .char_indices()
+            .filter(|(_, c)| c.is_alphabetic())
+            .map(|c| c.0)
+            .collect();
+        let place = places[random.below(places.len())];
+        let is_leaf = place > 1 && text[place + 1..].starts_with(')');
+        if is_leaf && random.below(2) == 0 {
+            text.replace_range(place - 1..place + 2, "");
+        } else {
+            text.replace_range(place..=place, ["a", "b", "c", "d"][random.below(4)]);
         }
     }
+    text
+}
+
+#[test]
+fn large_trees_that_are_close_are_found_by_bounds() {
+    let mut random = Random(13);
+    for round in 0..32 {
+        let mut texts = Vec::new();
+        for most in [300, 120, 60, 60] {
+            let (_, text) = small_tree(&mut random, most);
+            texts.extend((0..6).map(|n_edits| edited(&mut random, &text, 3 * n_edits)));
+            texts.push(text);
+        }
+        let x = read(&texts);
+        let measure = match round % 4 {
+            0 | 1 => EditDistance::default(),
+            2 => EditDistance::new(1.5, 1.0, 1.0),
+            _ => EditDistance::new(0.75, 1.0, 1.25),
+        };
+        let n = if round % 4 == 3 { 3 } else { 4 };
+        let measure = measure.with_normalization(NORMALIZATIONS[round / 4 % n]);
+        let context = jobs(1 + round % 2);
+        for y in [None, Some(&x)] {
+            let most = |distances: &[f64]| distances[1 + round % 6];
+            near_as_by_all_distances(&measure, &x, y, most, 4 + round % 6, &context);
+        }
+        // The same of single pairs.
+        let [a, b] = [0, 1 + round % 5].map(|tree| read(&[&texts[tree]]));
+        let context = Context::default();
+        let distance = measure.pair(&a, &b, &context).unwrap();
+        for most in [0.5, 1.0, 1.0, 2.0].map(|factor| factor * distance) {
+            let found = measure.pair_within(&a, &b, most, &context).unwrap();
+            assert_eq!(found, Some(distance).filter(|&d| d <= most));
+        }
+    }
+}
+
+#[test]
+fn a_pair_too_large_for_tables_is_compared_within_a_bound() {
+    let chain = |n: usize| format!("{}{}", "(a ".repeat(n), ")".repeat(n));
+    let [a, b] = [100_000, 100_003].map(|n| read(&[chain(n)]));
+    let measure = EditDistance::default();
+    let context = Context::default();
+    assert_eq!(measure.pair_within(&a, &b, 10.0, &context).unwrap(), Some(3.0));
+    assert_eq!(measure.pair_within(&a, &b, 2.0, &context).unwrap(), None);
 }

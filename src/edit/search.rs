@@ -1,0 +1,418 @@
+//! Which trees are near, without the distances of all.
+//!
+//! A node's *token* is its label and how many nodes before it have that label: two trees
+//! with c tokens in common match at most c nodes of equal labels, so a distance that may be
+//! at most τ asks for some number of them, which depends on the two sizes only. Where rare
+//! tokens come first, two trees with c of n tokens in common share one of the first n - c + 1
+//! (Bayardo, Ma & Srikant, WWW 2007). So a join looks up these, counts the common tokens of
+//! what it meets, and then asks for the string edit distances of the labels in postorder and
+//! preorder; what passes is for the distance to say.
+//!
+//! The nearest trees are looked for from the smallest bound on: first that of the common
+//! tokens, of all trees, then the strings', then the distance, until the bound of the next
+//! tree is above the distance of the last one wanted.
+//!
+//! All this is for costs that do not depend on labels.
+//!
+//! # Complexity
+//! A join takes time by the trees that share a rare token. Memory: eight bytes for each node.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Mutex;
+
+use super::Trees;
+use super::costs::ConstantCosts;
+use crate::gram::Near;
+use crate::kernel::{Prepared, Worker};
+use crate::memory::{collect, enter, extend, filled, push, reach, set_aside};
+use crate::ragged::{Filler, Ragged, times};
+use crate::{Context, Result};
+
+/// In place of a number of tokens: no tree of that size is near.
+const NONE: u32 = u32::MAX;
+/// With more different sizes, what each asks of each other is not looked at in advance.
+const MANY_SIZES: usize = 1 << 12;
+
+/// Trees, and the lists by which near ones are found.
+pub(super) struct Neighbourhood {
+    trees: Trees,
+    costs: ConstantCosts,
+    /// By tree: its tokens, the rarest first.
+    tokens: Ragged<u32>,
+    /// By token: columns that have it, or have it among their first, by size.
+    lists: Ragged<u32>,
+    /// All different sizes, ascending, and which of them each tree has.
+    sizes: Vec<u32>,
+    size_of: Vec<u32>,
+    /// By size: columns.
+    columns: Ragged<u32>,
+    spares: Mutex<Vec<Scratch>>,
+}
+
+/// What one worker keeps from tree to tree.
+#[derive(Default)]
+struct Scratch {
+    /// Of single pairs.
+    single: super::Scratch,
+    /// By size: how many tokens must be in common.
+    needs: Vec<u32>,
+    /// By column: which of those that asked met it last, and how many tokens it has in
+    /// common with one.
+    met: Vec<u64>,
+    common: Vec<u32>,
+    /// How many trees have asked.
+    n_asked: u64,
+}
+
+impl Neighbourhood {
+    /// Trees of which the first `n_columns` may be near. None: their costs depend on labels.
+    pub(super) fn new(
+        trees: Trees,
+        n_columns: usize,
+        context: &Context,
+    ) -> Result<Option<Self>> {
+        let Some(costs) = trees.priced.constant else { return Ok(None) };
+        let large = trees.in_large_units.as_ref();
+        if large.is_some_and(|priced| priced.constant.is_none()) {
+            return Ok(None);
+        }
+        let n_labels = trees.priced.costs.delete.len();
+        // 1. Sizes.
+        let n_trees = trees.roots.len();
+        let len = |tree: usize| trees.orders.0[0].get(tree).len() as u32;
+        let mut sizes = collect((0..n_trees).map(len))?;
+        let mut size_of = filled(0, n_trees)?;
+        sizes.sort_unstable();
+        sizes.dedup();
+        for (tree, size) in size_of.iter_mut().enumerate() {
+            *size = sizes.partition_point(|&size| size < len(tree)) as u32;
+        }
+        let mut columns = Filler::new(times(&size_of[..n_columns], sizes.len())?, 0)?;
+        for (column, &size) in (0..).zip(&size_of[..n_columns]) {
+            columns.put(size, column);
+        }
+        // 2. Tokens, and of each column those by which it is found.
+        let (tokens, n_tokens) = tokens(&trees, n_labels, context)?;
+        let mut found = Self {
+            trees,
+            costs,
+            tokens,
+            lists: Ragged::default(),
+            sizes,
+            size_of,
+            columns: columns.done(),
+            spares: Mutex::default(),
+        };
+        let mut first = collect(found.sizes.iter().copied())?;
+        if found.trees.most.is_some() && found.sizes.len() <= MANY_SIZES {
+            let mut needs = Vec::new();
+            for (n_first, &size) in first.iter_mut().zip(&found.sizes) {
+                context.check()?;
+                needs.clear();
+                extend(
+                    &mut needs,
+                    found.sizes.iter().map(|&row| found.need([row, size])),
+                )?;
+                *n_first = n_firsts(size, &needs);
+            }
+        }
+        let by_size = &found.columns.items;
+        let firsts = |column: u32| {
+            let n = first[found.size_of[column as usize] as usize] as usize;
+            &found.tokens.get(column as usize)[..n]
+        };
+        let mut lens = filled(0, n_tokens)?;
+        for &column in by_size {
+            for &token in firsts(column) {
+                lens[token as usize] += 1;
+            }
+        }
+        let mut lists = Filler::new(lens, 0)?;
+        for &column in by_size {
+            for &token in firsts(column) {
+                lists.put(token, column);
+            }
+        }
+        found.lists = lists.done();
+        Ok(Some(found))
+    }
+
+    /// How many tokens two trees of these sizes have in common if they are near.
+    fn need(&self, [n, m]: [u32; 2]) -> u32 {
+        let costs = &self.costs;
+        let (delete, insert) =
+            (f64::from(n) * costs.delete, f64::from(m) * costs.insert);
+        let shorter = n.min(m);
+        let most = self.trees.most.unwrap_or(f64::INFINITY);
+        let unit = self.trees.priced.costs.unit;
+        let most = self.trees.largest(most, unit, delete, insert);
+        let saved = delete + insert - most - f64::from(shorter) * costs.different;
+        // Costs of large trees are rounded to larger units.
+        let large = self.trees.in_large_units.as_ref().map_or(0.0, |of| of.costs.unit);
+        let rounding = large / unit * f64::from(n + m);
+        let need = (saved - rounding) / (costs.equal - costs.different) - 1e-6;
+        let need = need.ceil() as u32;
+        if need <= shorter { need } else { NONE }
+    }
+
+    fn costs(&self, pair: [usize; 2]) -> &ConstantCosts {
+        self.trees.priced(pair).constant.as_ref().unwrap_or(&self.costs)
+    }
+
+    fn take(&self) -> Scratch {
+        let spare = self.spares.lock().map(|mut spares| spares.pop());
+        spare.ok().flatten().unwrap_or_default()
+    }
+
+    fn give(&self, scratch: Scratch) {
+        if let Ok(mut spares) = self.spares.lock() {
+            set_aside(&mut spares, scratch);
+        }
+    }
+
+    /// Columns with enough tokens in common with a tree.
+    fn candidates(
+        &self,
+        item: usize,
+        end: usize,
+        scratch: &mut Scratch,
+        context: &Context,
+    ) -> Result<Vec<u32>> {
+        let Scratch { needs, met, n_asked, .. } = scratch;
+        *n_asked += 1;
+        let row = self.tokens.get(item);
+        let n = row.len() as u32;
+        needs.clear();
+        extend(needs, self.sizes.iter().map(|&size| self.need([n, size])))?;
+        let mut found = Vec::new();
+        // 1. Trees that need not have any.
+        let is_near = |need: &u32| *need != NONE;
+        for (size, _) in needs.iter().enumerate().filter(|(_, need)| **need == 0) {
+            let columns = self.columns.get(size).iter().copied();
+            extend(&mut found, columns.filter(|&column| (column as usize) < end))?;
+        }
+        let Some(first) = needs.iter().position(is_near) else { return Ok(found) };
+        let last = needs.iter().rposition(is_near).unwrap_or(first) as u32;
+        // 2. Those that share a rare one.
+        reach(met, self.columns.items.len(), 0)?;
+        for &token in &row[..n_firsts(n, needs) as usize] {
+            let list = self.lists.get(token as usize);
+            let size = |column: u32| self.size_of[column as usize];
+            let start = list.partition_point(|&column| (size(column) as usize) < first);
+            for &column in &list[start..] {
+                if size(column) > last {
+                    break;
+                }
+                let last_met = &mut met[column as usize];
+                if column as usize >= end || *last_met == *n_asked {
+                    continue;
+                }
+                *last_met = *n_asked;
+                let need = needs[size(column) as usize];
+                let is_near = need != 0 && need != NONE;
+                if is_near && share(row, self.tokens.get(column as usize), need) {
+                    push(&mut found, column)?;
+                }
+            }
+            context.check()?;
+        }
+        Ok(found)
+    }
+
+    fn nearest_by(
+        &self,
+        item: usize,
+        wanted: usize,
+        scratch: &mut Scratch,
+        context: &Context,
+    ) -> Result<Vec<u32>> {
+        let Scratch { single, common, .. } = scratch;
+        let trees = &self.trees;
+        // 1. The bounds of all columns.
+        let row = self.tokens.get(item);
+        common.clear();
+        reach(common, self.columns.items.len(), 0)?;
+        for &token in row {
+            context.check()?;
+            for &column in self.lists.get(token as usize) {
+                common[column as usize] += 1;
+            }
+        }
+        let by_tokens = |(column, &common): (u32, &u32)| {
+            let shorter = row.len().min(self.tokens.get(column as usize).len());
+            let pair = [item, column as usize];
+            let costs = self.costs(pair);
+            let saved = f64::from(common) * costs.equal
+                + (shorter as f64 - f64::from(common)) * costs.different;
+            let least = trees.value(pair, saved);
+            Reverse((least.to_bits(), column, None))
+        };
+        let bounds = collect((0..).zip(&*common).map(by_tokens))?;
+        let mut open = BinaryHeap::from(bounds);
+        let mut best: BinaryHeap<(u64, u32)> = BinaryHeap::new();
+        trees.ask(item, &mut single.tables)?;
+        // 2. From the smallest on: none is below 0, so they are ordered as their bits are.
+        while let Some(Reverse((least, column, edits))) = open.pop() {
+            let worst = match best.peek() {
+                Some(&worst) if best.len() == wanted => worst,
+                _ => (f64::INFINITY.to_bits(), NONE),
+            };
+            if least > worst.0 {
+                break;
+            }
+            if (least, column) > worst {
+                continue;
+            }
+            let pair = [item, column as usize];
+            let (most, costs) = (f64::from_bits(worst.0), self.costs(pair));
+            let n_most = trees.most_edits(pair, most, costs);
+            let Some(edits) = edits else {
+                let is_same = trees.are_equal(pair);
+                let edits = if is_same {
+                    Some(0)
+                } else {
+                    let tables = &mut single.tables;
+                    trees.least_edits(column as usize, n_most, tables, context)?
+                };
+                if let Some(edits) = edits {
+                    let least_now = trees.value_of_edits(pair, edits, costs).to_bits();
+                    let key = (least_now.max(least), column, Some(edits));
+                    enter(&mut open, Reverse(key))?;
+                }
+                continue;
+            };
+            let value = if trees.are_equal(pair) {
+                0.0
+            } else {
+                trees.close(pair, [edits, n_most], costs, single, context)?
+            };
+            let answer = (value.to_bits(), column);
+            if answer < worst {
+                if best.len() == wanted {
+                    best.pop();
+                }
+                enter(&mut best, answer)?;
+            }
+        }
+        collect(best.iter().map(|answer| answer.1))
+    }
+}
+
+impl Prepared for Neighbourhood {
+    fn worker(&self) -> Worker<'_> {
+        self.trees.worker()
+    }
+}
+
+impl Near for Neighbourhood {
+    fn within(&self, item: usize, end: usize, context: &Context) -> Result<Vec<u32>> {
+        let mut scratch = self.take();
+        let mut found = self.candidates(item, end, &mut scratch, context)?;
+        let tables = &mut scratch.single.tables;
+        if !found.is_empty() {
+            self.trees.ask(item, tables)?;
+        }
+        let (mut kept, most) = (0, self.trees.most.unwrap_or(f64::INFINITY));
+        for at in 0..found.len() {
+            let pair = [item, found[at] as usize];
+            let n_most = self.trees.most_edits(pair, most, self.costs(pair));
+            let is_near = self.trees.are_equal(pair)
+                || self.trees.least_edits(pair[1], n_most, tables, context)?.is_some();
+            if is_near {
+                found[kept] = found[at];
+                kept += 1;
+            }
+        }
+        found.truncate(kept);
+        self.give(scratch);
+        Ok(found)
+    }
+
+    fn nearest(
+        &self,
+        item: usize,
+        wanted: usize,
+        context: &Context,
+    ) -> Result<Vec<u32>> {
+        if wanted == 0 {
+            return Ok(Vec::new());
+        }
+        let mut scratch = self.take();
+        let found = self.nearest_by(item, wanted, &mut scratch, context)?;
+        self.give(scratch);
+        Ok(found)
+    }
+}
+
+/// Of how many of its tokens one is in any tree that has as many in common as one of the
+/// needs says.
+fn n_firsts(n: u32, needs: &[u32]) -> u32 {
+    let least = needs.iter().filter(|&&need| need > 0 && need <= n).min();
+    least.map_or(0, |least| n - least + 1)
+}
+
+/// Whether two ascending lists have so many numbers in common.
+fn share(a: &[u32], b: &[u32], need: u32) -> bool {
+    let (mut x, mut y, mut common) = (0, 0, 0);
+    while x < a.len() && y < b.len() {
+        if common + (a.len() - x).min(b.len() - y) < need as usize {
+            return false;
+        }
+        let (left, right) = (a[x], b[y]);
+        common += usize::from(left == right);
+        x += usize::from(left <= right);
+        y += usize::from(right <= left);
+    }
+    common >= need as usize
+}
+
+/// By tree: its tokens, numbered from the rarest on, ascending; and how many there are.
+fn tokens(
+    trees: &Trees,
+    n_labels: usize,
+    context: &Context,
+) -> Result<(Ragged<u32>, usize)> {
+    // 1. Labels, ascending; how often a tree has each.
+    let (mut tokens, mut most) = (Ragged::default(), filled(0u32, n_labels)?);
+    for tree in 0..trees.roots.len() {
+        context.check()?;
+        let start = tokens.items.len();
+        tokens.extend(trees.orders.0[0].get(tree).labels.iter().copied())?;
+        tokens.close("nodes of trees")?;
+        tokens.items[start..].sort_unstable();
+        for equal in tokens.items[start..].chunk_by(|a, b| a == b) {
+            let most = &mut most[equal[0] as usize];
+            *most = (*most).max(equal.len() as u32);
+        }
+    }
+    // 2. Each with its number among equal ones.
+    let starts = crate::ragged::starts(&mut most)?;
+    let n_tokens = most.last().copied().unwrap_or(0) as usize;
+    let mut counts = filled(0u32, n_tokens)?;
+    for tree in 0..tokens.len() {
+        let (start, len) = (tokens.start(tree), tokens.get(tree).len());
+        let items = &mut tokens.items[start..start + len];
+        for equal in items.chunk_by_mut(|a, b| a == b) {
+            for (number, token) in (starts[equal[0] as usize]..).zip(equal) {
+                *token = number;
+                counts[number as usize] += 1;
+            }
+        }
+    }
+    // 3. The rarest first.
+    let mut order = collect(0..n_tokens as u32)?;
+    order.sort_unstable_by_key(|&token| (counts[token as usize], token));
+    let mut rank = filled(0, n_tokens)?;
+    order.iter().zip(0..).for_each(|(&token, at)| rank[token as usize] = at);
+    for tree in 0..tokens.len() {
+        context.check()?;
+        let (start, len) = (tokens.start(tree), tokens.get(tree).len());
+        let items = &mut tokens.items[start..start + len];
+        for token in &mut *items {
+            *token = rank[*token as usize];
+        }
+        items.sort_unstable();
+    }
+    Ok((tokens, n_tokens))
+}
