@@ -187,23 +187,23 @@ impl Forest {
         let mut forests = forests.into_iter().peekable();
         let Some(&first) = forests.peek() else { return Ok(Self::default()) };
         // Beginning with the store of the first, whose ids stay.
-        let mut all = first.try_select(&[])?;
+        let mut joined = first.try_select(&[])?;
         for forest in forests {
-            new_id(all.len() + forest.len(), "trees")?;
+            new_id(joined.len() + forest.len(), "trees")?;
             // Room first: once the subtrees are absorbed their roots must fit.
-            reserve(&mut all.roots, forest.len())?;
+            reserve(&mut joined.roots, forest.len())?;
             if first.shares_store(forest) {
-                all.roots.extend(&forest.roots);
+                joined.roots.extend(&forest.roots);
             } else {
-                let nodes = unshared(&mut all.nodes)?;
-                all.roots.extend(nodes.absorb(
+                let nodes = unshared(&mut joined.nodes)?;
+                joined.roots.extend(nodes.absorb(
                     &forest.nodes,
                     &forest.roots,
                     context,
                 )?);
             }
         }
-        Ok(all)
+        Ok(joined)
     }
 
     /// Adds the trees of another forest behind these.
@@ -293,12 +293,12 @@ impl Forest {
     }
 
     /// The sum of a number over all nodes of each tree. Saturates at 2^64 - 1.
-    pub(crate) fn totals(&self, own: impl FnMut(NodeId) -> u64) -> Result<Vec<u64>> {
+    pub(crate) fn totals(&self, number: impl FnMut(NodeId) -> u64) -> Result<Vec<u64>> {
         // One tree: its own subtrees in place of the whole store.
         if let [root] = self.roots[..] {
-            return memory::collect([self.nodes.total(root, own)?]);
+            return memory::collect([self.nodes.total(root, number)?]);
         }
-        let totals = self.nodes.totals(own)?;
+        let totals = self.nodes.totals(number)?;
         memory::collect(self.roots.iter().map(|r| totals[r.index()]))
     }
 

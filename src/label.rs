@@ -113,9 +113,9 @@ impl Labels {
     /// # Errors
     /// [`Error::Array`] that names the second one.
     pub(crate) fn check_distinct(names: &[impl AsRef<str>]) -> Result<()> {
-        let mut known = Self::default();
+        let mut seen = Self::default();
         for (index, name) in names.iter().enumerate() {
-            let first = known.intern(name.as_ref())?.index();
+            let first = seen.intern(name.as_ref())?.index();
             if first < index {
                 let expected = format!("another name than names[{first}]");
                 let got = quoted(name.as_ref());

@@ -168,8 +168,9 @@ impl Model {
             model.whole.add(large.nodes(), root, alphas)?;
         }
         // 6. The bound on weights. The sum of all sizes is more than needed, but sure.
-        let all = arrays.weights.iter().chain(&arrays.sums).chain(&arrays.large_alphas);
-        model.magnitude = all.fold(0.0, |sum, value| sum + value.abs());
+        let numbers =
+            arrays.weights.iter().chain(&arrays.sums).chain(&arrays.large_alphas);
+        model.magnitude = numbers.fold(0.0, |sum, value| sum + value.abs());
         model.set_intercept(&arrays.intercept)?;
         (model.n_trees, model.n_tree_nodes) = (arrays.n_trees, arrays.n_tree_nodes);
         Ok(model)

@@ -104,10 +104,10 @@ impl Model {
     /// No weight, and no sum of weights, is larger.
     fn bound(&self) -> f64 {
         // The sum of all sizes is above each weight, and above the sum of any group.
-        let all = (0..self.nodes.len()).map(|node| NodeId(node as u32));
-        let of = |node| self.weights(node).iter().map(|f| f.abs()).sum::<f64>();
+        let nodes = (0..self.nodes.len()).map(|node| NodeId(node as u32));
+        let size = |node| self.weights(node).iter().map(|f| f.abs()).sum::<f64>();
         let whole = self.whole.alphas().iter().map(|alpha| alpha.abs()).sum::<f64>();
-        all.map(of).sum::<f64>() + whole
+        nodes.map(size).sum::<f64>() + whole
     }
 
     /// Enters the subtrees of another model; returns their ids here.
@@ -116,8 +116,8 @@ impl Model {
         // By label of the other model: the label here, looked up by name when first
         // met.
         let mut labels = memory::filled(NONE, other.nodes.labels().len())?;
-        let mut own = Vec::new();
-        memory::reserve(&mut own, n)?;
+        let mut ids = Vec::new();
+        memory::reserve(&mut ids, n)?;
         // Children first in both models: when a parent comes, its children have ids
         // here.
         for there in 0..n {
@@ -129,13 +129,13 @@ impl Model {
             }
             self.below.clear();
             let below = other.nodes.children(node).iter();
-            memory::extend(&mut self.below, below.map(|child| own[child.index()]))?;
+            memory::extend(&mut self.below, below.map(|child| ids[child.index()]))?;
             let id = self.enter_below(Label(labels[name.index()]))?;
-            memory::push(&mut own, id)?;
+            memory::push(&mut ids, id)?;
             context.check()?;
         }
         context.report(n, n)?;
-        Ok(own)
+        Ok(ids)
     }
 
     /// Adds weights, of subtrees that are there.
@@ -157,8 +157,8 @@ impl Model {
             let alphas = other.weights(NodeId(there as u32));
             self.weights.add(self.slots[node.index()], factor, alphas);
         }
-        for (own, more) in self.intercept.iter_mut().zip(&other.intercept) {
-            *own += factor * more;
+        for (intercept, more) in self.intercept.iter_mut().zip(&other.intercept) {
+            *intercept += factor * more;
         }
         self.n_trees = self.n_trees.saturating_add(other.n_trees);
         self.n_tree_nodes = self.n_tree_nodes.saturating_add(other.n_tree_nodes);

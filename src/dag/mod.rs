@@ -318,12 +318,12 @@ pub(crate) fn compact<'f>(
     forest: &'f Forest,
     context: &Context,
 ) -> Result<Cow<'f, Forest>> {
-    const SHARE: usize = 64;
-    const SMALL: usize = 4096;
+    const MAX_NODES_PER_TREE: usize = 64;
+    const SMALL_STORE: usize = 4096;
     // With so few nodes for each tree, or so few at all, a copy would save less than it
     // takes.
     let n_nodes = forest.nodes().len();
-    if n_nodes <= SMALL || forest.len() >= n_nodes / SHARE {
+    if n_nodes <= SMALL_STORE || forest.len() >= n_nodes / MAX_NODES_PER_TREE {
         return Ok(Cow::Borrowed(forest));
     }
     let mut nodes = Nodes::default();

@@ -20,18 +20,18 @@ pub fn value(
     a: usize,
     b: usize,
 ) -> f64 {
-    let of = |a: usize, b: usize| {
+    let raw = |a: usize, b: usize| {
         k(kernel, forest.nodes(), forest.roots()[a], forest.roots()[b])
     };
     if !normalize {
-        return of(a, b);
+        return raw(a, b);
     }
     // Without a kernel with itself a tree has none with any other.
-    let (own, other) = (of(a, a), of(b, b));
-    if own == 0.0 || other == 0.0 {
+    let (with_a, with_b) = (raw(a, a), raw(b, b));
+    if with_a == 0.0 || with_b == 0.0 {
         0.0
     } else {
-        of(a, b) / (own.sqrt() * other.sqrt())
+        raw(a, b) / (with_a.sqrt() * with_b.sqrt())
     }
 }
 

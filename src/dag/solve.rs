@@ -29,10 +29,11 @@
 //! duality gap, and the next examples to be solved. So late passes see few trees, and a
 //! problem small enough is one batch: the matrix, computed once.
 //!
-//! The steps within a batch are those of greatest gain, and Newton's (`solve/batch.rs`). Some
-//! passes over several batches are Newton's steps for all of them (`solve/joint.rs`).
-//! Every step lowers the dual. Nothing depends on the number of threads. A pass starts
-//! from β alone, so a solver that was stopped, or stored, goes on as if nothing had been.
+//! Passes are in `solve/pass.rs`. The steps within a batch are those of greatest gain, and
+//! Newton's (`solve/batch.rs`). Some passes over several batches are Newton's steps for all of
+//! them (`solve/joint.rs`). Every step lowers the dual. Nothing depends on the number of
+//! threads. A pass starts from β alone, so a solver that was stopped, or stored, goes on as if
+//! nothing had been.
 //!
 //! # Complexity
 //! A pass takes a score for each of its examples, and a row of a batch's matrix and some
@@ -43,10 +44,9 @@ mod batch;
 mod dual;
 mod joint;
 mod loss;
+mod pass;
 
-use std::sync::{Mutex, PoisonError};
-
-use batch::{Balance, Batch, Block};
+use batch::{Balance, Block};
 pub use loss::Loss;
 use loss::Term;
 
@@ -56,12 +56,10 @@ use super::{
     Features, Options, PolynomialKernel, SumModel, add_scaled, check_finite,
     check_length, compact,
 };
-use crate::dtk::random::Stream;
 use crate::gram;
 use crate::index::reader::NONE;
 use crate::kernel::IntoKernel;
 use crate::memory;
-use crate::threads::{Tasks, Threads};
 use crate::{Context, Error, Forest, Result};
 
 /// What is added to all scores.
@@ -150,30 +148,22 @@ pub struct Solver {
     reached: Option<State>,
 }
 
-/// Trees that a batch tries to leave over: fewer waste scores, more are a large matrix.
-const BATCH: usize = 1024;
-/// Where at most so many times what fits into a matrix is left, a batch takes all that fits.
-const SMALL_MULTIPLE: usize = 8;
-/// Until all examples were scored, none has this violation.
-const FIRST: f64 = 2.0;
-/// Passes over the active examples between two over all.
-const PASSES: u64 = 10;
 /// Training ends after so many scorings in a row without a better violation or dual: rounding
 /// allows nothing better.
-const IDLE: u64 = 10;
+const MAX_IDLE: u64 = 10;
 
 /// The score of an example by those of its trees.
 fn score(scores: &[f64], [a, b]: [u32; 2], width: usize) -> f64 {
-    let of = |tree: u32| scores[tree as usize * width];
-    of(a) - if b == NONE { 0.0 } else { of(b) }
+    let score_of = |tree: u32| scores[tree as usize * width];
+    score_of(a) - if b == NONE { 0.0 } else { score_of(b) }
 }
 
 /// Adds the weights of an example to those of its trees.
 fn weigh(sums: &mut [f64], [a, b]: [u32; 2], betas: &[f64]) {
     for (tree, sign) in [(a, 1.0), (b, -1.0)] {
         if tree != NONE {
-            let own = &mut sums[tree as usize * betas.len()..][..betas.len()];
-            add_scaled(sign, betas, own);
+            let tree_betas = &mut sums[tree as usize * betas.len()..][..betas.len()];
+            add_scaled(sign, betas, tree_betas);
         }
     }
 }
@@ -340,9 +330,9 @@ impl Solver {
             _ => None,
         };
         for output in 0..width {
-            let own = state.betas.iter().skip(output).step_by(width);
+            let betas = state.betas.iter().skip(output).step_by(width);
             let (got, size) =
-                own.fold((0.0, 0.0), |(sum, size), b| (sum + b, size + b.abs()));
+                betas.fold((0.0, 0.0), |(sum, size), b| (sum + b, size + b.abs()));
             if let Some(sum) = sum
                 && (got - sum).abs() > 1e-6 * (sum + size)
             {
@@ -406,7 +396,7 @@ impl Solver {
 
     fn trees(&self, example: u32) -> [u32; 2] {
         let preferences = self.problem.preferences.as_ref();
-        preferences.map_or([example, NONE], |known| known[example as usize])
+        preferences.map_or([example, NONE], |pairs| pairs[example as usize])
     }
 
     /// Makes passes until the violation is at most `tol`, and says whether it is. They end
@@ -433,7 +423,7 @@ impl Solver {
             if self.state.violation <= limits.tol {
                 return Ok(true);
             }
-            if self.state.idle >= IDLE {
+            if self.state.idle >= MAX_IDLE {
                 return Ok(false);
             }
             if done >= limits.max_iter {
@@ -453,127 +443,6 @@ impl Solver {
         }
     }
 
-    /// Goes through the active examples batch by batch, and solves each batch.
-    fn pass(&self, limits: &Limits, context: &Context) -> Result<State> {
-        let width = self.options.n_outputs;
-        // 1. The order of this pass: by the seed and the number of the pass alone, so
-        // that a solver that was stored goes on with the same one.
-        let is_free = self.problem.intercept == Intercept::Free;
-        let mut next = self.state.copied()?;
-        next.n_iter += 1;
-        next.since = next.since.saturating_add(1);
-        let mut order = Stream::numbered(self.seed, self.state.n_iter)
-            .permutation(next.active.len(), context)?;
-        for example in &mut order {
-            *example = self.state.active[*example as usize];
-        }
-        next.active.clear();
-        // Of β alone, in one go: sums do not depend on how the solver came here.
-        let mut model = self.model(&next.betas, context)?;
-        let most = self.most_examples(limits);
-        // All fit into one matrix: solved to the end, and nothing is to be scored
-        // again.
-        let is_whole = order.len() <= most;
-        // Many are scored in small batches, as most of them will be left out.
-        let wanted =
-            if order.len() <= SMALL_MULTIPLE * most { most } else { BATCH.min(most) };
-        let mut take = wanted;
-        let (mut worst, mut start) = (0.0f64, 0);
-        while start < order.len() {
-            let batch = &order[start..order.len().min(start + take)];
-            // 1. Score, and leave out what is right.
-            let trees = self.trees_of(batch)?;
-            let scores = self.scores(&model, &next.betas, &trees, context)?;
-            let mut left = Vec::new();
-            // The first `most` that are not right; those behind them begin the next
-            // batch.
-            for &example in batch {
-                let place = self.places(&trees, example);
-                let violation = self.violation(&next, &scores, example, place);
-                worst = worst.max(violation);
-                if violation >= 0.0 {
-                    if left.len() == most {
-                        break;
-                    }
-                    memory::push(&mut left, example)?;
-                }
-                start += 1;
-            }
-            // Most are right: score more at a time. Few are: what is scored beyond the
-            // matrix has to be scored again.
-            if left.len() < wanted / 2 {
-                take *= 2;
-            } else if left.len() > wanted {
-                take = (take / 2).max(wanted);
-            }
-            if left.is_empty() {
-                continue;
-            }
-            // 2. Solve the others, in the matrix's order.
-            left.sort_unstable();
-            let block = self.block(left, context)?;
-            // Outputs share the matrix and nothing else, so each is solved by itself.
-            let solved = memory::filled_with(width, || Mutex::new(None))?;
-            let threads = Threads::new(context, width);
-            threads.run(
-                &Tasks::untold(width),
-                &mut memory::filled((), threads.size())?,
-                |output, (), context| {
-                    let examples = block.examples.iter();
-                    let pairs = examples.clone().map(|&e| self.places(&trees, e));
-                    let own = pairs.map(|pair| score(&scores[output..], pair, width));
-                    let own = memory::collect(own)?;
-                    let at = |e: &u32| *e as usize * width + output;
-                    let terms =
-                        memory::collect(examples.clone().map(|e| self.term(at(e))))?;
-                    let betas = memory::collect(examples.map(|e| next.betas[at(e)]))?;
-                    let loss = self.problem.loss;
-                    // Sharper than the whole is to be: the batches that follow move
-                    // these scores again.
-                    let done = Batch::new(&block, loss, is_free, terms, betas, own)?
-                        .solve(0.25 * limits.tol, context)?;
-                    *solved[output].lock().unwrap_or_else(PoisonError::into_inner) =
-                        Some(done);
-                    Ok(())
-                },
-            )?;
-            for (output, solved) in solved.into_iter().enumerate() {
-                let solved =
-                    solved.into_inner().unwrap_or_else(PoisonError::into_inner);
-                let Some((betas, intercept)) = solved else { continue };
-                for (&example, beta) in block.examples.iter().zip(betas) {
-                    next.betas[example as usize * width + output] = beta;
-                }
-                next.intercept[output] = intercept.unwrap_or(next.intercept[output]);
-            }
-            // 3. Add what changed.
-            let mut changes = memory::filled(0.0, block.trees.len() * width)?;
-            let mut change = memory::filled(0.0, width)?;
-            for (&example, &pair) in block.examples.iter().zip(&block.places) {
-                let own = example as usize * width..(example as usize + 1) * width;
-                // Every example is in one batch, so its old β is that before the pass.
-                let (new, old) = (&next.betas[own.clone()], &self.state.betas[own]);
-                for (change, (new, old)) in change.iter_mut().zip(new.iter().zip(old)) {
-                    *change = new - old;
-                }
-                weigh(&mut changes, pair, &change);
-            }
-            // A single batch is the last, so nobody asks the model again.
-            if !is_whole {
-                model.add(&self.select(&block.trees)?, &changes, context)?;
-            }
-            // Those left out wait until all are scored: most of them stay right.
-            memory::extend(&mut next.active, block.examples)?;
-        }
-        // Enough of the active examples: they are solved, or nearly so beside what all
-        // of them had when they were scored last.
-        next.is_settled = is_whole
-            || next.active.is_empty()
-            || next.since >= PASSES
-            || worst <= (0.1 * next.violation.min(FIRST)).max(0.5 * limits.tol);
-        Ok(next)
-    }
-
     /// Scores all examples: how far they are from a solution, and which are not solved.
     fn score_all(&self, context: &Context) -> Result<State> {
         let (loss, width) = (self.problem.loss, self.options.n_outputs);
@@ -583,8 +452,8 @@ impl Solver {
         // 1. All scores, by a model of β that is made anew: rounding of passes does not
         // add up.
         let model = self.model(&next.betas, context)?;
-        let all = memory::collect(0..self.forest.len() as u32)?;
-        let scores = self.scores(&model, &next.betas, &all, context)?;
+        let every_tree = memory::collect(0..self.forest.len() as u32)?;
+        let scores = self.scores(&model, &next.betas, &every_tree, context)?;
         let n = self.n_examples();
         let mut is_active = memory::filled(false, n)?;
         next.violation = 0.0;
@@ -595,7 +464,7 @@ impl Solver {
                 let at = example * width + output;
                 loss.slopes(&self.term(at), next.betas[at])
             }))?;
-            let own =
+            let example_scores =
                 memory::collect((0..n as u32).map(|example| {
                     score(&scores[output..], self.trees(example), width)
                 }))?;
@@ -603,7 +472,7 @@ impl Solver {
             // A free intercept has no slope of its own: what counts is whether one
             // number fits all.
             if self.problem.intercept == Intercept::Free {
-                let balance = Balance::of(slopes.iter().zip(&own));
+                let balance = Balance::of(slopes.iter().zip(&example_scores));
                 violation = balance.violation();
                 if let Some(found) = balance.intercept() {
                     next.intercept[output] = found;
@@ -613,13 +482,13 @@ impl Solver {
             let (mut norm, mut losses, mut dual) = (0.0, 0.0, 0.0);
             for (example, is_active) in is_active.iter_mut().enumerate() {
                 let at = example * width + output;
-                let (score, beta) = (own[example], next.betas[at]);
-                let own = slopes[example].violation(score + free);
+                let (score, beta) = (example_scores[example], next.betas[at]);
+                let excess = slopes[example].violation(score + free);
                 // Also one that is right for this output and not for others: all are
                 // solved together.
-                *is_active |= own >= 0.0;
+                *is_active |= excess >= 0.0;
                 if self.problem.intercept != Intercept::Free {
-                    violation = violation.max(own);
+                    violation = violation.max(excess);
                 }
                 let cost = self.problem.costs[at];
                 let [paid, linear] =
@@ -756,8 +625,8 @@ impl Solver {
     /// The trees of some examples, each once, ascending.
     fn trees_of(&self, examples: &[u32]) -> Result<Vec<u32>> {
         // A plain example has no second tree.
-        let all = examples.iter().flat_map(|&example| self.trees(example));
-        let mut trees = memory::collect(all.filter(|&tree| tree != NONE))?;
+        let trees = examples.iter().flat_map(|&example| self.trees(example));
+        let mut trees = memory::collect(trees.filter(|&tree| tree != NONE))?;
         trees.sort_unstable();
         trees.dedup();
         Ok(trees)
@@ -828,8 +697,8 @@ impl Problem {
                 }
                 for output in 0..*width {
                     // β is between 0 and its cost, so a larger sum cannot be reached.
-                    let all: f64 = costs.iter().skip(output).step_by(*width).sum();
-                    if !(sum > 0.0 && sum <= all) {
+                    let total: f64 = costs.iter().skip(output).step_by(*width).sum();
+                    if !(sum > 0.0 && sum <= total) {
                         let expected = "above 0, and at most the sum of costs";
                         return parameter(
                             "the sum of weights",

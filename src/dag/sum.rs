@@ -28,7 +28,7 @@ use crate::{Context, Error, Forest, Kernel, Result};
 pub(crate) struct Terms {
     /// None: the only term is the kernel itself.
     whole: Option<Arc<dyn Kernel>>,
-    all: Vec<Term>,
+    list: Vec<Term>,
     /// Whether the sum is normalised: not where a single term can be.
     normalize: bool,
 }
@@ -51,10 +51,10 @@ impl Terms {
         // A kernel that is taken no further apart is its own only term.
         let is_itself = terms.iter().any(|term| Arc::ptr_eq(&term.kernel, &kernel));
         let whole = (!is_itself).then_some(kernel);
-        let mut new = Self { whole, all: terms, normalize };
+        let mut new = Self { whole, list: terms, normalize };
         // With one term the sum is normalised by normalising the term: the factor,
         // which is 0 or more, falls out, except that 0 stays 0.
-        if let [one] = &mut new.all[..]
+        if let [one] = &mut new.list[..]
             && normalize
         {
             *one =
@@ -67,7 +67,7 @@ impl Terms {
     pub(crate) fn kernel(&self) -> &dyn Kernel {
         match &self.whole {
             Some(kernel) => &**kernel,
-            None => &*self.all[0].kernel,
+            None => &*self.list[0].kernel,
         }
     }
 }
@@ -81,9 +81,9 @@ fn read(kernel: &Arc<dyn Kernel>, factor: f64, normalize: bool, terms: &mut Vec<
                 return parts.iter().for_each(|part| read(part, factor, false, terms));
             }
             // Of a kernel times a number that is not 0 the normalised one is the kernel's.
-            Operation::Scaled(own) => {
-                let own = if normalize && own > 0.0 { 1.0 } else { own };
-                return read(&parts[0], factor * own, normalize, terms);
+            Operation::Scaled(number) => {
+                let number = if normalize && number > 0.0 { 1.0 } else { number };
+                return read(&parts[0], factor * number, normalize, terms);
             }
             Operation::Normalized => return read(&parts[0], factor, true, terms),
             // A product, or a sum below a norm, is no sum of kernels at this level.
@@ -137,7 +137,7 @@ impl SumModel {
             let options = Options { normalize: term.normalize, n_outputs };
             Model::new(&term.kernel, options)
         };
-        let parts = memory::try_collect(terms.all.iter().map(part))?;
+        let parts = memory::try_collect(terms.list.iter().map(part))?;
         let intercept = memory::filled(0.0, n_outputs)?;
         Ok(Self { terms, parts, n_outputs, intercept })
     }
@@ -150,7 +150,7 @@ impl SumModel {
     /// The model itself, where there is one term without a factor.
     fn plain(&self) -> Option<&Model> {
         match &self.parts[..] {
-            [one] if self.terms.all[0].factor == 1.0 => Some(one),
+            [one] if self.terms.list[0].factor == 1.0 => Some(one),
             _ => None,
         }
     }
@@ -220,8 +220,8 @@ impl SumModel {
         // Terms do not know the norm of the sum: the weights come to them already
         // divided.
         let mut alphas = memory::copied(alphas)?;
-        for (own, scale) in alphas.chunks_mut(width).zip(&scales) {
-            for alpha in own {
+        for (tree_alphas, scale) in alphas.chunks_mut(width).zip(&scales) {
+            for alpha in tree_alphas {
                 *alpha *= scale;
             }
         }
@@ -249,7 +249,7 @@ impl SumModel {
         }
         let mut out = memory::filled(0.0, forest.len() * self.n_outputs)?;
         let mut unknown = Vec::new();
-        for (part, term) in self.parts.iter().zip(&self.terms.all) {
+        for (part, term) in self.parts.iter().zip(&self.terms.list) {
             // Of a single term these are its own trees without norm.
             let (scores, none) = part.score(forest, context)?;
             add_scaled(term.factor, &scores, &mut out);
@@ -285,7 +285,7 @@ impl SumModel {
     /// As [`Model::contributions`].
     pub fn contributions(&self, tree: &Forest, context: &Context) -> Result<Vec<f64>> {
         let mut out = Vec::new();
-        for (part, term) in self.parts.iter().zip(&self.terms.all) {
+        for (part, term) in self.parts.iter().zip(&self.terms.list) {
             let mut shares = part.contributions(tree, context)?;
             for share in &mut shares {
                 *share *= term.factor;
@@ -324,7 +324,7 @@ impl SumModel {
             return Err(Error::Unsupported { kernel, what, can });
         };
         let mut found = one.top_fragments(query, context)?;
-        let factor = self.terms.all[0].factor;
+        let factor = self.terms.list[0].factor;
         for weight in &mut found.weights {
             *weight *= factor;
         }
@@ -343,11 +343,11 @@ impl SumModel {
         let place = |tree: usize| (places.first[tree] as usize, "X");
         let norms = gram::Norms::new(&*singles, trees.len(), place, context)?;
         let scales = places.of.iter().map(|&tree| norms.scales[tree as usize]);
-        let all = memory::collect(scales)?;
+        let scales = memory::collect(scales)?;
         // No float can divide by this norm, and a sum keeps no trees whole.
-        match all.iter().position(|scale| scale.is_nan()) {
+        match scales.iter().position(|scale| scale.is_nan()) {
             Some(tree) => Err(Error::ScoreOverflow { tree }),
-            None => Ok(all),
+            None => Ok(scales),
         }
     }
 
@@ -441,8 +441,8 @@ impl From<Model> for SumModel {
     fn from(model: Model) -> Self {
         let Options { normalize, n_outputs } = model.options;
         let term = Term { factor: 1.0, kernel: Arc::clone(&model.kernel), normalize };
-        let (all, parts) = (vec![term], vec![model]); // bounded: one of each
-        let terms = Terms { whole: None, all, normalize: false };
+        let (list, parts) = (vec![term], vec![model]); // bounded: one of each
+        let terms = Terms { whole: None, list, normalize: false };
         Self { terms, parts, n_outputs, intercept: Vec::new() }
     }
 }

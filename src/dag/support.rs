@@ -120,7 +120,7 @@ impl SupportTrees {
         self.forest.extend_with(|nodes, roots| {
             let root = nodes.absorb_one(store, root, &Context::default())?;
             match numbers.get(&root) {
-                Some(&known) => number = known,
+                Some(&there) => number = there,
                 None => memory::push(roots, root)?,
             }
             Ok(())
@@ -138,8 +138,8 @@ impl SupportTrees {
 
     /// Adds weights, times a factor, to those of a tree.
     pub(super) fn weigh(&mut self, number: u32, factor: f64, alphas: &[f64]) {
-        let own = number as usize * alphas.len();
-        add_scaled(factor, alphas, &mut self.alphas[own..own + alphas.len()]);
+        let start = number as usize * alphas.len();
+        add_scaled(factor, alphas, &mut self.alphas[start..start + alphas.len()]);
     }
 
     /// Makes all weights 0.
@@ -176,24 +176,28 @@ impl SupportTrees {
     ///
     /// # Errors
     /// As [`gram::fill`].
-    pub(super) fn build(&self, of: ModelKernel<'_>, context: &Context) -> Result<()> {
+    pub(super) fn build(
+        &self,
+        model_kernel: ModelKernel<'_>,
+        context: &Context,
+    ) -> Result<()> {
         if self.is_empty() {
             return Ok(());
         }
-        self.index(of, context).map(drop)
+        self.index(model_kernel, context).map(drop)
     }
 
     fn index(
         &self,
-        of: ModelKernel<'_>,
+        model_kernel: ModelKernel<'_>,
         context: &Context,
     ) -> Result<Arc<TrainedEngine<Forest>>> {
         // Between two changes of the trees it is built once, by the first that asks.
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
-        let (rows, options) = ((RowsOf::Others, "the model"), of.options());
-        let (kernel, context) = (&**of.kernel, &context.step());
+        let (rows, options) = ((RowsOf::Others, "the model"), model_kernel.options());
+        let (kernel, context) = (&**model_kernel.kernel, &context.step());
         let (index, _) =
             TrainedEngine::new(kernel, &self.forest, options, rows, context)?;
         Ok(self.index.put(index))
@@ -207,23 +211,23 @@ impl SupportTrees {
     /// [`Error::Capacity`], and what `context` returns.
     pub(super) fn rows(
         &self,
-        of: ModelKernel<'_>,
+        model_kernel: ModelKernel<'_>,
         x: &Forest,
         context: &Context,
     ) -> Result<(Vec<f64>, Vec<usize>)> {
         let mut out = memory::filled(0.0, x.len().saturating_mul(self.len()))?;
-        let (options, context) = (of.options(), &context.step());
+        let (options, context) = (model_kernel.options(), &context.step());
         // There is nothing to build an index of. Where scores are normalised, the
         // caller still wants to know the trees that have no norm.
         if self.is_empty() {
-            if !of.normalize {
+            if !model_kernel.normalize {
                 return Ok((out, Vec::new()));
             }
-            let report = gram::diagonal(&**of.kernel, x, options, context)?.1;
+            let report = gram::diagonal(&**model_kernel.kernel, x, options, context)?.1;
             return Ok((out, report.zero_rows));
         }
-        let index = self.index(of, context)?;
-        let filled = index.fill(&**of.kernel, x, &mut out, context);
+        let index = self.index(model_kernel, context)?;
+        let filled = index.fill(&**model_kernel.kernel, x, &mut out, context);
         Ok((out, filled.map_err(score_error)?.zero_rows))
     }
 }
@@ -279,7 +283,7 @@ impl Stretch {
     /// As [`SupportTrees::rows`].
     pub(super) fn new(
         supports: &SupportTrees,
-        of: ModelKernel<'_>,
+        model_kernel: ModelKernel<'_>,
         forest: &Forest,
         start: usize,
         context: &Context,
@@ -294,9 +298,9 @@ impl Stretch {
         // The rows count from the first example of the stretch, errors from that of the
         // forest.
         let placed = |error| placed(error, start);
-        let (before, _) = supports.rows(of, x, context).map_err(placed)?;
+        let (before, _) = supports.rows(model_kernel, x, context).map_err(placed)?;
         let mut among = memory::filled(0.0, len * len)?;
-        let (kernel, options) = (&**of.kernel, of.options());
+        let (kernel, options) = (&**model_kernel.kernel, model_kernel.options());
         let report = gram::fill(kernel, x, None, options, &mut among, &context.step());
         let report = report.map_err(score_error).map_err(placed)?;
         let mut is_zero = memory::filled(false, len)?;

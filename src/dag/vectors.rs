@@ -251,8 +251,8 @@ impl Beside {
         const PER_TASK: usize = 32;
         // Support trees only: all others would multiply their kernels by 0.
         let supports = alphas.chunks(width).zip(&self.rows);
-        let supports = supports.filter(|(own, _)| own.iter().any(|&a| a != 0.0));
-        let alphas = memory::collect(supports.clone().map(|(own, _)| own))?;
+        let supports = supports.filter(|(alphas, _)| alphas.iter().any(|&a| a != 0.0));
+        let alphas = memory::collect(supports.clone().map(|(alphas, _)| alphas))?;
         let vectors = self.vectors(supports.map(|(_, row)| &**row))?;
         let parts =
             memory::collect(scores.chunks_mut(PER_TASK * width).map(Mutex::new))?;
@@ -485,12 +485,12 @@ impl Vectors {
     }
 
     pub(super) fn nbytes(&self) -> usize {
-        let of = |column: &Column| match column {
+        let nbytes = |column: &Column| match column {
             Column::Sparse(items) => items.capacity() * 16,
             Column::Dense(values) => values.capacity() * 8,
             // What the map holds for each column, besides its values.
         };
         let each = size_of::<(u32, Column)>();
-        self.columns.values().map(|column| of(column) + each).sum()
+        self.columns.values().map(|column| nbytes(column) + each).sum()
     }
 }

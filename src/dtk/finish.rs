@@ -72,15 +72,15 @@ impl<T: Real> Found<'_, T> {
         if self.numbers.is_empty() {
             return out.fill(T::zero());
         }
-        let all = (factor * Scaled::of(self.times)).times_two_to(self.exponent);
-        let plain = T::of(all.value());
+        let total = (factor * Scaled::of(self.times)).times_two_to(self.exponent);
+        let plain = T::of(total.value());
         // Below 2^-120 a number of the smallest type would lose bits.
-        if plain.get().is_normal() && (all.log2() > -120.0 || size_of::<T>() == 8) {
+        if plain.get().is_normal() && (total.log2() > -120.0 || size_of::<T>() == 8) {
             return self.scaled(plain, out);
         }
         // Only number and factor together may be in range.
         for (out, &x) in out.iter_mut().zip(self.numbers) {
-            *out = T::of((all * Scaled::of((self.weight * x).get())).value());
+            *out = T::of((total * Scaled::of((self.weight * x).get())).value());
         }
     }
 
@@ -169,14 +169,14 @@ impl<'a> Finish<'a> {
         &self,
         root: NodeId,
         found: &Found<'_, T>,
-        own: Scaled,
+        self_kernel: Scaled,
         out: &mut [T],
     ) -> Result<Row> {
         // Vectors are larger inside by the unit, and their squares by its square.
         let size = found.size() - 2.0 * self.unit.log2();
         // A vector that is mostly noise may lack what is largest in the tree.
         let right_size = match self.products.get(root.index()) {
-            _ if self.is_whole => own.log2(),
+            _ if self.is_whole => self_kernel.log2(),
             Some(product) => size.max(product.largest.log2()),
             None => size,
         };
@@ -185,18 +185,18 @@ impl<'a> Finish<'a> {
             None => Some(Scaled::of(1.0 / self.unit)),
             Some(Norm::Own) => None,
             // No fragments, as the kernel with itself is 0.
-            _ if own.is_zero() => {
+            _ if self_kernel.is_zero() => {
                 out.fill(T::zero());
                 return Ok(Row { is_zero: true, is_noisy, is_finite: true, size });
             }
             // The length is noise as well, if it is far above the 1 that it can be, or
             // below where nothing is left out.
-            Some(_) if is_noisy && self.is_far(size - own.log2()) => None,
-            Some(Norm::Exact | Norm::Full) => Some(match own.value() {
+            Some(_) if is_noisy && self.is_far(size - self_kernel.log2()) => None,
+            Some(Norm::Exact | Norm::Full) => Some(match self_kernel.value() {
                 float if float.is_normal() => {
                     Scaled::of(1.0 / self.unit / float.sqrt())
                 }
-                _ => Scaled::of(1.0 / self.unit) * own.inverse_root(),
+                _ => Scaled::of(1.0 / self.unit) * self_kernel.inverse_root(),
             }),
         };
         let Some(factor) = divide else {
@@ -243,8 +243,8 @@ impl<'a> Finish<'a> {
             (count * count * (product.weight / most.largest), product.spread)
         });
         let of_each = memory::collect(of_each)?;
-        let all: f64 = of_each.iter().map(|x| x.0).sum();
-        let excess = of_each.iter().map(|&(w, r)| (w / all).powi(2) * (r - 1.0));
+        let total: f64 = of_each.iter().map(|x| x.0).sum();
+        let excess = of_each.iter().map(|&(w, r)| (w / total).powi(2) * (r - 1.0));
         Ok(excess.sum::<f64>() * self.share_of_block)
     }
 

@@ -321,16 +321,16 @@ impl DistributedTrees {
         // Spread over the forest, as neighbours in a corpus are often alike.
         let step = n.div_ceil(SAMPLE).max(1);
         let sample = forest.picked((0..n).step_by(step))?;
-        let own = decay_of(&*self.settings.kernel);
+        let kernel_decay = decay_of(&*self.settings.kernel);
         let encoder = |thousandths: u32| {
             let mut settings = self.settings.clone();
             let decay = f64::from(thousandths) / 1000.0;
             // At the kernel's own decay nothing is changed.
-            settings.sketch_decay = (decay < own).then_some(decay);
+            settings.sketch_decay = (decay < kernel_decay).then_some(decay);
             self.with(settings)
         };
         // Rounded up, so that the kernel's own decay is among those tried.
-        let top = (own * 1000.0).ceil().max(1.0) as u32;
+        let top = (kernel_decay * 1000.0).ceil().max(1.0) as u32;
         if sample.is_empty() {
             return encoder(top);
         }

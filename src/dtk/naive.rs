@@ -78,8 +78,8 @@ fn value(trees: &DistributedTrees, fragment: &Fragment) -> Vec<f64> {
         Fold::Left => children.iter().fold(label, |acc, c| compose(trees, &acc, c)),
         // From the last operand on, each composed with what stands behind it.
         Fold::Right => {
-            let all = std::iter::once(&label).chain(&children).rev();
-            all.cloned().reduce(|acc, x| compose(trees, &x, &acc)).unwrap_or(label)
+            let operands = std::iter::once(&label).chain(&children).rev();
+            operands.cloned().reduce(|acc, x| compose(trees, &x, &acc)).unwrap_or(label)
         }
     }
 }
@@ -173,23 +173,23 @@ fn subset(
     if nodes.is_leaf(node) || height == 0 {
         return Vec::new();
     }
-    let mut all = vec![(bare(nodes, node), root)];
+    let mut found = vec![(bare(nodes, node), root)];
     for &child in nodes.children(node) {
         let mut ways = subset(nodes, child, root, height - 1);
         // A child may also stay bare: that is a way like the others.
         ways.push((bare(nodes, child), 1.0));
-        all = product(&all, &ways, 1.0);
+        found = product(&found, &ways, 1.0);
     }
-    all
+    found
 }
 
 fn product(
-    all: &[(Fragment, f64)],
+    beginnings: &[(Fragment, f64)],
     ways: &[(Fragment, f64)],
     times: f64,
 ) -> Vec<(Fragment, f64)> {
     let mut longer = Vec::new();
-    for (fragment, weight) in all {
+    for (fragment, weight) in beginnings {
         for (below, more) in ways {
             let mut fragment = fragment.clone();
             fragment.children.push(below.clone());
@@ -226,11 +226,11 @@ fn partial(
         }
         // Children left out between the first and the last that were chosen.
         let gaps = chosen[chosen.len() - 1] - chosen[0] + 1 - chosen.len();
-        let mut all = vec![(bare(nodes, node), mu.sqrt() * decay.powi(gaps as i32))];
+        let mut grown = vec![(bare(nodes, node), mu.sqrt() * decay.powi(gaps as i32))];
         for &child in &chosen {
-            all = product(&all, &ways[child], 1.0);
+            grown = product(&grown, &ways[child], 1.0);
         }
-        found.extend(all);
+        found.extend(grown);
     }
     found
 }

@@ -21,7 +21,7 @@ use crate::{Context, Forest, NodeId, Nodes, Result};
 /// Paths found in at least two trees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Paths {
-    known: Map<u64, ()>,
+    hashes: Map<u64, ()>,
 }
 
 impl Paths {
@@ -30,7 +30,7 @@ impl Paths {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub fn from_hashes(hashes: impl IntoIterator<Item = u64>) -> Result<Self> {
-        Ok(Self { known: Map::of(hashes.into_iter().map(|hash| (hash, ())))? })
+        Ok(Self { hashes: Map::of(hashes.into_iter().map(|hash| (hash, ())))? })
     }
 
     /// The hashes of all paths, ascending.
@@ -38,24 +38,24 @@ impl Paths {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub fn hashes(&self) -> Result<Vec<u64>> {
-        let mut hashes = memory::collect(self.known.keys().copied())?;
+        let mut hashes = memory::collect(self.hashes.keys().copied())?;
         hashes.sort_unstable();
         Ok(hashes)
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.known.len()
+        self.hashes.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.hashes.is_empty()
     }
 
     #[inline]
     pub(super) fn contains(&self, hash: u64) -> bool {
-        self.known.contains_key(&hash)
+        self.hashes.contains_key(&hash)
     }
 
     /// The paths of at most `longest` productions that at least two of the trees have.
@@ -76,7 +76,7 @@ impl Paths {
             memory::push(&mut alive, paths)?;
             context.check_now()?;
         }
-        let mut known = Map::default();
+        let mut shared = Map::default();
         // 2. Length by length: which paths two trees have, and those made longer by a
         // child.
         for _ in 0..longest {
@@ -108,16 +108,16 @@ impl Paths {
                 *paths = longer;
                 context.check_now()?;
             }
-            let before = known.len();
+            let before = shared.len();
             for (&hash, _) in seen.iter().filter(|(_, seen)| seen.1) {
-                known.insert(hash, ())?;
+                shared.insert(hash, ())?;
             }
             // No path of this length is shared, so no longer one is.
-            if known.len() == before {
+            if shared.len() == before {
                 break;
             }
         }
-        Ok(Self { known })
+        Ok(Self { hashes: shared })
     }
 }
 

@@ -113,8 +113,8 @@ impl Plan {
             simple: memory::filled(false, reached.len())?,
             ..Self::default()
         };
-        let all = || (0..reached.len() as u32).filter(|&n| reached[n as usize]);
-        let inner = || all().map(NodeId).filter(|&n| !nodes.is_leaf(n));
+        let ids = || (0..reached.len() as u32).filter(|&n| reached[n as usize]);
+        let inner = || ids().map(NodeId).filter(|&n| !nodes.is_leaf(n));
         match (shape.paths, shape.max_height, shape.rule) {
             (Some(paths), ..) => {
                 plan.cut_by_paths(nodes, inner(), paths, shape, context)?;
@@ -142,7 +142,7 @@ impl Plan {
                 !shape.leaves_count && nodes.is_preterminal(node);
         }
         // 3. How often each is asked for, now that all pairs are there.
-        plan.count_uses(nodes, roots, all().map(NodeId), shape)?;
+        plan.count_uses(nodes, roots, ids().map(NodeId), shape)?;
         Ok(plan)
     }
 
@@ -354,7 +354,7 @@ impl Plan {
         &mut self,
         nodes: &Nodes,
         roots: &[NodeId],
-        all: impl Iterator<Item = NodeId>,
+        reached: impl Iterator<Item = NodeId>,
         shape: Shape<'_>,
     ) -> Result<()> {
         // All pairs are made: its memory is free before the counts are asked for.
@@ -374,7 +374,7 @@ impl Plan {
                 }
             }
         }
-        for node in all {
+        for node in reached {
             let index = node.index();
             // A simple node's pair is asked for by those that ask for its sum.
             if !self.simple[index] && self.pair_of[index] != NONE {

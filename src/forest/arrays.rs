@@ -245,7 +245,7 @@ impl Forest {
         }
         check_offsets(offsets, labels.len())?;
         self.extend_with(|nodes, roots| {
-            let mut known: Vec<Option<Label>> = filled(None, names.len())?;
+            let mut interned: Vec<Option<Label>> = filled(None, names.len())?;
             reserve(roots, offsets.len())?;
             let mut below: Vec<NodeId> = Vec::new();
             let mut arity: Vec<usize> = Vec::new();
@@ -263,7 +263,7 @@ impl Forest {
                 // Backwards through a preorder, a node finds its children on top of
                 // the stack, the first one uppermost.
                 for index in (start..end).rev() {
-                    let label = read_label(nodes, &mut known, names, labels, index)?;
+                    let label = read_label(nodes, &mut interned, names, labels, index)?;
                     let first = below.len() - arity[index - start];
                     below[first..].reverse();
                     let node = nodes.intern(label, &below[first..])?;
@@ -338,7 +338,7 @@ fn check_parents(
 
 fn read_label(
     nodes: &mut Nodes,
-    known: &mut [Option<Label>],
+    interned: &mut [Option<Label>],
     names: &[impl AsRef<str>],
     labels: &[i64],
     index: usize,
@@ -353,10 +353,10 @@ fn read_label(
         });
     };
     // By name: interned once for all nodes that have it.
-    if let Some(known) = known[label] {
-        return Ok(known);
+    if let Some(interned) = interned[label] {
+        return Ok(interned);
     }
     let new = nodes.labels_mut().intern(names[label].as_ref())?;
-    known[label] = Some(new);
+    interned[label] = Some(new);
     Ok(new)
 }

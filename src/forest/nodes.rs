@@ -150,13 +150,13 @@ impl Nodes {
     /// The sum of a number over the tree below each node. Saturates at 2^64 - 1.
     pub(super) fn totals(
         &self,
-        mut own: impl FnMut(NodeId) -> u64,
+        mut number: impl FnMut(NodeId) -> u64,
     ) -> Result<Vec<u64>> {
         let mut totals: Vec<u64> = Vec::new();
         reserve(&mut totals, self.len())?;
         for node in 0..self.len() {
             let below = self.below(node).iter().map(|c| totals[c.index()]);
-            totals.push(below.fold(own(NodeId(node as u32)), u64::saturating_add));
+            totals.push(below.fold(number(NodeId(node as u32)), u64::saturating_add));
         }
         Ok(totals)
     }
@@ -242,8 +242,8 @@ impl Nodes {
         let seed = self.production_table.seed;
         let hash = seed.hash_ids(u64::from(label), right.iter().copied());
         let same = |id| {
-            let known: &[Label] = self.productions.get(id as usize);
-            known.iter().map(|l| l.0).eq(labels.iter().copied())
+            let production: &[Label] = self.productions.get(id as usize);
+            production.iter().map(|l| l.0).eq(labels.iter().copied())
         };
         self.production_table.find(hash, same).map(ProductionId)
     }
@@ -271,13 +271,13 @@ impl Nodes {
         let right = children.iter().map(|&c| self.heads[c.index()].label);
         let seed = self.production_table.seed;
         let hash = seed.hash_ids(u64::from(label.0), right.clone().map(|l| l.0));
-        let known = self.production_table.find(hash, |id| {
+        let found = self.production_table.find(hash, |id| {
             let (left, others) = self.productions.get(id as usize).split_at(1);
             left[0] == label && others.len() == right.len() && {
                 right.clone().zip(others).all(|(a, &b)| a == b)
             }
         });
-        if let Some(id) = known {
+        if let Some(id) = found {
             return Ok(ProductionId(id));
         }
         let id = new_id(self.n_productions(), "productions")?;
@@ -422,10 +422,10 @@ impl Nodes {
     pub(super) fn total(
         &self,
         root: NodeId,
-        mut own: impl FnMut(NodeId) -> u64,
+        mut number: impl FnMut(NodeId) -> u64,
     ) -> Result<u64> {
         self.fold(root, |node, below: &[u64]| {
-            below.iter().fold(own(node), |sum, &n| sum.saturating_add(n))
+            below.iter().fold(number(node), |sum, &n| sum.saturating_add(n))
         })
     }
 

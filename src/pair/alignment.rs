@@ -314,7 +314,7 @@ impl Trees {
         let members = self.members.get(a);
         let groups = self.groups.get(a);
         let mut aligned = Aligned {
-            own: Vec::new(),
+            constraints: Vec::new(),
             below: Vec::new(),
             delta: Vec::new(),
             sum: Vec::new(),
@@ -343,16 +343,16 @@ impl Trees {
                 }
                 let other = &of_a[u as usize];
                 // 1. The pair's own constraint.
-                let mut own = universe.none()?;
+                let mut constraint = universe.none()?;
                 for (&a, &b) in self.marks(other).iter().zip(self.marks(node)) {
                     // A pair without a number is in conflict with none, so it need not
                     // be told.
                     if let Some(bit) = universe.bit(code(a, b)) {
-                        own.insert(bit); // has room
+                        constraint.insert(bit); // has room
                     }
                 }
                 // 2. Its children, and what can come from below.
-                let mut below = own.copied()?;
+                let mut below = constraint.copied()?;
                 let mut sum = found.delta[place];
                 for (&x, &y) in self.children(other).iter().zip(self.children(node)) {
                     if x == NONE || y == NONE {
@@ -373,9 +373,9 @@ impl Trees {
                     }
                 }
                 aligned.children.close("aligned nodes")?;
-                number[place] = aligned.own.len() as u32;
+                number[place] = aligned.constraints.len() as u32;
                 memory::push(&mut has_parent, false)?;
-                memory::push(&mut aligned.own, own)?;
+                memory::push(&mut aligned.constraints, constraint)?;
                 memory::push(&mut aligned.below, below)?;
                 memory::push(&mut aligned.delta, found.delta[place])?;
                 memory::push(&mut aligned.sum, sum)?;
@@ -458,7 +458,7 @@ impl TreeTable {
 #[derive(Debug, Default)]
 struct Partners {
     stamp: u32,
-    of: [Vec<(u32, u32)>; 2],
+    by_side: [Vec<(u32, u32)>; 2],
 }
 
 impl Partners {
@@ -480,18 +480,18 @@ impl Partners {
         }
         self.stamp += 1;
         let stamp = self.stamp;
-        for (of, from) in self.of.iter_mut().zip([a, b]) {
+        for (entries, from) in self.by_side.iter_mut().zip([a, b]) {
             let len = from.iter().max().map_or(0, |&most| most as usize + 1);
-            memory::reach(of, len, (0, 0))?;
+            memory::reach(entries, len, (0, 0))?;
         }
         let mut falls = |side: usize, from: u32, to: u32| {
-            let of = &mut self.of[side];
-            let known = &mut of[from as usize];
-            let free = known.0 != stamp;
+            let entries = &mut self.by_side[side];
+            let entry = &mut entries[from as usize];
+            let free = entry.0 != stamp;
             if free {
-                *known = (stamp, to);
+                *entry = (stamp, to);
             }
-            free || known.1 == to
+            free || entry.1 == to
         };
         Ok(a.iter().zip(b).all(|(&a, &b)| falls(0, a, b) && falls(1, b, a)))
     }
@@ -536,7 +536,7 @@ impl<N: Number> Found<N> {
 #[derive(Debug)]
 pub(crate) struct Aligned<B, N> {
     /// The constraint of the pair's own production.
-    pub(crate) own: Vec<B>,
+    pub(crate) constraints: Vec<B>,
     /// The members of all constraints of the pair and what is below it.
     pub(crate) below: Vec<B>,
     /// Δ without constraints.
@@ -550,9 +550,9 @@ pub(crate) struct Aligned<B, N> {
 impl<B: Bits, N: Number> Aligned<B, N> {
     /// All members of all constraints.
     pub(crate) fn members(&self, none: B) -> B {
-        let mut all = none;
-        self.roots.iter().for_each(|&root| all.add(&self.below[root as usize]));
-        all
+        let mut members = none;
+        self.roots.iter().for_each(|&root| members.add(&self.below[root as usize]));
+        members
     }
 
     /// K_S: Σ λ^productions of all pairs of equal fragments whose constraint is inside
@@ -564,13 +564,13 @@ impl<B: Bits, N: Number> Aligned<B, N> {
         scratch: &mut Vec<N>,
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<N> {
-        budget.step(self.own.len())?;
+        budget.step(self.constraints.len())?;
         scratch.clear();
-        memory::reserve(scratch, self.own.len())?;
+        memory::reserve(scratch, self.constraints.len())?;
         let (decay, one) = (N::of(decay), N::of(1.0));
         let mut total = N::of(0.0);
-        for (node, own) in self.own.iter().enumerate() {
-            if !own.is_within(allowed) {
+        for (node, constraint) in self.constraints.iter().enumerate() {
+            if !constraint.is_within(allowed) {
                 scratch.push(N::of(0.0)); // has room
                 continue;
             }

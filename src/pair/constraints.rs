@@ -213,14 +213,14 @@ impl<B: Bits> Universe<B> {
         let mut conflicts = Vec::new();
         memory::reserve(&mut conflicts, room)?;
         for (bit, &code) in codes.iter().enumerate() {
-            let mut all = B::empty(room)?;
+            let mut sharing_either = B::empty(room)?;
             for (sharing, end) in of_end.iter().zip(ends(code)) {
-                all.add(&sharing[&end]);
+                sharing_either.add(&sharing[&end]);
             }
-            let mut own = B::empty(room)?;
-            own.insert(bit); // has room
-            all.remove(&own);
-            memory::push(&mut conflicts, all)?;
+            let mut itself = B::empty(room)?;
+            itself.insert(bit); // has room
+            sharing_either.remove(&itself);
+            memory::push(&mut conflicts, sharing_either)?;
         }
         Ok(Self { codes, conflicts })
     }
@@ -244,12 +244,12 @@ impl<B: Bits> Universe<B> {
         set: &B,
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<B> {
-        let mut all = self.none()?;
+        let mut conflicts = self.none()?;
         for bit in set.members() {
-            all.add(&self.conflicts[bit]);
-            budget.work(all.words().len())?;
+            conflicts.add(&self.conflicts[bit]);
+            budget.work(conflicts.words().len())?;
         }
-        Ok(all)
+        Ok(conflicts)
     }
 }
 
@@ -419,34 +419,34 @@ pub(crate) fn intersections<B: Bits>(
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<Vec<B>> {
     // The given sets are held by the caller already, so only new ones count here.
-    let mut known: Map<B, ()> = Map::default();
-    let mut all: Vec<B> = Vec::new();
+    let mut seen: Map<B, ()> = Map::default();
+    let mut found: Vec<B> = Vec::new();
     for set in sets {
-        known.insert(set.copied()?, ())?;
-        memory::push(&mut all, set.copied()?)?;
+        seen.insert(set.copied()?, ())?;
+        memory::push(&mut found, set.copied()?)?;
     }
     // Every intersection is one of fewer sets, met with one more set.
     let mut next = 0;
-    while next < all.len() {
+    while next < found.len() {
         budget.step(sets.len())?;
         for set in sets {
-            let both = all[next].and(set)?;
-            if !known.contains_key(&both) {
+            let both = found[next].and(set)?;
+            if !seen.contains_key(&both) {
                 budget.hold(1)?;
-                known.insert(both.copied()?, ())?;
-                memory::push(&mut all, both)?;
+                seen.insert(both.copied()?, ())?;
+                memory::push(&mut found, both)?;
             }
         }
         next += 1;
     }
     // From here on the caller holds what it keeps of them.
-    budget.release(all.len() - sets.len());
-    if !known.contains_key(&none) {
-        memory::push(&mut all, none)?;
+    budget.release(found.len() - sets.len());
+    if !seen.contains_key(&none) {
+        memory::push(&mut found, none)?;
     }
-    all.sort_unstable();
-    memory::sort_by_key(&mut all, |set| std::cmp::Reverse(set.count()))?;
-    Ok(all)
+    found.sort_unstable();
+    memory::sort_by_key(&mut found, |set| std::cmp::Reverse(set.count()))?;
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -503,8 +503,8 @@ mod tests {
         let sets = vec![0b0011u64, 0b0111, 0b1011, 0b1101, 0b0011];
         let kept = maximal(sets, &mut budget).unwrap();
         assert_eq!(kept, [0b0111, 0b1011, 0b1101]);
-        let all = intersections(&kept, 0, &mut budget).unwrap();
-        assert_eq!(all, [0b0111, 0b1011, 0b1101, 0b0011, 0b0101, 0b1001, 0b0001, 0]);
+        let found = intersections(&kept, 0, &mut budget).unwrap();
+        assert_eq!(found, [0b0111, 0b1011, 0b1101, 0b0011, 0b0101, 0b1001, 0b0001, 0]);
     }
 
     #[test]

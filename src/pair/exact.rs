@@ -51,10 +51,10 @@ pub(super) fn kernel<B: Bits, N: Number>(
         [Groups::new(universe, left, budget)?, Groups::new(universe, right, budget)?];
     let mut total = N::of(0.0);
     let zero = N::of(0.0);
-    for i in 0..sides[0].all.len() {
-        for j in 0..sides[1].all.len() {
+    for i in 0..sides[0].by_members.len() {
+        for j in 0..sides[1].by_members.len() {
             budget.step(1)?;
-            let [a, b] = [&sides[0].all[i], &sides[1].all[j]];
+            let [a, b] = [&sides[0].by_members[i], &sides[1].by_members[j]];
             // 1. Nothing in one group is in conflict with the other: all their
             // fragments fit.
             let of_b = a.conflicts.and(&b.members)?;
@@ -98,7 +98,7 @@ struct Group<B, N> {
 struct Groups<'a, B, N> {
     universe: &'a Universe<B>,
     forest: &'a Aligned<B, N>,
-    all: Vec<Group<B, N>>,
+    by_members: Vec<Group<B, N>>,
     /// What was computed already: (group, what matters, weights by key).
     maps: Vec<(usize, B, Map<B, N>)>,
 }
@@ -115,16 +115,19 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
         roots.sort_unstable_by(|&a, &b| {
             forest.below[a as usize].cmp(&forest.below[b as usize]).then(a.cmp(&b))
         });
-        let mut all = Vec::new();
+        let mut by_members = Vec::new();
         let same =
             |&a: &u32, &b: &u32| forest.below[a as usize] == forest.below[b as usize];
         for roots in roots.chunk_by(same) {
             let members = forest.below[roots[0] as usize].copied()?;
             let conflicts = universe.conflicts_of(&members, budget)?;
             let roots = memory::copied(roots)?;
-            memory::push(&mut all, Group { members, conflicts, roots, total: None })?;
+            memory::push(
+                &mut by_members,
+                Group { members, conflicts, roots, total: None },
+            )?;
         }
-        Ok(Self { universe, forest, all, maps: Vec::new() })
+        Ok(Self { universe, forest, by_members, maps: Vec::new() })
     }
 
     /// The weight of all fragments of a group.
@@ -134,7 +137,7 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
         decay: f64,
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<N> {
-        let found = &self.all[group];
+        let found = &self.by_members[group];
         if let Some(total) = found.total {
             return Ok(total);
         }
@@ -149,7 +152,7 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
             let sums = found.roots.iter().map(|&root| self.forest.sum[root as usize]);
             sums.fold(zero, |total, sum| total + sum)
         };
-        self.all[group].total = Some(total);
+        self.by_members[group].total = Some(total);
         Ok(total)
     }
 
@@ -163,26 +166,26 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<usize> {
         let is_it = |map: &(usize, B, _)| map.0 == group && map.1 == *wanted;
-        if let Some(known) = self.maps.iter().position(is_it) {
-            return Ok(known);
+        if let Some(place) = self.maps.iter().position(is_it) {
+            return Ok(place);
         }
-        let mut all = Map::new();
-        for &root in &self.all[group].roots {
+        let mut weights = Map::new();
+        for &root in &self.by_members[group].roots {
             fragments(
                 self.universe,
                 self.forest,
                 root,
                 wanted,
                 decay,
-                &mut all,
+                &mut weights,
                 budget,
             )?;
             // Entries that became one are held once.
-            let before = all.len();
-            merge(&mut all);
-            budget.release(before - all.len());
+            let before = weights.len();
+            merge(&mut weights);
+            budget.release(before - weights.len());
         }
-        memory::push(&mut self.maps, (group, wanted.copied()?, all))?;
+        memory::push(&mut self.maps, (group, wanted.copied()?, weights))?;
         Ok(self.maps.len() - 1)
     }
 }
@@ -195,7 +198,7 @@ fn fragments<B: Bits, N: Number>(
     root: u32,
     wanted: &B,
     decay: f64,
-    all: &mut Map<B, N>,
+    weights: &mut Map<B, N>,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<()> {
     // Parents before children: each with what may still join a fragment from outside.
@@ -209,7 +212,7 @@ fn fragments<B: Bits, N: Number>(
         memory::push(&mut first_child, order.len())?;
         // The siblings before a child and those after it: prefixes, then suffixes.
         let start = order.len();
-        let mut joined = outside.or(&forest.own[node])?;
+        let mut joined = outside.or(&forest.constraints[node])?;
         for &child in children {
             memory::push(&mut order, (child, joined.copied()?))?;
             joined.add(&forest.below[child as usize]);
@@ -224,7 +227,7 @@ fn fragments<B: Bits, N: Number>(
     let decay = N::of(decay);
     let mut maps: Vec<Map<B, N>> = memory::filled_with(order.len(), Map::new)?;
     // Merging takes a sort, so it waits until the list has doubled.
-    let mut merge_at = all.len() * 2 + 64;
+    let mut merge_at = weights.len() * 2 + 64;
     for (place, (node, outside)) in order.iter().enumerate().rev() {
         let node = *node as usize;
         // What a key must still tell: of pairs that are wanted, and of those in conflict
@@ -238,12 +241,12 @@ fn fragments<B: Bits, N: Number>(
         memory::push(&mut later, kept)?;
         for (at, &child) in children.iter().rev().enumerate() {
             let below = universe.conflicts_of(&forest.below[child as usize], budget)?;
-            let all = later[at].or(&below)?;
-            memory::push(&mut later, all)?;
+            let kept = later[at].or(&below)?;
+            memory::push(&mut later, kept)?;
         }
         later.reverse();
-        let own = forest.own[node].and(&later[0])?;
-        let mut map: Map<B, N> = memory::collect([(own, decay)])?;
+        let key = forest.constraints[node].and(&later[0])?;
+        let mut map: Map<B, N> = memory::collect([(key, decay)])?;
         budget.hold(1)?;
         for index in 0..children.len() {
             let below = std::mem::take(&mut maps[first + index]);
@@ -252,15 +255,15 @@ fn fragments<B: Bits, N: Number>(
             map = more;
         }
         budget.hold(map.len())?;
-        memory::reserve(all, map.len())?;
+        memory::reserve(weights, map.len())?;
         for (key, weight) in &map {
-            memory::push(all, (key.and(wanted)?, *weight))?;
+            memory::push(weights, (key.and(wanted)?, *weight))?;
         }
-        if all.len() > merge_at {
-            let before = all.len();
-            merge(all);
-            budget.release(before - all.len());
-            merge_at = all.len() * 2 + 64;
+        if weights.len() > merge_at {
+            let before = weights.len();
+            merge(weights);
+            budget.release(before - weights.len());
+            merge_at = weights.len() * 2 + 64;
         }
         // Nothing is kept twice: `map` has its keys for the parent already.
         if place == 0 {

@@ -142,7 +142,7 @@ impl PairForest {
                 got: items[1].len(),
             });
         }
-        let mut reader = Reader { separator, known: Map::default() };
+        let mut reader = Reader { separator, splits: Map::default() };
         Self::build(n, context, |pair, side, builder| {
             let tree = pair + if side == Side::Right { n } else { 0 };
             let nodes = raw.nodes();
@@ -167,7 +167,7 @@ impl PairForest {
             let mut builder = Builder {
                 nodes,
                 placeholders,
-                known: Map::default(),
+                labels: Map::default(),
                 below: Vec::new(),
                 context,
             };
@@ -275,19 +275,19 @@ impl PairForest {
         let mut forest = Forest::default();
         forest.extend_with(|into, roots| {
             // By label with its mark: the plain one, interned when first met.
-            let mut known: Map<Label, Label> = Map::default();
+            let mut plain_labels: Map<Label, Label> = Map::default();
             let mut below = Vec::new();
             for pair in 0..self.len() {
                 let root = self.root(pair, side);
                 let root =
                     copy(nodes, root, into, &mut below, context, |node, into| {
                         let label = nodes.label(node);
-                        if let Some(&known) = known.get(&label) {
-                            return Ok(known);
+                        if let Some(&plain) = plain_labels.get(&label) {
+                            return Ok(plain);
                         }
                         let plain =
                             into.labels_mut().intern(unmarked(nodes.name(node)).0)?;
-                        known.insert(label, plain)?;
+                        plain_labels.insert(label, plain)?;
                         Ok(plain)
                     })?;
                 memory::push(roots, root)?;
@@ -404,7 +404,7 @@ pub(crate) struct Builder<'a, 'w> {
     nodes: &'a mut Nodes,
     placeholders: &'a mut Ragged<u32>,
     /// Interned forms, by label and whether it carries a placeholder.
-    known: Map<(String, bool), Label>,
+    labels: Map<(String, bool), Label>,
     below: Vec<NodeId>,
     pub(crate) context: &'a Context<'w>,
 }
@@ -417,18 +417,18 @@ impl Builder<'_, '_> {
         root: NodeId,
         mut read: impl FnMut(NodeId) -> Result<(&'n str, Option<u32>)>,
     ) -> Result<NodeId> {
-        let Self { nodes, placeholders, known, below, context } = self;
+        let Self { nodes, placeholders, labels, below, context } = self;
         copy(from, root, nodes, below, context, |node, into| {
             let (name, placeholder) = read(node)?;
             // Copies ask in preorder, so they come in the order that the list wants.
             placeholders.extend(placeholder)?;
             let carries = placeholder.is_some();
             let key = (memory::text(name)?, carries);
-            if let Some(&label) = known.get(&key) {
+            if let Some(&label) = labels.get(&key) {
                 return Ok(label);
             }
             let label = into.labels_mut().intern(&marked(name, carries)?)?;
-            known.insert(key, label)?;
+            labels.insert(key, label)?;
             Ok(label)
         })
     }
@@ -480,7 +480,7 @@ pub fn check_separator(separator: &str) -> Result<()> {
 /// Takes labels apart, each once.
 struct Reader<'s, 'n> {
     separator: &'s str,
-    known: Map<Label, Split<'n>>,
+    splits: Map<Label, Split<'n>>,
 }
 
 impl<'n> Reader<'_, 'n> {
@@ -492,11 +492,11 @@ impl<'n> Reader<'_, 'n> {
         too_large: impl FnOnce(&str) -> Error,
     ) -> Result<(&'n str, Option<u32>)> {
         let (name, label) = (nodes.name(node), nodes.label(node));
-        let known = match self.known.get(&label) {
-            Some(known) => *known,
-            None => *self.known.get_or(label, split(name, self.separator))?,
+        let parts = match self.splits.get(&label) {
+            Some(parts) => *parts,
+            None => *self.splits.get_or(label, split(name, self.separator))?,
         };
-        match known {
+        match parts {
             Split::Plain => Ok((name, None)),
             Split::Without(plain) => Ok((plain, None)),
             Split::With(plain, Some(id)) => Ok((plain, Some(id))),

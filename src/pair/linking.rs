@@ -79,7 +79,8 @@ pub fn anchored(
         let tree = if let (Side::Right, Some(tree)) = (side, right.take()) {
             tree
         } else {
-            let tree = |of: usize| (forests[of].nodes(), forests[of].roots()[pair]);
+            let tree =
+                |side: usize| (forests[side].nodes(), forests[side].roots()[pair]);
             let [(left, a), (other, b)] = [tree(0), tree(1)];
             let trees = [clean(left, a, context)?, clean(other, b, context)?];
             let [left, other] = linker.link(trees, context)?;
@@ -232,11 +233,11 @@ impl Linker<'_, '_, '_> {
             number.get_or(key, next)?;
         }
         for (tree, keys) in trees.iter_mut().zip(&keys) {
-            let of = |key: &Option<String>| {
+            let number_of = |key: &Option<String>| {
                 key.as_ref().and_then(|key| number.get(key).copied())
             };
-            let own = memory::collect(keys.iter().map(of))?;
-            self.pass_up(tree, &own, context)?;
+            let numbers = memory::collect(keys.iter().map(number_of))?;
+            self.pass_up(tree, &numbers, context)?;
         }
         Ok(trees)
     }
@@ -248,7 +249,7 @@ impl Linker<'_, '_, '_> {
         context: &Context,
     ) -> Result<Vec<Option<String>>> {
         let mut keys = memory::filled(None, tree.len())?;
-        for (item, own) in tree.iter().zip(&mut keys) {
+        for (item, node_key) in tree.iter().zip(&mut keys) {
             context.check()?;
             let Some(word) = word_of(tree, item) else { continue };
             // A node without a name could not be written with a placeholder.
@@ -256,13 +257,13 @@ impl Linker<'_, '_, '_> {
                 continue;
             }
             let question = (memory::text(word)?, memory::text(item.label)?);
-            let answer = if let Some(known) = self.keys.get(&question) {
-                known
+            let answer = if let Some(answer) = self.keys.get(&question) {
+                answer
             } else {
                 let answer = (self.key)(word, item.label)?;
                 &*self.keys.get_or(question, answer)?
             };
-            *own = answer.as_deref().map(memory::text).transpose()?;
+            *node_key = answer.as_deref().map(memory::text).transpose()?;
         }
         Ok(keys)
     }
@@ -271,7 +272,7 @@ impl Linker<'_, '_, '_> {
     fn pass_up(
         &mut self,
         tree: &mut [Item<'_>],
-        own: &[Option<u32>],
+        numbers: &[Option<u32>],
         context: &Context,
     ) -> Result<()> {
         // By node: the word that is its head, or its own text where there is none.
@@ -282,7 +283,7 @@ impl Linker<'_, '_, '_> {
             let item = &tree[place];
             if let Some(word) = word_of(tree, item) {
                 words[place] = word;
-                tree[place].placeholder = own[place];
+                tree[place].placeholder = numbers[place];
                 continue;
             }
             if item.children.is_empty() {
@@ -308,8 +309,8 @@ impl Linker<'_, '_, '_> {
         };
         let children_of = memory::try_collect(children.iter().map(owned))?;
         let question = (memory::text(label)?, children_of);
-        if let Some(&known) = self.heads.get(&question) {
-            return Ok(known);
+        if let Some(&head) = self.heads.get(&question) {
+            return Ok(head);
         }
         let head = (self.head)(label, children)?;
         // Rules may be a caller's function: what it says is checked.

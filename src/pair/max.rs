@@ -33,11 +33,11 @@ pub(super) fn kernel<B: Bits, N: Number>(
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<(N, B)> {
     let mut sides = [Inside::new(universe, left)?, Inside::new(universe, right)?];
-    let mut all = universe.none()?;
-    (0..universe.codes.len()).for_each(|bit| all.insert(bit)); // has room
+    let mut everything = universe.none()?;
+    (0..universe.codes.len()).for_each(|bit| everything.insert(bit)); // has room
     let mut best: Option<(N, B)> = None;
     budget.hold(1)?;
-    let mut todo = memory::collect([all])?;
+    let mut todo = memory::collect([everything])?;
     while let Some(set) = todo.pop() {
         budget.release(1);
         let [left, right] = &mut sides;
@@ -55,9 +55,9 @@ pub(super) fn kernel<B: Bits, N: Number>(
             Some(bit) if conflicts(&bit) > 0 => {
                 budget.hold(2)?;
                 let mut without = set.copied()?;
-                let mut own = universe.none()?;
-                own.insert(bit); // has room
-                without.remove(&own);
+                let mut chosen = universe.none()?;
+                chosen.insert(bit); // has room
+                without.remove(&chosen);
                 let mut with = set;
                 with.remove(&universe.conflicts[bit]);
                 // The last one is looked at first: a good value early cuts off more.

@@ -187,7 +187,7 @@ pub fn pair(
     context.advance(0, 1)?;
     let trees = Trees::new(&both, context)?;
     let mut scratch = Both::default();
-    let mut of = |a: usize, b: usize| {
+    let mut value_of = |a: usize, b: usize| {
         let value = scaled(&kernel, &trees, [a, b], &mut scratch, context);
         value.map_err(|stop| refused(&kernel, (i, j), stop))
     };
@@ -196,13 +196,13 @@ pub fn pair(
     // to divide by.
     if normalize && both.key(a, &|root| root)? == both.key(b, &|root| root)? {
         // As in a matrix: what takes too many sets is not 0.
-        return match of(a, a) {
-            Ok(own) if own.is_zero() => Ok(0.0),
+        return match value_of(a, a) {
+            Ok(self_value) if self_value.is_zero() => Ok(0.0),
             Ok(_) | Err(Error::ConstraintLimit { .. }) => Ok(1.0),
             Err(error) => Err(error),
         };
     }
-    let both = of(a, b)?;
+    let both = value_of(a, b)?;
     if !normalize {
         let value = both.value();
         return if value.is_finite() {
@@ -213,9 +213,11 @@ pub fn pair(
     }
     // As in a matrix: nothing is shared with what has no kernel with itself, even if the
     // other one takes too many sets.
-    match [of(a, a), of(b, b)] {
-        [Ok(own), _] | [_, Ok(own)] if own.is_zero() => Ok(0.0),
-        [own, other] => Ok(both.cosine(own?, other?).min(most(kernel.method))),
+    match [value_of(a, a), value_of(b, b)] {
+        [Ok(self_value), _] | [_, Ok(self_value)] if self_value.is_zero() => Ok(0.0),
+        [self_value, other] => {
+            Ok(both.cosine(self_value?, other?).min(most(kernel.method)))
+        }
     }
 }
 

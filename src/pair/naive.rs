@@ -89,7 +89,7 @@ fn rooted(tree: &Extended) -> Vec<Fragment> {
     if tree.children.is_empty() {
         return Vec::new();
     }
-    let mut all = vec![Fragment { productions: 1, ..alone(tree) }];
+    let mut found = vec![Fragment { productions: 1, ..alone(tree) }];
     for child in &tree.children {
         // A child stays a leaf of the fragment, or is expanded.
         let mut ways = vec![alone(child)];
@@ -99,10 +99,10 @@ fn rooted(tree: &Extended) -> Vec<Fragment> {
             placeholders: [&so_far.placeholders[..], &way.placeholders].concat(),
             productions: so_far.productions + way.productions,
         };
-        let both = all.iter().flat_map(|a| ways.iter().map(move |b| (a, b)));
-        all = both.map(with).collect();
+        let both = found.iter().flat_map(|a| ways.iter().map(move |b| (a, b)));
+        found = both.map(with).collect();
     }
-    all
+    found
 }
 
 fn alone(tree: &Extended) -> Fragment {
@@ -172,15 +172,16 @@ pub type Constraint = BTreeSet<(u32, u32)>;
 /// The paper's C: the maximal ones among the constraints of equal fragments of one side.
 pub fn constraints(p: &Occurrences, q: &Occurrences) -> Vec<Constraint> {
     let matched = Side::BOTH.iter().flat_map(|&side| matched(p, q, side));
-    let all = matched.map(|(pairs, _)| pairs).filter(|pairs| is_bijection(pairs));
-    maximal(&all.map(|pairs| pairs.into_iter().collect()).collect())
+    let constraints =
+        matched.map(|(pairs, _)| pairs).filter(|pairs| is_bijection(pairs));
+    maximal(&constraints.map(|pairs| pairs.into_iter().collect()).collect())
 }
 
 /// The C behind the exact kernel: the maximal ones among consistent unions of both sides'.
 pub fn exact_constraints(p: &Occurrences, q: &Occurrences) -> Vec<Constraint> {
     let [left, right] = Side::BOTH.map(|side| {
-        let all = matched(p, q, side).into_iter();
-        all.map(|(pairs, _)| pairs.into_iter().collect()).collect::<BTreeSet<_>>()
+        let found = matched(p, q, side).into_iter();
+        found.map(|(pairs, _)| pairs.into_iter().collect()).collect::<BTreeSet<_>>()
     });
     let unions =
         left.iter().flat_map(|a: &Constraint| right.iter().map(move |b| a | b));
@@ -197,11 +198,11 @@ fn maximal(sets: &BTreeSet<Constraint>) -> Vec<Constraint> {
 /// What the paper's construction amounts to: pairs of fragments whose joint constraint is
 /// inside one member of C.
 pub fn paper(p: &Occurrences, q: &Occurrences, decay: f64) -> f64 {
-    let all = constraints(p, q);
+    let members = constraints(p, q);
     sum(p, q, decay, |a, b| {
         let inside =
             |set: &Constraint| a.iter().chain(b).all(|pair| set.contains(pair));
-        all.iter().any(inside)
+        members.iter().any(inside)
     })
 }
 
@@ -209,16 +210,18 @@ pub fn paper(p: &Occurrences, q: &Occurrences, decay: f64) -> f64 {
 pub fn inclusion_exclusion(
     p: &Occurrences,
     q: &Occurrences,
-    all: &[Constraint],
+    members: &[Constraint],
     decay: f64,
 ) -> f64 {
     // All subsets but the empty one.
-    let subsets = 1u64..1 << all.len();
+    let subsets = 1u64..1 << members.len();
     let term = |subset: u64| {
-        let chosen = (0..all.len()).filter(|i| subset >> i & 1 == 1);
+        let chosen = (0..members.len()).filter(|i| subset >> i & 1 == 1);
         // What is inside several members is inside their intersection.
-        let inside =
-            chosen.map(|i| all[i].clone()).reduce(|a, b| &a & &b).unwrap_or_default();
+        let inside = chosen
+            .map(|i| members[i].clone())
+            .reduce(|a, b| &a & &b)
+            .unwrap_or_default();
         let sign = if subset.count_ones() % 2 == 1 { 1.0 } else { -1.0 };
         let [a, b] = Side::BOTH.map(|side| restricted(p, q, side, &inside, decay));
         sign * a * b
@@ -266,13 +269,13 @@ fn injections(a: &[u32], b: &[u32]) -> Vec<Constraint> {
     let Some((&first, rest)) = a.split_first() else {
         return vec![Constraint::new()];
     };
-    let mut all = Vec::new();
+    let mut found = Vec::new();
     for &to in b {
         let others: Vec<u32> = b.iter().copied().filter(|&other| other != to).collect();
         for mut injection in injections(rest, &others) {
             injection.insert((first, to));
-            all.push(injection);
+            found.push(injection);
         }
     }
-    all
+    found
 }

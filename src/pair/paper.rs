@@ -35,23 +35,23 @@ pub(super) fn kernel<B: Bits, N: Number>(
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<N> {
     // Without an aligned node on one side there is no fragment to count.
-    if left.own.is_empty() || right.own.is_empty() {
+    if left.constraints.is_empty() || right.constraints.is_empty() {
         return Ok(N::of(0.0));
     }
     let sets = constraints(universe, left, right, budget)?;
     // C* and N: larger sets come first, so N of all supersets is there.
-    let all = intersections(&sets, universe.none()?, budget)?;
-    budget.hold(all.len())?;
+    let closure = intersections(&sets, universe.none()?, budget)?;
+    budget.hold(closure.len())?;
     let mut numbers: Vec<f64> = Vec::new();
-    for (index, set) in all.iter().enumerate() {
+    for (index, set) in closure.iter().enumerate() {
         budget.step(index)?;
-        let larger = (0..index).filter(|&other| set.is_within(&all[other]));
+        let larger = (0..index).filter(|&other| set.is_within(&closure[other]));
         let number = 1.0 - larger.map(|other| numbers[other]).sum::<f64>();
         memory::push(&mut numbers, number)?;
     }
     let mut sides = [Inside::new(universe, left)?, Inside::new(universe, right)?];
     let [mut plus, mut minus] = [N::of(0.0), N::of(0.0)];
-    for (set, &number) in all.iter().zip(&numbers) {
+    for (set, &number) in closure.iter().zip(&numbers) {
         // Inclusion and exclusion cancel here, and K_S need not be computed.
         if number == 0.0 {
             continue;
@@ -73,7 +73,7 @@ pub(super) struct Inside<'a, B, N> {
     /// The placeholder pairs in constraints of the forest: others do not matter.
     members: B,
     /// K_S by the part of a set that is among the members.
-    known: Map<B, N>,
+    values: Map<B, N>,
     scratch: Vec<N>,
 }
 
@@ -85,7 +85,7 @@ impl<'a, B: Bits, N: Number> Inside<'a, B, N> {
         forest: &'a Aligned<B, N>,
     ) -> Result<Self> {
         let members = forest.members(universe.none()?);
-        Ok(Self { forest, members, known: Map::default(), scratch: Vec::new() })
+        Ok(Self { forest, members, values: Map::default(), scratch: Vec::new() })
     }
 
     pub(super) fn value(
@@ -96,12 +96,12 @@ impl<'a, B: Bits, N: Number> Inside<'a, B, N> {
     ) -> Bounded<N> {
         // Sets that differ elsewhere only have the same K_S.
         let set = set.and(&self.members)?;
-        if let Some(&value) = self.known.get(&set) {
+        if let Some(&value) = self.values.get(&set) {
             return Ok(value);
         }
         let value = self.forest.inside(&set, decay, &mut self.scratch, budget)?;
         budget.hold(1)?;
-        self.known.insert(set, value)?;
+        self.values.insert(set, value)?;
         Ok(value)
     }
 }
@@ -174,18 +174,18 @@ fn of_forest<B: Bits, N: Number>(
     // The members that some other one is in conflict with: only these decide what fits
     // together.
     let contested = universe.conflicts_of(members, budget)?;
-    let mut all: Vec<Parts<B>> = Vec::new();
+    let mut found: Vec<Parts<B>> = Vec::new();
     // By node, until its parent takes it.
     let mut maps: Vec<Vec<Parts<B>>> = Vec::new();
-    let mut is_root = memory::filled(false, forest.own.len())?;
+    let mut is_root = memory::filled(false, forest.constraints.len())?;
     forest.roots.iter().for_each(|&root| is_root[root as usize] = true);
     // Lists are united whenever they have doubled: sorting them at each step would take
     // longer.
     let mut unite_all_at = 1024;
-    for (node, own) in forest.own.iter().enumerate() {
-        let mut free = own.copied()?;
+    for (node, constraint) in forest.constraints.iter().enumerate() {
+        let mut free = constraint.copied()?;
         free.remove(&contested);
-        let mut map = memory::collect([(own.and(&contested)?, free)])?;
+        let mut map = memory::collect([(constraint.and(&contested)?, free)])?;
         for &child in forest.children.get(node) {
             // Children come first, and each has one parent: its map is taken over.
             let below = std::mem::take(&mut maps[child as usize]);
@@ -212,22 +212,22 @@ fn of_forest<B: Bits, N: Number>(
             unite(&mut more);
             map = more;
         }
-        copy_to(&mut all, &map)?;
+        copy_to(&mut found, &map)?;
         // What nobody takes need not be there twice.
         let map = if is_root[node] { Vec::new() } else { map };
         budget.hold(map.len())?;
         memory::push(&mut maps, map)?;
-        if all.len() > unite_all_at {
-            unite_equal(&mut all);
-            if all.len() > budget.left() {
+        if found.len() > unite_all_at {
+            unite_equal(&mut found);
+            if found.len() > budget.left() {
                 return Err(Stop::Limit);
             }
-            unite_all_at = all.len() * 2 + 1024;
+            unite_all_at = found.len() * 2 + 1024;
         }
     }
-    unite_equal(&mut all);
-    budget.hold(all.len())?;
-    Ok(all)
+    unite_equal(&mut found);
+    budget.hold(found.len())?;
+    Ok(found)
 }
 
 /// Adds the same constraints to a list.
@@ -252,7 +252,7 @@ fn unite<B: Bits>(map: &mut Vec<Parts<B>>) {
 }
 
 /// Fragments with different roots have no union: only equal ones are one.
-fn unite_equal<B: Bits>(all: &mut Vec<Parts<B>>) {
-    all.sort_unstable();
-    all.dedup();
+fn unite_equal<B: Bits>(sets: &mut Vec<Parts<B>>) {
+    sets.sort_unstable();
+    sets.dedup();
 }

@@ -79,8 +79,8 @@ impl CodeBuilder {
         let Self { forest, describe, classes, .. } = self;
         let mut class_of = |object: &Bound<'py, PyAny>| -> PyResult<Arc<Class>> {
             let class = object.get_type();
-            if let Some((_, known)) = classes.get(&(class.as_ptr() as usize)) {
-                return Ok(Arc::clone(known));
+            if let Some((_, class)) = classes.get(&(class.as_ptr() as usize)) {
+                return Ok(Arc::clone(class));
             }
             let new: Arc<Class> =
                 Arc::new(describe.bind(py).call1((&class,))?.extract()?);
@@ -192,8 +192,8 @@ impl CodeBuilder {
         let Self { forest, describe, symbols, .. } = self;
         let mut symbol_of = |node: &Bound<'py, PyAny>| -> PyResult<Arc<Symbol>> {
             let id: u16 = node.getattr(intern!(py, "kind_id"))?.extract()?;
-            if let Some(known) = symbols.get(&id) {
-                return Ok(Arc::clone(known));
+            if let Some(symbol) = symbols.get(&id) {
+                return Ok(Arc::clone(symbol));
             }
             let new: Arc<Symbol> =
                 Arc::new(describe.bind(py).call1((node,))?.extract()?);

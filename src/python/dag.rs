@@ -165,8 +165,8 @@ impl Dag {
 
     #[getter]
     fn intercept<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let of = |model: &SumModel| memory::copied(model.intercept());
-        Ok(self.0.read(py, &Request::default(), |m, _| of(m))?.into_pyarray(py))
+        let intercept = |model: &SumModel| memory::copied(model.intercept());
+        Ok(self.0.read(py, &Request::default(), |m, _| intercept(m))?.into_pyarray(py))
     }
 
     fn set_intercept(&self, py: Python<'_>, intercept: Floats<'_>) -> PyResult<()> {

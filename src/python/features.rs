@@ -125,7 +125,7 @@ impl Vocabulary {
         let dict = PyDict::new(py);
         dict.set_item("names", names)?;
         dict.set_item("name_offsets", ends_of_names)?;
-        let wide = |of: Vec<u32>| memory::collect(of.into_iter().map(i64::from));
+        let wide = |ids: Vec<u32>| memory::collect(ids.into_iter().map(i64::from));
         dict.set_item("heads", wide(heads)?.into_pyarray(py))?;
         dict.set_item("ends", wide(ends)?.into_pyarray(py))?;
         dict.set_item("parts", parts.into_pyarray(py))?;

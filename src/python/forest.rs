@@ -388,8 +388,8 @@ impl Forest {
             .try_iter()?
             .map(|forest| Ok(forest?.cast_into::<Self>()?.unbind()))
             .collect::<PyResult<_>>()?;
-        let all = forests.iter().map(|forest| &forest.get().0);
-        interruptible(py, |context| crate::Forest::try_concat_all(all, context))
+        let forests = forests.iter().map(|forest| &forest.get().0);
+        interruptible(py, |context| crate::Forest::try_concat_all(forests, context))
             .map(Self)
     }
 
@@ -651,10 +651,10 @@ impl Forest {
     fn __add__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let Ok(other) = other.cast::<Self>() else { return Ok(py.NotImplemented()) };
         let other = other.get();
-        let all = interruptible(py, |context| {
+        let joined = interruptible(py, |context| {
             crate::Forest::try_concat_all([&self.0, &other.0], context)
         })?;
-        Ok(Bound::new(py, Self(all))?.into_any().unbind())
+        Ok(Bound::new(py, Self(joined))?.into_any().unbind())
     }
 
     fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

@@ -48,9 +48,9 @@ impl Kernel {
     ) -> PyResult<Self> {
         let kernel = match similarity {
             None => kernel::named(&name)?,
-            Some(of) => Arc::new(SmoothedPartialTree::new(
+            Some(similarity) => Arc::new(SmoothedPartialTree::new(
                 PartialTree::default(),
-                PySimilarity(of),
+                PySimilarity(similarity),
             )),
         };
         Self::with(kernel, parameters)
@@ -246,11 +246,11 @@ impl TreeIndex {
     /// Adds trees.
     fn add(&self, forest: &Bound<'_, PyAny>) -> PyResult<()> {
         let (py, forest) = (forest.py(), forest_of(forest)?);
-        let all = self.0.change(py, &Request::default(), |index, context| {
+        let trees = self.0.change(py, &Request::default(), |index, context| {
             index.add(&forest, context)?;
             Ok(index.items().clone())
         })?;
-        let mut newer = Py::new(py, forest::Forest(all))?;
+        let mut newer = Py::new(py, forest::Forest(trees))?;
         let mut trees = self.trees();
         // Of two calls the later one may get here first.
         if newer.get().0.len() > trees.get().0.len() {
@@ -346,8 +346,8 @@ impl Kernel {
         for (name, given) in parameters {
             let name: Text = name.extract()?;
             // What the parameter is decides how the value is read.
-            let known = kernel.parameters().into_iter().find(|p| *p.name == *name);
-            let (value, expected) = match known.map(|known| known.value) {
+            let found = kernel.parameters().into_iter().find(|p| *p.name == *name);
+            let (value, expected) = match found.map(|found| found.value) {
                 Some(Value::Number(_)) => {
                     (given.extract().ok().map(Value::Number), "a number")
                 }

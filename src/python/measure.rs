@@ -248,9 +248,9 @@ pub(super) fn joined<'py>(
     run: impl FnOnce(&mut PairSink<'_>) -> PyResult<gram::Report>,
 ) -> PyResult<(Triples<'py>, Zeros)> {
     let out = out.map(|out| out.clone().unbind());
-    let (mut all, mut failed) = (neighbours::Pairs::default(), None);
+    let (mut pairs_found, mut failed) = (neighbours::Pairs::default(), None);
     let done = run(&mut |pairs: neighbours::Pairs| {
-        let Some(out) = &out else { return all.append(pairs) };
+        let Some(out) = &out else { return pairs_found.append(pairs) };
         // The computation has let go of the interpreter: attached to hand over, and no
         // longer.
         let told = Python::attach(|py| out.call1(py, triples(py, pairs)).map(drop));
@@ -264,8 +264,8 @@ pub(super) fn joined<'py>(
     }
     let report = done?;
     // Nothing is left to sort where `out` has taken them.
-    detached(py, || all.sort())?;
-    Ok((triples(py, all), zero_trees(report)))
+    detached(py, || pairs_found.sort())?;
+    Ok((triples(py, pairs_found), zero_trees(report)))
 }
 
 pub(super) type PairSink<'a> =

@@ -21,8 +21,8 @@ use crate::{Context, Error, Forest, Label, NodeId, Nodes};
 /// What is taken for a forest wherever one is expected: a `Forest`, bracketed text, a
 /// list or column of either bracketed strings or objects, or forests one after another.
 pub(super) fn forest_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
-    if let Ok(known) = object.cast::<forest::Forest>() {
-        return Ok(known.get().0.clone());
+    if let Ok(forest) = object.cast::<forest::Forest>() {
+        return Ok(forest.get().0.clone());
     }
     if is_text(object) || brackets::is_column(object)? {
         return brackets::read_brackets(object, None);
@@ -62,7 +62,7 @@ fn joined<'py>(
     others: Bound<'py, PyIterator>,
 ) -> PyResult<Forest> {
     let py = first.py();
-    let mut all = first.cast_into::<forest::Forest>()?.get().0.clone();
+    let mut joined = first.cast_into::<forest::Forest>()?.get().0.clone();
     for (shard, other) in (1..).zip(others) {
         py.check_signals()?;
         let other = other?;
@@ -73,15 +73,15 @@ fn joined<'py>(
             )));
         };
         let other = &other.get().0;
-        detached(py, || all.append(other))?;
+        detached(py, || joined.append(other))?;
     }
-    Ok(all)
+    Ok(joined)
 }
 
 /// What is taken for a tree: a `Tree`, bracketed text, or an object as in `from_trees`.
 pub(super) fn tree_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
-    if let Ok(known) = object.cast::<Tree>() {
-        return Ok(known.get().forest());
+    if let Ok(tree) = object.cast::<Tree>() {
+        return Ok(tree.get().forest());
     }
     refuse_several(object)?;
     let one = PyList::new(object.py(), [object])?.into_any();
@@ -102,8 +102,8 @@ fn refuse_several(object: &Bound<'_, PyAny>) -> PyResult<()> {
             || item.is_instance_of::<Tree>()
             || item.is_instance_of::<forest::Forest>()
     };
-    let n = if let Ok(known) = object.cast::<forest::Forest>() {
-        known.get().0.len()
+    let n = if let Ok(forest) = object.cast::<forest::Forest>() {
+        forest.get().0.len()
     } else if object.is_instance_of::<PyTuple>()
         || object.is_exact_instance_of::<PyList>()
     {
@@ -191,7 +191,7 @@ enum Kind<'py> {
 }
 
 /// What `_adapters` knows of a class: nothing, two accesses, or a conversion.
-fn known<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
+fn adapter_of<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     class.py().import("treekernel_rs._adapters")?.call_method1("known", (class,))
 }
 
@@ -347,8 +347,8 @@ impl<'py> Reader<'py> {
             None => {}
         }
         // A tree of this package is copied by its subtrees, without an object for each.
-        if let Ok(known) = object.cast::<Tree>() {
-            let (there, root) = known.get().parts();
+        if let Ok(source) = object.cast::<Tree>() {
+            let (there, root) = source.get().parts();
             let copied = nodes.absorb_one(there, root, &self.signals.context);
             self.children.push(self.signals.of(copied)?);
             return Ok(());
@@ -391,7 +391,7 @@ impl<'py> Reader<'py> {
         if let Some((_, kind)) = self.kinds.get(&address) {
             return Ok(Rc::clone(kind));
         }
-        let found = known(&class)?;
+        let found = adapter_of(&class)?;
         let kind = Rc::new(if found.is_none() {
             Kind::Plain
         } else if let Ok((label, children)) = found.extract() {
@@ -578,10 +578,10 @@ fn numbered(
     mut labels: Vec<i64>,
     context: &Context,
 ) -> crate::Result<(Vec<String>, Vec<i64>)> {
-    let (mut names, mut known) = (Vec::new(), HashMap::new());
+    let (mut names, mut numbers) = (Vec::new(), HashMap::new());
     for label in &mut labels {
         context.check()?;
-        let number = *known.entry(*label).or_insert_with(|| {
+        let number = *numbers.entry(*label).or_insert_with(|| {
             names.push(label.to_string());
             names.len() as i64 - 1
         });

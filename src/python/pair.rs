@@ -217,11 +217,11 @@ impl PairForest {
             forests,
             &mut |label, children| match head_of {
                 None => Ok(rules.head(label, children)),
-                Some(of) => ask_head(of, label, children).map_err(stop),
+                Some(callable) => ask_head(callable, label, children).map_err(stop),
             },
             &mut |word, tag| match r#match {
                 None => Ok(linking::key(word, tag)),
-                Some(of) => ask_key(of, word, tag).map_err(stop),
+                Some(callable) => ask_key(callable, word, tag).map_err(stop),
             },
             &signals.context,
         );
@@ -340,8 +340,8 @@ impl PairForest {
             return Ok(py.NotImplemented());
         };
         let other = other.get();
-        let all = detached(py, || self.0.concat(&other.0))?;
-        Ok(Bound::new(py, Self(all))?.into_any().unbind())
+        let joined = detached(py, || self.0.concat(&other.0))?;
+        Ok(Bound::new(py, Self(joined))?.into_any().unbind())
     }
 
     fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -576,11 +576,11 @@ fn read_rules(given: &Bound<'_, PyAny>, rules: &mut HeadRules) -> PyResult<()> {
 }
 
 fn ask_head(
-    of: &Bound<'_, PyAny>,
+    callable: &Bound<'_, PyAny>,
     label: &str,
     children: &[linking::Child<'_>],
 ) -> PyResult<usize> {
-    let head: isize = of.call1((label, children.to_vec()))?.extract()?;
+    let head: isize = callable.call1((label, children.to_vec()))?.extract()?;
     let n = children.len();
     // As an index of Python's, from the end if it is negative.
     let from_start = if head < 0 { head.saturating_add_unsigned(n) } else { head };
@@ -592,8 +592,12 @@ fn ask_head(
     })
 }
 
-fn ask_key(of: &Bound<'_, PyAny>, word: &str, tag: &str) -> PyResult<Option<String>> {
-    let key = of.call1((word, tag))?;
+fn ask_key(
+    callable: &Bound<'_, PyAny>,
+    word: &str,
+    tag: &str,
+) -> PyResult<Option<String>> {
+    let key = callable.call1((word, tag))?;
     if key.is_none() {
         return Ok(None);
     }

@@ -160,8 +160,8 @@ impl<M: Object> Shared<M> {
     /// The calls on this object that this thread is in.
     fn own_calls(&self) -> Vec<(u64, Kind)> {
         CALLS.with_borrow(|calls| {
-            let own = calls.iter().filter(|(address, ..)| *address == self.address());
-            own.map(|&(_, number, kind)| (number, kind)).collect()
+            let calls = calls.iter().filter(|(address, ..)| *address == self.address());
+            calls.map(|&(_, number, kind)| (number, kind)).collect()
         })
     }
 
@@ -363,8 +363,8 @@ impl<M: Object> Call<'_, '_, M> {
 
 impl<M: Object> Drop for Call<'_, '_, M> {
     fn drop(&mut self) {
-        let own = (self.shared.address(), self.number);
-        CALLS.with_borrow_mut(|calls| calls.retain(|&(at, n, _)| (at, n) != own));
+        let this = (self.shared.address(), self.number);
+        CALLS.with_borrow_mut(|calls| calls.retain(|&(at, n, _)| (at, n) != this));
         let mut state = self.shared.state(self.py);
         state.leave(self.number);
         state.wake();
@@ -373,8 +373,8 @@ impl<M: Object> Drop for Call<'_, '_, M> {
 
 impl<M> State<M> {
     /// In a child process, which has none of the calls but those of the thread that forked.
-    fn inherit(&mut self, own: &[(u64, Kind)]) {
-        let is_own = |number| own.iter().any(|&(own, _)| own == number);
+    fn inherit(&mut self, calls: &[(u64, Kind)]) {
+        let is_own = |number| calls.iter().any(|&(call, _)| call == number);
         let first = self.queue.front().map(|call| call.number);
         if !first.is_some_and(is_own) {
             self.is_open = false;

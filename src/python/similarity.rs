@@ -105,14 +105,14 @@ impl LabelTable {
             };
             blocks.push((block.len(), told));
         }
-        let of = (0..self.0.len()).map(|label| self.0.place(label));
-        let (of, places): (Vec<_>, Vec<_>) = of
+        let blocks_of = (0..self.0.len()).map(|label| self.0.place(label));
+        let (blocks_of, places): (Vec<_>, Vec<_>) = blocks_of
             .map(|(block, place)| {
                 let block = if block == u32::MAX { -1 } else { i64::from(block) };
                 (block, i64::from(place))
             })
             .unzip();
-        Ok((blocks, of.into_pyarray(py), places.into_pyarray(py)))
+        Ok((blocks, blocks_of.into_pyarray(py), places.into_pyarray(py)))
     }
 }
 

@@ -442,15 +442,15 @@ impl Sums {
         let Self { n, sum, largest } = self;
         // g of the module.
         let next = (largest / (1.0 - rules.gap)).min(sum);
-        let (mut all, mut in_line) = (sum, if taken { next } else { sum });
-        let mut most = f64::min(all, in_line);
+        let (mut by_order, mut by_gaps) = (sum, if taken { next } else { sum });
+        let mut most = f64::min(by_order, by_gaps);
         for r in 2..=n.min(rules.longest) {
-            all *= sum / f64::from(r);
-            in_line *= next;
-            most = most.max(all.min(in_line));
+            by_order *= sum / f64::from(r);
+            by_gaps *= next;
+            most = most.max(by_order.min(by_gaps));
             // s^r / r! falls from here on. With g at most 1 the first value was the
             // largest.
-            let is_past = sum <= f64::from(r) && all <= most;
+            let is_past = sum <= f64::from(r) && by_order <= most;
             if is_past || next <= 1.0 || most >= LARGEST_BOUND {
                 break;
             }

@@ -25,9 +25,9 @@ use crate::index::reader::NONE;
 use crate::{Context, Result, memory};
 
 /// Single steps, or steps of pairs, per example.
-const STEPS: usize = 100;
+const STEPS_PER_EXAMPLE: usize = 100;
 /// After so many of them per example, a Newton step; another after twice as many, and so on.
-const TURN: usize = 10;
+const FIRST_NEWTON: usize = 10;
 
 /// The examples of a batch that are not left out, and the matrix of their trees.
 pub(super) struct Block {
@@ -40,12 +40,16 @@ pub(super) struct Block {
 
 impl Block {
     /// K of one example with itself.
-    pub(super) fn own(&self, example: usize) -> f64 {
+    pub(super) fn self_kernel(&self, example: usize) -> f64 {
         let [a, b] = self.places[example];
-        let of =
+        let between =
             |x: u32, y: u32| self.kernel[x as usize * self.trees.len() + y as usize];
         // Of a preference: the norm of the difference of its trees.
-        if b == NONE { of(a, a) } else { of(a, a) + of(b, b) - 2.0 * of(a, b) }
+        if b == NONE {
+            between(a, a)
+        } else {
+            between(a, a) + between(b, b) - 2.0 * between(a, b)
+        }
     }
 
     /// K of one example with all, made in `scratch` where it is not a row of the matrix.
@@ -84,13 +88,14 @@ impl<'a> Batch<'a> {
         betas: Vec<f64>,
         scores: Vec<f64>,
     ) -> Result<Self> {
-        let own = memory::collect((0..terms.len()).map(|e| block.own(e)))?;
+        let self_kernels =
+            memory::collect((0..terms.len()).map(|e| block.self_kernel(e)))?;
         let curvatures =
-            terms.iter().zip(&own).map(|(term, &own)| loss.curvature(term, own));
+            terms.iter().zip(&self_kernels).map(|(term, &k)| loss.curvature(term, k));
         let curvatures = memory::collect(curvatures)?;
         let mut scratch = Vec::new();
         memory::reserve(&mut scratch, block.places.len())?;
-        let dual = Dual::new(loss, is_free, terms, betas, scores, own)?;
+        let dual = Dual::new(loss, is_free, terms, betas, scores, self_kernels)?;
         Ok(Self { block, dual, curvatures, scratch })
     }
 
@@ -101,10 +106,10 @@ impl<'a> Batch<'a> {
         context: &Context,
     ) -> Result<(Vec<f64>, Option<f64>)> {
         let n = self.dual.betas.len();
-        let mut turn = TURN * n;
+        let mut turn = FIRST_NEWTON * n;
         // Far more than are needed; a batch that is not solved by then is left as it
         // is, and better than it was.
-        for done in 1..=STEPS * n + STEPS {
+        for done in 1..=STEPS_PER_EXAMPLE * n + STEPS_PER_EXAMPLE {
             context.check()?;
             let steps =
                 if self.dual.is_free { self.pair(tol) } else { self.single(tol) };
@@ -146,12 +151,12 @@ impl<'a> Batch<'a> {
             }
         }
         // Without a violation this is the step of the first, which is not returned.
-        let (beta, own) = (self.dual.betas[best], self.dual.own[best]);
+        let (beta, self_kernel) = (self.dual.betas[best], self.dual.self_kernels[best]);
         let step = self.dual.loss.step(
             &self.dual.terms[best],
             self.dual.scores[best],
             beta,
-            own,
+            self_kernel,
         );
         (most > 0.0).then_some([(best, step), (best, 0.0)])
     }
@@ -247,19 +252,24 @@ pub(super) struct Balance {
 }
 
 impl Balance {
-    pub(super) fn of<'a>(all: impl Iterator<Item = (&'a Slopes, &'a f64)>) -> Self {
+    pub(super) fn of<'a>(
+        examples: impl Iterator<Item = (&'a Slopes, &'a f64)>,
+    ) -> Self {
         let (highest, lowest) = (f64::NEG_INFINITY, f64::INFINITY);
-        all.fold(Self { highest, lowest, ..Self::default() }, |mut own, (at, score)| {
-            own.highest = own.highest.max(at.up - score);
-            own.lowest = own.lowest.min(at.down - score);
-            // Inside its bounds a β has one slope, and the intercept is minus what is
-            // missing to it.
-            if at.up == at.down {
-                own.sum += at.up - score;
-                own.n += 1;
-            }
-            own
-        })
+        examples.fold(
+            Self { highest, lowest, ..Self::default() },
+            |mut balance, (at, score)| {
+                balance.highest = balance.highest.max(at.up - score);
+                balance.lowest = balance.lowest.min(at.down - score);
+                // Inside its bounds a β has one slope, and the intercept is minus what is
+                // missing to it.
+                if at.up == at.down {
+                    balance.sum += at.up - score;
+                    balance.n += 1;
+                }
+                balance
+            },
+        )
     }
 
     pub(super) fn violation(&self) -> f64 {

@@ -18,7 +18,7 @@ pub(super) struct Dual {
     /// The dual's, at a score of 0.
     pub(super) slopes: Vec<Slopes>,
     /// K of each example with itself.
-    pub(super) own: Vec<f64>,
+    pub(super) self_kernels: Vec<f64>,
 }
 
 impl Dual {
@@ -28,12 +28,12 @@ impl Dual {
         terms: Vec<Term>,
         betas: Vec<f64>,
         scores: Vec<f64>,
-        own: Vec<f64>,
+        self_kernels: Vec<f64>,
     ) -> Result<Self> {
         let slopes =
             terms.iter().zip(&betas).map(|(term, &beta)| loss.slopes(term, beta));
         let slopes = memory::collect(slopes)?;
-        Ok(Self { loss, is_free, terms, betas, scores, slopes, own })
+        Ok(Self { loss, is_free, terms, betas, scores, slopes, self_kernels })
     }
 
     /// Gives a β another value.
@@ -78,7 +78,7 @@ impl Dual {
             }
         }
         let diagonal = (smooth.iter().zip(&bends))
-            .map(|(&e, bend)| (self.own[e] + bend).max(MIN_CURVATURE));
+            .map(|(&e, bend)| (self.self_kernels[e] + bend).max(MIN_CURVATURE));
         let diagonal = memory::collect(diagonal)?;
         let whole: f64 = diagonal.iter().map(|d| 1.0 / d).sum();
         let precondition = |residual: &mut [f64]| -> Result<Vec<f64>> {

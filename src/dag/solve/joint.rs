@@ -14,14 +14,14 @@ use super::{Intercept, Limits, Solver, State, score};
 use crate::{Context, Result, memory};
 
 /// One of so many passes, unless all examples are one batch.
-const EVERY: u64 = 10;
+const PASSES_PER_JOINT: u64 = 10;
 /// Products in the first of them, and twice as many in each that follows: conjugate gradients
 /// that end early help little, but many of a large problem take long.
-const PRODUCTS: usize = 200;
+const FIRST_PRODUCTS: usize = 200;
 /// Doublings at most.
-const DOUBLINGS: u64 = 12;
+const MAX_DOUBLINGS: u64 = 12;
 /// Products for each β: in exact arithmetic one would be enough.
-const ROUNDS: usize = 10;
+const PRODUCTS_PER_BETA: usize = 10;
 /// Kernels of examples with themselves are computed for so many at once.
 const CHUNK: usize = 32;
 
@@ -29,7 +29,8 @@ impl Solver {
     /// Whether the next pass is one of Newton's steps.
     pub(super) fn is_joint(&self, limits: &Limits) -> bool {
         let State { n_iter, active, .. } = &self.state;
-        n_iter % EVERY == EVERY - 1 && active.len() > self.most_examples(limits)
+        n_iter % PASSES_PER_JOINT == PASSES_PER_JOINT - 1
+            && active.len() > self.most_examples(limits)
     }
 
     /// Newton's steps for all β at no bound, up to the first that meets none on its way.
@@ -65,7 +66,7 @@ impl Solver {
         &self,
         betas: &mut [f64],
         output: usize,
-        known: &[u32],
+        scored: &[u32],
         scores: &[f64],
         limits: &Limits,
         context: &Context,
@@ -87,21 +88,21 @@ impl Solver {
             self.problem.intercept == Intercept::Free,
             memory::collect(examples.iter().map(|&e| self.term(at(e))))?,
             memory::collect(examples.iter().map(|&e| betas[at(e)]))?,
-            scores_of(known, scores)?,
-            self.own_kernels(&examples, context)?,
+            scores_of(scored, scores)?,
+            self.self_kernels(&examples, context)?,
         )?;
         // Fewer than the trees that were scored: products are scores of these only.
         let trees = self.trees_of(&examples)?;
         // Longer each time: the first are cheap, and a problem that needs more gets
         // there.
-        let doublings = (self.state.n_iter / EVERY).min(DOUBLINGS);
-        let mut left = PRODUCTS << doublings;
+        let doublings = (self.state.n_iter / PASSES_PER_JOINT).min(MAX_DOUBLINGS);
+        let mut left = FIRST_PRODUCTS << doublings;
         let mut slope = f64::INFINITY;
         loop {
             let most = left;
             let meets_a_bound = dual.newton(
                 0.1 * limits.tol,
-                |n_smooth| most.min(ROUNDS * n_smooth),
+                |n_smooth| most.min(PRODUCTS_PER_BETA * n_smooth),
                 // A product with the matrix is the score of all trees by the model of
                 // the direction.
                 |smooth, direction| {
@@ -130,13 +131,16 @@ impl Solver {
     }
 
     /// The kernels of examples with themselves.
-    fn own_kernels(&self, examples: &[u32], context: &Context) -> Result<Vec<f64>> {
+    fn self_kernels(&self, examples: &[u32], context: &Context) -> Result<Vec<f64>> {
         // In small matrices: of a whole one all but the diagonal would be thrown away.
-        let mut own = Vec::new();
+        let mut values = Vec::new();
         for examples in examples.chunks(CHUNK) {
             let block = self.block(memory::copied(examples)?, context)?;
-            memory::extend(&mut own, (0..examples.len()).map(|e| block.own(e)))?;
+            memory::extend(
+                &mut values,
+                (0..examples.len()).map(|e| block.self_kernel(e)),
+            )?;
         }
-        Ok(own)
+        Ok(values)
     }
 }

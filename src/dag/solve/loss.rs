@@ -8,7 +8,7 @@ const MIN_SHARE: f64 = f64::MIN_POSITIVE;
 const MIN_REST: f64 = 0.25 * f64::EPSILON;
 /// Rounds of a step of logistic regression. Its bounds are at most 1,500 apart, so 70
 /// bisections are enough, with Newton's steps between them.
-const ROUNDS: usize = 200;
+const MAX_ROUNDS: usize = 200;
 
 /// What a machine pays for a score: see the [module](super).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,23 +63,24 @@ impl Loss {
     }
 
     pub(super) fn term(self, target: f64, cost: f64) -> Term {
-        let all = Term { target, epsilon: 0.0, ridge: 0.0, low: -cost, high: cost };
+        let two_sided =
+            Term { target, epsilon: 0.0, ridge: 0.0, low: -cost, high: cost };
         let one_sided = |high: f64| {
             let (low, high) = if target > 0.0 { (0.0, high) } else { (-high, 0.0) };
-            Term { low, high, ..all }
+            Term { low, high, ..two_sided }
         };
         let squared = |term: Term| Term { ridge: 0.5 / cost, ..term };
         match self {
             // What costs nothing is not looked at.
-            _ if cost == 0.0 => all,
+            _ if cost == 0.0 => two_sided,
             Self::Hinge | Self::Logistic => one_sided(cost),
             Self::SquaredHinge => squared(one_sided(f64::INFINITY)),
-            Self::Epsilon(epsilon) => Term { epsilon, ..all },
+            Self::Epsilon(epsilon) => Term { epsilon, ..two_sided },
             Self::SquaredEpsilon(epsilon) => {
                 let (low, high) = (f64::NEG_INFINITY, f64::INFINITY);
-                squared(Term { epsilon, low, high, ..all })
+                squared(Term { epsilon, low, high, ..two_sided })
             }
-            Self::OneClass(_) => Term { target: 0.0, low: 0.0, ..all },
+            Self::OneClass(_) => Term { target: 0.0, low: 0.0, ..two_sided },
         }
     }
 
@@ -147,13 +148,13 @@ impl Loss {
     }
 
     /// The second derivative, where K's is `own`.
-    pub(super) fn curvature(self, term: &Term, own: f64) -> f64 {
+    pub(super) fn curvature(self, term: &Term, self_kernel: f64) -> f64 {
         let extra = match self {
             // The least there is.
             Self::Logistic => 4.0 / (term.high - term.low),
             _ => term.ridge,
         };
-        (own + extra).max(MIN_CURVATURE)
+        (self_kernel + extra).max(MIN_CURVATURE)
     }
 
     /// The part of the second derivative that is not K's, at a β strictly between bounds.
@@ -169,13 +170,19 @@ impl Loss {
 
     /// The change of one β alone that is best, though not across 0 where the dual has an
     /// edge there.
-    pub(super) fn step(self, term: &Term, score: f64, beta: f64, own: f64) -> f64 {
+    pub(super) fn step(
+        self,
+        term: &Term,
+        score: f64,
+        beta: f64,
+        self_kernel: f64,
+    ) -> f64 {
         if self == Self::Logistic {
-            return logistic_step(term, score, beta, own);
+            return logistic_step(term, score, beta, self_kernel);
         }
         let slopes = self.slopes(term, beta);
         let (up, down) = (slopes.up - score, slopes.down - score);
-        let curvature = self.curvature(term, own);
+        let curvature = self.curvature(term, self_kernel);
         if up > 0.0 {
             // Not past a bound or an edge: what lies behind has another slope.
             (up / curvature).min(term.room(beta))
@@ -216,11 +223,11 @@ impl Term {
 /// Newton's method within these bounds is not enough: on the two flat ends of σ its steps
 /// can overshoot to the other end and back, for ever, and stay within. So a step that is not
 /// at most half of the one before gives way to a bisection.
-fn logistic_step(term: &Term, score: f64, beta: f64, own: f64) -> f64 {
+fn logistic_step(term: &Term, score: f64, beta: f64, self_kernel: f64) -> f64 {
     let (y, cost, before) = (term.target, term.high - term.low, beta.abs());
     // At most the largest float, so that its logarithm below is a number.
-    let a = (own * cost).clamp(0.0, f64::MAX);
-    let right = own * before - y * score;
+    let a = (self_kernel * cost).clamp(0.0, f64::MAX);
+    let right = self_kernel * before - y * score;
     // log(1 + a exp(x)) - x, without a difference of large numbers.
     let over = |x: f64| {
         let power = a.ln() + x;
@@ -235,13 +242,13 @@ fn logistic_step(term: &Term, score: f64, beta: f64, own: f64) -> f64 {
     let mut high = right.min(over(a - right));
     let mut z = f64::midpoint(low, high);
     let (mut alpha, mut step) = (before, high - low);
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         // In the form that cannot overflow: exp of a number below 0.
         let sigma =
             if z >= 0.0 { 1.0 / (1.0 + (-z).exp()) } else { z.exp() / (1.0 + z.exp()) };
         alpha = if sigma < MIN_SHARE { 0.0 } else { cost * sigma };
-        let slope = own * (alpha - before) + y * score + z;
-        let size = own * (alpha + before) + score.abs() + z.abs();
+        let slope = self_kernel * (alpha - before) + y * score + z;
+        let size = self_kernel * (alpha + before) + score.abs() + z.abs();
         // What is left is rounding of the terms: no better z can be told from this one.
         if slope.abs() <= f64::EPSILON * size {
             break;
@@ -253,7 +260,7 @@ fn logistic_step(term: &Term, score: f64, beta: f64, own: f64) -> f64 {
             low = z;
         }
         // Newton's step, as the derivative of σ is σ (1 - σ).
-        let newton = -slope / (1.0 + own * alpha * (1.0 - sigma));
+        let newton = -slope / (1.0 + self_kernel * alpha * (1.0 - sigma));
         let is_within = (low..=high).contains(&(z + newton));
         step = if is_within && newton.abs() <= 0.5 * step.abs() {
             newton

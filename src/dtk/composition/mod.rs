@@ -223,7 +223,7 @@ impl Composer {
     pub(super) fn fft<T: Real>(&self) -> Result<Arc<Fft<T>>> {
         let plan = T::fft(&self.plans);
         match plan.get() {
-            Some(known) => Ok(known),
+            Some(fft) => Ok(fft),
             None => Ok(plan.put(Fft::new(self.d, self.is_reproducible)?)),
         }
     }
