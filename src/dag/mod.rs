@@ -62,7 +62,7 @@ pub use merge::Pass;
 pub use perceptron::{Perceptron, Stored, Vote};
 use score::ScoreTableCache;
 pub use sum::SumModel;
-use support::{ModelKernel, Stretch, SupportTrees};
+use support::{ExampleKernels, ModelKernel, SupportTrees};
 pub use vectors::{Features, PolynomialKernel};
 
 use crate::index::id_map::{IdMap, Key, Wanted};
@@ -303,8 +303,8 @@ impl Model {
         forest: &Forest,
         start: usize,
         context: &Context,
-    ) -> Result<Stretch> {
-        Stretch::new(&self.whole, self.model_kernel(), forest, start, context)
+    ) -> Result<ExampleKernels> {
+        ExampleKernels::new(&self.whole, self.model_kernel(), forest, start, context)
     }
 
     fn model_kernel(&self) -> ModelKernel<'_> {

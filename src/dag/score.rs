@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::support::placed;
+use super::support::offset_tree;
 use super::{Index, Model, check_length, compact};
 use crate::gram::Norm;
 use crate::index::id_map::IdMap;
@@ -247,7 +247,7 @@ impl Model {
         let start = trees.start;
         let rows =
             self.whole.rows(self.model_kernel(), &forest.picked(trees)?, context);
-        let (rows, without_norm) = rows.map_err(|error| placed(error, start))?;
+        let (rows, without_norm) = rows.map_err(|error| offset_tree(error, start))?;
         memory::extend(zeros, without_norm.iter().map(|tree| start + tree))?;
         Ok(rows)
     }
@@ -386,7 +386,7 @@ impl Model {
     ) -> Option<Arc<ScoreTables>> {
         let Index::Subset(index) = &self.index else { return None };
         self.score_tables.tables.get().or_else(|| {
-            if !self.has_paid(visits) {
+            if !self.tables_pay_off(visits) {
                 return None;
             }
             // Without memory for them scores take longer, that is all.
@@ -396,7 +396,10 @@ impl Model {
     }
 
     /// Whether scores since the last change have taken as long as making tables.
-    pub(super) fn has_paid(&self, visits: impl FnOnce(&subset::Index) -> u64) -> bool {
+    pub(super) fn tables_pay_off(
+        &self,
+        visits: impl FnOnce(&subset::Index) -> u64,
+    ) -> bool {
         let Index::Subset(index) = &self.index else { return false };
         let visits = visits(index);
         // Threads may add at the same time in any order: at worst tables are made one

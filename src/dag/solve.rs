@@ -51,7 +51,7 @@ pub use loss::Loss;
 use loss::Term;
 
 use super::sum::Terms;
-use super::vectors::Beside;
+use super::vectors::TrainingVectors;
 use super::{
     Features, Options, PolynomialKernel, SumModel, add_scaled, check_finite,
     check_length, compact,
@@ -139,7 +139,7 @@ pub struct Solver {
     forest: Forest,
     /// Feature vectors of the trees.
     /// None: scores are those of the trees' kernel alone.
-    beside: Option<Beside>,
+    beside: Option<TrainingVectors>,
     problem: Problem,
     /// Where the orders of passes come from.
     seed: u64,
@@ -237,7 +237,7 @@ impl Solver {
         mix: f64,
         features: Features<'_>,
     ) -> Result<Self> {
-        let beside = Beside::new(kernel, mix, features, self.forest.len())?;
+        let beside = TrainingVectors::new(kernel, mix, features, self.forest.len())?;
         Ok(Self { beside: Some(beside), ..self })
     }
 
@@ -614,7 +614,7 @@ impl Solver {
     }
 
     /// How many examples a block may have.
-    fn most_examples(&self, limits: &Limits) -> usize {
+    fn max_examples(&self, limits: &Limits) -> usize {
         // The square root of what fits: a matrix has a row and a column for each tree.
         // At least 64 even so, or a batch would hardly move anything.
         let most_trees = (limits.cache / size_of::<f64>()).isqrt().max(64);

@@ -35,8 +35,8 @@ const BLOCK_VALUES: usize = 1 << 20;
 const MAX_BLOCK_ROWS: usize = 128;
 /// Examples of a perceptron whose rows are computed together: of few support trees, and of
 /// so many that a matrix becomes large.
-const USUAL_STRETCH: usize = 64;
-const MIN_STRETCH: usize = 16;
+const USUAL_EXAMPLES: usize = 64;
+const MIN_EXAMPLES: usize = 16;
 
 /// Different trees with their weights.
 #[derive(Clone, Default)]
@@ -247,7 +247,7 @@ fn score_error(error: Error) -> Error {
 }
 
 /// The same error of a tree that is one of those from `start` on.
-pub(super) fn placed(error: Error, start: usize) -> Error {
+pub(super) fn offset_tree(error: Error, start: usize) -> Error {
     match error {
         Error::ScoreOverflow { tree } => Error::ScoreOverflow { tree: start + tree },
         Error::Indefinite { tree, set: set @ "X", value } => {
@@ -259,7 +259,7 @@ pub(super) fn placed(error: Error, start: usize) -> Error {
 
 /// Examples of a perceptron, one after another, and their kernels: with the support trees
 /// that were there before, and among each other.
-pub(super) struct Stretch {
+pub(super) struct ExampleKernels {
     /// The first example's number.
     start: usize,
     len: usize,
@@ -275,7 +275,7 @@ pub(super) struct Stretch {
     joined: Vec<usize>,
 }
 
-impl Stretch {
+impl ExampleKernels {
     /// The examples from `start` on: a quarter as many as there are support trees, so that
     /// the rows among them are few beside the others.
     ///
@@ -290,19 +290,20 @@ impl Stretch {
     ) -> Result<Self> {
         let n_before = supports.len();
         // Memory first: where rows are long, few of them at a time.
-        let few = BLOCK_VALUES / (n_before + 1);
-        let len = (n_before / 4).max(USUAL_STRETCH).min(few).max(MIN_STRETCH);
+        let max_rows = BLOCK_VALUES / (n_before + 1);
+        let len = (n_before / 4).max(USUAL_EXAMPLES).min(max_rows).max(MIN_EXAMPLES);
         let len = len.min(forest.len() - start);
         let x = forest.picked(start..start + len)?;
         let x = &*compact(&x, context)?;
         // The rows count from the first example of the stretch, errors from that of the
         // forest.
-        let placed = |error| placed(error, start);
-        let (before, _) = supports.rows(model_kernel, x, context).map_err(placed)?;
+        let offset_tree = |error| offset_tree(error, start);
+        let (before, _) =
+            supports.rows(model_kernel, x, context).map_err(offset_tree)?;
         let mut among = memory::filled(0.0, len * len)?;
         let (kernel, options) = (&**model_kernel.kernel, model_kernel.options());
         let report = gram::fill(kernel, x, None, options, &mut among, &context.step());
-        let report = report.map_err(score_error).map_err(placed)?;
+        let report = report.map_err(score_error).map_err(offset_tree)?;
         let mut is_zero = memory::filled(false, len)?;
         report.zero_rows.into_iter().for_each(|tree| is_zero[tree] = true);
         let mut joined = Vec::new();

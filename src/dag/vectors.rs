@@ -185,7 +185,7 @@ impl Features<'_> {
 /// Feature vectors of trees that are all known, beside which the trees' kernel has the share
 /// `mix`.
 #[derive(Debug, Clone)]
-pub(super) struct Beside {
+pub(super) struct TrainingVectors {
     /// The kernel of the vectors.
     kernel: PolynomialKernel,
     mix: f64,
@@ -195,7 +195,7 @@ pub(super) struct Beside {
     rows: Vec<Vec<(u32, f64)>>,
 }
 
-impl Beside {
+impl TrainingVectors {
     /// # Errors
     /// [`Error::Parameter`], [`Error::Length`] and [`Error::Array`] for what is out of range.
     pub(super) fn new(

@@ -45,7 +45,7 @@ use crate::vector::{Loop, vectorized};
 use crate::{NodeId, Nodes, Result};
 
 /// A vector: numbers · weight · times · 2^exponent, as it is inside.
-pub(super) struct Found<'a, T> {
+pub(super) struct ScaledVector<'a, T> {
     pub(super) numbers: &'a [T],
     /// Multiplied first, and rounded as a term of a sum is.
     pub(super) weight: T,
@@ -53,7 +53,7 @@ pub(super) struct Found<'a, T> {
     pub(super) exponent: i64,
 }
 
-impl<T: Real> Found<'_, T> {
+impl<T: Real> ScaledVector<'_, T> {
     /// The vector of a tree without fragments.
     pub(super) fn nothing() -> Self {
         Self { numbers: &[], weight: T::one(), times: 0.0, exponent: 0 }
@@ -111,7 +111,7 @@ const NOISE_LIMIT: f64 = 0.5;
 const ABOVE_SMALLEST: f64 = 4.0;
 
 /// How rows are made of vectors.
-pub(super) struct Finish<'a> {
+pub(super) struct RowWriter<'a> {
     nodes: &'a Nodes,
     weights: Sketch,
     unit: f64,
@@ -136,7 +136,7 @@ pub(super) struct Row {
     pub(super) size: f64,
 }
 
-impl<'a> Finish<'a> {
+impl<'a> RowWriter<'a> {
     pub(super) fn new(
         nodes: &'a Nodes,
         roots: &[NodeId],
@@ -168,7 +168,7 @@ impl<'a> Finish<'a> {
     pub(super) fn row<T: Real>(
         &self,
         root: NodeId,
-        found: &Found<'_, T>,
+        found: &ScaledVector<'_, T>,
         self_kernel: Scaled,
         out: &mut [T],
     ) -> Result<Row> {

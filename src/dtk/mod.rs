@@ -71,10 +71,10 @@ use crate::threads::{Tasks, Threads};
 use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result, memory};
 use composition::Composer;
 pub use composition::{Composition, Real};
-use finish::{Finish, Found, Row};
+use finish::{Row, RowWriter, ScaledVector};
 pub use paths::Paths;
 use plan::{Plan, Shape};
-use worker::{Job, LARGE, Worker};
+use worker::{Job, LONG_VECTOR, Worker};
 
 /// In which order the children of a node are composed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -215,7 +215,7 @@ pub struct DistributedTrees {
 }
 
 /// An FFT of so many numbers takes about a second, and nothing can end it sooner.
-const LONGEST_FFT: usize = 1 << 24;
+const MAX_FFT: usize = 1 << 24;
 
 /// Trees to be planned at a time: what bounds the plan's memory.
 const BATCH: usize = 1 << 16;
@@ -239,7 +239,7 @@ impl DistributedTrees {
             let expected = "a multiple of 4, at least 4 and below 2^32";
             return Err(parameter("n_components", expected, &d));
         }
-        if settings.composition == Composition::Convolution && d > LONGEST_FFT {
+        if settings.composition == Composition::Convolution && d > MAX_FFT {
             let expected =
                 "at most 16777216 for convolutions, as no FFT can be stopped";
             return Err(parameter("n_components", expected, &d));
@@ -380,8 +380,8 @@ impl DistributedTrees {
         Ok(n_noisy / forest.len() as f64)
     }
 
-    fn finish<'a>(&self, nodes: &'a Nodes, roots: &[NodeId]) -> Result<Finish<'a>> {
-        Finish::new(nodes, roots, &self.settings, self.weights, self.composer.unit)
+    fn finish<'a>(&self, nodes: &'a Nodes, roots: &[NodeId]) -> Result<RowWriter<'a>> {
+        RowWriter::new(nodes, roots, &self.settings, self.weights, self.composer.unit)
     }
 
     /// The logarithms of ‖T‖², exact where nothing but the decay differs from the kernel.
@@ -507,7 +507,7 @@ impl DistributedTrees {
                 let each = out.chunks_mut(d).zip(rows.iter_mut()).enumerate();
                 for (offset, (out, row)) in each {
                     let tree = part * per_task + offset;
-                    let written = |found: Found<'_, T>| {
+                    let written = |found: ScaledVector<'_, T>| {
                         finish.row(roots[tree], &found, selfs[tree], out)
                     };
                     *row = worker.tree(roots[tree], written, context)??;
@@ -518,7 +518,7 @@ impl DistributedTrees {
                         out.fill(T::zero());
                     }
                     // A single tree takes long here, and a task has several.
-                    if d >= LARGE {
+                    if d >= LONG_VECTOR {
                         context.check_now()?;
                     }
                 }

@@ -177,9 +177,9 @@ impl Loop for Normal<'_> {
 /// their absolute values. With a point on the [`circle`] for each, these are Hopf's
 /// coordinates; no draw is rejected, and the loop has no branch. 22 bits.
 #[inline(always)]
-pub(crate) fn split(word: u64) -> (f64, f64) {
-    let split = (f64::from((word >> 42) as i32) + 0.5) * (1.0 / 4_194_304.0);
-    ((1.0 - split).sqrt(), split.sqrt())
+pub(crate) fn quaternion_radii(word: u64) -> (f64, f64) {
+    let share = (f64::from((word >> 42) as i32) + 0.5) * (1.0 / 4_194_304.0);
+    ((1.0 - share).sqrt(), share.sqrt())
 }
 
 #[cfg(test)]
@@ -200,7 +200,7 @@ mod tests {
             assert!((c * c + s * s - 1.0).abs() < 1e-15);
             let x = ((word >> 32) as f64 + 0.5) / 4_294_967_296.0;
             assert!((ln(x) - x.ln()).abs() <= 1e-15 * x.ln().abs().max(1e-9), "{x}");
-            let (a, b) = split(word);
+            let (a, b) = quaternion_radii(word);
             assert!((a * a + b * b - 1.0).abs() < 1e-15);
         }
     }

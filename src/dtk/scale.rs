@@ -20,11 +20,11 @@ use crate::vector::{Loop, vectorized};
 /// Bits that numbers may have moved before they are looked at.
 const MAX_DRIFT: i64 = 48;
 /// Bits that they may be away from 1 after that.
-const NEAR: i64 = 24;
+const MAX_SETTLED_BITS: i64 = 24;
 /// Bits that a weight may be away from 1 and still be a number of the smallest type.
-const FAR: i64 = 32;
+const MAX_WEIGHT_BITS: i64 = 32;
 /// The exponent of what is zero.
-const LOWEST: i64 = -1 << 40;
+const ZERO_EXPONENT: i64 = -1 << 40;
 
 /// The exponent of a vector, and how far from 1 its largest number may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Scale {
     }
 
     /// Of labels whose products are to be looked at always.
-    pub(super) const RESTLESS: Self = Self::of_label(MAX_DRIFT + 1);
+    pub(super) const ALWAYS_CHECKED: Self = Self::of_label(MAX_DRIFT + 1);
 
     /// Of a sum, which no product is made of.
     pub(super) fn of_sum(exponent: i64) -> Self {
@@ -66,7 +66,7 @@ impl Scale {
         let (label, value) = (label.unwrap_or(missing), value.unwrap_or(missing));
         // The larger part decides. What the other loses, a sum would lose as well.
         let most = size(label).max(size(value));
-        let exponent = near(most);
+        let exponent = exponent_for(most);
         let drift = label.1.drift.max(value.1.drift) + 1;
         Weighted {
             label: times(label.0, label.1.exponent - exponent),
@@ -80,7 +80,7 @@ impl Scale {
     pub(super) fn product(self, other: Self) -> Self {
         Self {
             // Two vectors of zeros: their exponent goes no lower, so it never wraps.
-            exponent: (self.exponent + other.exponent).max(LOWEST),
+            exponent: (self.exponent + other.exponent).max(ZERO_EXPONENT),
             drift: self.drift + other.drift,
         }
     }
@@ -101,7 +101,11 @@ impl Scale {
     /// Looks at numbers that may have moved far, and brings them near 2^`natural`, which
     /// is the size of labels, if they have.
     #[inline]
-    pub(super) fn settle<T: Real>(&mut self, natural: i64, numbers: &mut [T]) {
+    pub(super) fn rescale_if_drifted<T: Real>(
+        &mut self,
+        natural: i64,
+        numbers: &mut [T],
+    ) {
         if self.drift > MAX_DRIFT {
             self.measure(natural, numbers);
         }
@@ -113,12 +117,12 @@ impl Scale {
         vectorized(Largest { numbers, most: &mut most });
         // No power of two brings zeros near 1.
         if most == T::zero() {
-            *self = Self { exponent: LOWEST, drift: 1 };
+            *self = Self { exponent: ZERO_EXPONENT, drift: 1 };
             return;
         }
-        let moved = bits(most.get()) - natural;
+        let moved = log2_floor(most.get()) - natural;
         self.drift = moved.abs().max(1);
-        if moved.abs() > NEAR {
+        if moved.abs() > MAX_SETTLED_BITS {
             // In two steps, each of which is a number of the smallest type.
             let half = moved / 2;
             let factors = [half, moved - half].map(|b| T::of(times(1.0, -b)));
@@ -139,14 +143,14 @@ pub(super) struct Sum<T> {
 impl<T: Real> Sum<T> {
     /// The exponent of a first term, and the number it is multiplied by.
     pub(super) fn first(weight: f64, scale: Scale) -> (T, i64) {
-        let exponent = near(size((weight, scale)));
+        let exponent = exponent_for(size((weight, scale)));
         (T::of(times(weight, scale.exponent - exponent)), exponent)
     }
 
     /// The number that another term is multiplied by. The sum so far is made smaller if
     /// the term is far larger.
     pub(super) fn admit(&mut self, weight: f64, scale: Scale) -> T {
-        let exponent = near(size((weight, scale)));
+        let exponent = exponent_for(size((weight, scale)));
         // The sum is far smaller: what it loses here would be lost in the addition.
         if exponent > self.exponent {
             let factor = T::of(times(1.0, self.exponent - exponent));
@@ -162,20 +166,20 @@ impl<T: Real> Sum<T> {
 /// The power of two at or below a weight times a vector.
 #[inline]
 fn size((weight, scale): (f64, Scale)) -> i64 {
-    (bits(weight) + scale.exponent).max(LOWEST)
+    (log2_floor(weight) + scale.exponent).max(ZERO_EXPONENT)
 }
 
 /// The exponent of a vector of some size: none, where its numbers hold it.
 #[inline]
-fn near(size: i64) -> i64 {
-    if size.abs() <= FAR { 0 } else { size }
+fn exponent_for(size: i64) -> i64 {
+    if size.abs() <= MAX_WEIGHT_BITS { 0 } else { size }
 }
 
 /// The power of two at or below a number, of normal ones exactly.
 #[inline]
-fn bits(x: f64) -> i64 {
+fn log2_floor(x: f64) -> i64 {
     if x == 0.0 {
-        return LOWEST;
+        return ZERO_EXPONENT;
     }
     (x.to_bits() >> 52 & 0x7ff) as i64 - 1023
 }
@@ -280,7 +284,7 @@ mod tests {
         assert_eq!(sum.admit(0.25, large), 1.0);
         assert_eq!((sum.exponent, &sum.numbers[..]), (498, &[0.0, 0.0][..]));
         assert_eq!(sum.admit(1.0, Scale { exponent: 490, drift: 1 }), 2f32.powi(-8));
-        assert_eq!(sum.admit(1.0, Scale { exponent: LOWEST, drift: 1 }), 0.0);
+        assert_eq!(sum.admit(1.0, Scale { exponent: ZERO_EXPONENT, drift: 1 }), 0.0);
         assert_eq!(sum.exponent, 498);
     }
 
@@ -291,19 +295,19 @@ mod tests {
                 let x = if sign > 0 { size } else { 1.0 / size };
                 let mut numbers = vec![0.0, -x, x / 8.0];
                 let mut scale = Scale { exponent: 0, drift: MAX_DRIFT + 1 };
-                scale.settle(0, &mut numbers);
+                scale.rescale_if_drifted(0, &mut numbers);
                 let back =
                     Scaled::of(f64::from(numbers[1])).times_two_to(scale.exponent);
                 assert_eq!(back.value(), f64::from(-x));
                 assert_eq!(numbers[2], -numbers[1] / 8.0);
                 assert!((scale.exponent - sign * exponent).abs() <= 1, "{scale:?}");
                 let again = (scale, numbers.clone());
-                scale.settle(0, &mut numbers);
+                scale.rescale_if_drifted(0, &mut numbers);
                 assert_eq!((scale, numbers), again);
             }
         }
         let mut scale = Scale { exponent: 3, drift: MAX_DRIFT + 1 };
-        scale.settle(0, &mut [0.0f64; 4]);
-        assert_eq!(scale.exponent, LOWEST);
+        scale.rescale_if_drifted(0, &mut [0.0f64; 4]);
+        assert_eq!(scale.exponent, ZERO_EXPONENT);
     }
 }

@@ -22,7 +22,7 @@ use rustfft::num_complex::Complex;
 
 use super::cache::{Cache, Key};
 use super::composition::{Composer, Composition, Fft, Form, Real, Side, convolution};
-use super::finish::Found;
+use super::finish::ScaledVector;
 use super::plan::{NONE, Operand, Plan, label_of};
 use super::scale::{Scale, Sum, Weighted, add, scale};
 use crate::kernel::{Rule, Sketch};
@@ -49,11 +49,11 @@ pub(super) struct Job<'a> {
 }
 
 /// Numbers from which on each single step takes long.
-pub(super) const LARGE: usize = 1 << 16;
+pub(super) const LONG_VECTOR: usize = 1 << 16;
 
 enum Frame<T> {
     /// A pair to be composed: what is held of its operands, and how many are ready.
-    Pair { pair: u32, held: [Held; 2], ready: u8 },
+    Pair { pair: u32, held: [PinnedOperand; 2], ready: u8 },
     /// A node's sum: its heaviest child, how many children are added, and the sum so
     /// far.
     Sum { node: NodeId, heavy: u32, next: u32, sum: Option<Sum<T>> },
@@ -61,7 +61,7 @@ enum Frame<T> {
 
 /// An operand's vector, pinned.
 #[derive(Debug, Clone, Copy)]
-enum Held {
+enum PinnedOperand {
     /// No operand of this side, or one without a pair.
     Nothing,
     Value(u32),
@@ -128,7 +128,7 @@ impl<'a, T: Real> Worker<'a, T> {
     pub(super) fn tree<R>(
         &mut self,
         root: NodeId,
-        write: impl FnOnce(Found<'_, T>) -> R,
+        write: impl FnOnce(ScaledVector<'_, T>) -> R,
         context: &Context,
     ) -> Result<R> {
         let weights = self.job.weights;
@@ -136,13 +136,17 @@ impl<'a, T: Real> Worker<'a, T> {
         if self.job.nodes.is_leaf(root) {
             let label = self.job.nodes.label(root).0;
             if weights.leaf_sum == 0.0 {
-                return Ok(write(Found::nothing()));
+                return Ok(write(ScaledVector::nothing()));
             }
             let slot = self.label(label)?;
             let numbers = self.singles.get(slot);
             let weight = T::one();
-            let written =
-                write(Found { numbers, weight, times: weights.leaf_sum, exponent: 0 });
+            let written = write(ScaledVector {
+                numbers,
+                weight,
+                times: weights.leaf_sum,
+                exponent: 0,
+            });
             self.release_label(label);
             return Ok(written);
         }
@@ -158,18 +162,18 @@ impl<'a, T: Real> Worker<'a, T> {
             let numbers = self.singles.get(slot);
             let exponent = self.singles.scale(slot).exponent;
             let weight = T::one();
-            let written = write(Found { numbers, weight, times: 1.0, exponent });
+            let written = write(ScaledVector { numbers, weight, times: 1.0, exponent });
             self.release_sum(root);
             Ok(written)
         } else if pair == NONE {
-            Ok(write(Found::nothing()))
+            Ok(write(ScaledVector::nothing()))
         } else {
             // 3. A single vector: of all its nodes, only the root has fragments.
             let slot = self.value(pair, context)?;
             // Rounded as it would be in a sum, then scaled.
             let (weight, exponent) = Sum::first(weights.value, self.values.scale(slot));
             let numbers = &self.values.get(slot)[..self.job.composer.d];
-            let written = write(Found { numbers, weight, times: 1.0, exponent });
+            let written = write(ScaledVector { numbers, weight, times: 1.0, exponent });
             self.release_pair(pair);
             Ok(written)
         }
@@ -179,13 +183,13 @@ impl<'a, T: Real> Worker<'a, T> {
     pub(super) fn fragment<R>(
         &mut self,
         pair: u32,
-        write: impl FnOnce(Found<'_, T>) -> R,
+        write: impl FnOnce(ScaledVector<'_, T>) -> R,
         context: &Context,
     ) -> Result<R> {
         let slot = self.value(pair, context)?;
         let numbers = self.values.get(slot);
         let exponent = self.values.scale(slot).exponent;
-        Ok(write(Found { numbers, weight: T::one(), times: 1.0, exponent }))
+        Ok(write(ScaledVector { numbers, weight: T::one(), times: 1.0, exponent }))
     }
 
     fn value(&mut self, pair: u32, context: &Context) -> Result<u32> {
@@ -210,7 +214,7 @@ impl<'a, T: Real> Worker<'a, T> {
                 }
             }?;
             steps += 1;
-            if steps.is_multiple_of(64) || self.job.composer.d >= LARGE {
+            if steps.is_multiple_of(64) || self.job.composer.d >= LONG_VECTOR {
                 // On failure the call ends, and the worker with it.
                 context.check_now()?;
             }
@@ -221,7 +225,7 @@ impl<'a, T: Real> Worker<'a, T> {
     // --- pairs ------------------------------------------------------------------
 
     fn push_pair(&mut self, pair: u32) -> Result<()> {
-        let held = [Held::Nothing; 2];
+        let held = [PinnedOperand::Nothing; 2];
         memory::push(&mut self.stack, Frame::Pair { pair, held, ready: 0 })
     }
 
@@ -229,7 +233,7 @@ impl<'a, T: Real> Worker<'a, T> {
     fn step_pair(
         &mut self,
         pair: u32,
-        mut held: [Held; 2],
+        mut held: [PinnedOperand; 2],
         mut ready: u8,
     ) -> Result<u32> {
         let plan = self.job.plan;
@@ -242,7 +246,7 @@ impl<'a, T: Real> Worker<'a, T> {
         while ready < 2 {
             let side = if ready == 0 { heavy } else { 1 - heavy };
             if let Some(below) = operands[side].pair() {
-                if let Some(found) = self.hold(side, below) {
+                if let Some(found) = self.pin_operand(side, below) {
                     held[side] = found;
                 } else {
                     // It waits below what it asked for, and looks again after that.
@@ -257,9 +261,9 @@ impl<'a, T: Real> Worker<'a, T> {
         // From here on they may go, if nobody else asks for them.
         for (held, operand) in held.into_iter().zip(operands) {
             match held {
-                Held::Nothing => {}
-                Held::Value(slot) => self.values.unpin(slot),
-                Held::Spectrum(slot) => self.spectra.unpin(slot),
+                PinnedOperand::Nothing => {}
+                PinnedOperand::Value(slot) => self.values.unpin(slot),
+                PinnedOperand::Spectrum(slot) => self.spectra.unpin(slot),
             }
             if let Some(below) = operand.pair() {
                 self.release_pair(below);
@@ -269,7 +273,7 @@ impl<'a, T: Real> Worker<'a, T> {
     }
 
     /// Pins what an operand needs of the pair below it, if it is there.
-    fn hold(&mut self, side: usize, below: u32) -> Option<Held> {
+    fn pin_operand(&mut self, side: usize, below: u32) -> Option<PinnedOperand> {
         let partial = self.job.weights.rule == Rule::Partial;
         // The left side of partial trees is n, R or their sum, and never the pair's
         // value: a spectrum of that is of no use.
@@ -277,15 +281,15 @@ impl<'a, T: Real> Worker<'a, T> {
             let key = [Key::LeftValue(below), Key::RightValue(below)][side];
             if let Some(slot) = self.spectra.find(key) {
                 self.spectra.pin(slot);
-                return Some(Held::Spectrum(slot));
+                return Some(PinnedOperand::Spectrum(slot));
             }
         }
         let slot = self.values.find(Key::Value(below))?;
         self.values.pin(slot);
-        Some(Held::Value(slot))
+        Some(PinnedOperand::Value(slot))
     }
 
-    fn compose(&mut self, pair: u32, held: [Held; 2]) -> Result<u32> {
+    fn compose(&mut self, pair: u32, held: [PinnedOperand; 2]) -> Result<u32> {
         // While the operands are pinned: it may come from something that is evicted.
         let mut out = self.values.buffer()?;
         let mut scale = match self.job.weights.rule {
@@ -293,7 +297,7 @@ impl<'a, T: Real> Worker<'a, T> {
             _ if self.fft.is_some() => self.compose_spectra(pair, held, &mut out),
             _ => self.compose_vectors(pair, held, &mut out),
         }?;
-        scale.settle(self.job.composer.natural(), &mut out);
+        scale.rescale_if_drifted(self.job.composer.natural(), &mut out);
         let cost = self.job.plan.cost[pair as usize];
         self.values.insert(Key::Value(pair), out, scale, cost)
     }
@@ -310,16 +314,21 @@ impl<'a, T: Real> Worker<'a, T> {
     }
 
     /// The scale of what is held of a pair.
-    fn scale_of(&self, held: Held) -> Option<Scale> {
+    fn scale_of(&self, held: PinnedOperand) -> Option<Scale> {
         match held {
-            Held::Nothing => None,
-            Held::Value(slot) => Some(self.values.scale(slot)),
-            Held::Spectrum(slot) => Some(self.spectra.scale(slot)),
+            PinnedOperand::Nothing => None,
+            PinnedOperand::Value(slot) => Some(self.values.scale(slot)),
+            PinnedOperand::Spectrum(slot) => Some(self.spectra.scale(slot)),
         }
     }
 
     /// What an operand's label and value are multiplied by, and the scale of their sum.
-    fn weighted(&self, operand: Operand, has_label: bool, held: Held) -> Weighted {
+    fn weighted(
+        &self,
+        operand: Operand,
+        has_label: bool,
+        held: PinnedOperand,
+    ) -> Weighted {
         let (label, value) = self.weights_of(operand);
         Scale::operand(
             has_label.then(|| (label, self.job.composer.label_scale())),
@@ -330,7 +339,7 @@ impl<'a, T: Real> Worker<'a, T> {
     fn compose_vectors(
         &mut self,
         pair: u32,
-        held: [Held; 2],
+        held: [PinnedOperand; 2],
         out: &mut [T],
     ) -> Result<Scale> {
         let pair = self.job.plan.pairs[pair as usize];
@@ -345,7 +354,7 @@ impl<'a, T: Real> Worker<'a, T> {
             label: slots[side]
                 .map(|s| (self.singles.get(s), T::of(weighted[side].label))),
             value: match held[side] {
-                Held::Value(s) => {
+                PinnedOperand::Value(s) => {
                     Some((self.values.get(s), T::of(weighted[side].value)))
                 }
                 _ => None,
@@ -362,7 +371,7 @@ impl<'a, T: Real> Worker<'a, T> {
     fn compose_spectra(
         &mut self,
         pair: u32,
-        held: [Held; 2],
+        held: [PinnedOperand; 2],
         out: &mut [T],
     ) -> Result<Scale> {
         let pair = self.job.plan.pairs[pair as usize];
@@ -405,7 +414,7 @@ impl<'a, T: Real> Worker<'a, T> {
     fn compose_partial(
         &mut self,
         pair: u32,
-        held: [Held; 2],
+        held: [PinnedOperand; 2],
         out: &mut [T],
     ) -> Result<Scale> {
         let pair = self.job.plan.pairs[pair as usize];
@@ -422,7 +431,7 @@ impl<'a, T: Real> Worker<'a, T> {
             (None, pair) => Some(self.spectrum(1, pair.unwrap_or(NONE), held[1])?),
         };
         let before = match held[0] {
-            Held::Value(slot) => Some(self.values.get(slot)),
+            PinnedOperand::Value(slot) => Some(self.values.get(slot)),
             _ => None,
         };
         let n = self.singles.get(head);
@@ -481,7 +490,7 @@ impl<'a, T: Real> Worker<'a, T> {
                 let label =
                     slots[1].map(|s| (self.singles.get(s), T::of(of_right.label)));
                 let value = match held[1] {
-                    Held::Value(s) => {
+                    PinnedOperand::Value(s) => {
                         Some((&self.values.get(s)[..d], T::of(of_right.value)))
                     }
                     _ => None,
@@ -510,15 +519,15 @@ impl<'a, T: Real> Worker<'a, T> {
     }
 
     /// The spectrum of a pair's value as an operand, pinned.
-    fn spectrum(&mut self, side: usize, pair: u32, held: Held) -> Result<u32> {
+    fn spectrum(&mut self, side: usize, pair: u32, held: PinnedOperand) -> Result<u32> {
         let value = match held {
-            Held::Spectrum(slot) => {
+            PinnedOperand::Spectrum(slot) => {
                 // Pinned once more, as the caller lets go of what it gets here.
                 self.spectra.pin(slot);
                 return Ok(slot);
             }
-            Held::Value(slot) => slot,
-            Held::Nothing => unreachable!("a pair below is always held"),
+            PinnedOperand::Value(slot) => slot,
+            PinnedOperand::Nothing => unreachable!("a pair below is always held"),
         };
         let scale = self.values.scale(value);
         let mut out = self.spectra.buffer()?;

@@ -10,7 +10,7 @@ use crate::{Context, Label, Labels, Result};
 const NO_LEAF: u32 = u32::MAX;
 
 /// Part of the nodes before one of them: a tree that has less is small in its store.
-const SMALL_SHARE: usize = 16;
+const SMALL_TREE_SHARE: usize = 16;
 
 #[derive(Debug, Clone, Copy)]
 struct Head {
@@ -366,7 +366,7 @@ impl Nodes {
                 }
             }
             // It is no small part of the store any more.
-            if seen.len() > root.index() / SMALL_SHARE {
+            if seen.len() > root.index() / SMALL_TREE_SHARE {
                 // Going through all of them is sooner done: tenfold for a large tree.
                 let reached = self.reachable(&[root])?;
                 let reached = (0..reached.len()).filter(|&node| reached[node]);
@@ -387,7 +387,7 @@ impl Nodes {
     ) -> Result<T> {
         let nodes = self.try_subtrees(root)?;
         // With most ids in the tree values can be found by id, without a search.
-        let by_id = nodes.len() > root.index() / SMALL_SHARE;
+        let by_id = nodes.len() > root.index() / SMALL_TREE_SHARE;
         let mut values: Vec<T> = Vec::new();
         let mut below = Vec::new();
         for &node in &nodes {

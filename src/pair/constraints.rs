@@ -297,7 +297,7 @@ impl From<Error> for Stop {
 }
 
 /// Bytes that one set may have where limits are set to the number of sets.
-const LARGEST_SET: u64 = 1 << 10;
+const MAX_SET_BYTES: u64 = 1 << 10;
 /// Steps between two looks at their limit.
 const STEPS_BETWEEN_CHECKS: u64 = 1 << 18;
 /// Words of sets between two questions whether to go on: about a millisecond.
@@ -333,7 +333,7 @@ impl<'p, 'q> Budget<'p, 'q> {
 
     /// What sets may take in memory before any of them was counted.
     pub(crate) fn most_bytes(&self) -> u64 {
-        self.sets.saturating_mul(LARGEST_SET).max(1 << 20)
+        self.sets.saturating_mul(MAX_SET_BYTES).max(1 << 20)
     }
 
     /// How many more sets may be held.

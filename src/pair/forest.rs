@@ -21,7 +21,7 @@ use crate::{Context, Error, Forest, Label, NodeId, Nodes, ParseError, Result};
 /// The numbers of one pair's placeholders, in all pairs together.
 const PLACEHOLDERS: &str = "nodes with placeholders";
 /// The largest placeholder: one number is kept free.
-const LARGEST: u32 = u32::MAX - 1;
+const MAX_PLACEHOLDER: u32 = u32::MAX - 1;
 /// What stands for a placeholder in text where a label would be misread without one.
 const NO_PLACEHOLDER: &str = "-";
 
@@ -453,7 +453,7 @@ fn split<'a>(label: &'a str, separator: &str) -> Split<'a> {
                 && !digits.is_empty()
                 && digits.bytes().all(|b| b.is_ascii_digit()) =>
         {
-            Split::With(name, digits.parse().ok().filter(|&id| id <= LARGEST))
+            Split::With(name, digits.parse().ok().filter(|&id| id <= MAX_PLACEHOLDER))
         }
         _ => Split::Plain,
     }

@@ -18,7 +18,7 @@
 
 use super::alignment::Aligned;
 use super::constraints::{Bits, Bounded, Budget, Universe, code};
-use super::paper::Inside;
+use super::paper::RestrictedKernel;
 use crate::kernel::Number;
 use crate::memory;
 
@@ -32,7 +32,10 @@ pub(super) fn kernel<B: Bits, N: Number>(
     join: impl Fn(N, N) -> N,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<(N, B)> {
-    let mut sides = [Inside::new(universe, left)?, Inside::new(universe, right)?];
+    let mut sides = [
+        RestrictedKernel::new(universe, left)?,
+        RestrictedKernel::new(universe, right)?,
+    ];
     let mut everything = universe.none()?;
     (0..universe.codes.len()).for_each(|bit| everything.insert(bit)); // has room
     let mut best: Option<(N, B)> = None;

@@ -158,7 +158,10 @@ impl Measure<PairForest> for PairKernel {
         pairs: &PairForest,
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(Work { kernel: *self, trees: Trees::new(pairs, context)? }))
+        Ok(Box::new(PreparedPairs {
+            kernel: *self,
+            trees: Trees::new(pairs, context)?,
+        }))
     }
 
     fn limit(&self) -> u64 {
@@ -186,7 +189,7 @@ pub fn pair(
     let both = x.select(&[i])?.concat_with(&y.select(&[j])?, context)?;
     context.advance(0, 1)?;
     let trees = Trees::new(&both, context)?;
-    let mut scratch = Both::default();
+    let mut scratch = Scratches::default();
     let mut value_of = |a: usize, b: usize| {
         let value = scaled(&kernel, &trees, [a, b], &mut scratch, context);
         value.map_err(|stop| refused(&kernel, (i, j), stop))
@@ -216,7 +219,7 @@ pub fn pair(
     match [value_of(a, a), value_of(b, b)] {
         [Ok(self_value), _] | [_, Ok(self_value)] if self_value.is_zero() => Ok(0.0),
         [self_value, other] => {
-            Ok(both.cosine(self_value?, other?).min(most(kernel.method)))
+            Ok(both.cosine(self_value?, other?).min(max_normalized(kernel.method)))
         }
     }
 }
@@ -255,7 +258,7 @@ pub fn constraints(
             return Ok(Vec::new());
         }
         // As wide a set as it takes: this is asked of one pair of items, once.
-        show::<Vec<u64>>(&kernel, &trees, &scratch, &mut budget)
+        named_constraints::<Vec<u64>>(&kernel, &trees, &scratch, &mut budget)
     });
     let mut sets = found.map_err(|stop| refused(&kernel, (i, j), stop))?;
     // In an order that depends on the sets alone.
@@ -266,7 +269,7 @@ pub fn constraints(
     Ok(sets)
 }
 
-fn show<B: Bits>(
+fn named_constraints<B: Bits>(
     kernel: &PairKernel,
     trees: &Trees,
     scratch: &Scratch<f64>,
@@ -431,7 +434,7 @@ impl<N: Number> Scratch<N> {
 
 /// Scratches for either type of number.
 #[derive(Default)]
-struct Both {
+struct Scratches {
     floats: Scratch<f64>,
     scaled: Scratch<Scaled>,
 }
@@ -441,7 +444,7 @@ fn scaled(
     kernel: &PairKernel,
     trees: &Trees,
     pair: [usize; 2],
-    scratch: &mut Both,
+    scratch: &mut Scratches,
     context: &Context,
 ) -> Bounded<Scaled> {
     // Floats first; a value that they do not hold is computed again. The smallest
@@ -458,19 +461,19 @@ fn scaled(
 }
 
 /// The largest normalised value: only a dot product has one.
-fn most(method: Method) -> f64 {
+fn max_normalized(method: Method) -> f64 {
     if method == Method::Exact { 1.0 } else { f64::INFINITY }
 }
 
 /// Pairs made ready for their kernels with each other.
-struct Work {
+struct PreparedPairs {
     kernel: PairKernel,
     trees: Trees,
 }
 
-impl Prepared for Work {
+impl Prepared for PreparedPairs {
     fn worker(&self) -> Worker<'_> {
-        let mut scratch = Both::default();
+        let mut scratch = Scratches::default();
         Box::new(move |a, b, context| {
             let value =
                 scaled(&self.kernel, &self.trees, [a, b], &mut scratch, context);
@@ -479,7 +482,7 @@ impl Prepared for Work {
     }
 
     fn most(&self) -> f64 {
-        most(self.kernel.method)
+        max_normalized(self.kernel.method)
     }
 }
 

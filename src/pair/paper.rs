@@ -49,7 +49,10 @@ pub(super) fn kernel<B: Bits, N: Number>(
         let number = 1.0 - larger.map(|other| numbers[other]).sum::<f64>();
         memory::push(&mut numbers, number)?;
     }
-    let mut sides = [Inside::new(universe, left)?, Inside::new(universe, right)?];
+    let mut sides = [
+        RestrictedKernel::new(universe, left)?,
+        RestrictedKernel::new(universe, right)?,
+    ];
     let [mut plus, mut minus] = [N::of(0.0), N::of(0.0)];
     for (set, &number) in closure.iter().zip(&numbers) {
         // Inclusion and exclusion cancel here, and K_S need not be computed.
@@ -68,7 +71,7 @@ pub(super) fn kernel<B: Bits, N: Number>(
 }
 
 /// K_S of one forest, remembered by what of a constraint can matter there.
-pub(super) struct Inside<'a, B, N> {
+pub(super) struct RestrictedKernel<'a, B, N> {
     forest: &'a Aligned<B, N>,
     /// The placeholder pairs in constraints of the forest: others do not matter.
     members: B,
@@ -77,7 +80,7 @@ pub(super) struct Inside<'a, B, N> {
     scratch: Vec<N>,
 }
 
-impl<'a, B: Bits, N: Number> Inside<'a, B, N> {
+impl<'a, B: Bits, N: Number> RestrictedKernel<'a, B, N> {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub(super) fn new(
@@ -116,7 +119,7 @@ pub(super) fn constraints<B: Bits, N: Number>(
     let mut sets = Vec::new();
     for side in [left, right] {
         let members = side.members(universe.none()?);
-        let found = of_forest(universe, side, &members, budget)?;
+        let found = forest_constraints(universe, side, &members, budget)?;
         for (key, free) in found {
             memory::push(&mut sets, key.or(&free)?)?;
         }
@@ -138,8 +141,8 @@ pub(super) fn exact_constraints<B: Bits, N: Number>(
 ) -> Bounded<Vec<B>> {
     let mut members = left.members(universe.none()?);
     members.add(&right.members(universe.none()?));
-    let a = of_forest(universe, left, &members, budget)?;
-    let b = of_forest(universe, right, &members, budget)?;
+    let a = forest_constraints(universe, left, &members, budget)?;
+    let b = forest_constraints(universe, right, &members, budget)?;
     let mut sets = Vec::new();
     // Left and right constraints that fit together, and all that they have uncontested.
     for (key, free) in &a {
@@ -165,7 +168,7 @@ type Parts<B> = (B, B);
 /// `members`, the union is a fragment as well, so only the largest set of other members
 /// is kept with each. (Keeping only maximal sets at each node would lose some: what is
 /// not maximal here may fit what comes further up.) Sets found are held.
-fn of_forest<B: Bits, N: Number>(
+fn forest_constraints<B: Bits, N: Number>(
     universe: &Universe<B>,
     forest: &Aligned<B, N>,
     members: &B,

@@ -256,11 +256,11 @@ impl Learner {
         &self,
         x: &Bound<'_, PyAny>,
         y: Floats<'_>,
-        features: Option<Given<'_>>,
+        features: Option<PyFeatures<'_>>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<usize> {
         let (py, x, y) = (x.py(), forest_of(x)?, y.as_slice()?);
-        let features = features.as_ref().map(Given::features).transpose()?;
+        let features = features.as_ref().map(PyFeatures::features).transpose()?;
         // Both outlive a call that is stopped for others and called again.
         let (mut done, mut before) = (0, None);
         self.0.change(py, &Request::new(None, progress), |learner, context| {
@@ -275,12 +275,12 @@ impl Learner {
     fn score<'py>(
         &self,
         x: &Bound<'py, PyAny>,
-        features: Option<Given<'py>>,
+        features: Option<PyFeatures<'py>>,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Scores<'py>> {
         let (py, x) = (x.py(), forest_of(x)?);
-        let features = features.as_ref().map(Given::features).transpose()?;
+        let features = features.as_ref().map(PyFeatures::features).transpose()?;
         let (scores, zeros) =
             self.0.read(py, &Request::new(n_jobs, progress), |learner, context| {
                 learner.score(&x, features, context)
@@ -357,7 +357,7 @@ impl Learner {
 /// Feature vectors as the package hands them over: the number of features, then all
 /// values, or the three arrays of compressed sparse rows.
 #[derive(FromPyObject)]
-pub(super) enum Given<'py> {
+pub(super) enum PyFeatures<'py> {
     Dense((usize, Floats<'py>)),
     #[allow(clippy::type_complexity)]
     Sparse(
@@ -365,7 +365,7 @@ pub(super) enum Given<'py> {
     ),
 }
 
-impl Given<'_> {
+impl PyFeatures<'_> {
     pub(super) fn features(&self) -> PyResult<Features<'_>> {
         Ok(match self {
             Self::Dense((n_columns, values)) => {
@@ -428,7 +428,7 @@ fn signed(values: &[u64]) -> crate::Result<Vec<i64>> {
 
 /// Large trees as a pickle of a forest has them: labels, ends, children, roots, names, and
 /// where these end.
-const LARGE: [&str; 6] = [
+const LARGE_TREE_ARRAYS: [&str; 6] = [
     "large_labels",
     "large_ends",
     "large_children",
@@ -451,7 +451,9 @@ fn put_model(dict: &Bound<'_, PyDict>, arrays: Arrays) -> PyResult<()> {
     dict.set_item("sums", arrays.sums.into_pyarray(py))?;
     dict.set_item("intercept", arrays.intercept.into_pyarray(py))?;
     if !arrays.large_trees.is_empty() {
-        for (name, array) in LARGE.iter().zip(shared_arrays(py, &arrays.large_trees)?) {
+        for (name, array) in
+            LARGE_TREE_ARRAYS.iter().zip(shared_arrays(py, &arrays.large_trees)?)
+        {
             dict.set_item(name, array)?;
         }
         dict.set_item("large_alphas", arrays.large_alphas.into_pyarray(py))?;
@@ -466,7 +468,7 @@ fn model_arrays(arrays: &Bound<'_, PyDict>) -> PyResult<Arrays> {
     let (mut large_trees, mut large_alphas) = (crate::Forest::default(), Vec::new());
     // Left out where there are none: most models have no large trees.
     if arrays.contains("large_trees")? {
-        let [labels, ends, children, roots, names, offsets] = LARGE;
+        let [labels, ends, children, roots, names, offsets] = LARGE_TREE_ARRAYS;
         let [labels, ends, children] =
             [item(arrays, labels)?, item(arrays, ends)?, item(arrays, children)?];
         let [roots, names, offsets] =

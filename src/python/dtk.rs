@@ -134,7 +134,7 @@ impl Encoder {
     ) -> PyResult<()> {
         let tree = tree_of(tree)?;
         let encoder = &self.0;
-        into(
+        fill_vector(
             out,
             |out, context| encoder.fragment(&tree, out, context),
             |out, context| encoder.fragment(&tree, out, context),
@@ -144,7 +144,7 @@ impl Encoder {
     /// Fills `out` with the vector of a label.
     fn label_vector(&self, label: Text, out: &Bound<'_, PyAny>) -> PyResult<()> {
         let encoder = &self.0;
-        into(
+        fill_vector(
             out,
             |out, context| encoder.label_vector(&label, out, context),
             |out, context| encoder.label_vector(&label, out, context),
@@ -167,13 +167,13 @@ impl Encoder {
             };
             // The package makes `out` of the type of `a`, so the other function is not
             // called.
-            return into(out, composed, |_, _| Ok(()));
+            return fill_vector(out, composed, |_, _| Ok(()));
         }
         let (a, b): (Values<'_, f64>, Values<'_, f64>) = (a.extract()?, b.extract()?);
         let (a, b) = (a.as_slice()?, b.as_slice()?);
         let composed =
             |out: &mut [f64], context: &Context| encoder.compose(a, b, out, context);
-        into(out, |_, _| Ok(()), composed)
+        fill_vector(out, |_, _| Ok(()), composed)
     }
 
     /// The hashes of the paths that two trees share.
@@ -201,7 +201,7 @@ fn wrong(name: &str, expected: &str, got: &str) -> PyErr {
 }
 
 /// Runs what fits the type of a vector to be filled.
-fn into(
+fn fill_vector(
     out: &Bound<'_, PyAny>,
     single: impl FnOnce(&mut [f32], &Context) -> crate::Result<()> + Send,
     double: impl FnOnce(&mut [f64], &Context) -> crate::Result<()> + Send,

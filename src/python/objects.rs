@@ -355,7 +355,8 @@ impl<'py> Reader<'py> {
         }
         let kind = self.kind(object)?;
         if let Kind::Converted(convert) = &*kind {
-            let converted = placed(convert.call1((object,)), object.py(), tree)?;
+            let converted =
+                with_tree_number(convert.call1((object,)), object.py(), tree)?;
             return self.enter(&converted, nodes, tree);
         }
         match read(object, &kind, tree)? {
@@ -418,7 +419,11 @@ fn without_empty_brackets(nodes: &Nodes, mut root: NodeId) -> NodeId {
 }
 
 /// Says of which tree it is that `_adapters` refuses a part.
-fn placed<T>(result: PyResult<T>, py: Python<'_>, tree: usize) -> PyResult<T> {
+fn with_tree_number<T>(
+    result: PyResult<T>,
+    py: Python<'_>,
+    tree: usize,
+) -> PyResult<T> {
     result.map_err(|error| {
         let message = format!("tree {tree}: {}", error.value(py));
         if error.is_instance_of::<PyValueError>(py) {
@@ -463,8 +468,8 @@ fn read<'py>(
             return Ok(Node::Inner(label, children(&below.of(object)?, tree)?));
         }
         Kind::Known([label, below]) => {
-            let label = placed(label.of(object), object.py(), tree)?;
-            let below = placed(below.of(object), object.py(), tree)?;
+            let label = with_tree_number(label.of(object), object.py(), tree)?;
+            let below = with_tree_number(below.of(object), object.py(), tree)?;
             return Ok(Node::Inner(label, children(&below, tree)?));
         }
         Kind::Plain | Kind::Converted(_) => {}

@@ -9,7 +9,7 @@
 //!   that keeps them out for so long stops between two trees, and goes on with a copy:
 //!   they read what was there at that moment. Where copies share nearly everything
 //!   ([`Object::COPIES_SHARE`]) changes are always made to one, and nobody who reads waits.
-//! - Nobody waits for longer than [`BOUND`], so two threads whose callables wait for each
+//! - Nobody waits for longer than [`MAX_WAIT`], so two threads whose callables wait for each
 //!   other go on after that. A call from within another one on the same object (from a
 //!   progress callable, or a handler of signals) never waits: it would wait for itself.
 //!
@@ -47,9 +47,9 @@ use crate::{Context, Error, memory};
 /// helps; nor does a fork wait for changes.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest that a call waits for others.
-const BOUND: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Between two looks, unless something happens.
-const NAP: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What can be shared.
 pub(super) trait Object: Clone + Send + Sync {
@@ -198,7 +198,7 @@ impl<M: Object> Shared<M> {
         let call = self.enter(py, Kind::Read);
         let object = call.wait(|waited| {
             let mut state = self.state(py);
-            let is_late = waited >= BOUND;
+            let is_late = waited >= MAX_WAIT;
             match &state.place {
                 Place::Broken => Err(broken()),
                 Place::Lost => Err(lost()),
@@ -274,7 +274,7 @@ impl<M: Object> Shared<M> {
             let is_forking = FORKS.load(SeqCst) > 0 && waited < PATIENCE;
             let mut state = self.state(py);
             if is_forking || !state.is_first(call.number) {
-                return if waited < BOUND { Ok(None) } else { Err(late()) };
+                return if waited < MAX_WAIT { Ok(None) } else { Err(late()) };
             }
             let original = match std::mem::replace(&mut state.place, Place::Out) {
                 Place::There(object) if wants_copy => object,
@@ -301,7 +301,7 @@ impl<M: Object> Shared<M> {
                 // Without a copy it waits for those who read. Those that a fork left behind
                 // never come to an end.
                 wants_copy = false;
-                let is_in_vain = state.has_strays || waited >= BOUND;
+                let is_in_vain = state.has_strays || waited >= MAX_WAIT;
                 return if is_in_vain { Err(error.into()) } else { Ok(None) };
             }
             state.is_open = true;
@@ -355,7 +355,7 @@ impl<M: Object> Call<'_, '_, M> {
             if let Some(found) = look(start.elapsed())? {
                 return Ok(found);
             }
-            self.py.detach(|| std::thread::park_timeout(NAP));
+            self.py.detach(|| std::thread::park_timeout(POLL_INTERVAL));
             self.py.check_signals()?;
         }
     }
@@ -424,7 +424,7 @@ fn nested(cannot: &str) -> PyErr {
 fn late() -> PyErr {
     PyRuntimeError::new_err(format!(
         "the model is in use: this call has waited for {} s for other calls to change it",
-        BOUND.as_secs()
+        MAX_WAIT.as_secs()
     ))
 }
 
@@ -450,7 +450,7 @@ static CHANGES: AtomicUsize = AtomicUsize::new(0);
 static GENERATION: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// Of these calls, those of this thread: its progress callable may fork.
-    static OWN: Cell<usize> = const { Cell::new(0) };
+    static CHANGES_HERE: Cell<usize> = const { Cell::new(0) };
 }
 
 struct Change;
@@ -458,7 +458,7 @@ struct Change;
 impl Change {
     fn begin() -> Self {
         CHANGES.fetch_add(1, SeqCst);
-        OWN.set(OWN.get() + 1);
+        CHANGES_HERE.set(CHANGES_HERE.get() + 1);
         Self
     }
 }
@@ -466,7 +466,7 @@ impl Change {
 impl Drop for Change {
     fn drop(&mut self) {
         CHANGES.fetch_sub(1, SeqCst);
-        OWN.set(OWN.get() - 1);
+        CHANGES_HERE.set(CHANGES_HERE.get() - 1);
     }
 }
 
@@ -475,8 +475,8 @@ impl Drop for Change {
 fn before_fork(py: Python<'_>) {
     FORKS.fetch_add(1, SeqCst);
     let start = Instant::now();
-    while CHANGES.load(SeqCst) > OWN.get() && start.elapsed() < PATIENCE {
-        py.detach(|| std::thread::sleep(NAP));
+    while CHANGES.load(SeqCst) > CHANGES_HERE.get() && start.elapsed() < PATIENCE {
+        py.detach(|| std::thread::sleep(POLL_INTERVAL));
     }
     py.detach(|| FORK_GATE.shut());
 }
@@ -491,7 +491,7 @@ fn after_fork() {
 fn after_fork_in_child() {
     GENERATION.fetch_add(1, SeqCst);
     FORKS.store(0, SeqCst);
-    CHANGES.store(OWN.get(), SeqCst);
+    CHANGES.store(CHANGES_HERE.get(), SeqCst);
     FORK_GATE.reset();
 }
 

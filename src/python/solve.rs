@@ -5,7 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::dag::{Given, Poly, floats, item, options, polynomial};
+use super::dag::{Poly, PyFeatures, floats, item, options, polynomial};
 use super::kernel::Kernel;
 use super::objects::{forest_of, unsigned};
 use super::shared::{self, Shared};
@@ -49,7 +49,7 @@ impl Solver {
         costs: Floats<'_>,
         n_outputs: i128,
         preferences: Option<&Bound<'_, PyAny>>,
-        vectors: Option<(Poly, f64, Given<'_>)>,
+        vectors: Option<(Poly, f64, PyFeatures<'_>)>,
         seed: u64,
     ) -> PyResult<Self> {
         let (py, x) = (x.py(), forest_of(x)?);
@@ -88,12 +88,12 @@ impl Solver {
     fn score<'py>(
         &self,
         x: &Bound<'py, PyAny>,
-        features: Option<Given<'py>>,
+        features: Option<PyFeatures<'py>>,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let (py, x) = (x.py(), forest_of(x)?);
-        let features = features.as_ref().map(Given::features).transpose()?;
+        let features = features.as_ref().map(PyFeatures::features).transpose()?;
         let scores =
             self.0.read(py, &Request::new(n_jobs, progress), |core, context| {
                 core.score(&x, features, context)

@@ -84,10 +84,10 @@ impl From<&elastic::Index> for Rules {
 }
 
 /// Larger bounds are all the same: nothing is ruled out by them.
-const LARGEST_BOUND: f64 = 1e300;
+const MAX_BOUND: f64 = 1e300;
 /// Longer lists are bounded as if all had one label: to sort them would take longer than it
 /// saves.
-const LONGEST_SORTED: u32 = 256;
+const MAX_SORTED: u32 = 256;
 
 /// Siblings from one on.
 #[derive(Debug, Clone, Copy)]
@@ -186,7 +186,7 @@ impl<'a> Parts<'a> {
             let below = self.most(children.iter().copied(), sums)?.0;
             let single = if children.is_empty() { rules.leaf_on_leaf } else { 1.0 };
             let bound =
-                (rules.node * f64::max(rules.leaf * single, below)).min(LARGEST_BOUND);
+                (rules.node * f64::max(rules.leaf * single, below)).min(MAX_BOUND);
             memory::push(&mut self.bounds, bound)?;
             // In ET a fragment's child may stand anywhere below: whoever takes this
             // node may take it, or what can be taken at its children.
@@ -222,7 +222,7 @@ impl<'a> Parts<'a> {
         // As if all had one label.
         let alike = (most(sums, false), most(sums, true));
         // The bound is good for all: only not as sharp.
-        if sums.n > LONGEST_SORTED {
+        if sums.n > MAX_SORTED {
             return Ok(alike);
         }
         let mut choices: Vec<(Label, f64)> = Vec::new();
@@ -240,7 +240,7 @@ impl<'a> Parts<'a> {
                 alone[at] = alone[at].max(most);
                 // A part below 1 would make the product smaller, and its label can be
                 // left out.
-                together[at] = (together[at] * most.max(1.0)).min(LARGEST_BOUND);
+                together[at] = (together[at] * most.max(1.0)).min(MAX_BOUND);
             }
         }
         let most_of = |at: usize| match together[at] {
@@ -309,10 +309,10 @@ impl<'a> Parts<'a> {
         let end = if taken == 0 { rules.leaf * close } else { 1.0 };
         let below = self.open.get(above);
         // Either the node takes more or it closes; those above go on in any case.
-        let any = (f64::max(take, end) * below.any).min(LARGEST_BOUND);
+        let any = (f64::max(take, end) * below.any).min(MAX_BOUND);
         // The node that must come is taken here, or by those above once this one is
         // closed.
-        let more = f64::max(take * below.any, end * below.more).min(LARGEST_BOUND);
+        let more = f64::max(take * below.any, end * below.more).min(MAX_BOUND);
         self.open.add(key, Open { siblings, taken, above, close, any, more })
     }
 }
@@ -433,7 +433,7 @@ struct Sums {
 
 impl Sums {
     fn with(self, bound: f64) -> Self {
-        let sum = (self.sum + bound).min(LARGEST_BOUND);
+        let sum = (self.sum + bound).min(MAX_BOUND);
         Self { n: self.n.saturating_add(1), sum, largest: self.largest.max(bound) }
     }
 
@@ -451,11 +451,11 @@ impl Sums {
             // s^r / r! falls from here on. With g at most 1 the first value was the
             // largest.
             let is_past = sum <= f64::from(r) && by_order <= most;
-            if is_past || next <= 1.0 || most >= LARGEST_BOUND {
+            if is_past || next <= 1.0 || most >= MAX_BOUND {
                 break;
             }
         }
-        most.min(LARGEST_BOUND)
+        most.min(MAX_BOUND)
     }
 }
 

@@ -10,9 +10,9 @@ use crate::memory::{self, or_panic};
 use crate::{Error, Forest, NodeId, Result};
 
 /// Support trees that are no subtrees of the graph: with no kernel with themselves, ..
-const NOWHERE: i64 = -1;
+const NOT_THERE: i64 = -1;
 /// .. and those that are kept whole.
-const LARGE: i64 = -2;
+const KEPT_WHOLE: i64 = -2;
 
 /// What a stored perceptron has besides its model's [`Arrays`].
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -80,9 +80,9 @@ impl Perceptron {
                     memory::push(&mut whole, number as usize)?;
                     let large_alphas = &mut stored.model.large_alphas;
                     memory::extend(large_alphas, alphas.iter().copied())?;
-                    (LARGE, 0.0)
+                    (KEPT_WHOLE, 0.0)
                 }
-                Place::Nowhere => (NOWHERE, 0.0),
+                Place::Nowhere => (NOT_THERE, 0.0),
             };
             memory::push(&mut stored.roots, root)?;
             memory::push(&mut stored.scales, scale)?;
@@ -126,7 +126,7 @@ impl Perceptron {
         // 2. The model's subtrees without weights: these come with the support trees,
         // in the old order, so that sums have the same bits.
         let arrays = unweighted(&stored.model)?;
-        let n_whole = stored.roots.iter().filter(|&&root| root == LARGE).count();
+        let n_whole = stored.roots.iter().filter(|&&root| root == KEPT_WHOLE).count();
         check_length("large_trees", whole.roots(), n_whole, "one for each root of -2")?;
         perceptron.model = Model::from_arrays(kernel, options, &arrays)?;
         // 3. Vectors of the support trees.
@@ -165,8 +165,8 @@ impl Perceptron {
             let place = match u32::try_from(number) {
                 // A number from the arrays is looked up only after this test.
                 Ok(root) if (root as usize) < n_nodes => Place::Graph(NodeId(root)),
-                _ if number == NOWHERE => Place::Nowhere,
-                _ if number == LARGE
+                _ if number == NOT_THERE => Place::Nowhere,
+                _ if number == KEPT_WHOLE
                     && let Some(&root) = roots.next() =>
                 {
                     Place::Whole(perceptron.model.whole.add(
@@ -188,7 +188,8 @@ impl Perceptron {
                 memory::extend(&mut perceptron.model.ids, ids)?;
             }
             let before = stored.before[tree];
-            let scale = if number == LARGE { f64::NAN } else { stored.scales[tree] };
+            let scale =
+                if number == KEPT_WHOLE { f64::NAN } else { stored.scales[tree] };
             // Of a tree that is kept whole the size is not used, and a scale of 0 makes
             // it nothing: so the reader may hold an earlier tree.
             if !perceptron.stays_finite(&reader, scale, alphas) {
@@ -231,7 +232,7 @@ impl Stored {
             // Without a norm a tree is in the graph with scale 1, or kept whole because
             // there is no graph.
             let is_right = match options.normalize {
-                false if !is_graph && root == LARGE => scale == 0.0,
+                false if !is_graph && root == KEPT_WHOLE => scale == 0.0,
                 _ if root < 0 => scale == 0.0 && options.normalize,
                 false => scale == 1.0,
                 true => scale > 0.0 && scale <= 1e151,

@@ -7,7 +7,7 @@ use crate::dag::add::{growth, too_large};
 use crate::dag::score::{
     MappedStore, ReadTree, Worker, normalize_against_large, one_norm, with_selfs,
 };
-use crate::dag::support::Stretch;
+use crate::dag::support::ExampleKernels;
 use crate::dag::vectors::{Features, Vectors};
 use crate::dag::{SAFE_MAGNITUDE, check_length, compact};
 use crate::gram::Norm;
@@ -18,7 +18,7 @@ use crate::threads::ForkSafeCache;
 use crate::{Context, Error, Forest, NodeId, Nodes, Result};
 
 /// A score that is so small beside the largest may be noise.
-const DOUBTFUL: f64 = 1e-9;
+const NOISE_SUSPECT: f64 = 1e-9;
 
 impl Perceptron {
     /// Goes through trees once, in their order; `labels` are -1 or +1 (times a weight of the
@@ -76,7 +76,7 @@ impl Perceptron {
         let (is_graph, is_normalized) =
             (self.model.is_graph(), self.model.options.normalize);
         // Where there is no graph: kernels of the next examples with all support trees.
-        let mut stretch: Option<Stretch> = None;
+        let mut stretch: Option<ExampleKernels> = None;
         // The trees, and after them the large ones that are support trees. They are made
         // ready when first needed: without vectors and large trees the sign is all that
         // counts, and no scale changes it.
@@ -133,7 +133,7 @@ impl Perceptron {
             if !scores.iter().all(|score| score.is_finite()) {
                 return Err(Error::ScoreOverflow { tree });
             }
-            self.settle(&mut read, &mut scores)?;
+            self.clear_noise(&mut read, &mut scores)?;
             // 4. Where it is on the wrong side it becomes a support tree.
             let n_mistakes = mistakes(&scores, &labels[tree * width..], &mut alphas);
             if n_mistakes > 0 {
@@ -183,11 +183,11 @@ impl Perceptron {
 
     /// Makes 0 of scores that are so but for rounding. Those are doubtful that are small
     /// beside others of trees of that size, or the first of it.
-    fn settle(&mut self, tree: &mut ReadTree<'_>, out: &mut [f64]) -> Result<()> {
+    fn clear_noise(&mut self, tree: &mut ReadTree<'_>, out: &mut [f64]) -> Result<()> {
         let size = tree.worker.reader.items().len().ilog2() as usize;
         let width = out.len();
         let is_doubtful = |(score, largest): (&f64, &f64)| {
-            score.abs() <= DOUBTFUL * largest || *largest == 0.0
+            score.abs() <= NOISE_SUSPECT * largest || *largest == 0.0
         };
         let largest = &self.largest[size * width..][..width];
         if out.iter().zip(largest).any(is_doubtful) {

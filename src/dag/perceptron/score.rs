@@ -83,7 +83,7 @@ impl Perceptron {
             return Ok(model);
         }
         let id_map = self.model.id_map(forest.nodes())?;
-        if !self.model.has_paid(|index| visits(index, forest, &id_map)) {
+        if !self.model.tables_pay_off(|index| visits(index, forest, &id_map)) {
             return Ok(None);
         }
         Ok(Some(self.averaged.put(self.try_model()?)))

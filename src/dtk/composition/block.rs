@@ -3,7 +3,7 @@
 use super::{Form, Real};
 
 /// An algebra whose elements, or several side by side, are four numbers.
-pub(super) trait Blocks {
+pub(super) trait BlockAlgebra {
     fn product<T: Real>(a: [T; 4], b: [T; 4]) -> [T; 4];
 }
 
@@ -12,7 +12,7 @@ pub(super) trait Blocks {
 /// The right operand is summed up here (label and value), in the pass that reads it
 /// anyway; the left one is a plain vector in all but the paper's fold.
 #[inline]
-pub(super) fn product<A: Blocks, T: Real>(
+pub(super) fn product<A: BlockAlgebra, T: Real>(
     (first, second): (&[u32], &[u32]),
     left: &[T],
     right: &Form<'_, T>,
@@ -58,7 +58,7 @@ pub(super) fn product<A: Blocks, T: Real>(
 
 #[inline(always)]
 #[allow(clippy::inline_always)] // one loop per operand's form, or nothing vectorises
-fn run<A: Blocks, T: Real>(
+fn run<A: BlockAlgebra, T: Real>(
     first: &[u32],
     second: &[u32],
     left: &[[T; 4]],

@@ -104,7 +104,7 @@ impl<T: Real> Fft<T> {
         // Z_0 gives both ends: E_0 + O_0 and E_0 - O_0, which are real.
         out[0] = Complex::new(z[0].re + z[0].im, T::zero());
         out[n] = Complex::new(z[0].re - z[0].im, T::zero());
-        vectorized(Ends::<T, false> { x: z, out, turns: &self.turns, n });
+        vectorized(RealFftPass::<T, false> { x: z, out, turns: &self.turns, n });
     }
 
     /// The vector of a spectrum, times d.
@@ -118,7 +118,7 @@ impl<T: Real> Fft<T> {
         let n = self.half();
         // Both ends of a real signal's spectrum are real.
         z[0] = Complex::new(x[0].re + x[n].re, x[0].re - x[n].re);
-        vectorized(Ends::<T, true> { x, out: z, turns: &self.turns, n });
+        vectorized(RealFftPass::<T, true> { x, out: z, turns: &self.turns, n });
         self.inverse.process_with_scratch(z, inner);
         for (out, z) in out.as_chunks_mut::<2>().0.iter_mut().zip(z) {
             *out = [z.re, z.im];
@@ -154,15 +154,15 @@ impl<T: Real> Fft<T> {
         };
         match (right.label, right.value) {
             (Some((x, w)), None) | (None, Some((x, w))) if w == one => {
-                vectorized(Times { product, left, right: x.iter().copied() });
+                vectorized(Multiply { product, left, right: x.iter().copied() });
             }
             (Some((x, w)), None) | (None, Some((x, w))) => {
                 let right = x.iter().map(|&x| x * w);
-                vectorized(Times { product, left, right });
+                vectorized(Multiply { product, left, right });
             }
             (Some((x, w)), Some((y, v))) => {
                 let right = x.iter().zip(y).map(|(&x, &y)| x * w + y * v);
-                vectorized(Times { product, left, right });
+                vectorized(Multiply { product, left, right });
             }
             (None, None) => product.fill(Complex::default()),
         }
@@ -171,13 +171,13 @@ impl<T: Real> Fft<T> {
 }
 
 /// left · right into `product`, which is the left side itself where that is None.
-struct Times<'a, T, R> {
+struct Multiply<'a, T, R> {
     product: &'a mut [Complex<T>],
     left: Option<&'a [Complex<T>]>,
     right: R,
 }
 
-impl<T: Real, R: Iterator<Item = Complex<T>>> Loop for Times<'_, T, R> {
+impl<T: Real, R: Iterator<Item = Complex<T>>> Loop for Multiply<'_, T, R> {
     #[inline(always)]
     #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
     fn run(self) {
@@ -198,7 +198,7 @@ impl<T: Real, R: Iterator<Item = Complex<T>>> Loop for Times<'_, T, R> {
 
 /// The spectrum of d/2 complex numbers to that of d real ones, or back: numbers k and n - k
 /// of one, k from 1 to n/2, are made of those of the other.
-struct Ends<'a, T, const IS_INVERSE: bool> {
+struct RealFftPass<'a, T, const IS_INVERSE: bool> {
     x: &'a [Complex<T>],
     out: &'a mut [Complex<T>],
     /// w^k.
@@ -207,9 +207,9 @@ struct Ends<'a, T, const IS_INVERSE: bool> {
 }
 
 /// Numbers of either end that are taken at once.
-const WIDE: usize = 8;
+const LANES: usize = 8;
 
-impl<T: Real, const IS_INVERSE: bool> Ends<'_, T, IS_INVERSE> {
+impl<T: Real, const IS_INVERSE: bool> RealFftPass<'_, T, IS_INVERSE> {
     /// Both numbers, real part and imaginary part of each, from those of the other side and w^k.
     #[inline(always)]
     #[allow(clippy::inline_always)] // into the function that is compiled for AVX2
@@ -230,48 +230,48 @@ impl<T: Real, const IS_INVERSE: bool> Ends<'_, T, IS_INVERSE> {
     }
 }
 
-impl<T: Real, const IS_INVERSE: bool> Loop for Ends<'_, T, IS_INVERSE> {
+impl<T: Real, const IS_INVERSE: bool> Loop for RealFftPass<'_, T, IS_INVERSE> {
     #[inline(always)]
     #[allow(clippy::inline_always)]
     fn run(self) {
         let Self { x, out, turns, n } = self;
-        let len = (n / 2).saturating_sub(1) / WIDE * WIDE;
+        let len = (n / 2).saturating_sub(1) / LANES * LANES;
         let (front, back) = out[1..n].split_at_mut(n / 2);
         let first = back.len() - len;
-        let front = front.as_chunks_mut::<WIDE>().0.iter_mut();
-        let back = back[first..].as_chunks_mut::<WIDE>().0.iter_mut().rev();
-        let a = x[1..].as_chunks::<WIDE>().0;
-        let b = x[n - len..n].as_chunks::<WIDE>().0.iter().rev();
-        let w = turns[1..].as_chunks::<WIDE>().0;
+        let front = front.as_chunks_mut::<LANES>().0.iter_mut();
+        let back = back[first..].as_chunks_mut::<LANES>().0.iter_mut().rev();
+        let a = x[1..].as_chunks::<LANES>().0;
+        let b = x[n - len..n].as_chunks::<LANES>().0.iter().rev();
+        let w = turns[1..].as_chunks::<LANES>().0;
         // Real and imaginary parts are laid out one after the other, so that all of it
         // becomes vector arithmetic: 1.1 and 0.9 us for d = 8192 in f32, number by number
         // 3.3 and 2.7. (With `Complex` in `step` only half of it does.)
         for ((((front, back), a), b), w) in front.zip(back).zip(a).zip(b).zip(w) {
-            let mut re = [[T::default(); WIDE]; 3];
+            let mut re = [[T::default(); LANES]; 3];
             let mut im = re;
-            for i in 0..WIDE {
+            for i in 0..LANES {
                 (re[0][i], im[0][i]) = (a[i].re, a[i].im);
             }
-            for i in 0..WIDE {
-                let b = b[WIDE - 1 - i];
+            for i in 0..LANES {
+                let b = b[LANES - 1 - i];
                 (re[1][i], im[1][i]) = (b.re, b.im);
             }
-            for i in 0..WIDE {
+            for i in 0..LANES {
                 (re[2][i], im[2][i]) = (w[i].re, w[i].im);
             }
-            let mut made = [[T::default(); WIDE]; 4];
-            for i in 0..WIDE {
+            let mut made = [[T::default(); LANES]; 4];
+            for i in 0..LANES {
                 let (re, im) =
                     ([re[0][i], re[1][i], re[2][i]], [im[0][i], im[1][i], im[2][i]]);
                 for (made, value) in made.iter_mut().zip(Self::step(re, im)) {
                     made[i] = value;
                 }
             }
-            for i in 0..WIDE {
+            for i in 0..LANES {
                 front[i] = Complex::new(made[0][i], made[1][i]);
             }
-            for i in 0..WIDE {
-                back[WIDE - 1 - i] = Complex::new(made[2][i], made[3][i]);
+            for i in 0..LANES {
+                back[LANES - 1 - i] = Complex::new(made[2][i], made[3][i]);
             }
         }
         for k in len + 1..=n / 2 {

@@ -203,7 +203,7 @@ impl Composer {
     /// label are. Those of a convolution may grow with its length, so it is looked at.
     pub(super) fn label_scale(&self) -> Scale {
         match self.composition {
-            Composition::Convolution => Scale::RESTLESS,
+            Composition::Convolution => Scale::ALWAYS_CHECKED,
             Composition::Gamma => Scale::of_label(3),
             _ => Scale::of_label(1),
         }

@@ -6,13 +6,13 @@
 //! phasors: both real parts, then both imaginary ones.
 
 use super::Real;
-use super::block::Blocks;
+use super::block::BlockAlgebra;
 use crate::dtk::random::{Stream, circle};
 use crate::vector::{Loop, vectorized};
 
 pub(super) struct Phasors;
 
-impl Blocks for Phasors {
+impl BlockAlgebra for Phasors {
     #[inline]
     fn product<T: Real>(a: [T; 4], b: [T; 4]) -> [T; 4] {
         [

@@ -6,13 +6,13 @@
 //! `sign` has each by itself, so that sums have lighter tails.
 
 use super::Real;
-use super::block::Blocks;
-use crate::dtk::random::{Stream, circle, split};
+use super::block::BlockAlgebra;
+use crate::dtk::random::{Stream, circle, quaternion_radii};
 use crate::vector::{Loop, vectorized};
 
 pub(super) struct Quaternions;
 
-impl Blocks for Quaternions {
+impl BlockAlgebra for Quaternions {
     /// Each quaternion is four numbers side by side, one load and one store: planes of
     /// equal components would need a load for each component, as SSE2 has no gather.
     #[inline]
@@ -62,7 +62,7 @@ impl<T: Real> Loop for Draw<'_, T> {
             }
             // The upper 22 bits of the word; the angles have 21 each.
             for i in 0..BLOCK {
-                (first[i], second[i]) = split(words[i]);
+                (first[i], second[i]) = quaternion_radii(words[i]);
             }
             for i in 0..BLOCK {
                 (a[i], b[i]) = circle(((words[i] >> 21) as u32) << 11);

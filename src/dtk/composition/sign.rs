@@ -5,12 +5,12 @@
 //! of two paths agree, one block in d/4 by chance.
 
 use super::Real;
-use super::block::Blocks;
+use super::block::BlockAlgebra;
 use crate::dtk::random::Stream;
 
 pub(super) struct Signs;
 
-impl Blocks for Signs {
+impl BlockAlgebra for Signs {
     #[inline]
     fn product<T: Real>(a: [T; 4], b: [T; 4]) -> [T; 4] {
         [a[0] * b[0], a[1] * b[1], a[2] * b[2], a[3] * b[3]]
