@@ -164,7 +164,7 @@ impl<'a> RowWriter<'a> {
         })
     }
 
-    /// Writes the row of a tree. `own` is K(T,T) where the norm is a kernel's.
+    /// Writes the row of a tree. `self_kernel` is K(T,T) where the norm is a kernel's.
     pub(super) fn row<T: Real>(
         &self,
         root: NodeId,

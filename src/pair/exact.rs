@@ -190,7 +190,7 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
     }
 }
 
-/// Adds to `all` the weights of all fragments in one tree of aligned pairs, by those of
+/// Adds to `weights` the weights of all fragments in one tree of aligned pairs, by those of
 /// their placeholder pairs that are among `wanted`. Entries added are held.
 fn fragments<B: Bits, N: Number>(
     universe: &Universe<B>,

@@ -147,7 +147,7 @@ impl Loss {
         }
     }
 
-    /// The second derivative, where K's is `own`.
+    /// The second derivative, where K's is `self_kernel`.
     pub(super) fn curvature(self, term: &Term, self_kernel: f64) -> f64 {
         let extra = match self {
             // The least there is.
