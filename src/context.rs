@@ -135,6 +135,7 @@ impl<'a> Context<'a> {
         match &self.watch {
             Watch::Nobody => Ok(()),
             Watch::Above(context) => context.check_now(),
+            // However often work is checked, the caller is asked at intervals.
             Watch::Caller(_, asked) if asked.get().elapsed() < self.interval => Ok(()),
             Watch::Caller(..) => self.ask(),
         }

@@ -368,6 +368,7 @@ impl<'a> Maker<'a> {
         let items = &mut self.items.items;
         // A stable sort: equal features are added in the order of the children.
         memory::sort_by_key(&mut items[start..], |item| item.hash)?;
+        // What stays moves forward, over what was merged.
         let mut end = start;
         for at in start..items.len() {
             if end > start && items[end - 1].hash == items[at].hash {
@@ -470,6 +471,7 @@ impl<'a> Maker<'a> {
             context.check()?;
             let State { hash, value, size, .. } = self.states[at];
             parts.clear();
+            // Parts are there for names only.
             if self.names.is_some() {
                 write(&self.states, at, &mut parts)?;
             }

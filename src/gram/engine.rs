@@ -171,6 +171,7 @@ impl<E: Engine> QueryEngine<Forest> for Pool<E> {
         let threads = Threads::for_trees(context, rows.len());
         let leaves = self.engine.reads_leaves();
         let trees = TreeCounts::by(leaves, rows.nodes(), rows.roots(), &threads)?;
+        // Some kernels need an engine that knows the labels of these trees as well.
         let (anew, rows) = self.engine.read(columns, rows, &trees, context)?;
         Ok(Box::new(Query { pool: self, anew: anew.map(Pool::new), rows }))
     }

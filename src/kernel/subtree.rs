@@ -315,6 +315,7 @@ impl<C: Count> Pairs for Trees<C> {
         if scratch.tree != Some(a) {
             scratch.load(a, self)?;
         }
+        // In the order of the second tree's walk, so that the bits do not depend on ids.
         let mut sum = N::of(0.0);
         for item in self.items.get(b) {
             let (stamp, count) = scratch.counts[item.node.index()];
