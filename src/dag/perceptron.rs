@@ -133,6 +133,7 @@ impl Perceptron {
     ) -> Result<Self> {
         let vectors = vectors.map(PolynomialKernel::validated).transpose()?;
         let expected = match vectors {
+            // NaN is not in the range either.
             _ if !(0.0..=1.0).contains(&mix) => Some("from 0 to 1"),
             None if mix != 1.0 => Some("1 where there are no vectors"),
             _ => None,
@@ -153,6 +154,7 @@ impl Perceptron {
             vectors: vectors.map(Vectors::new),
             supports: Vec::new(),
             alphas: Vec::new(),
+            // Only what the vote needs: each takes memory by the subtrees of mistakes.
             age_weighted: (vote == Vote::Average).then_some(age_weighted),
             occurrences: (vote == Vote::Vote).then(Occurrences::default),
             // A tree has at most 2^32 distinct subtrees, so the logarithm is at most

@@ -139,7 +139,7 @@ pub struct Solver {
     forest: Forest,
     /// Feature vectors of the trees.
     /// None: scores are those of the trees' kernel alone.
-    beside: Option<TrainingVectors>,
+    vectors: Option<TrainingVectors>,
     problem: Problem,
     /// Where the orders of passes come from.
     seed: u64,
@@ -221,8 +221,8 @@ impl Solver {
         }
         // Of its own, as every pass goes through its store.
         let forest = compact(forest, &Context::default())?.into_owned();
-        let (beside, reached) = (None, None);
-        Ok(Self { kernel, options, forest, beside, problem, seed, state, reached })
+        let (vectors, reached) = (None, None);
+        Ok(Self { kernel, options, forest, vectors, problem, seed, state, reached })
     }
 
     /// The same machine with feature vectors beside the trees: its kernel is `mix` times
@@ -237,8 +237,8 @@ impl Solver {
         mix: f64,
         features: Features<'_>,
     ) -> Result<Self> {
-        let beside = TrainingVectors::new(kernel, mix, features, self.forest.len())?;
-        Ok(Self { beside: Some(beside), ..self })
+        let vectors = TrainingVectors::new(kernel, mix, features, self.forest.len())?;
+        Ok(Self { vectors: Some(vectors), ..self })
     }
 
     /// The scores of trees, `n_outputs` for each, with `features` where the machine has
@@ -254,7 +254,7 @@ impl Solver {
         features: Option<Features<'_>>,
         context: &Context,
     ) -> Result<Vec<f64>> {
-        let (expected, got) = match (&self.beside, features) {
+        let (expected, got) = match (&self.vectors, features) {
             (None, Some(_)) => ("None, as there is no kernel for vectors", "vectors"),
             (Some(_), None) => ("given, as there is a kernel for vectors", "None"),
             _ => ("", ""),
@@ -264,18 +264,22 @@ impl Solver {
             return Err(Error::Parameter { name: "features", expected, got });
         }
         let (betas, width) = (&self.state.betas, self.options.n_outputs);
-        let others = match (&self.beside, features) {
-            (Some(beside), Some(features)) => beside.others(features, forest.len())?,
+        let others = match (&self.vectors, features) {
+            (Some(vectors), Some(features)) => {
+                vectors.others(features, forest.len())?
+            }
             _ => Vec::new(),
         };
         // By trees; features come in beside, as they are no part of the model.
         let mut scores = self.model(betas, context)?.score(forest, context)?.0;
-        if let Some(beside) = &self.beside {
+        if let Some(vectors) = &self.vectors {
             let alphas = self.tree_weights(betas)?;
             let asked = memory::collect(others.iter().map(|row| &**row))?;
-            beside.add_to_scores(&alphas, width, &asked, &mut scores, context)?;
+            vectors.add_to_scores(&alphas, width, &asked, &mut scores, context)?;
         }
         for (tree, scores) in scores.chunks_mut(width).enumerate() {
+            // Where passes ended early, all were scored after them: that intercept is
+            // the better one.
             add_scaled(1.0, &self.reached().intercept, scores);
             if !scores.iter().all(|score| score.is_finite()) {
                 return Err(Error::ScoreOverflow { tree });
@@ -570,10 +574,10 @@ impl Solver {
         context: &Context,
     ) -> Result<Vec<f64>> {
         let mut scores = model.score(&self.select(trees)?, context)?.0;
-        if let Some(beside) = &self.beside {
+        if let Some(vectors) = &self.vectors {
             let (alphas, width) = (self.tree_weights(betas)?, self.options.n_outputs);
-            let asked = memory::collect(beside.some(trees))?;
-            beside.add_to_scores(&alphas, width, &asked, &mut scores, context)?;
+            let asked = memory::collect(vectors.some(trees))?;
+            vectors.add_to_scores(&alphas, width, &asked, &mut scores, context)?;
         }
         let sums = self.sums(betas)?;
         for scores in scores.chunks_mut(sums.len()) {
@@ -589,8 +593,8 @@ impl Solver {
         let forest = compact(&forest, context)?;
         let options = gram::Options { normalize: self.options.normalize };
         gram::fill(self.kernel.kernel(), &forest, None, options, &mut out, context)?;
-        if let Some(beside) = &self.beside {
-            beside.add_to_matrix(trees, &mut out, context)?;
+        if let Some(vectors) = &self.vectors {
+            vectors.add_to_matrix(trees, &mut out, context)?;
         }
         if let Intercept::Feature(value) = self.problem.intercept {
             for k in &mut out {

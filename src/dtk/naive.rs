@@ -125,9 +125,11 @@ fn fragments(
         Some(Value::Number(number)) => number,
         _ => f64::NAN,
     };
+    // A kernel that has no sketch has no fragments here.
     let Some(sketch) = kernel.sketch() else { return Vec::new() };
     let decay = number("decay");
     match sketch.rule {
+        // For these two a leaf is a fragment by itself, with a weight of its own.
         Rule::Subtree | Rule::Subset if nodes.is_leaf(node) => {
             vec![(bare(nodes, node), number("leaf_weight").sqrt())]
         }

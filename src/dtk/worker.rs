@@ -398,11 +398,13 @@ impl<'a, T: Real> Worker<'a, T> {
                 value: values[side].map(|s| (self.spectra.get(s), T::of(value))),
             }
         };
+        // Sums of label and value are made in the pass that multiplies them.
         let (left, right) = (form(0), form(1));
         if let Some(Transform { fft, scratch, .. }) = &mut self.fft {
             fft.product(&left, &right, out, scratch);
         }
         self.n_compositions += 1;
+        // From here on the buffers may be used for others.
         for slot in labels.into_iter().chain(values).flatten() {
             self.spectra.unpin(slot);
         }

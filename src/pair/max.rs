@@ -85,6 +85,7 @@ pub(super) fn enumerated<B: Bits, N: Number>(
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<N> {
     let (small, large) = (n[0].min(n[1]), n[0].max(n[1]));
+    // A pair that occurs in no production has no number, and changes no value.
     let bit = |from: usize, to: usize| {
         let (a, b) = if n[0] <= n[1] { (from, to) } else { (to, from) };
         universe.bit(code(a as u32, b as u32))
@@ -111,6 +112,8 @@ pub(super) fn enumerated<B: Bits, N: Number>(
             }
             next = large; // nothing is left to decide: back
         }
+        // The next free place, or back to the placeholder before: so every injection
+        // comes once.
         match (next..large).find(|&to| !is_taken[to]) {
             Some(to) => {
                 is_taken[to] = true;

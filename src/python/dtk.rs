@@ -65,6 +65,8 @@ impl Encoder {
             Some("own") => Some(Norm::Own),
             Some(got) => return Err(wrong("norm", "'exact', 'full' or 'own'", got)),
         };
+        // Checked before it becomes a size, as Python's numbers may be negative or
+        // larger than any.
         if n_components < 4 || n_components % 4 != 0 || n_components > 1 << 30 {
             return Err(PyValueError::new_err(format!(
                 "n_components must be a multiple of 4 from 4 to 2^30, got {n_components}"
@@ -76,9 +78,12 @@ impl Encoder {
                     "max_height must be at least 1, or None for no limit, got {height}"
                 )));
             }
+            // Trees have fewer levels than this: it is no limit.
             height => height.map(|h| usize::try_from(h).unwrap_or(usize::MAX)),
         };
         let paths = match paths {
+            // Hashes of paths, as an encoder that was stored has them: nothing is
+            // learned again.
             Some(hashes) => Some(Arc::new(Paths::from_hashes(hashes.to_vec()?)?)),
             None => None,
         };

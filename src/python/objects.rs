@@ -490,6 +490,7 @@ fn read<'py>(
             ))),
         };
     }
+    // An attribute, or a method without parameters, as `label` of an `nltk.Tree` is.
     let value = |name: &str| -> PyResult<Option<Bound<'py, PyAny>>> {
         match object.getattr(name) {
             Ok(method) if method.is_callable() => method.call0().map(Some),
@@ -506,6 +507,7 @@ fn read<'py>(
     };
     match (value("label")?, value("children")?) {
         (Some(label), Some(below)) => Ok(Node::Inner(label, children(&below, tree)?)),
+        // An `nltk.Tree` is itself the list of its children.
         (Some(label), None) => Ok(Node::Inner(label, children(object, tree)?)),
         (None, _) => Err(PyTypeError::new_err(format!(
             "tree {tree}: expected a tuple, a str or an object with label and children, \
@@ -699,6 +701,7 @@ pub(super) fn split_names(
             "name_offsets[{index}]: expected {expected}, got {got}"
         ))
     };
+    // So there is at least one end, and no name begins before the text.
     if ends.first() != Some(&0) {
         let got = ends.first().map_or("nothing".to_owned(), i64::to_string);
         return Err(wrong(0, "0", got));
@@ -720,6 +723,7 @@ pub(super) fn split_names(
             ))
         })?);
     }
+    // Text behind the last name would belong to none.
     if ends.last() != Some(&(bytes.len() as i64)) {
         let last = ends.len() - 1;
         let expected = format!("{}, the length of names", bytes.len());
@@ -735,6 +739,7 @@ pub(super) fn indices(index: &Bound<'_, PyAny>, len: usize) -> PyResult<Vec<usiz
             "expected an int, a slice, a boolean mask or an array of ints, got {got}"
         ))
     };
+    // numpy would make an array of a text, too.
     if index.is_instance_of::<PyString>() {
         return Err(wrong("a str".to_owned()));
     }
@@ -752,6 +757,7 @@ pub(super) fn indices(index: &Bound<'_, PyAny>, len: usize) -> PyResult<Vec<usiz
         }
         return Ok(memory::collect((0..len).filter(|&i| mask[i]))?);
     }
+    // A list of anything else is no index, whatever is wrong with it.
     let indices = integers("index", &array).map_err(|error| {
         let is_wrong = error.is_instance_of::<PyValueError>(index.py());
         if is_wrong { wrong(type_name(index)) } else { error }

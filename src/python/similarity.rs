@@ -84,12 +84,15 @@ impl LabelTable {
         let mut blocks = Vec::new();
         for block in self.0.blocks() {
             let told = match block {
+                // The caller says what is too large to be copied: such a block is only
+                // counted.
                 _ if block.len() > most => py.None().into_bound(py),
                 Block::Matrix { n, values } => memory::copied(values)?
                     .into_pyarray(py)
                     .reshape((*n, *n))?
                     .into_any(),
                 Block::Rows { ends, items } => {
+                    // As triples: the ends of rows become a row for each value.
                     let mut rows = Vec::new();
                     for (row, &end) in ends.iter().enumerate() {
                         memory::reach(&mut rows, end, row as i64)?;
@@ -108,6 +111,7 @@ impl LabelTable {
         let blocks_of = (0..self.0.len()).map(|label| self.0.place(label));
         let (blocks_of, places): (Vec<_>, Vec<_>) = blocks_of
             .map(|(block, place)| {
+                // A label without a block is like itself alone.
                 let block = if block == u32::MAX { -1 } else { i64::from(block) };
                 (block, i64::from(place))
             })

@@ -54,6 +54,7 @@ impl Solver {
     ) -> PyResult<Self> {
         let (py, x) = (x.py(), forest_of(x)?);
         let intercept = match intercept {
+            // A feature of 0 would leave every score as it is.
             None => Intercept::Free,
             Some(0.0) => Intercept::None,
             Some(value) => Intercept::Feature(value),

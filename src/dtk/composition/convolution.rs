@@ -152,6 +152,8 @@ impl<T: Real> Fft<T> {
             }
             (None, None) => Some(&[][..]),
         };
+        // The right operand is summed up in the same pass, and nothing is written in
+        // between.
         match (right.label, right.value) {
             (Some((x, w)), None) | (None, Some((x, w))) if w == one => {
                 vectorized(Multiply { product, left, right: x.iter().copied() });
