@@ -106,6 +106,18 @@ def calls(n: int) -> Calls:
         "PairKernel.top_k": lambda: rules.top_k(few_pairs, k=1),
         "PairKernel.join": lambda: rules.join(few_pairs),
     }
+    edit, old, new = tk.EditDistance(normalize="max"), everything[0], everything[1]
+    made |= {
+        "edit: d(X)": lambda: edit(part),
+        "edit: d(X, Y)": lambda: edit(part, few),
+        "edit: condensed": lambda: edit.condensed(part),
+        "edit: rows": lambda: edit.rows(part)[0],
+        "edit: pairs": lambda: edit.pairs(part, part),
+        "edit: top_k": lambda: edit.top_k(part, k=2),
+        "edit: join": lambda: edit.join(everything, max_distance=0.1),
+        "edit: pair": lambda: edit.pair(old, new, max_distance=0.5),
+        "edit: mapping": lambda: edit.mapping(old, new),
+    }
     for name, kernel in KERNELS.items():
         normalized = kernel.replace(normalize=True)
         # Scores of the elastic kernel, which has the most to look at, take longest.

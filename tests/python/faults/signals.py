@@ -78,6 +78,7 @@ def long_calls() -> entry_points.Calls:
     composed = (
         tk.kernels.Gaussian(subset.normalized()) * entry_points.KERNELS["partial"]
     )
+    edit = tk.EditDistance(normalize="max")
 
     def bind(call: Callable[..., object], *given: Any) -> Callable[[], object]:
         return lambda: call(*given)
@@ -103,6 +104,10 @@ def long_calls() -> entry_points.Calls:
         "similar: k(X) of a corpus": bind(alike, corpus),
         "composed: k(X) of a corpus": bind(composed, corpus),
         "composed: top_k of a corpus": bind(composed.top_k, corpus),
+        "edit: d(X) of a corpus": bind(edit, corpus),
+        "edit: join of a corpus": lambda: edit.join(corpus, max_distance=0.6),
+        "edit: top_k of a corpus": bind(edit.top_k, corpus),
+        "edit: pair of stars": bind(edit.pair, stars[0][0], stars[1][0]),
         "encode a corpus": lambda: tk.DistributedTrees(
             entry_points.KERNELS["partial"], 4096
         ).encode(corpus),

@@ -32,6 +32,7 @@ def steady() -> entry_points.Calls:
     marked = [t.replace("(A ", "(A:1 ") for t in entry_points.texts(6)]
     pairs = tk.PairForest.from_brackets(marked, marked[::-1])
     y = np.resize([1, -1, -1], len(forest))
+    edit = tk.EditDistance(normalize="max")
     made: entry_points.Calls = {
         "to_brackets": forest.to_brackets,
         "select": lambda: forest[::2].to_brackets(),
@@ -39,6 +40,8 @@ def steady() -> entry_points.Calls:
         "labels": lambda: forest.labels,
         "equal": lambda: forest == tk.Forest.from_brackets(forest.to_brackets()),
         "pairs": lambda: tk.PairKernel()(pairs),
+        "edit: join": lambda: edit.join(forest, max_distance=0.5),
+        "edit: top_k": lambda: edit.top_k(others, forest, k=3),
     }
     for name, kernel in entry_points.KERNELS.items():
         kernel = kernel.replace(normalize=True)

@@ -1,0 +1,262 @@
+//! Tree edit distance against the plain recursion of Zhang & Shasha in the same run, within
+//! a bound against without, joins and nearest trees.
+//!
+//! `cargo bench --bench edit` (a minute; `-- 10000` for so many Java functions). Trees are
+//! parsed and put in order before single pairs are timed.
+
+#[path = "corpus/mod.rs"]
+mod corpus;
+
+use std::hint::black_box;
+use std::time::Instant;
+use treekernel_rs::edit::{EditDistance, Normalization};
+use treekernel_rs::gram::{Measure, Options};
+use treekernel_rs::{Context, Forest, NodeId, neighbours};
+
+/// The most nodes of a Java function.
+const LARGEST: u64 = 2_000;
+
+/// Seconds of the clock: the least of some runs.
+fn seconds<T>(n_runs: usize, mut run: impl FnMut() -> T) -> f64 {
+    let times = (0..n_runs).map(|_| {
+        let start = Instant::now();
+        black_box(run());
+        start.elapsed().as_secs_f64()
+    });
+    times.fold(f64::INFINITY, f64::min)
+}
+
+fn jobs(n: usize) -> Context<'static> {
+    Context::default().with_n_jobs(Some(n))
+}
+
+/// A tree in postorder, as the paper has it.
+struct Plain {
+    labels: Vec<usize>,
+    leftmost: Vec<usize>,
+    keyroots: Vec<usize>,
+    n_below: usize,
+}
+
+impl Plain {
+    fn new(forest: &Forest, tree: usize, is_mirrored: bool) -> Self {
+        let nodes = forest.nodes();
+        let (mut labels, mut leftmost) = (Vec::new(), Vec::new());
+        let mut open: Vec<(NodeId, usize, usize)> = vec![(forest.roots()[tree], 0, 0)];
+        while let Some(&mut (node, ref mut next, first)) = open.last_mut() {
+            let children = nodes.children(node);
+            if *next < children.len() {
+                let at = if is_mirrored { children.len() - 1 - *next } else { *next };
+                *next += 1;
+                open.push((children[at], 0, labels.len()));
+            } else {
+                labels.push(nodes.label(node).index());
+                leftmost.push(first);
+                open.pop();
+            }
+        }
+        let last =
+            |&i: &usize| leftmost[i + 1..].iter().all(|other| *other != leftmost[i]);
+        let keyroots: Vec<usize> = (0..labels.len()).filter(last).collect();
+        let n_below = keyroots.iter().map(|&i| i - leftmost[i] + 1).sum();
+        Self { labels, leftmost, keyroots, n_below }
+    }
+}
+
+/// Zhang & Shasha, SIAM J. Comput. 1989, at unit costs.
+fn zhang_shasha(a: &Plain, b: &Plain, tables: &mut [Vec<Vec<u32>>; 2]) -> u32 {
+    let [trees, forests] = tables;
+    for table in [&mut *trees, &mut *forests] {
+        if table.len() <= a.labels.len() || table[0].len() <= b.labels.len() {
+            *table = vec![vec![0; b.labels.len() + 1]; a.labels.len() + 1];
+        }
+    }
+    for &i in &a.keyroots {
+        for &j in &b.keyroots {
+            let (top, left) = (a.leftmost[i], b.leftmost[j]);
+            forests[0][0] = 0;
+            for x in top..=i {
+                forests[x - top + 1][0] = forests[x - top][0] + 1;
+            }
+            for y in left..=j {
+                forests[0][y - left + 1] = forests[0][y - left] + 1;
+            }
+            for x in top..=i {
+                for y in left..=j {
+                    let (row, column) = (x - top, y - left);
+                    let apart =
+                        forests[row][column + 1].min(forests[row + 1][column]) + 1;
+                    let are_trees = a.leftmost[x] == top && b.leftmost[y] == left;
+                    let together = if are_trees {
+                        forests[row][column] + u32::from(a.labels[x] != b.labels[y])
+                    } else {
+                        forests[a.leftmost[x] - top][b.leftmost[y] - left] + trees[x][y]
+                    };
+                    forests[row + 1][column + 1] = apart.min(together);
+                    if are_trees {
+                        trees[x][y] = apart.min(together);
+                    }
+                }
+            }
+        }
+    }
+    trees[a.labels.len() - 1][b.labels.len() - 1]
+}
+
+/// Random pairs of one forest.
+fn single_pairs(name: &str, forest: &Forest, n_pairs: usize) {
+    let mut random = corpus::Random(7);
+    let mut tree = || random.below(forest.len());
+    let pairs: Vec<[usize; 2]> = (0..n_pairs).map(|_| [tree(), tree()]).collect();
+    let size = |tree: usize| forest.nodes().size(forest.roots()[tree]) as f64;
+    let n_node_pairs: f64 = pairs.iter().map(|&[a, b]| size(a) * size(b)).sum();
+    let sides = [false, true].map(|is_mirrored| -> Vec<Plain> {
+        (0..forest.len()).map(|tree| Plain::new(forest, tree, is_mirrored)).collect()
+    });
+    let mut tables = [const { Vec::new() }; 2];
+    let mut sums = [0.0; 3];
+    let mut plain = |is_best: bool| {
+        seconds(3, || {
+            let distance = |&[a, b]: &[usize; 2]| {
+                let n_cells = |trees: &[Plain]| trees[a].n_below * trees[b].n_below;
+                let is_mirrored = is_best && n_cells(&sides[1]) < n_cells(&sides[0]);
+                let trees = &sides[usize::from(is_mirrored)];
+                f64::from(zhang_shasha(&trees[a], &trees[b], &mut tables))
+            };
+            sums[usize::from(is_best)] = pairs.iter().map(distance).sum();
+        })
+    };
+    let times = [plain(false), plain(true)];
+    let context = jobs(1);
+    let prepared = EditDistance::default().prepare(forest, &context).expect("fits");
+    let mut of = prepared.worker();
+    let time = seconds(5, || {
+        let mut value =
+            |&[a, b]: &[usize; 2]| of(a, b, &context).expect("fits").value();
+        sums[2] = pairs.iter().map(&mut value).sum();
+    });
+    assert!(sums.iter().all(|sum| *sum == sums[2]), "{sums:?}");
+    let [left, best] = times.map(|plain| plain / time);
+    println!(
+        "{name}: {:.2} ns a pair of nodes, {:.2} us a pair; Zhang-Shasha {left:.1} \
+         times as long, from the better side {best:.1}",
+        time / n_node_pairs * 1e9,
+        time / n_pairs as f64 * 1e6,
+    );
+}
+
+/// A path that turns at every node, each with a leaf beside it; and random binary trees.
+fn shapes(random: &mut corpus::Random) -> [(&'static str, Forest); 2] {
+    let mut label = || ["a", "b", "c", "d", "e", "f"][random.below(6)];
+    let mut zigzags = Vec::new();
+    for _ in 0..6 {
+        let mut text = format!("({})", label());
+        for turn in 0..200 {
+            let leaf = format!("({})", label());
+            let (left, right) = if turn % 2 == 0 { (leaf, text) } else { (text, leaf) };
+            text = format!("({} {left} {right})", label());
+        }
+        zigzags.push(text);
+    }
+    let mut binary = Vec::new();
+    for _ in 0..6 {
+        let mut open: Vec<String> =
+            (0..125).map(|_| format!("({})", label())).collect();
+        let mut seed = open.len() * 7919;
+        while open.len() > 1 {
+            seed = seed * 1_103_515_245 % 2_147_483_647;
+            let left = open.swap_remove(seed % open.len());
+            let right = open.swap_remove(seed / 7 % open.len());
+            open.push(format!("({} {left} {right})", label()));
+        }
+        binary.extend(open);
+    }
+    [
+        ("zigzags of 401 nodes", corpus::read(&zigzags)),
+        ("random binary trees of 249 nodes", corpus::read(&binary)),
+    ]
+}
+
+fn join(forest: &Forest, n_jobs: usize) -> (f64, neighbours::Pairs) {
+    let measure = EditDistance::default().with_normalization(Some(Normalization::Max));
+    let mut all = neighbours::Pairs::default();
+    let time = seconds(1, || {
+        let sink = &mut |pairs| all.append(pairs);
+        let options = Options::default();
+        neighbours::join(&measure, forest, None, 0.2, options, sink, &jobs(n_jobs))
+            .expect("fits");
+    });
+    (time, all)
+}
+
+/// Pairs of a join, within the bound and without.
+fn survivors(forest: &Forest, found: &neighbours::Pairs) {
+    let measure = EditDistance::default().with_normalization(Some(Normalization::Max));
+    let context = jobs(1);
+    let bounded = measure.within(0.2).expect("bounds");
+    let distance: [&dyn Measure<Forest>; 2] = [&measure, &*bounded];
+    let apart = (0..found.rows.len()).filter(|&at| found.values[at] > 0.0);
+    let chosen: Vec<usize> = apart.step_by(1 + found.rows.len() / 2_000).collect();
+    let times = distance.map(|measure| {
+        let prepared = measure.prepare(forest, &context).expect("fits");
+        let mut of = prepared.worker();
+        seconds(3, || {
+            for &at in &chosen {
+                let value = of(found.rows[at], found.columns[at], &context);
+                assert_eq!(value.expect("fits").value(), found.values[at]);
+            }
+        })
+    });
+    println!(
+        "{} pairs of the join: {:.0} us each, within the bound {:.1} times as fast",
+        chosen.len(),
+        times[0] / chosen.len() as f64 * 1e6,
+        times[0] / times[1]
+    );
+}
+
+fn main() {
+    let n = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(usize::MAX);
+    for (name, forest) in shapes(&mut corpus::Random(3)) {
+        single_pairs(name, &forest, 6);
+    }
+    let read = |path: &str, column| {
+        corpus::real(path, column).map(|texts| corpus::read(&texts))
+    };
+    if let Some(questions) = read("qc/const_train.tsv.gz", 3) {
+        single_pairs("QC", &questions, 20_000);
+        let measure =
+            EditDistance::default().with_normalization(Some(Normalization::Max));
+        let options = Options::default();
+        let time = seconds(1, || {
+            neighbours::top_k(&measure, &questions, None, 10, options, &jobs(1))
+                .expect("fits")
+        });
+        let per_tree = time / questions.len() as f64 * 1e3;
+        println!("QC: the ten nearest of each, {per_tree:.2} ms a question");
+    }
+    if let Some(sentences) = read("wsj/wsj.txt.gz", 2) {
+        single_pairs("WSJ", &sentences, 2_000);
+    }
+    let Some(texts) = corpus::real("code/java_functions.tsv.gz", 1) else { return };
+    // Two trees have unescaped brackets as labels.
+    let small = texts.iter().filter(|text| {
+        Forest::from_brackets(text).is_ok_and(|forest| {
+            let size = forest.nodes().size(forest.roots()[0]);
+            forest.len() == 1 && (20..=LARGEST).contains(&size)
+        })
+    });
+    let texts: Vec<&String> = small.take(n).collect();
+    let few = corpus::read(&texts[..texts.len().min(2_000)]);
+    single_pairs("Java", &few, 150);
+    for n in [10_000, texts.len()] {
+        let forest = corpus::read(&texts[..n.min(texts.len())]);
+        let [(one, found), (two, _)] = [1, 2].map(|n_jobs| join(&forest, n_jobs));
+        println!(
+            "{} functions joined at 0.2: {one:.2} s, two threads {two:.2} s; {} pairs",
+            forest.len(),
+            found.rows.len()
+        );
+        survivors(&forest, &found);
+    }
+}
