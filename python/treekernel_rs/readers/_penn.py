@@ -104,8 +104,10 @@ def penn(
     >>> reading = tk.readers.penn(text=text)
     >>> reading.forest.to_brackets(), reading.spans.tolist()
     (['(S (NP-SBJ-1 (NNS dogs)) (VP (VBP bark) (NP (-NONE- *-1))))'], [[1, 2]])
-    >>> options = {"strip_functions": True, "drop_traces": True, "root": "ROOT"}
-    >>> tk.readers.penn(text=text, **options).forest.to_brackets()
+    >>> reading = tk.readers.penn(
+    ...     text=text, strip_functions=True, drop_traces=True, root="ROOT"
+    ... )
+    >>> reading.forest.to_brackets()
     ['(ROOT (S (NP (NNS dogs)) (VP (VBP bark))))']
     """
     if max_depth is not None and max_depth < 1:

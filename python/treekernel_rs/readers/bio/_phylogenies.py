@@ -127,8 +127,8 @@ def newick(
     >>> text = "((Homo:0.05,Pan:0.07)95:0.2,Mus_musculus:0.9)root;"
     >>> str(tk.readers.newick(text=text).forest[0])
     '(root (node Homo Pan) Mus\\ musculus)'
-    >>> classes = {"leaves": "blank", "lengths": [0.1, 0.5]}
-    >>> str(tk.readers.newick(text=text, **classes).forest[0])
+    >>> reading = tk.readers.newick(text=text, leaves="blank", lengths=[0.1, 0.5])
+    >>> str(reading.forest[0])
     '(root:? (node:1 leaf:0 leaf:0) leaf:2)'
     """
     labels = _labels(leaves, inner, lengths)
