@@ -414,3 +414,23 @@ impl<T: Real> Loop for Squares<'_, T> {
         *self.sum = lanes.iter().sum::<f64>() + rest;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_the_logarithm_of_the_squared_norm() {
+        for n in [1, 15, 16, 72, 100] {
+            let numbers: Vec<f64> = (1..=n).map(f64::from).collect();
+            let vector = ScaledVector {
+                numbers: &numbers,
+                weight: 4.0,
+                times: 0.5,
+                exponent: 3,
+            };
+            let expected = f64::from(n * (n + 1) * (2 * n + 1) / 6).log2() + 8.0;
+            assert!((vector.size() - expected).abs() < 1e-12, "{n}");
+        }
+    }
+}

@@ -340,6 +340,7 @@ impl<F: Factors> Trees<F> {
 
     /// Loads a tree into the tables, in place of the one that is there.
     fn load<N>(&self, tree: usize, s: &mut Scratch<N>) -> Result<()> {
+        s.tree = None; // until all is there: memory may be refused on the way
         // Before stamps run out the tables are emptied: an old stamp must not look like
         // a new one.
         if s.stamp == 0 || s.stamp == u32::MAX {

@@ -1,7 +1,6 @@
 //! What `nbytes` says is what was allocated: a program of its own, whose allocator counts.
 
 #[path = "../../benches/corpus/mod.rs"]
-#[allow(dead_code)] // the other tests use the rest
 mod corpus;
 
 use std::alloc::{GlobalAlloc, Layout, System};
