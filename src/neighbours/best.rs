@@ -15,7 +15,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Answer, margin};
+use super::Answer;
+use super::corpus::margin;
 use crate::Result;
 use crate::memory::{collect, filled_with, push};
 

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{
-    Corpus, Finder, Nearest, Pruned, Rows, Sink, Values, check_least, check_symmetric,
-    join_by, nearness, places, top_k_by,
-};
+use super::corpus::{Corpus, Finder, Pruned, Rows, Values, places};
+use super::{Nearest, Sink, check_least, check_symmetric, join_by, nearness, top_k_by};
 use crate::gram::{
     Element, Items, Measure, Options, QueryRows, Report, RowSource, RowsOf,
     TrainedEngine, check_size,
