@@ -30,7 +30,7 @@ help: ## Show this list
 install: $(VENV)/.tools $(VENV)/.built ## Make .venv with the tools, build the library and install it there
 
 release: install ## Install the library as wheels have it, which takes minutes: for measuring
-	$(BIN)/maturin develop --release --locked
+	$(BIN)/maturin develop --release --locked --group demo
 	touch $(VENV)/.built
 
 demo: $(VENV)/.built ## Learn, compare and explain on functions of Python's library; writes demo.html
@@ -58,7 +58,8 @@ oldest: ## Run the Python tests with the oldest packages allowed (PYTHON=python3
 		| target/oldest/bin/python -m pip install --quiet --prefer-binary -r /dev/stdin
 	target/oldest/bin/python -m pip install --quiet --no-deps \
 		-c target/oldest/minimums.txt mimseq
-	VIRTUAL_ENV=$(CURDIR)/target/oldest target/oldest/bin/maturin develop --profile quick --locked
+	VIRTUAL_ENV=$(CURDIR)/target/oldest target/oldest/bin/maturin develop --profile quick --locked \
+		--group demo
 	target/oldest/bin/python -m pytest -n $(WORKERS) -m 'not slow' tests/python
 
 lint: install ## Check style, types, stubs and module borders
@@ -157,5 +158,5 @@ $(VENV)/.atheris: $(VENV)/.tools
 
 # Without link-time optimisation, which takes most of a build: `make release` has it.
 $(VENV)/.built: $(VENV)/.base $(RUST)
-	$(BIN)/maturin develop --profile quick --locked
+	$(BIN)/maturin develop --profile quick --locked --group demo
 	touch $@

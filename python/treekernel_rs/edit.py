@@ -141,6 +141,12 @@ class EditDistance(MatrixMethods["Trees"]):
         self._remember(rename=rename, insert=insert, delete=delete, normalize=normalize)
 
     def _make(self) -> EditCore:
+        if self.normalize not in (None, "max", "sum", "metric"):
+            msg = (
+                "normalize must be None, 'max', 'sum' or 'metric', "
+                f"got {self.normalize!r}"
+            )
+            raise ValueError(msg)
         return EditCore(
             _rename_costs(self.rename),
             _node_costs("insert", self.insert),

@@ -29,8 +29,10 @@ pub(super) fn forest_of(object: &Bound<'_, PyAny>) -> PyResult<Forest> {
     }
     let given = several(object)?.and_then(|given| given.try_iter().ok());
     let Some(mut given) = given else {
+        // What a reader returns.
+        let hint = if object.hasattr("forest")? { ": give its .forest" } else { "" };
         return Err(PyTypeError::new_err(format!(
-            "expected a Forest or a list of bracketed strings, got {}",
+            "expected a Forest or a list of bracketed strings, got {}{hint}",
             type_name(object)
         )));
     };

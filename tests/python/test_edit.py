@@ -331,6 +331,7 @@ def test_a_callable_is_asked_once_for_each_two_labels():
         ({"rename": [1]}, TypeError, "rename must be a number"),
         ({"rename": "hamming"}, ValueError, "'levenshtein' or 'cells', got"),
         ({"normalize": "min"}, ValueError, "normalize must be None, 'max', 'sum' or"),
+        ({"normalize": True}, ValueError, "normalize must be .* 'metric', got True"),
         ({"insert": 2, "normalize": "metric"}, ValueError, "normalize must be"),
         ({"rename": 0, "normalize": "metric"}, ValueError, "normalize must be"),
     ],

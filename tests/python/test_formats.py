@@ -78,7 +78,7 @@ BAD = {
     ],
     "json": [
         ('{"a": [1,\n 2 x]}', 2, 4, "JSON"),
-        ("[1] x", 1, 5, "Extra data"),
+        ("[1] x", 1, 5, "lines=True reads one on each line"),
         ("", 1, 1, "Expecting value"),
         ('["\\ud800"]', 1, 1, "Unicode text, got a lone surrogate"),
         ("[" * 200_000, 1, 200_001, "Expecting value"),

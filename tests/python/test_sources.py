@@ -539,3 +539,11 @@ def test_classes_are_y_and_nothing_else_is():
     assert readers.klp(text="a |BS| x |ES|\n").y.tolist() == ["a"]
     for name in set(EXAMPLES) - {"svmlight_tk", "klp", "html", "sql", "tree_sitter"}:
         assert reader(name)(text=EXAMPLES[name].good).y is None
+
+
+def test_a_reading_in_place_of_its_forest_is_named():
+    reading = tk.readers.json(text="[1]")
+    kernel = tk.SubtreeKernel()
+    for call in (lambda: kernel(reading), lambda: tk.TreeGram(kernel).fit(reading)):
+        with pytest.raises(TypeError, match=r"Reading: give its \.forest"):
+            call()

@@ -30,6 +30,7 @@ def as_trees(X: Any) -> Forest:
         msg = (
             "X must be a Forest or a list of bracketed strings, "
             f"got one {type(X).__name__}"
+            + (": give its .forest" if hasattr(X, "forest") else "")
         )
         raise TypeError(msg)
     shape: tuple[int, ...] = getattr(X, "shape", (0,))

@@ -395,6 +395,8 @@ def json(
             except _json.JSONDecodeError as error:
                 # "Expecting value", "Extra data" and the like.
                 expected = f"JSON ({error.msg})"
+                if error.msg == "Extra data" and not lines:
+                    expected = "one JSON value (lines=True reads one on each line)"
                 collector.wrong(each.error(offset + error.pos, expected))
                 continue
             except ValueError as error:
