@@ -40,7 +40,7 @@ def teds(
     size: str = "tree",
     errors: str = "raise",
     n_jobs: int | None = None,
-) -> float | NDArray[np.float64]:
+) -> Any:  # a float, or an array of them
     """Score predicted tables by TEDS, the similarity by tree edit distance of PubTabNet.
 
     1 is a table like the true one, and the score falls by the edits that make them equal,
@@ -155,7 +155,7 @@ def tsed(
     delete: float = 1,
     errors: str = "raise",
     n_jobs: int | None = None,
-) -> float | NDArray[np.float64]:
+) -> Any:  # a float, or an array of them
     """Score predicted code by TSED, the similarity by edit distance of syntax trees.
 
     1 - d / n, but not below 0, with the edit distance d of the two syntax trees and the
@@ -226,7 +226,7 @@ def robinson_foulds(
     normalize: bool = False,
     n_jobs: int | None = None,
     progress: Progress | bool | None = None,
-) -> float | NDArray[np.float64]:
+) -> Any:  # a float, or an array of them
     """Compare phylogenies by their Robinson-Foulds distances.
 
     A branch of an unrooted tree splits its taxa in two; a node of a rooted tree has a clade
@@ -362,7 +362,9 @@ class _Sides(NamedTuple):
     both: tuple[_Side, _Side]
     is_single: bool
 
-    def scores(self, scores: NDArray[np.float64]) -> float | NDArray[np.float64]:
+    def scores(
+        self, scores: NDArray[np.float64]
+    ) -> Any:  # a float, or an array of them
         """Return the scores of all items: 0 where one of the trees is not there."""
         side = self.both[0]
         found = np.zeros(side.n_items)

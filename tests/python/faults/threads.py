@@ -40,7 +40,7 @@ def steady() -> entry_points.Calls:
         "labels": lambda: forest.labels,
         "equal": lambda: forest == tk.Forest.from_brackets(forest.to_brackets()),
         "pairs": lambda: tk.PairKernel()(pairs),
-        "edit: join": lambda: edit.join(forest, max_distance=0.5),
+        "edit: join": lambda: np.stack(edit.join(forest, max_distance=0.5)[:3]),
         "edit: top_k": lambda: edit.top_k(others, forest, k=3),
     }
     for name, kernel in entry_points.KERNELS.items():
