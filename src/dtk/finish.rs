@@ -110,6 +110,9 @@ const NOISE_LIMIT: f64 = 0.5;
 /// noise.
 const ABOVE_SMALLEST: f64 = 4.0;
 
+/// Bits by which ‖T‖² is above K(T,T), its mean, once in a million times at most (Markov).
+const BEYOND_CHANCE: f64 = 20.0;
+
 /// How rows are made of vectors.
 pub(super) struct RowWriter<'a> {
     nodes: &'a Nodes,
@@ -180,7 +183,11 @@ impl<'a> RowWriter<'a> {
             Some(product) => size.max(product.largest.log2()),
             None => size,
         };
-        let is_noisy = self.is_noisy(root, right_size)?;
+        // Where the estimate misses a product that happens to be long, the length tells.
+        let is_beyond = self.normalize == Some(Norm::Exact)
+            && !self_kernel.is_zero()
+            && size - self_kernel.log2() > BEYOND_CHANCE;
+        let is_noisy = is_beyond || self.is_noisy(root, right_size)?;
         let divide = match self.normalize {
             None => Some(Scaled::of(1.0 / self.unit)),
             Some(Norm::Own) => None,

@@ -835,3 +835,22 @@ fn label_vectors_are_the_same_for_ever() {
         );
     }
 }
+
+/// Found by fuzzing: a product of 2,048 equal vectors is longer than floats hold, where the
+/// estimate of noise, which sees fragments that share a product, says nothing.
+#[test]
+fn a_product_that_is_far_too_long_is_noise_whatever_the_estimate_says() {
+    let kernel = Arc::new(Subtree::new(0.07).with_leaf_weight(4.0));
+    let forest = forest(&["(A a)", &wide("b", 2048), "(A b)"]);
+    for seed in 120..140 {
+        let mut settings = Settings::of(Arc::clone(&kernel) as Arc<dyn Kernel>, 8);
+        settings.composition = Composition::Convolution;
+        settings.sketch_decay = Some(0.3);
+        settings.seed = seed;
+        settings.normalize = Some(Norm::Exact);
+        let (rows, noisy) = normalized::<f32>(settings, &forest);
+        let is_long = norm(&rows[1]) > 1024.0;
+        assert!(!is_long && rows[1].iter().all(|x| x.is_finite()), "{seed}");
+        assert!(seed != 128 || noisy == [1], "{noisy:?}");
+    }
+}
