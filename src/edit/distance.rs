@@ -24,7 +24,7 @@
 use super::bounded::{Corridors, Strings};
 use super::costs::{Gain, Gains, Transposed};
 use super::order::{Order, Orders};
-use crate::memory::{filled, room};
+use crate::memory::{reserve, room};
 use crate::{Context, Result};
 
 /// What one worker keeps from pair to pair.
@@ -43,7 +43,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    fn grow(&mut self, n: usize, m: usize) -> Result<()> {
+    fn grow(&mut self, n: usize, m: usize, context: &Context) -> Result<()> {
         let (n_pairs, n_cells) = (n.saturating_mul(m), (n + 1).saturating_mul(m + 1));
         if self.block.len() >= n_cells && self.saved.len() >= n_pairs {
             return Ok(());
@@ -53,9 +53,9 @@ impl Tables {
             *table = Vec::new();
         }
         room(n_cells, 3 * size_of::<f64>())?;
-        self.saved = filled(0.0, n_pairs)?;
-        self.transposed = filled(0.0, n_pairs)?;
-        self.block = filled(0.0, n_cells)?;
+        self.saved = zeros(n_pairs, context)?;
+        self.transposed = zeros(n_pairs, context)?;
+        self.block = zeros(n_cells, context)?;
         Ok(())
     }
 
@@ -68,6 +68,18 @@ impl Tables {
     pub(super) fn block(&self) -> &[f64] {
         &self.block
     }
+}
+
+/// So many zeros. Gigabytes of them take seconds, in which the caller may stop.
+fn zeros(n: usize, context: &Context) -> Result<Vec<f64>> {
+    const CHUNK: usize = 1 << 22;
+    let mut list = Vec::new();
+    reserve(&mut list, n)?;
+    while list.len() < n {
+        context.check_now()?;
+        list.resize(n.min(list.len() + CHUNK), 0.0); // has room
+    }
+    Ok(list)
 }
 
 /// Trees from both sides.
@@ -118,7 +130,7 @@ fn largest_saving(
     tables: &mut Tables,
     context: &Context,
 ) -> Result<f64> {
-    tables.grow(a.len(), b.len())?;
+    tables.grow(a.len(), b.len(), context)?;
     let Tables { saved, transposed, block, .. } = tables;
     // 1. Half of all nodes are leaves, and most keyroots: these need no blocks.
     fill_leaves([&a, &b], saved, transposed, gains, context)?;
@@ -167,7 +179,12 @@ fn fill_leaves(
     let (n, m) = (rows.len(), columns.len());
     let is_leaf = |i: &usize| rows.leftmost[*i] as usize == *i;
     for leaf in rows.keyroots.iter().map(|&i| i as usize).filter(is_leaf) {
-        context.check()?;
+        // In a large table each number stands in a page of its own.
+        if m >= LONG_ROW {
+            context.check_now()?;
+        } else {
+            context.check()?;
+        }
         let saved = &mut saved[leaf * m..][..m];
         let (labels, parents) = (&columns.labels[..m], &columns.parents[..m]);
         let gain = gains.row(rows.labels[leaf]);
