@@ -32,6 +32,9 @@
 //! It misses trees whose nodes share fragments, which the first rule sees: a tree is noisy
 //! by either.
 //!
+//! And where vectors are divided by the exact norm, one is noise whose ‖T‖² is above
+//! 2^20 K(T,T): K(T,T) is its mean over seeds.
+//!
 //! A tree may also have a large K(T,T) since it repeats small fragments, which is no
 //! reason for noise. So it has to be far above what fragments of one production alone give:
 //! the sum of squares of their counts.

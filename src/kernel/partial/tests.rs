@@ -1,3 +1,5 @@
+//! Single pairs against the definition, KeLP's scores, and each other.
+
 use super::*;
 use crate::corpus::{self, Random};
 use crate::kernel::{Pairs, Scaled, naive};
