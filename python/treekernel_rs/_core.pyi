@@ -193,11 +193,11 @@ class Kernel:
         self,
         x: Any,
         y: Any | None,
-        out: NDArray[Any],
+        out: NDArray[Any] | np.dtype[Any],
         normalize: bool,
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,
-    ) -> tuple[list[int], list[int]]: ...
+    ) -> tuple[NDArray[Any], tuple[list[int], list[int]]]: ...
     @property
     def parameter_names(self) -> list[str]: ...
     def gradient(
@@ -428,10 +428,10 @@ class Index:
     def gram(
         self,
         x: Any,
-        out: NDArray[Any],
+        out: NDArray[Any] | np.dtype[Any],
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,
-    ) -> tuple[list[int], list[int]]: ...
+    ) -> tuple[NDArray[Any], tuple[list[int], list[int]]]: ...
     def top_k(
         self,
         x: Any | None,
@@ -560,11 +560,11 @@ class PairCore:
         self,
         x: Any,
         y: Any | None,
-        out: NDArray[Any],
+        out: NDArray[Any] | np.dtype[Any],
         normalize: bool,
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,
-    ) -> tuple[list[int], list[int]]: ...
+    ) -> tuple[NDArray[Any], tuple[list[int], list[int]]]: ...
     def diagonal(
         self, x: Any, normalize: bool, n_jobs: int | None
     ) -> tuple[NDArray[np.float64], list[int]]: ...
@@ -620,11 +620,11 @@ class EditCore:
         self,
         x: Any,
         y: Any | None,
-        out: NDArray[Any],
+        out: NDArray[Any] | np.dtype[Any],
         normalize: str | None,
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,
-    ) -> tuple[list[int], list[int]]: ...
+    ) -> tuple[NDArray[Any], tuple[list[int], list[int]]]: ...
     def condensed(
         self,
         x: Any,
@@ -681,11 +681,11 @@ class EditCore:
 def robinson_foulds(
     x: Any,
     y: Any | None,
-    out: NDArray[Any],
+    out: NDArray[Any] | np.dtype[Any],
     options: tuple[bool, bool, bool],
     n_jobs: int | None,
     progress: Callable[[int, int], object] | None,
-) -> tuple[list[int], list[int]]: ...
+) -> tuple[NDArray[Any], tuple[list[int], list[int]]]: ...
 def as_forest(trees: Any) -> Forest: ...
 def as_tree(tree: Any) -> Tree: ...
 def as_pairs(pairs: Any) -> PairForest: ...

@@ -81,15 +81,14 @@ class Computing:
         progress: Progress | bool | None,
     ) -> NDArray[Any]:
         x, y = self._examples(X), None if Y is None else self._examples(Y)
-        shape = self._shape(x, y)
-        if out is None:
-            out = np.empty(shape, check_float_type(dtype))
-        else:
-            check_out(out, shape, dtype)
+        target: Any = check_float_type(dtype) if out is None else out
+        if out is not None:
+            check_out(out, self._shape(x, y), dtype)
         run = check_jobs(n_jobs), progress_callback(progress, self._title())
-        zeros = self._compute("gram", x, y, (out,), run)
+        matrix: NDArray[Any]
+        matrix, zeros = self._compute("gram", x, y, (target,), run)
         self._warn(zeros, y)
-        return out
+        return matrix
 
     def _top_k(
         self,

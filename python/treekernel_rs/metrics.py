@@ -288,10 +288,9 @@ def robinson_foulds(
     x = _phylogenies(X, weighted)
     y = None if Y is None else _phylogenies(Y, weighted)
     _check_taxa(x, y, weighted)
-    out = np.empty((len(x), len(x if y is None else y)))
-    tell = progress_callback(progress, "robinson_foulds")
-    _core.robinson_foulds(x, y, out, options, check_jobs(n_jobs), tell)
-    return float(out[0, 0]) if _is_one(X) and _is_one(Y) else out
+    run = check_jobs(n_jobs), progress_callback(progress, "robinson_foulds")
+    matrix, _ = _core.robinson_foulds(x, y, np.dtype(np.float64), options, *run)
+    return float(matrix[0, 0]) if _is_one(X) and _is_one(Y) else matrix
 
 
 def _phylogenies(given: Any, weighted: bool) -> Forest:

@@ -9,14 +9,14 @@ use crate::clades::RobinsonFoulds;
 /// See [`Call::gram`].
 #[pyfunction]
 #[pyo3(signature = (x, y, out, options, n_jobs, progress))]
-pub(super) fn robinson_foulds(
+pub(super) fn robinson_foulds<'py>(
     x: &Bound<'_, PyAny>,
     y: Option<&Bound<'_, PyAny>>,
-    out: &Bound<'_, PyAny>,
+    out: &Bound<'py, PyAny>,
     options: (bool, bool, bool),
     n_jobs: Option<usize>,
     progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Zeros> {
+) -> PyResult<(Bound<'py, PyAny>, Zeros)> {
     let (is_rooted, is_weighted, is_normalized) = options;
     let measure = RobinsonFoulds { is_rooted, is_weighted, is_normalized };
     let call = Call::new(&measure, false, n_jobs, progress);

@@ -33,15 +33,15 @@ impl EditCore {
 
     /// See [`Call::gram`].
     #[pyo3(signature = (x, y, out, normalize, n_jobs, progress))]
-    fn gram(
+    fn gram<'py>(
         &self,
         x: &Bound<'_, PyAny>,
         y: Option<&Bound<'_, PyAny>>,
-        out: &Bound<'_, PyAny>,
+        out: &Bound<'py, PyAny>,
         normalize: Option<Text>,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Zeros> {
+    ) -> PyResult<(Bound<'py, PyAny>, Zeros)> {
         let measure = self.divided(normalize)?;
         let call = Call::new(&measure, false, n_jobs, progress);
         call.gram(&forest_of(x)?, y.map(forest_of).transpose()?.as_ref(), out)

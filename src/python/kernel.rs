@@ -15,7 +15,7 @@ use super::objects::{forest_of, tree_of};
 use super::shared::{self, Shared};
 use super::similarity::PySimilarity;
 use super::text::{Text, repr};
-use super::{Matrix, Request, interruptible, with_slice, written};
+use super::{Matrix, Request, array_for, interruptible, written};
 use crate::error::quoted;
 use crate::gram::{self, Options};
 use crate::kernel::{
@@ -89,15 +89,15 @@ impl Kernel {
 
     /// See [`Call::gram`].
     #[pyo3(signature = (x, y, out, normalize, n_jobs, progress))]
-    fn gram(
+    fn gram<'py>(
         &self,
         x: &Bound<'_, PyAny>,
         y: Option<&Bound<'_, PyAny>>,
-        out: &Bound<'_, PyAny>,
+        out: &Bound<'py, PyAny>,
         normalize: bool,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Zeros> {
+    ) -> PyResult<(Bound<'py, PyAny>, Zeros)> {
         let call = Call::new(&*self.0, normalize, n_jobs, progress);
         call.gram(&forest_of(x)?, y.map(forest_of).transpose()?.as_ref(), out)
     }
@@ -269,26 +269,30 @@ impl TreeIndex {
         self.0.read(py, &Request::default(), |index, _| Ok(index.nbytes()))
     }
 
-    /// Fills `out` and returns the trees of X and of Y whose self-kernel is zero.
+    /// Fills `out`, or a new array of that type, and returns it, with the trees of X and of Y
+    /// whose self-kernel is zero.
     #[pyo3(signature = (x, out, n_jobs, progress))]
-    fn gram(
+    fn gram<'py>(
         &self,
         x: &Bound<'_, PyAny>,
-        out: &Bound<'_, PyAny>,
+        out: &Bound<'py, PyAny>,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Zeros> {
-        let (py, x, told) = (x.py(), forest_of(x)?, Request::new(n_jobs, progress));
-        // Held until all is written, whatever becomes of the array meanwhile.
-        let report = match Matrix::of(out)? {
-            Matrix::Single(out) => with_slice(out, |out| {
-                self.0.read(py, &told, |index, context| index.fill(&x, out, context))
-            }),
-            Matrix::Double(out) => with_slice(out, |out| {
-                self.0.read(py, &told, |index, context| index.fill(&x, out, context))
-            }),
+    ) -> PyResult<(Bound<'py, PyAny>, Zeros)> {
+        let (py, x, request) = (x.py(), forest_of(x)?, Request::new(n_jobs, progress));
+        // Trees may be added at any time: a new array has columns for those of this moment.
+        let held = self.0.held(py)?;
+        let index: &neighbours::Index = &held;
+        let out = array_for(out, (x.len(), index.items().len()))?;
+        let report = match Matrix::of(&out)? {
+            Matrix::Single(out) => {
+                written(out, &request, |out, context| index.fill(&x, out, context))
+            }
+            Matrix::Double(out) => {
+                written(out, &request, |out, context| index.fill(&x, out, context))
+            }
         }?;
-        Ok(zero_trees(report))
+        Ok((out, zero_trees(report)))
     }
 
     /// As the kernel's.

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use super::forest::Index;
 use super::objects::integers;
-use super::{Matrix, Request, detached, interruptible, run, written, zeros};
+use super::{Matrix, Request, array_for, detached, interruptible, run, written, zeros};
 use crate::gram::{self, Items, Measure, Options, Report};
 use crate::memory;
 use crate::neighbours;
@@ -29,15 +29,17 @@ impl<'a, X: Items> Call<'a, X> {
         Self { measure, options, request: Request::new(n_jobs, progress) }
     }
 
-    /// Fills `out` and returns the items of X and of Y whose value with themselves is zero.
-    pub(super) fn gram(
+    /// Fills `out`, or a new array of that type, and returns it, with the items of X and of Y
+    /// whose value with themselves is zero.
+    pub(super) fn gram<'py>(
         &self,
         x: &X,
         y: Option<&X>,
-        out: &Bound<'_, PyAny>,
-    ) -> PyResult<Zeros> {
+        out: &Bound<'py, PyAny>,
+    ) -> PyResult<(Bound<'py, PyAny>, Zeros)> {
         let Self { measure, options, request } = self;
-        let report = match Matrix::of(out)? {
+        let out = array_for(out, (x.n_items(), y.unwrap_or(x).n_items()))?;
+        let report = match Matrix::of(&out)? {
             Matrix::Single(out) => written(out, request, |out, context| {
                 gram::fill(*measure, x, y, *options, out, context)
             }),
@@ -45,7 +47,8 @@ impl<'a, X: Items> Call<'a, X> {
                 gram::fill(*measure, x, y, *options, out, context)
             }),
         }?;
-        Ok(zero_trees(self.complete(report, out)?))
+        let zeros = zero_trees(self.complete(report, &out)?);
+        Ok((out, zeros))
     }
 
     /// The value of every item with itself, and the items where it is zero.

@@ -29,7 +29,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use numpy::ndarray::Dimension;
-use numpy::{Element, PyArray, PyArray2, PyArrayMethods};
+use numpy::{Element, PyArray, PyArray2, PyArrayDescr, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -238,18 +238,22 @@ fn written<T: Send, N: Element, D: Dimension>(
     work: impl Send + FnOnce(&mut [N], &Context) -> crate::Result<T>,
 ) -> PyResult<T> {
     let py = out.py();
-    with_slice(out, |values| run(py, request, |context| work(values, context)))
-}
-
-/// Calls what writes into an array.
-fn with_slice<T, N: Element, D: Dimension>(
-    out: &Bound<'_, PyArray<N, D>>,
-    work: impl FnOnce(&mut [N]) -> PyResult<T>,
-) -> PyResult<T> {
     let mut out = out.try_readwrite().map_err(|error| {
         PyValueError::new_err(format!("out cannot be written: {error}"))
     })?;
-    work(out.as_slice_mut()?)
+    let values = out.as_slice_mut()?;
+    run(py, request, |context| work(values, context))
+}
+
+/// The array to fill, which is `out`, or a new one if `out` is a type of elements.
+fn array_for<'py>(
+    out: &Bound<'py, PyAny>,
+    shape: (usize, usize),
+) -> PyResult<Bound<'py, PyAny>> {
+    if out.is_instance_of::<PyArrayDescr>() {
+        return out.py().import("numpy")?.call_method1("empty", (shape, out));
+    }
+    Ok(out.clone())
 }
 
 /// A matrix of zeros; numpy's error where there is no memory for it.

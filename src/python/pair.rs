@@ -643,15 +643,15 @@ impl PairCore {
 
     /// See [`Call::gram`].
     #[pyo3(signature = (x, y, out, normalize, n_jobs, progress))]
-    fn gram(
+    fn gram<'py>(
         &self,
         x: &Bound<'_, PyAny>,
         y: Option<&Bound<'_, PyAny>>,
-        out: &Bound<'_, PyAny>,
+        out: &Bound<'py, PyAny>,
         normalize: bool,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Zeros> {
+    ) -> PyResult<(Bound<'py, PyAny>, Zeros)> {
         let call = Call::new(&self.0, normalize, n_jobs, progress);
         call.gram(&pairs_of(x)?, y.map(pairs_of).transpose()?.as_ref(), out)
     }

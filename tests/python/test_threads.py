@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -257,6 +257,21 @@ def test_eight_threads_ask_an_index_while_one_adds() -> None:
         for done in asking:
             done.result()
     assert len(index) == 340
+
+
+def test_a_matrix_has_the_trees_that_were_added_before_it_is_computed() -> None:
+    index = SST.index(TREES[:40])
+
+    class Double:
+        """A type that is asked for within the call: another thread may come in there."""
+
+        @property
+        def dtype(self) -> np.dtype[np.float64]:
+            index.add(TREES[40:50])
+            return np.dtype(np.float64)
+
+    matrix = index.gram(FEW, dtype=cast("Any", Double()))
+    np.testing.assert_array_equal(matrix, SST.gram(FEW, TREES[:50]))
 
 
 @pytest.mark.parametrize("outer", ["learn", "score"])
