@@ -836,6 +836,30 @@ fn label_vectors_are_the_same_for_ever() {
     }
 }
 
+#[test]
+fn a_noisy_product_is_no_reason_for_a_warning_where_frequent_fragments_outweigh_it() {
+    // The product of 349 children weighs 20, and is noise. Four nodes above it weigh next to
+    // nothing, so no product of those above has it as a factor.
+    let product: Vec<String> = (0..349).map(|i| format!("(C{i} c)")).collect();
+    let product = product.join(" ");
+    let chain = |start: &str, n: usize, part: &str| {
+        format!("{}{start}{}", format!("(S {part} ").repeat(n), ")".repeat(n))
+    };
+    let noisy = chain("(S s)", 8, &format!("(V (X (Y (Z (W {product})))))"));
+    // 1,500² fragments of weight λ outweigh the 8² that share the product.
+    let clean = chain(&noisy, 1500, "(A a)");
+    let forest = forest(&[&noisy, &clean]);
+    for seed in 0..8 {
+        let mut settings = Settings::of(Arc::new(SubsetTree::new(0.02)), 512);
+        settings.composition = Composition::Quaternion;
+        settings.normalize = Some(Norm::Exact);
+        settings.seed = seed;
+        let (rows, noisy) = normalized::<f64>(settings, &forest);
+        assert_eq!(noisy, [0], "{seed}");
+        assert!((0.25..2.0).contains(&norm(&rows[1]).powi(2)), "{}", norm(&rows[1]));
+    }
+}
+
 /// Found by fuzzing: a product of 2,048 equal vectors is longer than floats hold, where the
 /// estimate of noise, which sees fragments that share a product, says nothing.
 #[test]
