@@ -397,8 +397,10 @@ def _pictures(
                     name = f"for {output_text(label)}" + (
                         ", predicted" if label == said else ""
                     )
+                    parts = shares.sum(), estimator._intercept_of(label)
+                    score = " ".join(f"{part:+.4g}" for part in parts)
                     drawn = draw(tree, shares, max_nodes=max_nodes)
-                    pictures.append((f"{name}: {shares.sum():+.3g}", drawn.svg))
+                    pictures.append((f"{name}: {score} = {sum(parts):+.4g}", drawn.svg))
             return pictures
         except ValueError:  # a perceptron that votes is no sum over nodes
             pass

@@ -340,6 +340,27 @@ def test_contributions_of_two_classes_are_those_to_the_decision(name):
 
 
 @every_classifier
+def test_fragments_that_speak_for_the_first_of_two_classes_speak_against_the_second(
+    name,
+):
+    pytest.importorskip("sklearn")
+    lines, y = corpus(2)
+    clf = classifiers()[name].fit(lines, y)
+    first, second = clf.classes_
+    assert clf.top_fragments(9, label=second) == clf.top_fragments(9)
+    found = clf.top_fragments(9, label=first)
+    against = clf.top_fragments(9, label=second, by="smallest")
+    assert {f.output for f in found} == {first}
+    assert [(str(f.tree), f.weight) for f in found] == [
+        (str(f.tree), -f.weight) for f in against
+    ]
+    for unknown in ("DESC", (first, second)):
+        for ask in (clf.top_fragments, clf.contributions):
+            with pytest.raises(ValueError, match=f"label must be one of {first}, "):
+                ask(1 if ask == clf.top_fragments else lines[0], label=unknown)
+
+
+@every_classifier
 def test_contributions_of_classes_are_those_to_their_decision(name):
     pytest.importorskip("sklearn")
     lines, y = corpus(4)

@@ -229,6 +229,39 @@ def test_the_page_has_scores_fragments_trees_neighbours_and_settings(
     assert trees[0]["near"]
 
 
+@pytest.mark.parametrize("multi_class", ["two", "ovo", "ovr"])
+def test_numbers_of_nodes_and_the_intercept_add_up_to_the_score(
+    tmp_path: Path, multi_class: Any
+) -> None:
+    y = ["x", "x", "y", "y" if multi_class == "two" else "z", "y"]
+    svc = tk.TreeSVC(
+        SST,
+        C=10,
+        multi_class="ovo" if multi_class == "two" else multi_class,
+        decision_function_shape="ovo",
+    ).fit(X, y)
+    tk.report(svc, X, y, tmp_path / "r.html")
+    scores = svc.decision_function(X).reshape(len(X), -1)
+    if multi_class == "ovo":  # the pairs x, y; x, z; y, z
+        scores = scores @ np.array([[1, -1, 0], [1, 0, -1], [0, 1, -1]])
+    elif multi_class == "two":
+        scores = scores @ np.array([[-1, 1]])
+    n_seen = 0
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    for tree in data_of(page)["trees"]:
+        for name, picture in tree["pictures"]:
+            label, numbers = re.fullmatch(
+                r"for (\w)(?:, predicted)?: (.*)", name
+            ).groups()
+            nodes, intercept, total = map(float, numbers.replace("=", "").split())
+            expected = scores[X.index(tree["text"]), list(svc.classes_).index(label)]
+            assert total == pytest.approx(expected, rel=1e-3)
+            assert nodes + intercept == pytest.approx(total, abs=2e-3)
+            assert picture.startswith("<svg")
+            n_seen += abs(intercept) > 0.01
+    assert n_seen
+
+
 def test_equal_input_makes_an_equal_page(tmp_path: Path) -> None:
     assert write(tmp_path / "a.html") == write(tmp_path / "b.html")
 

@@ -63,7 +63,8 @@ class ExplainedClassifier(ClassifierMixin, Predictor):
             there is one decision function, for ``classes_[1]``.
         label : class, or pair of classes, optional
             Only for this decision function; by default for all of them. For a class of a
-            classifier by pairs, the fragments of the sum over the pairs of this class.
+            classifier by pairs, the fragments of the sum over the pairs of this class. For
+            ``classes_[0]`` of two classes, those of ``classes_[1]`` with the other sign.
         min_size, max_size : int, optional
             Limits, both included, to the size: see `DagModel.top_fragments`.
         max_states : int, default 1,000,000
@@ -95,11 +96,7 @@ class ExplainedClassifier(ClassifierMixin, Predictor):
         [<Fragment y -0.6131: (A a)>]
         """
         model, outputs = self._model(), self._outputs()
-        if (
-            label is not None
-            and isinstance(outputs[0], tuple)
-            and not isinstance(label, tuple)
-        ):
+        if label is not None and not self._has_output(label):
             outputs = [self.classes_[_place(self.classes_, label)]]
             model, label = self._by_class(outputs), outputs[0]
         found = model.top_fragments(
@@ -130,7 +127,7 @@ class ExplainedClassifier(ClassifierMixin, Predictor):
         -------
         ndarray of float64, shape (n_nodes,)
             For each node, in preorder, the sum over all fragments that start there. The
-            sum of all is the decision function without its constant. For a class of a
+            sum of all is the decision function without its intercept. For a class of a
             classifier by pairs, it is the sum over the pairs of this class.
 
         Examples
@@ -146,30 +143,46 @@ class ExplainedClassifier(ClassifierMixin, Predictor):
         model, outputs = self._model(), self._outputs()
         one = as_tree(tree)
         shares = model.contributions(one)
-        if len(outputs) == 1:
-            if label is None:
-                label = outputs[0]
-            # For the one class is against the other.
-            return shares if _place(self.classes_, label) == 1 else -shares
-        if label is None:
+        if label is None and len(outputs) == 1:
+            label = outputs[0]
+        elif label is None:
             label = self.predict(Forest.from_trees([one]))[0]
-        if isinstance(label, tuple) or not isinstance(outputs[0], tuple):
-            return np.ascontiguousarray(shares[:, _place(outputs, label)])
-        which = self.classes_[_place(self.classes_, label)]
-        per_class: NDArray[np.float64] = shares @ self._signs_of([which])[:, 0]
+        return self._of_label(shares.reshape(len(shares), -1), label)
+
+    def _intercept_of(self, label: Any) -> float:
+        """Return what is added to the sum of the contributions for a class, or a pair."""
+        return float(self._of_label(np.atleast_2d(self._model().intercept), label)[0])
+
+    def _of_label(self, values: NDArray[np.float64], label: Any) -> NDArray[np.float64]:
+        """Return the values for a class, or a pair, of those for each output (columns)."""
+        if self._has_output(label):
+            return np.ascontiguousarray(values[:, _place(self._outputs(), label)])
+        per_class: NDArray[np.float64] = values @ self._signs_of([label])[:, 0]
         return per_class
 
+    def _has_output(self, label: Any) -> bool:
+        """Say whether a label, if it is right, is that of one of the outputs."""
+        outputs = self._outputs()
+        if len(outputs) == 1:
+            return _place(self.classes_, label) == 1
+        return isinstance(label, tuple) or not isinstance(outputs[0], tuple)
+
     def _signs_of(self, classes: Sequence[Any]) -> NDArray[np.float64]:
-        """Return by pair (rows) and class what the pair says of the class: 1, -1 or 0."""
-        first, second = np.triu_indices(len(self.classes_), 1)
+        """Return by output (rows) and class what it says of the class: 1, -1 or 0.
+
+        The output of a pair speaks for its first class; that of two classes for the second.
+        """
         places = np.array([_place(self.classes_, name) for name in classes], np.intp)
+        if len(self.classes_) == 2:
+            return np.where(places == 1, 1.0, -1.0)[None]
+        first, second = np.triu_indices(len(self.classes_), 1)
         signs: NDArray[np.float64] = np.zeros((len(first), len(places)))
         signs += first[:, None] == places
         signs -= second[:, None] == places
         return signs
 
     def _by_class(self, classes: Sequence[Any]) -> DagModel:
-        """Return the sums over the pairs of each class, of a classifier by pairs."""
+        """Return a model with an output for each class, as `_signs_of` has them."""
         return self._model()._combined(self._signs_of(classes))
 
 
