@@ -6,6 +6,7 @@ docs/METRICS.md has the definitions, their edge cases, and what published progra
 from __future__ import annotations
 
 import re
+from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from treekernel_rs import _core
 from treekernel_rs._arguments import check_flag, check_jobs, progress_callback
 from treekernel_rs._core import Forest, Tree, as_forest
 from treekernel_rs._extras import needed
+from treekernel_rs._wording import plural
 from treekernel_rs.edit import EditDistance
 from treekernel_rs.readers import newick, tree_sitter
 from treekernel_rs.readers._documents import html_root
@@ -96,7 +98,7 @@ def teds(
     def read(tables: Any) -> Reading:
         return _read_tables(tables, "skip" if errors == "zero" else "raise")
 
-    sides = _sides(predicted, true, read, "tables")
+    sides = _sides(predicted, true, read, "table")
     forests = [side.trees for side in sides.both]
     sizes = [
         _elements(trees) if size == "elements" else trees.n_nodes for trees in forests
@@ -209,7 +211,7 @@ def tsed(
             errors="skip" if errors == "zero" else "raise",
         )
 
-    sides = _sides(predicted, true, None if language is None else read, "trees")
+    sides = _sides(predicted, true, None if language is None else read, "tree")
     forests = [side.trees for side in sides.both]
     distance = EditDistance(rename, insert, delete)
     distances = distance.pairs(forests[0], forests[1], n_jobs=n_jobs)
@@ -285,17 +287,16 @@ def robinson_foulds(
         check_flag(weighted, "weighted"),
         check_flag(normalize),
     )
-    x = _phylogenies(X, weighted)
-    y = None if Y is None else _phylogenies(Y, weighted)
+    x = _phylogenies("X", X, weighted)
+    y = None if Y is None else _phylogenies("Y", Y, weighted)
     _check_taxa(x, y, weighted)
     run = check_jobs(n_jobs), progress_callback(progress, "robinson_foulds")
     matrix, _ = _core.robinson_foulds(x, y, np.dtype(np.float64), options, *run)
     return float(matrix[0, 0]) if _is_one(X) and _is_one(Y) else matrix
 
 
-def _phylogenies(given: Any, weighted: bool) -> Forest:
-    if not _is_one(given) and not isinstance(given, Forest):
-        given = list(given)
+def _phylogenies(name: str, given: Any, weighted: bool) -> Forest:
+    given = _listed(name, given)
     first = given[0] if isinstance(given, list) and given else given
     if isinstance(first, Forest | Tree):
         return as_forest([given] if isinstance(given, Tree) else given)
@@ -372,14 +373,13 @@ class _Sides(NamedTuple):
 
 
 def _sides(predicted: Any, true: Any, read: Any, what: str) -> _Sides:
-    first, second = (_side(given, read) for given in (predicted, true))
+    first, second = _side("predicted", predicted, read), _side("true", true, read)
     if first.n_items == 0:
-        msg = f"predicted has no {what}, expected at least 1"
+        msg = f"predicted has no {what}s, expected at least 1"
         raise ValueError(msg)
     if first.n_items != second.n_items:
-        msg = (
-            f"true has {second.n_items} {what}, expected {first.n_items}, as predicted"
-        )
+        given = plural(second.n_items, what)
+        msg = f"true has {given}, expected {first.n_items:,}, as predicted"
         raise ValueError(msg)
     shared, i, j = np.intersect1d(
         first.places, second.places, assume_unique=True, return_indices=True
@@ -391,10 +391,9 @@ def _sides(predicted: Any, true: Any, read: Any, what: str) -> _Sides:
     return _Sides((both[0], both[1]), _is_one(predicted) and _is_one(true))
 
 
-def _side(given: Any, read: Any) -> _Side:
+def _side(name: str, given: Any, read: Any) -> _Side:
     """Read one side by `read`, unless it has trees."""
-    if not _is_one(given) and not isinstance(given, Forest):
-        given = list(given)
+    given = _listed(name, given)
     first = given[0] if isinstance(given, list) and given else given
     if read is None or isinstance(first, Forest | Tree):
         trees = as_forest([given] if isinstance(given, str | Tree) else given)
@@ -403,6 +402,22 @@ def _side(given: Any, read: Any) -> _Side:
     skipped = [error.tree for error in reading.skipped]
     n_items = len(reading) + len(skipped)
     return _Side(reading.forest, np.setdiff1d(np.arange(n_items), skipped), n_items)
+
+
+def _listed(name: str, given: Any) -> Any:
+    """Return a text, a tree, a forest, or a list of what is given one by one."""
+    if _is_one(given) or isinstance(given, Forest):
+        return given
+    if hasattr(given, "__iter__"):
+        return list(given)
+    hint = ""
+    if isinstance(given, PathLike):
+        hint = ": give the text of the file, or the .forest of a reader"
+    elif hasattr(given, "forest"):
+        hint = ": give its .forest"
+    got = type(given).__name__
+    msg = f"{name}: expected texts, a Forest or a list of Tree, got {got}{hint}"
+    raise TypeError(msg)
 
 
 def _is_one(given: Any) -> bool:

@@ -219,7 +219,7 @@ def test_what_is_no_table_is_refused_or_scores_zero():
             ValueError, match="predicted has no tables, expected at least"
         ):
             tk.metrics.teds(no_tables, no_tables)
-    with pytest.raises(ValueError, match="true has 1 tables, expected 2, as predicted"):
+    with pytest.raises(ValueError, match="true has 1 table, expected 2, as predicted"):
         tk.metrics.teds([table, table], [table])
     with pytest.raises(
         ValueError, match="size must be 'tree' or 'elements', got 'rows'"
@@ -466,3 +466,25 @@ def test_small_and_no_trees_have_distances():
     assert tk.metrics.robinson_foulds("(a,b);", "(b,a);", normalize=True) == 0.0
     caterpillar = "(" * 3_000 + "t0" + "".join(f",t{i})" for i in range(1, 3_001)) + ";"
     assert tk.metrics.robinson_foulds(caterpillar, caterpillar) == 0.0
+
+
+def test_a_path_and_a_reading_are_refused_with_what_to_give(tmp_path):
+    path = tmp_path / "tree.nwk"
+    path.write_text("(a,b);")
+    reading = tk.readers.newick(path)
+    wrong = {
+        path: "give the text of the file, or the .forest of a reader",
+        reading: "Reading: give its .forest",
+        3: "expected texts, a Forest or a list of Tree, got int$",
+    }
+    for given, message in wrong.items():
+        for score in (tk.metrics.teds, tk.metrics.tsed):
+            with pytest.raises(TypeError, match=f"^predicted: .*{message}"):
+                score(given, tk.Forest(["(a)"]))
+            with pytest.raises(TypeError, match=f"^true: .*{message}"):
+                score(tk.Forest(["(a)"]), given)
+        with pytest.raises(TypeError, match=f"^X: .*{message}"):
+            tk.metrics.robinson_foulds(given)
+        with pytest.raises(TypeError, match=f"^Y: .*{message}"):
+            tk.metrics.robinson_foulds("(a,b);", given)
+    assert tk.metrics.robinson_foulds(reading.forest, path.read_text()) == [[0.0]]
