@@ -664,8 +664,17 @@ def write(rows: Iterator[tuple[str, list[str] | bytes]], out: Path) -> dict[str,
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("clones", type=Path, help="folder with the clones")
-    parser.add_argument("--out", type=Path, default=ROOT / "shared/data")
-    parser.add_argument("--only", default=",".join(CORPORA), help="such as qc,wsj")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=ROOT / "shared/data",
+        help="folder of the files (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--only",
+        default=",".join(CORPORA),
+        help="corpora to build (default: %(default)s)",
+    )
     told = parser.parse_args()
     if not told.clones.is_dir():
         parser.error(f"no folder {told.clones}")

@@ -344,12 +344,36 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description="Find near-duplicate functions.", epilog="See the head of the file."
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH")
-    parser.add_argument("--min-similarity", type=float, default=0.8, metavar="S")
-    parser.add_argument("--min-nodes", type=int, default=50, metavar="N")
-    parser.add_argument("--decay", type=float, default=0.4)
-    parser.add_argument("--json", metavar="FILE", help="- for standard output")
-    parser.add_argument("--html", metavar="FILE", help="one page, nothing else needed")
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="Python files, directories, or .tsv files",
+    )
+    parser.add_argument(
+        "--min-similarity",
+        type=float,
+        default=0.8,
+        metavar="S",
+        help="list pairs at least as similar, from 0 to 1 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--min-nodes",
+        type=int,
+        default=50,
+        metavar="N",
+        help="leave out functions with fewer nodes (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--decay",
+        type=float,
+        default=0.4,
+        help="decay of the subset tree kernel (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", help="write JSON; - for standard output"
+    )
+    parser.add_argument("--html", metavar="FILE", help="write an HTML page")
     parser.add_argument("--fail", action="store_true", help="exit code 1 for clones")
     given = parser.parse_args(arguments)
     try:
