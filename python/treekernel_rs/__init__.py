@@ -37,6 +37,7 @@ from treekernel_rs import neighbors as neighbors
 from treekernel_rs import pairs as pairs
 from treekernel_rs import solve as solve
 from treekernel_rs._core import Forest, PairForest, ParseError, Tree, __version__
+from treekernel_rs._public import listing
 from treekernel_rs.dag import DagModel
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.drawing import draw
@@ -117,10 +118,7 @@ __all__ = [
     "save",
     "tune_kernel",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = listing(__all__)
 
 
 if not TYPE_CHECKING:  # to which a module with `__getattr__` has every name

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from treekernel_rs._arguments import check_flag, check_integer, check_number
 from treekernel_rs._core import Kernel
+from treekernel_rs._public import listing
 from treekernel_rs.tree_kernels import TreeKernel
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "ScaledKernel",
     "SumKernel",
 ]
+__dir__ = listing(__all__)
 
 
 class _Composed(TreeKernel):

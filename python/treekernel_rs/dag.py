@@ -28,6 +28,7 @@ from treekernel_rs._model_arrays import (
     per_output,
     shaped,
 )
+from treekernel_rs._public import listing
 from treekernel_rs._wording import output_text, plural
 from treekernel_rs.tree_kernels import TreeKernel, copied_kernel
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from treekernel_rs._core import Dag, Tree
 
 __all__ = ["DagModel", "Fragment"]
+__dir__ = listing(__all__)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

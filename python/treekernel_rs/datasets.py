@@ -30,6 +30,7 @@ import numpy as np
 
 from treekernel_rs._core import CodeBuilder, Forest
 from treekernel_rs._extras import missing, needed
+from treekernel_rs._public import listing
 from treekernel_rs.readers import _documents, bio
 from treekernel_rs.readers._code import ast_class, functions_in
 from treekernel_rs.readers._reading import Table, choice
@@ -47,6 +48,7 @@ __all__ = [
     "phylogenies",
     "python_functions",
 ]
+__dir__ = listing(__all__)
 
 # Directories that hold no part of the library proper: tests are written in a style of
 # their own, and would tell a classifier "this is a test" rather than the module.

@@ -20,6 +20,7 @@ from treekernel_rs._arguments import (
 from treekernel_rs._core import __version__
 from treekernel_rs._held import HeldKernel
 from treekernel_rs._matrices import warn_of_zeros
+from treekernel_rs._public import listing
 from treekernel_rs._versions import warn_if_other
 from treekernel_rs.tree_kernels import SubsetTreeKernel, TreeKernel, copied_kernel
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from treekernel_rs._core import Encoder, Tree
 
 __all__ = ["DistributedTrees"]
+__dir__ = listing(__all__)
 
 
 class DistributedTrees:

@@ -20,6 +20,7 @@ import numpy as np
 
 from treekernel_rs._core import Forest, Tree, as_tree
 from treekernel_rs._extras import needs
+from treekernel_rs._public import listing
 from treekernel_rs._replacing import replacing
 from treekernel_rs._wording import printable, signed
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Drawing", "draw", "draw_gram"]
+__dir__ = listing(__all__)
 
 _FONT_SIZE = 13
 _FONT = "system-ui, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif"

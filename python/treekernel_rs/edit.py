@@ -11,6 +11,7 @@ import numpy as np
 from treekernel_rs._arguments import check_jobs, check_number, progress_callback
 from treekernel_rs._core import EditCore, as_forest, as_tree
 from treekernel_rs._matrices import MatrixMethods
+from treekernel_rs._public import listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["EditDistance", "EditMapping"]
+__dir__ = listing(__all__)
 
 #: Edits that a mapping shows.
 _MOST_SHOWN = 20

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from treekernel_rs._extras import SKLEARN, needs
+from treekernel_rs._public import listing
 from treekernel_rs.tree_kernels import TreeKernel
 
 with needs(__name__, SKLEARN, "sklearn"):
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     Bounds = tuple[float, float] | Literal["fixed"]
 
 __all__ = ["GPTreeKernel"]
+__dir__ = listing(__all__)
 
 #: Of parameters above 0 and at most 1. Others are fixed where nothing is said.
 _DEFAULT: dict[str, Bounds] = {"decay": (1e-3, 1.0), "mu": (1e-3, 1.0)}

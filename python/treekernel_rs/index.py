@@ -13,6 +13,7 @@ from treekernel_rs._arguments import (
 from treekernel_rs._core import Forest, Index, KernelRows, as_forest
 from treekernel_rs._held import HeldKernel
 from treekernel_rs._matrices import Computing, warn_of_zeros
+from treekernel_rs._public import listing
 from treekernel_rs.neighbors import JoinResult, Neighbors
 from treekernel_rs.tree_kernels import TreeKernel, copied_kernel
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from treekernel_rs._matrices import Zeros
 
 __all__ = ["IndexRows", "KernelRows", "TreeIndex"]
+__dir__ = listing(__all__)
 
 
 class TreeIndex(Computing):

@@ -6,6 +6,7 @@ of vectors; similarities and weights of labels.
 """
 
 from treekernel_rs._parameters import kernel_from_json
+from treekernel_rs._public import listing
 from treekernel_rs.algebra import (
     Gaussian,
     Polynomial,
@@ -58,3 +59,4 @@ __all__ = [
     "Views",
     "kernel_from_json",
 ]
+__dir__ = listing(__all__)

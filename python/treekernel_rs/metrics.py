@@ -15,6 +15,7 @@ from treekernel_rs import _core
 from treekernel_rs._arguments import check_flag, check_jobs, progress_callback
 from treekernel_rs._core import Forest, Tree, as_forest
 from treekernel_rs._extras import needed
+from treekernel_rs._public import listing
 from treekernel_rs._wording import plural
 from treekernel_rs.edit import EditDistance
 from treekernel_rs.readers import newick, tree_sitter
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from treekernel_rs.readers._source import Texts
 
 __all__ = ["robinson_foulds", "table_trees", "teds", "tsed"]
+__dir__ = listing(__all__)
 
 #: Of a cell's label: the start tag, with its spans.
 _HEAD = re.compile("<[^>]*>")

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from treekernel_rs._extras import needs
+from treekernel_rs._public import listing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["JoinResult", "Neighbors"]
+__dir__ = listing(__all__)
 
 
 class Neighbors(NamedTuple):

@@ -18,6 +18,7 @@ from treekernel_rs._core import (
     as_pairs,
 )
 from treekernel_rs._matrices import KernelMethods
+from treekernel_rs._public import listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     Pairs = PairForest | Sequence[OnePair]
 
 __all__ = ["ConstraintLimitError", "Pair", "PairForest", "PairKernel"]
+__dir__ = listing(__all__)
 
 
 class PairKernel(KernelMethods["Pairs"]):

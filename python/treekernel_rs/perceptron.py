@@ -27,6 +27,7 @@ from treekernel_rs._model_arrays import (
     taken,
 )
 from treekernel_rs._parameters import read_json
+from treekernel_rs._public import listing
 from treekernel_rs._wording import plural
 from treekernel_rs.dag import DagModel
 from treekernel_rs.tree_kernels import TreeKernel, copied_kernel
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     Vectors: TypeAlias = ArrayLike | Any
 
 __all__ = ["Perceptron"]
+__dir__ = listing(__all__)
 
 
 class Perceptron:

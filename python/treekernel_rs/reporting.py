@@ -22,6 +22,7 @@ from treekernel_rs._arguments import check_integer
 from treekernel_rs._core import Forest, __version__
 from treekernel_rs._extras import SKLEARN, needs
 from treekernel_rs._occurrences import occurrences
+from treekernel_rs._public import listing
 from treekernel_rs._replacing import replacing
 from treekernel_rs._wording import output_text, plural, printable, signed
 from treekernel_rs.algebra import ScaledKernel
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from treekernel_rs.estimators._inputs import TreesX
 
 __all__ = ["report"]
+__dir__ = listing(__all__)
 
 # These limit the size of the page: nodes in all pictures (some 300 bytes each), characters
 # of a tree and of a fragment as text, classes (which have a row and a column each), rows of

@@ -28,6 +28,7 @@ from treekernel_rs._label_vectors import (
     word_of,
 )
 from treekernel_rs._parameters import Parameters
+from treekernel_rs._public import listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     Classes: TypeAlias = Mapping[str, Hashable] | Callable[[str], Hashable] | str | None
 
 __all__ = ["ComposedSimilarity", "TableSimilarity", "VectorSimilarity"]
+__dir__ = listing(__all__)
 
 #: Labels of a block whose eigenvalues are computed by NumPy; SciPy has those of more.
 _DENSE = 4_000

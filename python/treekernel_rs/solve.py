@@ -17,6 +17,7 @@ from treekernel_rs._arguments import (
 from treekernel_rs._core import __version__, as_forest
 from treekernel_rs._held import HeldKernel
 from treekernel_rs._model_arrays import shaped
+from treekernel_rs._public import listing
 from treekernel_rs._versions import warn_if_other
 from treekernel_rs._wording import plural
 from treekernel_rs.dag import DagModel
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from treekernel_rs._core import Solver
 
 __all__ = ["KernelMachine"]
+__dir__ = listing(__all__)
 
 Loss = Literal[
     "hinge",

@@ -31,6 +31,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from treekernel_rs._core import Forest, Pair, PairForest, Tree, __version__
+from treekernel_rs._public import listing
 from treekernel_rs._replacing import replacing
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["load", "save"]
+__dir__ = listing(__all__)
 
 #: The version of the format. One that reads more or otherwise has the next number.
 FORMAT = 1

@@ -27,6 +27,7 @@ from treekernel_rs._arguments import (
 from treekernel_rs._core import Forest, Kernel, Tree, as_forest, as_tree
 from treekernel_rs._extras import needs
 from treekernel_rs._matrices import KernelMethods
+from treekernel_rs._public import listing
 from treekernel_rs.weights import split_weights, weights_from_pairs, weights_to_pairs
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ __all__ = [
     "SubtreeKernel",
     "TreeKernel",
 ]
+__dir__ = listing(__all__)
 
 #: Every tree kernel, by its name; those made of others; and what else `kernel_from_json`
 #: reads.

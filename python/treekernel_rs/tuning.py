@@ -22,6 +22,7 @@ import numpy as np
 from treekernel_rs._arguments import check_at_least_one
 from treekernel_rs._core import as_forest
 from treekernel_rs._extras import needs
+from treekernel_rs._public import listing
 from treekernel_rs.tree_kernels import TreeKernel, copied_kernel
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     Measure = Callable[[Floats, list[Floats], float], tuple[float, list[float], float]]
 
 __all__ = ["tune_kernel"]
+__dir__ = listing(__all__)
 
 _K = TypeVar("_K", bound=TreeKernel)
 

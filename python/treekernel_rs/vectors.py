@@ -8,8 +8,10 @@ import numpy as np
 
 from treekernel_rs._arguments import check_floats, check_integer, check_number
 from treekernel_rs._parameters import Parameters
+from treekernel_rs._public import listing
 
 __all__ = ["VectorPolynomial"]
+__dir__ = listing(__all__)
 
 
 class VectorPolynomial(Parameters):

@@ -23,6 +23,7 @@ from treekernel_rs._arguments import (
 from treekernel_rs._core import Forest, PairForest
 from treekernel_rs._matrices import warn_of_zeros
 from treekernel_rs._parameters import Normalizing, Parameters
+from treekernel_rs._public import listing
 from treekernel_rs.pairs import PairKernel
 from treekernel_rs.tree_kernels import TreeKernel
 from treekernel_rs.vectors import VectorPolynomial
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 __all__ = ["PreferenceKernel", "ViewKernel"]
+__dir__ = listing(__all__)
 
 #: Kernels of vectors by name.
 _VECTORS = ("linear", "cosine", "rbf")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from treekernel_rs._core import Forest, Pair, PairForest, as_forest, as_pairs
+from treekernel_rs._public import listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Views"]
+__dir__ = listing(__all__)
 
 
 class Views:

@@ -13,6 +13,7 @@ import numpy as np
 from treekernel_rs._arguments import check_number
 from treekernel_rs._core import Forest, Vocabulary, __version__, as_forest
 from treekernel_rs._parameters import Parameters
+from treekernel_rs._public import listing
 from treekernel_rs._versions import warn_if_other
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     Found = tuple[list[WeightKey], NDArray[np.int64], NDArray[np.int64]]
 
 __all__ = ["Idf", "LearnedWeights"]
+__dir__ = listing(__all__)
 
 _OF = ("labels", "productions")
 

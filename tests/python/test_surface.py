@@ -30,6 +30,31 @@ def test_the_package_shows_at_most_forty_names() -> None:
     assert foreign == []
 
 
+def public_modules() -> list[str]:
+    found = pkgutil.walk_packages(
+        tk.__path__, f"{tk.__name__}.", onerror=lambda _: None
+    )
+    return [module.name for module in found if "._" not in module.name]
+
+
+@pytest.mark.parametrize("name", public_modules())
+def test_a_module_shows_its_names_and_no_imports(name: str) -> None:
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        pytest.skip(str(error))
+    path = Path(module.__file__)
+    (listed,) = (
+        ast.literal_eval(node.value)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id == "__all__"
+    )
+    assert dir(module) == sorted(listed)
+    assert [shown for shown in dir(module) if not hasattr(module, shown)] == []
+
+
 def test_no_module_hides_a_function_or_a_class() -> None:
     modules = {module.name for module in pkgutil.iter_modules(tk.__path__)}
     for name in modules & set(dir(tk)):

@@ -24,6 +24,7 @@ See docs/SCALING.md.
 """
 
 from treekernel_rs._extras import needs
+from treekernel_rs._public import listing
 
 with needs(__name__, "Dask", "dask"):
     from treekernel_rs.dask._matrices import NpyFile, gram
@@ -43,3 +44,4 @@ __all__ = [
     "top_k",
     "vectorize",
 ]
+__dir__ = listing(__all__)

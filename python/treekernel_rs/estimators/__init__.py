@@ -10,6 +10,7 @@ Needs the extra ``sklearn``.
 """
 
 from treekernel_rs._extras import SKLEARN, needs
+from treekernel_rs._public import listing
 
 with needs(__name__, SKLEARN, "sklearn"):
     from treekernel_rs.estimators._encoder import DistributedTreeEncoder
@@ -41,3 +42,4 @@ __all__ = [
     "TreeSVR",
     "TreeVectorizer",
 ]
+__dir__ = listing(__all__)

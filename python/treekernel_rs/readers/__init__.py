@@ -9,6 +9,7 @@ labels are made of. All read plain and gzip files, and an error says where in th
 `write_svmlight_tk` writes what `svmlight_tk` reads.
 """
 
+from treekernel_rs._public import listing
 from treekernel_rs.readers._code import python_ast, tree_sitter
 from treekernel_rs.readers._conllu import conllu
 from treekernel_rs.readers._documents import html, json, sql, xml
@@ -43,3 +44,4 @@ __all__ = [
     "write_svmlight_tk",
     "xml",
 ]
+__dir__ = listing(__all__)
