@@ -34,6 +34,7 @@ from treekernel_rs import drawing as drawing
 from treekernel_rs import index as index
 from treekernel_rs import metrics as metrics
 from treekernel_rs import neighbors as neighbors
+from treekernel_rs import nodes as nodes
 from treekernel_rs import pairs as pairs
 from treekernel_rs import solve as solve
 from treekernel_rs._core import Forest, PairForest, ParseError, Tree, __version__

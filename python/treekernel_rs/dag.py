@@ -379,8 +379,8 @@ class DagModel:
         Returns
         -------
         ndarray, shape (n_nodes,), or (n_nodes, n_outputs) for several outputs
-            For each node, in preorder, the sum over all fragments that start there. Their
-            sum is the score without the intercept.
+            For each node, in the order of `Tree.walk`, the sum over all fragments that start
+            there. Their sum is the score without the intercept.
 
         Examples
         --------

@@ -150,8 +150,8 @@ def draw(
     tree : Tree, str or object as in Forest.from_trees
         The tree.
     weights : array_like of float, optional
-        One number per node, in preorder: red above 0, blue below, the stronger the
-        farther from 0. Hovering over a node shows its number.
+        One number per node, in the order of `Tree.walk`: red above 0, blue below, the
+        stronger the farther from 0. Hovering over a node shows its number.
     scale : float, optional
         The weight with the strongest colour, the largest absolute weight by default.
         With one scale, the colours of several trees compare.

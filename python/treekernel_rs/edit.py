@@ -41,7 +41,7 @@ _MOST_SHOWN = 20
 class EditMapping:
     """What becomes of the nodes of two trees, by `EditDistance.mapping`.
 
-    Nodes are numbered from 0 in preorder.
+    Nodes are numbered from 0 in preorder, as by `Tree.walk`.
 
     Examples
     --------

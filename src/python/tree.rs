@@ -65,6 +65,35 @@ impl Tree {
         detached(py, || self.nodes.try_depth(self.root))
     }
 
+    /// Go through the nodes in preorder, each with its number, parent and path.
+    ///
+    /// Parameters
+    /// ----------
+    /// spans : array_like of int, shape (n_nodes, 2), optional
+    ///     The first and last line of each node in its source, 0 where they are not known.
+    ///
+    /// Returns
+    /// -------
+    /// iterator of Node
+    ///     In the order of `to_arrays`, `EditDistance.mapping` and `contributions`.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> tree = tk.Forest.from_brackets("(S (NP dogs) (VP bark))")[0]
+    /// >>> [(node.number, node.label) for node in tree.walk()]
+    /// [(0, 'S'), (1, 'NP'), (2, 'dogs'), (3, 'VP'), (4, 'bark')]
+    /// >>> list(tree.walk())[4].path
+    /// ['S', 'VP', 'bark']
+    #[pyo3(signature = (spans=None))]
+    fn walk<'py>(
+        slf: &Bound<'py, Self>,
+        spans: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let nodes = slf.py().import("treekernel_rs.nodes")?;
+        nodes.getattr("walk")?.call1((slf, spans))
+    }
+
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {
         let forest = self.forest();
         let texts = interruptible(py, |context| forest.try_to_brackets(context))?;
