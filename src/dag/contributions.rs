@@ -43,7 +43,7 @@ impl Model {
             worker.reader.read(store, root, true)?;
         }
         let mut shares = memory::filled(0.0, worker.reader.items().len() * width)?;
-        let mut sink = Several::by_place(&self.weights, &mut shares);
+        let mut sink = Several::sums_by_place(&self.weights, &mut shares);
         let (norm, worker) = (Norm::default(), &mut worker);
         let mut read =
             ReadTree { worker, mapped, tables: None, norm, number: 0, context };

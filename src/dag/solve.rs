@@ -618,7 +618,7 @@ impl Solver {
     }
 
     /// How many examples a block may have.
-    fn max_examples(&self, limits: &Limits) -> usize {
+    fn max_block_examples(&self, limits: &Limits) -> usize {
         // The square root of what fits: a matrix has a row and a column for each tree.
         // At least 64 even so, or a batch would hardly move anything.
         let most_trees = (limits.cache / size_of::<f64>()).isqrt().max(64);

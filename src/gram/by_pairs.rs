@@ -42,7 +42,7 @@ impl RowSource for Engine {
         }))
     }
 
-    fn height(&self) -> usize {
+    fn block_height(&self) -> usize {
         16
     }
 }

@@ -36,7 +36,7 @@ pub trait RowSource: Send + Sync {
 
     /// Rows that a worker takes at a time. Fewer where a value costs so much more than
     /// storing it that it is better for small matrices to be shared out well.
-    fn height(&self) -> usize {
+    fn block_height(&self) -> usize {
         HEIGHT
     }
 }

@@ -414,7 +414,7 @@ impl<T: Element> Matrix<'_, T> {
         given_up: &GivenUp,
         context: &Context,
     ) -> Result<()> {
-        let (n, height) = (self.columns.len(), source.height());
+        let (n, height) = (self.columns.len(), source.block_height());
         let out = std::mem::take(&mut self.out);
         // 1. The rows that are computed, in blocks; the others are copied at last.
         let mut rows = self.columns.split_rows(out, self.columns.of.len())?;

@@ -174,8 +174,14 @@ pub(crate) fn subset_tree_pairs(
     context: &Context,
 ) -> Result<Box<dyn Prepared>> {
     let SubsetTree { decay, leaf_weight } = *kernel;
-    let trees =
-        subset_trees::Trees::new(nodes, decay, leaf_weight, false, roots, context)?;
+    let trees = subset_trees::PreparedTrees::new(
+        nodes,
+        decay,
+        leaf_weight,
+        false,
+        roots,
+        context,
+    )?;
     let (nodes, roots) = (Arc::clone(nodes), copied(roots)?);
     Ok(Box::new(SubsetTrees { trees, kernel: kernel.clone(), nodes, roots }))
 }
@@ -187,7 +193,7 @@ const MIN_INDEXED_PAIRS: f64 = 1e6;
 /// Pairs of the subset tree kernel, with an index for two trees that have too many
 /// matching pairs of nodes.
 struct SubsetTrees {
-    trees: subset_trees::Trees,
+    trees: subset_trees::PreparedTrees,
     kernel: SubsetTree,
     nodes: Arc<Nodes>,
     roots: Vec<NodeId>,

@@ -550,7 +550,7 @@ impl<'m, N: Numbers> Several<'m, N> {
     }
 
     /// `width` sums by place, of one node each wherever it stands.
-    pub(crate) fn by_place(numbers: &'m N, sums: &'m mut [f64]) -> Self {
+    pub(crate) fn sums_by_place(numbers: &'m N, sums: &'m mut [f64]) -> Self {
         Self { is_by_place: true, count: 1.0, ..Self::new(numbers, sums) }
     }
 

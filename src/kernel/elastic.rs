@@ -74,7 +74,7 @@ impl Kernel for ElasticTree {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(Trees::new(nodes, self.decay, roots, context)?))
+        Ok(Box::new(PreparedTrees::new(nodes, self.decay, roots, context)?))
     }
 
     fn sloped(
@@ -83,7 +83,7 @@ impl Kernel for ElasticTree {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
-        Ok(Some(Box::new(Trees::new(nodes, self.decay, roots, context)?)))
+        Ok(Some(Box::new(PreparedTrees::new(nodes, self.decay, roots, context)?)))
     }
 
     fn builtin(&self) -> Option<Builtin<'_>> {
@@ -119,7 +119,7 @@ impl Weightable for ElasticTree {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(Trees::new(
+        Ok(Box::new(PreparedTrees::new(
             nodes,
             table.labels_times(self.decay)?,
             roots,
@@ -139,7 +139,7 @@ struct Head {
 
 /// Trees as distinct subtrees, children first.
 #[derive(Debug)]
-pub(crate) struct Trees<F = f64> {
+pub(crate) struct PreparedTrees<F = f64> {
     /// λ, by label.
     decay: F,
     n_labels: usize,
@@ -153,7 +153,7 @@ pub(crate) struct Trees<F = f64> {
     labels: Vec<u32>,
 }
 
-impl<F: Factors> Trees<F> {
+impl<F: Factors> PreparedTrees<F> {
     /// Reads trees in time by their distinct subtrees.
     ///
     /// # Errors
@@ -297,7 +297,7 @@ impl<N> Default for Scratch<N> {
     }
 }
 
-impl<F: Factors> Pairs for Trees<F> {
+impl<F: Factors> Pairs for PreparedTrees<F> {
     type Scratch<N: Number> = Scratch<N>;
 
     fn pair<N: Number>(
@@ -462,9 +462,13 @@ mod tests {
             let decay = [0.05, 0.4, 1.0][round % 3];
             let kernel = ElasticTree { decay };
             let forest = sample::forest(&mut random, 22, 11);
-            let trees =
-                Trees::new(forest.nodes(), decay, forest.roots(), &Context::default())
-                    .unwrap();
+            let trees = PreparedTrees::new(
+                forest.nodes(),
+                decay,
+                forest.roots(),
+                &Context::default(),
+            )
+            .unwrap();
             let (mut floats, mut scaled) = (Scratch::default(), Scratch::default());
             for (i, &a) in forest.roots().iter().enumerate() {
                 for (j, &b) in forest.roots().iter().enumerate().take(i + 1) {
@@ -495,9 +499,13 @@ mod tests {
     fn hand_values_hold() {
         let forest =
             Forest::from_bracket_items(["(A b)", "(A (X b))", "(A)", "(Q)"]).unwrap();
-        let trees =
-            Trees::new(forest.nodes(), 1.0, forest.roots(), &Context::default())
-                .unwrap();
+        let trees = PreparedTrees::new(
+            forest.nodes(),
+            1.0,
+            forest.roots(),
+            &Context::default(),
+        )
+        .unwrap();
         let mut scratch = Scratch::default();
         for (a, b, expected) in [(0, 1, 3.0), (0, 2, 1.0), (2, 2, 1.0), (0, 3, 0.0)] {
             assert_eq!(
@@ -512,9 +520,13 @@ mod tests {
         let chains = [chain(2), chain(3)];
         let forest = Forest::from_bracket_items(chains.iter().map(String::as_str));
         let forest = forest.unwrap();
-        let trees =
-            Trees::new(forest.nodes(), 1.0, forest.roots(), &Context::default())
-                .unwrap();
+        let trees = PreparedTrees::new(
+            forest.nodes(),
+            1.0,
+            forest.roots(),
+            &Context::default(),
+        )
+        .unwrap();
         // Σ_k (3 choose k)(4 choose k), k >= 1: 12 + 18 + 4.
         assert_eq!(
             trees.pair::<f64>(0, 1, &mut scratch, &Context::default()).unwrap(),
@@ -540,7 +552,8 @@ mod tests {
     #[test]
     fn deep_trees_take_little_memory_and_no_stack() {
         let (nodes, roots) = chain_and_small(100_000);
-        let trees = Trees::new(&nodes, 0.4, &roots, &Context::default()).unwrap();
+        let trees =
+            PreparedTrees::new(&nodes, 0.4, &roots, &Context::default()).unwrap();
         let mut scratch = Scratch::default();
         // C(a,a) = λ(1 + the b below, three times) but for the leaf, C(b,b) = λ.
         let h = 50_000.0;
@@ -559,9 +572,13 @@ mod tests {
         }
         text += ")";
         let forest = Forest::from_bracket_items([&*text, "(r (a (b x1)) b)"]).unwrap();
-        let trees =
-            Trees::new(forest.nodes(), 1.0, forest.roots(), &Context::default())
-                .unwrap();
+        let trees = PreparedTrees::new(
+            forest.nodes(),
+            1.0,
+            forest.roots(),
+            &Context::default(),
+        )
+        .unwrap();
         let mut scratch = Scratch::default();
         assert!(
             trees.pair::<f64>(0, 1, &mut scratch, &Context::default()).unwrap() > 0.0
@@ -579,9 +596,13 @@ mod tests {
         };
         let [small, large, larger] = [10, 400, 401].map(tree);
         let forest = Forest::from_bracket_items([&*small, &large, &larger]).unwrap();
-        let trees =
-            Trees::new(forest.nodes(), 0.4, forest.roots(), &Context::default())
-                .unwrap();
+        let trees = PreparedTrees::new(
+            forest.nodes(),
+            0.4,
+            forest.roots(),
+            &Context::default(),
+        )
+        .unwrap();
         let mut scratch = Scratch::default();
         let mut of = |a, b| trees.pair::<f64>(a, b, &mut scratch, &Context::default());
         let before = of(0, 0).unwrap();
@@ -594,9 +615,13 @@ mod tests {
     fn large_counts_overflow_floats_but_not_scaled_numbers() {
         let chain = "(A ".repeat(1_000) + "A" + &")".repeat(1_000);
         let forest = Forest::from_bracket_items([&*chain]).unwrap();
-        let trees =
-            Trees::new(forest.nodes(), 1.0, forest.roots(), &Context::default())
-                .unwrap();
+        let trees = PreparedTrees::new(
+            forest.nodes(),
+            1.0,
+            forest.roots(),
+            &Context::default(),
+        )
+        .unwrap();
         assert_eq!(
             trees
                 .pair::<f64>(0, 0, &mut Scratch::default(), &Context::default())

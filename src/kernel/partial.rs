@@ -40,7 +40,7 @@ mod trees;
 use std::sync::Arc;
 
 pub(crate) use chains::{Chains, NONE, Table, Weights, grow_powers};
-pub(crate) use trees::{Scratch, Tree, Trees};
+pub(crate) use trees::{PreparedTrees, Scratch, Tree};
 
 use super::weights::{ResolvedWeights, Weightable};
 use super::{
@@ -81,8 +81,15 @@ impl Kernel for PartialTree {
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         let Self { decay, mu, leaf_factor, max_children } = *self;
-        let trees =
-            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, context)?;
+        let trees = PreparedTrees::new(
+            nodes,
+            decay,
+            mu,
+            leaf_factor,
+            max_children,
+            roots,
+            context,
+        )?;
         Ok(Box::new(trees))
     }
 
@@ -94,8 +101,15 @@ impl Kernel for PartialTree {
     ) -> Result<Option<Box<dyn Sloped>>> {
         let Self { decay, mu, leaf_factor, max_children } = *self;
         self.check_slopes()?;
-        let trees =
-            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, context)?;
+        let trees = PreparedTrees::new(
+            nodes,
+            decay,
+            mu,
+            leaf_factor,
+            max_children,
+            roots,
+            context,
+        )?;
         Ok(Some(Box::new(trees)))
     }
 
@@ -163,8 +177,15 @@ impl Weightable for PartialTree {
     ) -> Result<Box<dyn Prepared>> {
         let Self { decay, leaf_factor, max_children, .. } = *self;
         let mu = table.labels_times(self.mu)?;
-        let trees =
-            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, context)?;
+        let trees = PreparedTrees::new(
+            nodes,
+            decay,
+            mu,
+            leaf_factor,
+            max_children,
+            roots,
+            context,
+        )?;
         Ok(Box::new(trees))
     }
 }

@@ -26,7 +26,7 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use super::partial::{NONE, Scratch as PartialScratch, Tree, Trees};
+use super::partial::{NONE, PreparedTrees, Scratch as PartialScratch, Tree};
 use super::similarity::{Similarity, Table};
 use super::{
     Builtin, Equality, Kernel, Number, Pairs, Parameter, PartialTree, Prepared, Scaled,
@@ -199,7 +199,7 @@ impl Labels {
 
 /// Trees made ready for single pairs.
 struct Smoothed {
-    trees: Trees,
+    trees: PreparedTrees,
     labels: Labels,
     /// Whether a leaf alone has a kernel.
     leaves_count: bool,
@@ -264,8 +264,15 @@ impl Smoothed {
         context: &Context,
     ) -> Result<Self> {
         let PartialTree { decay, mu, leaf_factor, max_children } = kernel.tree;
-        let trees =
-            Trees::new(nodes, decay, mu, leaf_factor, max_children, roots, context)?;
+        let trees = PreparedTrees::new(
+            nodes,
+            decay,
+            mu,
+            leaf_factor,
+            max_children,
+            roots,
+            context,
+        )?;
         // In the order of a walk, as rows ask.
         let walk =
             (0..trees.ends.len()).map(|tree| trees.tree(tree)).flat_map(|tree| {

@@ -65,7 +65,7 @@ impl Kernel for Subpath {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        Ok(Box::new(Trees::new(nodes, roots, context, |places, context| {
+        Ok(Box::new(PreparedTrees::new(nodes, roots, context, |places, context| {
             OneDecay::new(self.decay, places, context)
         })?))
     }
@@ -76,9 +76,12 @@ impl Kernel for Subpath {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
-        Ok(Some(Box::new(Trees::new(nodes, roots, context, |places, context| {
-            OneDecay::new(self.decay, places, context)
-        })?)))
+        Ok(Some(Box::new(PreparedTrees::new(
+            nodes,
+            roots,
+            context,
+            |places, context| OneDecay::new(self.decay, places, context),
+        )?)))
     }
 
     fn builtin(&self) -> Option<Builtin<'_>> {
@@ -131,7 +134,7 @@ impl Weightable for Subpath {
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
         let factors = table.labels_times(self.decay)?;
-        Ok(Box::new(Trees::new(nodes, roots, context, |places, context| {
+        Ok(Box::new(PreparedTrees::new(nodes, roots, context, |places, context| {
             Stretches::new(&factors, table.counts, places, context)
         })?))
     }
@@ -305,7 +308,7 @@ struct Sorted<'a> {
 }
 
 /// Trees as counted places, in the order of their labels upwards.
-struct Trees<M> {
+struct PreparedTrees<M> {
     /// By tree: places, as numbers in the order of all, with how many nodes are there.
     places: Ragged<(u32, f64)>,
     /// By place: how many labels there are up to the root.
@@ -314,7 +317,7 @@ struct Trees<M> {
     weights: M,
 }
 
-impl<M: PathWeights> Trees<M> {
+impl<M: PathWeights> PreparedTrees<M> {
     fn new(
         nodes: &Nodes,
         roots: &[NodeId],
@@ -360,7 +363,7 @@ struct Beginning<N> {
     in_b: N,
 }
 
-impl<M: PathWeights> Pairs for Trees<M> {
+impl<M: PathWeights> Pairs for PreparedTrees<M> {
     type Scratch<N: Number> = Vec<Beginning<N>>;
 
     fn pair<N: Number>(

@@ -68,7 +68,14 @@ impl Kernel for SubsetTree {
         context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
         let Self { decay, leaf_weight } = *self;
-        Ok(Some(Box::new(Trees::new(nodes, decay, leaf_weight, true, roots, context)?)))
+        Ok(Some(Box::new(PreparedTrees::new(
+            nodes,
+            decay,
+            leaf_weight,
+            true,
+            roots,
+            context,
+        )?)))
     }
 
     fn builtin(&self) -> Option<Builtin<'_>> {
@@ -124,7 +131,8 @@ impl Weightable for SubsetTree {
         let decay = table.productions_times(self.decay)?;
         let leaf_weight = table.labels_times(self.leaf_weight)?;
         let has_leaves = self.leaf_weight > 0.0;
-        let trees = Trees::read(nodes, decay, leaf_weight, has_leaves, roots, context)?;
+        let trees =
+            PreparedTrees::read(nodes, decay, leaf_weight, has_leaves, roots, context)?;
         Ok(Box::new(trees))
     }
 
@@ -163,7 +171,7 @@ struct Branching {
 
 /// Trees made ready for [`Pairs::pair`].
 #[derive(Debug)]
-pub(crate) struct Trees<F = f64> {
+pub(crate) struct PreparedTrees<F = f64> {
     /// λ by production, and by the numbers that [`Branching`] has for them.
     decay: F,
     branching_decay: F,
@@ -224,7 +232,7 @@ impl<N> Default for Scratch<N> {
     }
 }
 
-impl Trees {
+impl PreparedTrees {
     pub(crate) fn new(
         nodes: &Nodes,
         decay: f64,
@@ -238,7 +246,7 @@ impl Trees {
     }
 }
 
-impl<F: Factors> Trees<F> {
+impl<F: Factors> PreparedTrees<F> {
     fn read(
         nodes: &Nodes,
         decay: F,
@@ -494,7 +502,7 @@ fn integer_dot(counts: &[(u32, u32)], stamp: u32, items: &[(u32, u32)]) -> f64 {
     sum as f64
 }
 
-impl Trees {
+impl PreparedTrees {
     /// Whether a pair has more than so many matching pairs of nodes, where a row engine
     /// could do with fewer.
     pub(crate) fn exceeds(&self, a: usize, b: usize, limit: f64) -> bool {
@@ -514,7 +522,7 @@ impl Trees {
     }
 }
 
-impl<F: Factors> Pairs for Trees<F> {
+impl<F: Factors> Pairs for PreparedTrees<F> {
     type Scratch<N: Number> = Scratch<N>;
 
     fn pair<N: Number>(

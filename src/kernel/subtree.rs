@@ -55,8 +55,15 @@ impl Kernel for Subtree {
     ) -> Result<Box<dyn Prepared>> {
         let weights = weights(nodes, self.decay, self.leaf_weight)?;
         let leaves = self.leaf_weight > 0.0;
-        let trees =
-            Trees::new(nodes, &weights, |count| count, leaves, None, roots, context)?;
+        let trees = PreparedTrees::new(
+            nodes,
+            &weights,
+            |count| count,
+            leaves,
+            None,
+            roots,
+            context,
+        )?;
         Ok(Box::new(trees))
     }
 
@@ -68,8 +75,15 @@ impl Kernel for Subtree {
     ) -> Result<Option<Box<dyn Sloped>>> {
         let weights = weights(nodes, self.decay, self.leaf_weight)?;
         let sloped = Some(self.decay);
-        let trees =
-            Trees::new(nodes, &weights, |count| count, true, sloped, roots, context)?;
+        let trees = PreparedTrees::new(
+            nodes,
+            &weights,
+            |count| count,
+            true,
+            sloped,
+            roots,
+            context,
+        )?;
         Ok(Some(Box::new(trees)))
     }
 
@@ -136,7 +150,8 @@ impl Weightable for Subtree {
     ) -> Result<Box<dyn Prepared>> {
         let weights = weighted(nodes, self, table)?;
         let counts = |count| table.counts.of(f64::from(count));
-        let trees = Trees::new(nodes, &weights, counts, true, None, roots, context)?;
+        let trees =
+            PreparedTrees::new(nodes, &weights, counts, true, None, roots, context)?;
         weights::finite(trees.items.items.iter().map(|item| &item.weight))?;
         Ok(Box::new(trees))
     }
@@ -193,7 +208,7 @@ fn products(
 /// Trees as lists of weighted subtrees, in the order of [`TreeCounts`]; C is the type of a
 /// count, or of a function of it.
 #[derive(Debug)]
-pub(crate) struct Trees<C = u32> {
+pub(crate) struct PreparedTrees<C = u32> {
     n_nodes: usize,
     items: Ragged<Item<C>>,
     decay: f64,
@@ -213,7 +228,7 @@ pub(crate) trait Count: Copy + Default + Into<f64> + Send + Sync {}
 impl Count for u32 {}
 impl Count for f64 {}
 
-impl<C: Count> Trees<C> {
+impl<C: Count> PreparedTrees<C> {
     /// Reads trees in time by their distinct subtrees, and the store once; where derivatives
     /// by λ are wanted (`sloped`), with leaves of weight 0. `leaves` says whether these are read
     /// at all.
@@ -286,7 +301,7 @@ pub(crate) struct Scratch<C> {
 
 impl<C: Count> Scratch<C> {
     /// Loads a tree into the table, in place of the one that is there.
-    fn load(&mut self, tree: usize, trees: &Trees<C>) -> Result<()> {
+    fn load(&mut self, tree: usize, trees: &PreparedTrees<C>) -> Result<()> {
         // Before stamps run out the table is emptied: an old stamp must not look like a
         // new one.
         if self.stamp == 0 || self.stamp == u32::MAX {
@@ -302,7 +317,7 @@ impl<C: Count> Scratch<C> {
     }
 }
 
-impl<C: Count> Pairs for Trees<C> {
+impl<C: Count> Pairs for PreparedTrees<C> {
     type Scratch<N: Number> = Scratch<C>;
 
     fn pair<N: Number>(

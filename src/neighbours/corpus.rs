@@ -376,7 +376,10 @@ impl<'a, X: Items> Corpus<'a, X> {
     }
 
     /// The bounds of a distance, where it has such.
-    pub(super) fn near(&self, context: &Context) -> Result<Option<Finder<'_>>> {
+    pub(super) fn bounds_finder(
+        &self,
+        context: &Context,
+    ) -> Result<Option<Finder<'_>>> {
         if self.options.normalize {
             return Ok(None);
         }

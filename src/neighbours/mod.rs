@@ -121,7 +121,7 @@ pub fn join<X: Items>(
             let pruned = corpus.pruned(least, context)?.map(Finder::Pruned);
             let finder = match pruned {
                 Some(pruned) => Some(pruned),
-                None => corpus.near(context)?,
+                None => corpus.bounds_finder(context)?,
             };
             let Some(finder) = finder else { return Ok(None) };
             let least = nearness(measure, least);
@@ -259,7 +259,7 @@ pub fn top_k<X: Items>(
     context.advance(0, x.n_items())?;
     if measure.is_distance() {
         let found = by_corpus(measure, x, y, options, &mut |corpus| {
-            let Some(finder) = corpus.near(context)? else { return Ok(None) };
+            let Some(finder) = corpus.bounds_finder(context)? else { return Ok(None) };
             top_k_by(corpus, &finder, k, context).map(Some)
         })?;
         if let Some(found) = found {

@@ -43,7 +43,7 @@ struct Inner {
 
 /// Pairs of trees made ready.
 #[derive(Debug)]
-pub(crate) struct Trees {
+pub(crate) struct PairTrees {
     n_productions: usize,
     /// Per tree (two for each pair): its inner nodes, children before parents.
     nodes: Ragged<Inner>,
@@ -60,7 +60,7 @@ pub(crate) struct Trees {
     names: Ragged<u32>,
 }
 
-impl Trees {
+impl PairTrees {
     /// Makes some pairs of a list ready, one after another.
     pub(crate) fn new(list: &PairForest, context: &Context) -> Result<Self> {
         let mut trees = Self {
@@ -433,7 +433,7 @@ struct TreeTable {
 }
 
 impl TreeTable {
-    fn load(&mut self, trees: &Trees, tree: usize) -> Result<()> {
+    fn load(&mut self, trees: &PairTrees, tree: usize) -> Result<()> {
         if self.tree == Some(tree) {
             return Ok(());
         }

@@ -348,15 +348,15 @@ pub enum Search {
 }
 
 /// Rules for one label, the first that finds a child decides.
-type Rules = Vec<(Search, Vec<String>)>;
+type LabelRules = Vec<(Search, Vec<String>)>;
 
 /// Head rules: by label of the phrase, where to search for which labels. A label that ends
 /// in `*` stands for all that begin so. Without a rule that finds one, the last child is
 /// the head.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeadRules(pub HashMap<String, Rules>); // bounded: rules for labels
+pub struct HeadRules(pub HashMap<String, LabelRules>); // bounded: rules for labels
 
-/// As [`Rules`], written down.
+/// As [`HeadRules`], written down.
 type Written = &'static [(Search, &'static [&'static str])];
 
 /// The rules by default, after Collins (1999), for semantic heads.

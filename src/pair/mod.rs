@@ -52,7 +52,7 @@ use std::borrow::Cow;
 use crate::gram::{Items, Measure};
 use crate::kernel::{LARGEST, Number, Prepared, Range, SMALLEST, Scaled, Worker};
 use crate::{Context, Error, Forest, NodeId, Result, memory};
-use alignment::{Found, Trees};
+use alignment::{Found, PairTrees};
 use constraints::{Bits, Bounded, Budget, Stop, Universe, retain_conflicting};
 use forest::renumbered;
 pub use forest::{PairForest, Side, check_separator};
@@ -160,7 +160,7 @@ impl Measure<PairForest> for PairKernel {
     ) -> Result<Box<dyn Prepared>> {
         Ok(Box::new(PreparedPairs {
             kernel: *self,
-            trees: Trees::new(pairs, context)?,
+            trees: PairTrees::new(pairs, context)?,
         }))
     }
 
@@ -188,7 +188,7 @@ pub fn pair(
     // A list of its own, so that both have one store, and productions compare.
     let both = x.select(&[i])?.concat_with(&y.select(&[j])?, context)?;
     context.advance(0, 1)?;
-    let trees = Trees::new(&both, context)?;
+    let trees = PairTrees::new(&both, context)?;
     let mut scratch = Scratches::default();
     let mut value_of = |a: usize, b: usize| {
         let value = scaled(&kernel, &trees, [a, b], &mut scratch, context);
@@ -248,7 +248,7 @@ pub fn constraints(
     let kernel = kernel.validated()?;
     let both = x.select(&[i])?.concat_with(&y.select(&[j])?, context)?;
     context.advance(0, 1)?;
-    let trees = Trees::new(&both, context)?;
+    let trees = PairTrees::new(&both, context)?;
     let mut budget = Budget::new(kernel.max_constraints, context);
     let mut scratch = Scratch::<f64>::default();
     let found = scratch.align(&kernel, &trees, [0, 1], true, &mut budget);
@@ -271,7 +271,7 @@ pub fn constraints(
 
 fn named_constraints<B: Bits>(
     kernel: &PairKernel,
-    trees: &Trees,
+    trees: &PairTrees,
     scratch: &Scratch<f64>,
     budget: &mut Budget<'_, '_>,
 ) -> Bounded<Vec<Vec<(u32, u32)>>> {
@@ -325,7 +325,7 @@ impl<N: Number> Scratch<N> {
     fn align(
         &mut self,
         kernel: &PairKernel,
-        trees: &Trees,
+        trees: &PairTrees,
         pair: [usize; 2],
         whole: bool,
         budget: &mut Budget<'_, '_>,
@@ -348,7 +348,7 @@ impl<N: Number> Scratch<N> {
     fn value(
         &mut self,
         kernel: &PairKernel,
-        trees: &Trees,
+        trees: &PairTrees,
         pair: [usize; 2],
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<N> {
@@ -406,7 +406,7 @@ impl<N: Number> Scratch<N> {
     fn constrained<B: Bits>(
         &self,
         kernel: &PairKernel,
-        trees: &Trees,
+        trees: &PairTrees,
         pair: [usize; 2],
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<N> {
@@ -442,7 +442,7 @@ struct Scratches {
 /// A value as a number that does not overflow.
 fn scaled(
     kernel: &PairKernel,
-    trees: &Trees,
+    trees: &PairTrees,
     pair: [usize; 2],
     scratch: &mut Scratches,
     context: &Context,
@@ -468,7 +468,7 @@ fn max_normalized(method: Method) -> f64 {
 /// Pairs made ready for their kernels with each other.
 struct PreparedPairs {
     kernel: PairKernel,
-    trees: Trees,
+    trees: PairTrees,
 }
 
 impl Prepared for PreparedPairs {
@@ -511,7 +511,7 @@ mod tests {
             let kernel = PairKernel { method, ..PairKernel::new(0.5) };
             let pairs = stars(5);
             let context = &Context::default();
-            let trees = Trees::new(&pairs, context).unwrap();
+            let trees = PairTrees::new(&pairs, context).unwrap();
             let mut constrained = 0;
             for a in 0..pairs.len() {
                 for b in 0..pairs.len() {

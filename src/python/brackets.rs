@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use super::forest::Forest;
-use super::text::{Lines, type_name};
+use super::text::{TextSource, type_name};
 use super::{Signals, interruptible};
 use crate::memory::reserve;
 
@@ -14,7 +14,7 @@ pub(super) fn read_brackets(
     skipped: Option<&mut Vec<PyErr>>,
 ) -> PyResult<crate::Forest> {
     let mut forest = crate::Forest::default();
-    if let Some(text) = Lines::of(lines)? {
+    if let Some(text) = TextSource::of(lines)? {
         if skipped.is_some() {
             return Err(PyValueError::new_err(
                 "errors='skip' needs an iterable of one text per tree: where one text \
@@ -53,7 +53,7 @@ fn push_items(
         let item = item?;
         signals.check()?;
         reserve(&mut texts, 1)?;
-        texts.push(match Lines::of(&item)? {
+        texts.push(match TextSource::of(&item)? {
             Some(text) => Ok(text),
             // An item of another type is wrong like one that is no tree: it is left
             // out.

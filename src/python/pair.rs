@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use super::forest::{Forest, Index, equal, first_of};
 use super::measure::{Call, KernelRows, Nearest, Triples, Values, Zeros};
 use super::objects::forest_of;
-use super::text::{Lines, Text, repr, type_name};
+use super::text::{Text, TextSource, repr, type_name};
 use super::{Signals, detached, interruptible};
 use crate::Error;
 use crate::error::quoted;
@@ -466,8 +466,8 @@ impl PairIterator {
 }
 
 /// The texts of one side. A text alone is an item, not a list of characters.
-fn texts(side: &str, lines: &Bound<'_, PyAny>) -> PyResult<Vec<Lines>> {
-    if let Some(text) = Lines::of(lines)? {
+fn texts(side: &str, lines: &Bound<'_, PyAny>) -> PyResult<Vec<TextSource>> {
+    if let Some(text) = TextSource::of(lines)? {
         return Ok(vec![text]);
     }
     let items = lines.try_iter()?.enumerate().map(|(tree, item)| {
@@ -475,7 +475,7 @@ fn texts(side: &str, lines: &Bound<'_, PyAny>) -> PyResult<Vec<Lines>> {
             lines.py().check_signals()?;
         }
         let item = item?;
-        Lines::of(&item)?.ok_or_else(|| {
+        TextSource::of(&item)?.ok_or_else(|| {
             let got = type_name(&item);
             PyTypeError::new_err(format!(
                 "{side}: tree {tree}: expected str or bytes, got {got}"
@@ -496,7 +496,7 @@ fn pairs_of(object: &Bound<'_, PyAny>) -> PyResult<core::PairForest> {
             type_name(got)
         ))
     };
-    if Lines::of(object)?.is_some() || object.cast::<Pair>().is_ok() {
+    if TextSource::of(object)?.is_some() || object.cast::<Pair>().is_ok() {
         return Err(wrong(object));
     }
     // As text, so that a store is built once, whatever the items are.
@@ -528,7 +528,7 @@ fn pair_of(object: &Bound<'_, PyAny>) -> PyResult<core::PairForest> {
         )));
     };
     for (side, text) in [("left", &left), ("right", &right)] {
-        if Lines::of(text)?.is_none() {
+        if TextSource::of(text)?.is_none() {
             return Err(PyTypeError::new_err(format!(
                 "{side}: expected str or bytes, got {}",
                 type_name(text)

@@ -166,7 +166,7 @@ impl<M: Object> Shared<M> {
     }
 
     /// Begins a call, at the end of the queue.
-    fn enter<'s, 'py>(&'s self, py: Python<'py>, kind: Kind) -> Call<'s, 'py, M> {
+    fn join_queue<'s, 'py>(&'s self, py: Python<'py>, kind: Kind) -> Call<'s, 'py, M> {
         let mut state = self.state(py);
         let number = state.n_calls;
         state.n_calls += 1;
@@ -195,13 +195,13 @@ impl<M: Object> Shared<M> {
         // A call within another one on this object cannot wait: it would wait for
         // itself.
         let is_nested = !self.own_calls().is_empty();
-        let call = self.enter(py, Kind::Read);
+        let call = self.join_queue(py, Kind::Read);
         let object = call.wait(|waited| {
             let mut state = self.state(py);
             let is_late = waited >= MAX_WAIT;
             match &state.place {
                 Place::Broken => Err(broken()),
-                Place::Lost => Err(lost()),
+                Place::Lost => Err(lost_in_fork()),
                 // It is read from now on: those behind it in the queue may go on.
                 Place::There(object) if is_nested || state.lets_read(call.number) => {
                     let object = Arc::clone(object);
@@ -232,7 +232,7 @@ impl<M: Object> Shared<M> {
         if !self.own_calls().is_empty() {
             return Err(nested("cannot change it"));
         }
-        let call = self.enter(py, Kind::Change);
+        let call = self.join_queue(py, Kind::Change);
         let (mut wants_copy, mut stops) = (M::COPIES_SHARE, true);
         loop {
             let mut taken = self.take(&call, wants_copy)?;
@@ -289,7 +289,7 @@ impl<M: Object> Shared<M> {
                 missing => {
                     let is_broken = matches!(missing, Place::Broken);
                     state.place = missing;
-                    return Err(if is_broken { broken() } else { lost() });
+                    return Err(if is_broken { broken() } else { lost_in_fork() });
                 }
             };
             // Calls that read go on with the original, whatever becomes of the change.
@@ -434,7 +434,7 @@ fn broken() -> PyErr {
     )
 }
 
-fn lost() -> PyErr {
+fn lost_in_fork() -> PyErr {
     PyRuntimeError::new_err(
         "this process was forked while another thread changed the model, so there is no \
          copy of it here: fork before or after, or send it pickled",

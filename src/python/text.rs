@@ -4,7 +4,7 @@
 //! where its memory comes from elsewhere (a numpy array of another type, viewed as one of
 //! text), code points beyond U+10FFFF, of which Python and PyO3 make bytes that are not
 //! UTF-8 without an error. A `&str` of such bytes breaks what all code here relies on: so
-//! nothing takes a `&str` or `String` from Python, but a [`Text`], or [`Lines`] for text
+//! nothing takes a `&str` or `String` from Python, but a [`Text`], or [`TextSource`] for text
 //! that may be long. What goes into messages is made by [`shown`], [`repr`] and
 //! [`type_name`].
 
@@ -67,12 +67,12 @@ impl FromPyObject<'_, '_> for Text {
 }
 
 /// A text or bytes to be read; kept alive, and checked away from the interpreter.
-pub(super) enum Lines {
+pub(super) enum TextSource {
     Str(PyBackedStr),
     Bytes(PyBackedBytes),
 }
 
-impl Lines {
+impl TextSource {
     /// The text, or None if the object is not one.
     pub(super) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         if let Ok(text) = object.cast::<PyString>() {

@@ -384,7 +384,7 @@ impl Growth for Parts<'_> {
         Ok(ways)
     }
 
-    fn open(&mut self, way: &Way<Label>) -> Result<u32> {
+    fn open_nodes_after(&mut self, way: &Way<Label>) -> Result<u32> {
         let siblings = self.children(way.node)?;
         self.open_node(siblings, 0, way.rest)
     }

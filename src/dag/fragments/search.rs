@@ -80,7 +80,7 @@ pub(super) trait Growth {
     ) -> Result<Vec<Way<Self::Piece>>>;
 
     /// The open nodes when a way is taken.
-    fn open(&mut self, way: &Way<Self::Piece>) -> Result<u32>;
+    fn open_nodes_after(&mut self, way: &Way<Self::Piece>) -> Result<u32>;
 
     /// Whether a fragment of this size that the query allows can come of a place.
     fn can_grow(&self, list: u32, size: u64, query: &Query) -> bool;
@@ -240,7 +240,8 @@ impl<G: Growth> Search<G> {
             if self.growth.is_ruled_out(group, &prefix, &self.best) {
                 continue;
             }
-            let open = |way| Ok(Row { list: self.growth.open(way)?, f: way.f });
+            let open =
+                |way| Ok(Row { list: self.growth.open_nodes_after(way)?, f: way.f });
             let rows = memory::try_collect(group.iter().map(open))?;
             self.enter(rows, prefix)?;
         }

@@ -78,7 +78,7 @@ impl Growth for Productions<'_> {
         Ok(ways)
     }
 
-    fn open(&mut self, way: &Way<ProductionId>) -> Result<u32> {
+    fn open_nodes_after(&mut self, way: &Way<ProductionId>) -> Result<u32> {
         // Children come before what was open, and from left to right: the order of the
         // decisions.
         let mut list = way.rest;

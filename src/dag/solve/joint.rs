@@ -30,7 +30,7 @@ impl Solver {
     pub(super) fn is_joint(&self, limits: &Limits) -> bool {
         let State { n_iter, active, .. } = &self.state;
         n_iter % PASSES_PER_JOINT == PASSES_PER_JOINT - 1
-            && active.len() > self.max_examples(limits)
+            && active.len() > self.max_block_examples(limits)
     }
 
     /// Newton's steps for all β at no bound, up to the first that meets none on its way.

@@ -33,7 +33,7 @@ impl Solver {
         next.active.clear();
         // Of β alone, in one go: sums do not depend on how the solver came here.
         let mut model = self.model(&next.betas, context)?;
-        let most = self.max_examples(limits);
+        let most = self.max_block_examples(limits);
         // All fit into one matrix: solved to the end, and nothing is to be scored
         // again.
         let is_whole = order.len() <= most;

@@ -37,10 +37,10 @@ impl Parameters {
         naive::kernel(&kernel, forest.nodes(), roots[a], roots[b])
     }
 
-    fn trees(&self, forest: &Forest) -> Trees {
+    fn trees(&self, forest: &Forest) -> PreparedTrees {
         let Self { decay, mu, leaf_factor, max_children } = *self;
         let roots = forest.roots();
-        Trees::new(
+        PreparedTrees::new(
             forest.nodes(),
             decay,
             mu,

@@ -21,7 +21,7 @@ pub(crate) struct Node {
 
 /// Trees made ready for single pairs.
 #[derive(Debug)]
-pub(crate) struct Trees<F = f64> {
+pub(crate) struct PreparedTrees<F = f64> {
     /// μ, by label.
     pub(crate) mu: F,
     /// For that μ where it is one, else for 1.
@@ -71,7 +71,7 @@ pub(crate) struct Scratch<N> {
 
 /// One prepared tree.
 pub(crate) struct Tree<'a, F = f64> {
-    trees: &'a Trees<F>,
+    trees: &'a PreparedTrees<F>,
     first: usize,
     first_label: usize,
     pub(crate) nodes: &'a [Node],
@@ -119,7 +119,7 @@ const MAX_APPENDED: usize = 1 << 13;
 /// Values that a pair may need at a time (2 GB of floats); of larger numbers fewer.
 const MAX_VALUES: usize = 1 << 28;
 
-impl<F: Factors> Trees<F> {
+impl<F: Factors> PreparedTrees<F> {
     /// Reads trees in time by their distinct nodes, n log n for the labels.
     ///
     /// # Errors
@@ -220,7 +220,7 @@ impl<F: Factors> Trees<F> {
     }
 }
 
-impl<F: Factors> Pairs for Trees<F> {
+impl<F: Factors> Pairs for PreparedTrees<F> {
     type Scratch<N: Number> = Scratch<N>;
 
     fn pair<N: Number>(
@@ -290,7 +290,7 @@ impl<F: Factors> Pairs for Trees<F> {
     }
 }
 
-impl<F: Factors> Trees<F> {
+impl<F: Factors> PreparedTrees<F> {
     /// See [`Pairs::is_tiny`]. (A μ of 0 is none.)
     pub(crate) fn is_tiny(&self) -> bool {
         let mut used = self.labels.iter().map(|&(label, _)| self.mu.of(label));
