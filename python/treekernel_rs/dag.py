@@ -543,7 +543,7 @@ class DagModel:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The memory of the model, in bytes."""
         return self._core.figures()[3]
 
     def __sizeof__(self) -> int:

@@ -494,7 +494,7 @@ def glycans(
     linkages: str = "label",
     return_X_y: bool = False,
 ) -> Any:
-    """Read glycans with what they were found in (glycowork).
+    """Read glycans by the organisms that they were found in (glycowork).
 
     Parameters
     ----------

@@ -39,7 +39,9 @@ _MOST_SHOWN = 20
 
 @dataclass(frozen=True)
 class EditMapping:
-    """What becomes of the nodes of two trees, by `EditDistance.mapping`.
+    """Which nodes of two trees are kept, renamed, deleted and inserted.
+
+    The result of `EditDistance.mapping`.
 
     Nodes are numbered from 0 in preorder, as by `Tree.walk`.
 
@@ -82,7 +84,7 @@ class EditMapping:
 
 
 class EditDistance(MatrixMethods["Trees"]):
-    r"""The least that it costs to make one ordered tree another.
+    r"""Tree edit distance: the least cost of edits that turn one ordered tree into another.
 
     Nodes are renamed, deleted (their children take their place) and inserted. The distance
     is the cost of the cheapest mapping of nodes, one to one, that keeps ancestors and the
@@ -93,7 +95,7 @@ class EditDistance(MatrixMethods["Trees"]):
     rename : float, mapping, callable, "levenshtein" or "cells", default 1
         What it costs to give a node another label. A mapping has costs of pairs (label, new
         label), and under None that of all others, else 1. A callable is given a label and a
-        new one, and asked once for each two different labels. "levenshtein": the string edit
+        new one; it is called once for each two different labels. "levenshtein": the string edit
         distance of the two labels, divided by the length of the longer one. "cells": that of
         what two cells of tables hold, as `metrics.teds` has it. A label that stays costs
         nothing, unless the mapping has the pair. Infinity means never.

@@ -56,9 +56,9 @@ def teds(
 
     Parameters
     ----------
-    predicted, true : str, Tree, or as many of both
-        HTML with a table, of which the first is taken; or trees of `table_trees`, several in
-        a `Forest`.
+    predicted, true : str, Tree, Forest, or list of str or Tree
+        HTML, whose first table is taken; or trees of `table_trees`. Several tables are scored
+        one by one, so there must be as many of both.
     structure_only : bool, default False
         Leave out what cells hold: TEDS-struct, or S-TEDS.
     size : {"tree", "elements"}, default "tree"
@@ -80,7 +80,7 @@ def teds(
     ParseError
         With item, line, column, what was expected and what was found.
     ValueError
-        If there are no tables, or not as many of both.
+        If there are no tables, or the numbers of tables differ.
     ImportError
         If lxml is not installed (extra `web`), and HTML is given.
 
@@ -169,8 +169,8 @@ def tsed(
 
     Parameters
     ----------
-    predicted, true : str, Tree, or as many of both
-        Code. Without `language`, trees: a `Forest` of any reader, or bracketed text.
+    predicted, true : str, Tree, Forest, or list of str or Tree
+        Code; several texts are scored one by one, so there must be as many of both. Without `language`, trees: a `Forest` of any reader, or bracketed text.
     language : tree_sitter.Language or str, optional
         The grammar, as in `readers.tree_sitter`.
     rename, insert, delete : float, default 1
@@ -190,7 +190,7 @@ def tsed(
     ParseError
         With item, line, column, what was expected and what was found.
     ValueError
-        If there is no code, or not as many texts of both.
+        If there is no code, or the numbers of texts differ.
     ImportError
         If tree-sitter or the grammar is not installed (extra `code`).
 
@@ -339,10 +339,10 @@ def _check_taxa(x: Forest, y: Forest | None, weighted: bool) -> None:
             msg = f"{here}: expected each taxon once, got {known[twice[0]]!r} twice"
             raise ValueError(msg)
         if number and (more := np.setdiff1d(found, first)).size:
-            msg = f"{here}: expected the taxa of X[0], got {known[more[0]]!r} besides"
+            msg = f"{here}: expected the taxa of X[0], got the extra taxon {known[more[0]]!r}"
             raise ValueError(msg)
         if number and (fewer := np.setdiff1d(first, found)).size:
-            msg = f"{here}: expected the taxa of X[0], got no {known[fewer[0]]!r}"
+            msg = f"{here}: expected the taxa of X[0], got none called {known[fewer[0]]!r}"
             raise ValueError(msg)
 
 

@@ -31,7 +31,7 @@ __dir__ = listing(__all__)
 
 
 class PairKernel(KernelMethods["Pairs"]):
-    r"""The rewrite rules that two sentence pairs share.
+    r"""A kernel of sentence pairs: the rewrite rules that two pairs share.
 
     Every two isomorphic pairs of fragments add decay^n, where n is the number of productions
     on both sides. They are isomorphic if the trees on each side are equal, and one bijection

@@ -222,7 +222,7 @@ class Perceptron:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The memory of the perceptron, in bytes."""
         return self._core.figures()[2]
 
     def __sizeof__(self) -> int:

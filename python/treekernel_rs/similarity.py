@@ -286,7 +286,7 @@ def _checked_pairs(pairs: Any) -> Iterable[tuple[str, str, float]]:
         msg = f"pairs: expected a matrix of shape {(n, n)}, got {matrix.shape}"
         raise ValueError(msg)
     if hasattr(matrix, "tocoo"):
-        coo = matrix.tocsr().tocoo()  # sums what stands twice
+        coo = matrix.tocsr().tocoo()  # adds up duplicates
         found = {
             (int(i), int(j)): float(v)
             for i, j, v in zip(coo.row, coo.col, coo.data, strict=True)

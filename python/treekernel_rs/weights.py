@@ -184,7 +184,7 @@ class Idf(FittedWeights):
     smooth: bool
 
     def fit(self, X: Trees, y: object = None) -> Self:
-        """Count in how many trees each label or production stands.
+        """Count in how many trees each label or production occurs.
 
         Parameters
         ----------

@@ -442,8 +442,14 @@ def test_lengths_are_added_up():
 @pytest.mark.parametrize(
     ("trees", "message"),
     [
-        (["(a,b);", "(a,c);"], r"X\[1\]: expected the taxa of X\[0\], got 'c' besides"),
-        (["(a,b,c);", "(a,b);"], r"X\[1\]: expected the taxa of X\[0\], got no 'c'"),
+        (
+            ["(a,b);", "(a,c);"],
+            r"X\[1\]: expected the taxa of X\[0\], got the extra taxon 'c'",
+        ),
+        (
+            ["(a,b,c);", "(a,b);"],
+            r"X\[1\]: expected the taxa of X\[0\], got none called 'c'",
+        ),
         (["(a,b,a);", "(a,b);"], r"X\[0\]: expected each taxon once, got 'a' twice"),
         (["(a,b);", "(a,b,b);"], r"X\[1\]: expected each taxon once, got 'b' twice"),
         (["(a,b);(b,a);"], "one tree in each of 1 texts, got 2: .* readers.newick"),

@@ -1,24 +1,24 @@
 """Beyond one machine: matrices, neighbours, vectors and models by Dask.
 
 Each function here makes a graph of ordinary calls of this package, over *partitions*: parts
-of a corpus, each of them a `Forest` on some worker. A cluster, or the cores of this machine,
-computes it when Dask is asked to. Needs the extra ``dask``.
+of a corpus, each of them a `Forest` on some worker. ``compute`` of a result runs the graph, on
+a cluster or on the cores of this machine. Needs the extra ``dask``.
 
-Trees are given in one of two ways, everywhere:
+Every function takes trees in one of two forms:
 
-* as a `Forest` or a list of bracketed str, which is cut into parts of `chunks` trees and sent
-  to the workers as arrays in which equal subtrees stand once;
-* as partitions: a list of `dask.delayed.Delayed`, or what has ``to_delayed`` (a bag or a
+* a `Forest` or a list of bracketed str, which is cut into parts of `chunks` trees and sent
+  to the workers as arrays that store equal subtrees once;
+* partitions: a list of `dask.delayed.Delayed`, or an object with ``to_delayed`` (a bag or a
   column of a data frame), each of trees. They never pass through this process. Without
   `chunks` they are counted first, which computes them.
 
-What is promised: `encode` and `vectorize` give the bits that one machine gives, whatever the
-partitions, the workers, and workers that are lost. Kernels are those of one machine to 1e-12 of
-the value, as their last bits depend on the list that a tree stands in: in float32 they have the
-same bits, but for a value that stands within 1e-12 of the middle between two floats. So of
-neighbours whose values agree to 1e-12 the lower index is first, and a pair whose value is that near
-to `min_similarity` may be in or out. Models depend on the partitions, whose order they are merged
-in. The same partitions give the same bits on every number of workers.
+`encode` and `vectorize` give the bits of one machine, for any partitions and workers, even if
+workers are lost. Kernels agree with those of one machine to 1e-12 of the value, because their
+last bits depend on the other trees of a partition. In float32 they have the same bits, except
+where a value is within 1e-12 of the middle between two floats. So if the values of two
+neighbours agree to 1e-12, the lower index is first, and a pair whose value is that near to
+`min_similarity` may be in or out. Models are merged in the order of the partitions and depend on
+them. The same partitions give the same bits for any number of workers.
 
 See docs/SCALING.md.
 """

@@ -146,7 +146,7 @@ def fit_svm(
     chunks: Chunks = None,
     n_jobs: int = 1,
 ) -> Solution:
-    """Train a support vector machine on partitions, with a proof of how good it is.
+    """Train a support vector machine on partitions, with a bound on its distance to the optimum.
 
     Each partition trains a machine of its own and sends its support trees; one machine is
     trained on all of these, and scores every partition (the cascade of Graf et al., NIPS 2004).

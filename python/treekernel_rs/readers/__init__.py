@@ -1,7 +1,7 @@
 """Readers of the file formats in which tree data sets come.
 
 A reader takes a path, an open file, or several of them; or a text as ``text=``. It returns
-a `Reading`: the forest, and what the source says of its trees. `svmlight_tk` reads
+a `Reading`: the forest, with names, places and classes of its trees. `svmlight_tk` reads
 SVM-Light-TK's examples, `klp` KeLP's, `penn` treebanks; the others read what parsers and
 fields of science have: `conllu`, `python_ast`, `tree_sitter`, `xml`, `html`, `json`, `sql`,
 `newick`, `nexus`, `dot_bracket` and `glycans`. `word_vectors` reads what similarities of

@@ -32,7 +32,7 @@ def _utf_8(_: bytes) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True, kw_only=True)
 class Reading:
-    """Trees that a reader found, and what the source says of them.
+    """Trees that a reader found, with their names, places and classes.
 
     Attributes
     ----------
