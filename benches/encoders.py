@@ -2,8 +2,8 @@
 
     python benches/encoders.py DATA [N_COMPONENTS...]
 
-DATA has code/java_functions.tsv.gz and qc/const_train.tsv.gz. Of 1,500 trees each, SST 0.4
-normalised: the share of the ten nearest trees by the exact kernel that are among the ten
+DATA has code/java_functions.tsv.gz and qc/const_train.tsv.gz (docs/DATA.md). Of 1,500 trees
+each, SST 0.4 normalised: the share of the ten nearest trees by the exact kernel that are among the ten
 nearest by vectors; how often a copy of a tree is nearest to it; the accuracy of an SVC,
 the best of five C, in four folds; and what the warning names.
 """

@@ -2,7 +2,7 @@
 
     python benches/instructions.py [--times] DATA NEW [OLD]
 
-DATA has qc/, wsj/, snli/ and code/java_functions.tsv.gz. NEW and OLD are folders that hold a
+DATA has qc/, wsj/, snli/ and code/ of docs/DATA.md. NEW and OLD are folders that hold a
 package `treekernel_rs` with its extension built, as `python/` does after `maturin develop`.
 Each call is made once to warm up, and counted the second time, on one thread, by valgrind's
 callgrind; counts do not depend on what else the machine is doing. With OLD, a last column has

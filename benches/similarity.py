@@ -1,6 +1,8 @@
 """Rows by similar labels against rows of PT and single pairs, on questions' LCT.
 
-    python benches/similarity.py FOLDER     with qc/dep_train.tsv.gz in it; some minutes
+    python benches/similarity.py DATA
+
+DATA has qc/dep_train.tsv.gz (docs/DATA.md). Takes some minutes.
 
 Vectors are made of the questions themselves: which lemmas stand in one, PPMI, SVD to 100
 numbers. Similar are the pairs of words of one class with the largest cosines, among words that

@@ -265,7 +265,10 @@ def main() -> int:
     for name in options.sets:
         try:
             sets[name] = ways[name]()
-        except (FileNotFoundError, ImportError) as missing:
+        except ImportError as missing:
+            print(f"skipped: {name}: {missing}")
+            continue
+        except FileNotFoundError as missing:
             print(f"skipped: {name}: {missing} ({HINT})")
             continue
         data = sets[name]

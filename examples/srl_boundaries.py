@@ -34,7 +34,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from _data import add_argument, find, may_draw, rows
+from _data import HINT, add_argument, find, may_draw, rows
 from scipy.sparse import csr_matrix
 
 import treekernel_rs as tk
@@ -336,6 +336,8 @@ def main() -> None:
     add_argument(parser)
     options = parser.parse_args()
     path = None if options.made_up else find(FILE, options.data)
+    if path is None and not options.made_up:
+        print(f"no {FILE}: {HINT}")
     trees, y, documents = masc(path) if path else made_up(options.made_up or 20_000)
     held_out = documents % 5 == 0
     start = time.process_time()

@@ -1,14 +1,14 @@
 """Moschitti, "Making Tree Kernels Practical for Natural Language Learning" (EACL 2006).
 
-Figure 5 (learning time by training set, of the quadratic and of the fast algorithm), figure 6 (time of the quadratic and of the fast
-algorithm by the size of trees), figure 7 and table 2 (argument classification by kernel),
-table 4 (tree kernels added to kernels of flat features).
+Of the quadratic and the fast algorithm, figure 5 (learning time by training set) and figure 6
+(time by the size of trees); figure 7 and table 2 (argument classification by kernel), table 4
+(tree kernels added to kernels of flat features).
 
     python examples/papers/eacl_2006.py [--most 4000] [--plot eacl_2006.png]
 
 An argument is the smallest tree with the predicate (tag with -P) and the argument (label
-with -B), as in the paper. The corpus is MASC where shared/data is in a folder above (gold
-trees, PropBank roles), split by document; else trees are generated. The paper used the
+with -B), as in the paper. The corpus is MASC (gold trees, PropBank roles), split by document:
+docs/DATA.md says how to build it; without it, trees are generated. The paper used the
 Penn Treebank and FrameNet, which have no free copy, so table 3 is not computed. Decays are
 the paper's (ST 1, SST 0.4), C and the weight of an added kernel are chosen on the training
 set. Needs scikit-learn.

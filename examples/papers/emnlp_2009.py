@@ -5,9 +5,9 @@ of a matrix by the largest number of placeholders allowed) and table 1 (accuracy
 
     python examples/papers/emnlp_2009.py [--most 800] [--plot emnlp_2009.png]
 
-Pairs are those of RTE-3's development set where shared/data is in a folder above: no free
-parses of the paper's other sets are known, so table 1 is a ten-fold cross-validation. Else
-pairs are generated. K_max is timed as the paper computes it, by trying all correspondences.
+Pairs are those of RTE-3's development set: docs/DATA.md says how to build it; without it, pairs
+are generated. No free parses of the paper's other sets are known, so table 1 is a ten-fold
+cross-validation. K_max is timed as the paper computes it, by trying all correspondences.
 C is chosen within the training parts. Needs scikit-learn.
 """
 

@@ -8,9 +8,9 @@ figure 5.
 
     python examples/papers/icml_2012.py [--most 5452] [--plot icml_2012.png]
 
-Questions are TREC's where shared/data is in a folder above, entailment pairs those of
-RTE-3's development set (the only ones with free parses; ten-fold cross-validation in place
-of the paper's test sets). Without it, trees are generated. C is chosen on the training
+Questions are TREC's, entailment pairs those of RTE-3's development set (the only ones with free
+parses; ten-fold cross-validation in place of the paper's test sets): docs/DATA.md says how to
+build both; without them, trees are generated. C is chosen on the training
 sets; kernels are normalised. Needs scikit-learn.
 """
 
