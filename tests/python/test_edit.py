@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import inspect
+import random
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -362,11 +363,34 @@ def test_it_is_its_parameters():
 def test_real_trees_have_the_published_distances(
     shared_data, file, column, n_pairs, most
 ):
-    """Where `apted` and `zss` are installed, which no other test needs."""
+    trees = some_trees(shared_data / f"{file}.tsv.gz", column, most)
+    assert_published(trees, n_pairs)
+
+
+def test_random_trees_have_the_published_distances():
+    rng = random.Random(28)
+    trees = [random_tree(rng, rng.randint(1, 70)) for _ in range(60)]
+    assert_published(tk.Forest.from_brackets(trees), 150)
+
+
+def random_tree(rng: random.Random, n_nodes: int) -> str:
+    """Return a tree whose nodes stand below any that came before: wide, or deep."""
+    recent = rng.choice([1, 3, n_nodes])
+    below: list[list[int]] = [[] for _ in range(n_nodes)]
+    for node in range(1, n_nodes):
+        below[rng.randint(max(0, node - recent), node - 1)].append(node)
+    texts = [""] * n_nodes
+    for node in reversed(range(n_nodes)):
+        children = "".join(f" {texts[child]}" for child in below[node])
+        texts[node] = f"({rng.choice('abcd')}{children})"
+    return texts[0]
+
+
+def assert_published(trees: tk.Forest, n_pairs: int) -> None:
+    """Compare with `apted` and `zss`, which no other test needs (group optional)."""
     apted, zss = pytest.importorskip("apted"), pytest.importorskip("zss")
     from apted.helpers import Tree
 
-    trees = some_trees(shared_data / f"{file}.tsv.gz", column, most)
     rng = np.random.default_rng(28)
     i, j = rng.integers(0, len(trees), (2, n_pairs))
     found = tk.EditDistance().pairs(trees, i, j)
