@@ -10,7 +10,7 @@
 //! | column | what is timed, microseconds per tree |
 //! |---|---|
 //! | sum | Σ α_i K(x_i, x) by the published pairwise algorithm, prepared trees |
-//! | pairs | the same by the library's prepared pairs, `gram::Pairs` |
+//! | pairs | the same by the library's prepared pairs, `gram::SinglePairs` |
 //! | each once | SST: every equal-production subtree visited once, as published (`baseline/dag`) |
 //! | score | `Model::score` of 4,000 trees that come next in the stream |
 //! | update | `Model::add` of 1,000 of them |
@@ -31,7 +31,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 use treekernel_rs::dag::{
-    Features, Model, Options, Perceptron, PolynomialKernel, Vote,
+    Features, Model, ModelOptions, Perceptron, PolynomialKernel, Vote,
 };
 use treekernel_rs::kernel::{
     ElasticTree, IntoKernel, PartialTree, SubsetTree, Subtree,
@@ -91,8 +91,8 @@ fn read(texts: &[String]) -> Forest {
     Forest::from_bracket_items(texts.iter().map(String::as_str)).expect("legal trees")
 }
 
-fn options(normalize: bool) -> Options {
-    Options::default().with_normalize(normalize)
+fn options(normalize: bool) -> ModelOptions {
+    ModelOptions::default().with_normalize(normalize)
 }
 
 fn perceptron(kernel: &Arc<dyn Kernel>, normalize: bool, vote: Vote) -> Perceptron {
@@ -192,7 +192,7 @@ fn row(
         took
     };
     let sum = sum_of(&mut *classic(kernel, &small));
-    let pairs = gram::Pairs::new(kernel, &small).expect("legal");
+    let pairs = gram::SinglePairs::new(kernel, &small).expect("legal");
     let mut of = pairs.worker();
     let pairs = sum_of(&mut |i, j| of(i, j).expect("small values"));
     let mut once = String::from("-");

@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use treekernel_rs::dtk::{
-    Composition, DistributedTrees, Options, Real, Settings, naive,
+    Composition, DistributedTrees, EncodeOptions, Real, Settings, naive,
 };
 use treekernel_rs::{Context, Forest, gram, kernel::SubsetTree};
 
@@ -31,7 +31,7 @@ fn one() -> Context<'static> {
 }
 
 fn encoder(composition: Composition, d: usize) -> DistributedTrees {
-    let mut settings = Settings::new(KERNEL, d);
+    let mut settings = Settings::new(&KERNEL, d);
     settings.composition = composition;
     settings.reproducible = !std::env::args().any(|argument| argument == "--simd");
     DistributedTrees::new(settings).expect("legal settings")
@@ -80,7 +80,7 @@ fn compositions<T: Real>(kind: &str) {
                 let texts: Vec<String> = (0..n_trees).map(text).collect();
                 let items = texts.iter().map(String::as_str);
                 let forest = Forest::from_bracket_items(items).expect("trees");
-                let options = Options::default();
+                let options = EncodeOptions::default();
                 let mut done = 0;
                 let seconds = best(9, || {
                     let out = black_box(&mut out);
@@ -144,7 +144,7 @@ fn trees() {
             let d = 8192;
             let trees = encoder(composition, d);
             let mut out = vec![0.0f32; n * d];
-            let options = Options::default();
+            let options = EncodeOptions::default();
             let mut n_compositions = 0;
             let runs = if composition == Composition::Convolution { 2 } else { 4 };
             let seconds = best(runs, || {
@@ -198,7 +198,7 @@ fn pairs() {
         let some = forest.select(some);
         let n = some.len();
         let mut out = vec![0.0f32; n * d];
-        let options = Options::default();
+        let options = EncodeOptions::default();
         trees.encode(&some, options, &mut out, &one()).expect("finite");
         let rows: Vec<&[f32]> = out.chunks(d).collect();
         let dots = best(3, || {

@@ -177,9 +177,9 @@ fn shapes(random: &mut corpus::Random) -> [(&'static str, Forest); 2] {
     ]
 }
 
-fn join(forest: &Forest, n_jobs: usize) -> (f64, neighbours::Pairs) {
+fn join(forest: &Forest, n_jobs: usize) -> (f64, neighbours::FoundPairs) {
     let measure = EditDistance::default().with_normalization(Some(Normalization::Max));
-    let mut all = neighbours::Pairs::default();
+    let mut all = neighbours::FoundPairs::default();
     let time = seconds(1, || {
         let sink = &mut |pairs| all.append(pairs);
         let options = Options::default();
@@ -190,7 +190,7 @@ fn join(forest: &Forest, n_jobs: usize) -> (f64, neighbours::Pairs) {
 }
 
 /// Pairs of a join, within the bound and without.
-fn survivors(forest: &Forest, found: &neighbours::Pairs) {
+fn survivors(forest: &Forest, found: &neighbours::FoundPairs) {
     let measure = EditDistance::default().with_normalization(Some(Normalization::Max));
     let context = jobs(1);
     let bounded = measure.within(0.2).expect("bounds");

@@ -9,11 +9,11 @@
 //! | column | what is timed |
 //! |---|---|
 //! | published | [`baseline`]: FTK (Moschitti 2006) for ST and SST, the DP per length for PT, the dense recursion for ET; prepared trees, 1,000 random ones (300 for ET) |
-//! | pair | `gram::Pairs`, prepared trees: the same pairs / in an order in which no tree stays |
-//! | one : many | `gram::Rows`, index made before |
+//! | pair | `gram::SinglePairs`, prepared trees: the same pairs / in an order in which no tree stays |
+//! | one : many | `gram::KernelRows`, index made before |
 //! | rows | all rows of the lower triangle by `gram::for_each_row`, index included, stored in packed form |
 //! | matrix | `gram::fill`, index included, stored as the whole symmetric matrix of f64, allocated before |
-//! | index | `gram::Rows::new`, milliseconds |
+//! | index | `gram::KernelRows::new`, milliseconds |
 
 #[path = "baseline/mod.rs"]
 mod baseline;
@@ -141,7 +141,7 @@ fn matrices(name: &str, trees: &[String], kernels: &[(&str, &dyn Kernel)]) {
     let mut out = vec![0.0f64; n * n];
     for &(title, kernel) in kernels {
         let baseline = published(kernel, &some);
-        let prepared = gram::Pairs::new(kernel, &some).expect("legal");
+        let prepared = gram::SinglePairs::new(kernel, &some).expect("legal");
         let mut of = prepared.worker();
         let single = per_pair(some.len(), |i, j| of(i, j).expect("small values"));
         // Both trees change from call to call: nothing of the first one stays.
@@ -151,12 +151,13 @@ fn matrices(name: &str, trees: &[String], kernels: &[(&str, &dyn Kernel)]) {
         });
         let index = best(|| {
             black_box(
-                gram::Rows::new_with(kernel, &all, Options::default(), &jobs(1))
+                gram::KernelRows::new_with(kernel, &all, Options::default(), &jobs(1))
                     .expect("legal"),
             );
         });
-        let rows = gram::Rows::new_with(kernel, &all, Options::default(), &jobs(1))
-            .expect("legal");
+        let rows =
+            gram::KernelRows::new_with(kernel, &all, Options::default(), &jobs(1))
+                .expect("legal");
         let asked = (0..n).step_by(7);
         let mut row = vec![0.0; n];
         let many = best(|| {
@@ -241,7 +242,7 @@ fn worst_cases() {
         let forest = read(&trees);
         let n = forest.len();
         let baseline = published(kernel, &forest.select(0..n.min(300))) / 1e3;
-        let prepared = gram::Pairs::new(kernel, &forest).expect("legal");
+        let prepared = gram::SinglePairs::new(kernel, &forest).expect("legal");
         let mut of = prepared.worker();
         let single = per_pair(n.min(300), |i, j| of(i, j).expect("finite")) / 1e3;
         let rows = packed(kernel, &forest, 1) * 1e6 / (n * (n + 1) / 2) as f64;
@@ -260,7 +261,7 @@ fn steps() {
         let mut qtk = Qtk::new(&some, 0.4);
         let slow = per_pair(some.len(), |i, j| qtk.pair(i, j));
         let ftk = published(&SST, &some);
-        let prepared = gram::Pairs::new(&SST, &some).expect("legal");
+        let prepared = gram::SinglePairs::new(&SST, &some).expect("legal");
         let mut of = prepared.worker();
         let single = per_pair(some.len(), |i, j| of(i, j).expect("small values"));
         let pairs = (all.len() * (all.len() + 1) / 2) as f64 / 1e9;
@@ -313,7 +314,7 @@ fn growth() {
         let forest = read(&worst::one_production(1, 20, inner));
         let mut qtk = Qtk::new(&forest, 0.4);
         let slow = per_pair(20, |i, j| qtk.pair(i, j));
-        let prepared = gram::Pairs::new(&SST, &forest).expect("legal");
+        let prepared = gram::SinglePairs::new(&SST, &forest).expect("legal");
         let mut of = prepared.worker();
         let single = per_pair(20, |i, j| of(i, j).expect("finite"));
         let ftk = published(&SST, &forest);

@@ -54,8 +54,12 @@ fn all_rows(kernel: &dyn Kernel, forest: &Forest) -> (f64, [usize; 2]) {
 }
 
 /// Seconds of a join, and its pairs.
-fn join(kernel: &dyn Kernel, forest: &Forest, least: f64) -> (f64, neighbours::Pairs) {
-    let mut all = neighbours::Pairs::default();
+fn join(
+    kernel: &dyn Kernel,
+    forest: &Forest,
+    least: f64,
+) -> (f64, neighbours::FoundPairs) {
+    let mut all = neighbours::FoundPairs::default();
     let sink = &mut |pairs| all.append(pairs);
     let (time, done) = seconds(|| {
         neighbours::join(kernel, forest, None, least, options(), sink, &one())
@@ -66,7 +70,7 @@ fn join(kernel: &dyn Kernel, forest: &Forest, least: f64) -> (f64, neighbours::P
 }
 
 /// How many of the labelled clones of each type are among some pairs, in per cent.
-fn recall(ids: &[String], found: &neighbours::Pairs) -> String {
+fn recall(ids: &[String], found: &neighbours::FoundPairs) -> String {
     let columns = [0, 1, 2].map(|column| corpus::real(CLONES, column));
     let [Some(a), Some(b), Some(kinds)] = columns else { return String::new() };
     let place: HashMap<&str, usize> = ids.iter().map(String::as_str).zip(0..).collect();

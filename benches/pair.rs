@@ -268,7 +268,7 @@ fn each(
     method: Method,
 ) -> (f64, usize) {
     let kernel = kernel(method);
-    let pairs = gram::Pairs::new(&kernel, documents).expect("documents");
+    let pairs = gram::SinglePairs::new(&kernel, documents).expect("documents");
     let mut given_up = 0;
     let seconds = best(3, || {
         given_up = 0;

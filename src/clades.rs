@@ -232,7 +232,7 @@ impl Prepared for Groups {
         let mut row = Row { tree: None, weights: Vec::new() };
         Box::new(move |a, b, context| {
             context.check()?;
-            self.distance([a, b], &mut row).map(Scaled::of)
+            self.distance([a, b], &mut row).map(Scaled::from_f64)
         })
     }
 }

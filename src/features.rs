@@ -49,7 +49,7 @@ mod maker;
 mod vocabulary;
 
 use maker::{Item, Maker, Names};
-pub use vocabulary::{Arrays, Vocabulary};
+pub use vocabulary::{Vocabulary, VocabularyArrays};
 
 use crate::kernel::{Counts, PartialTree, TreeCounts};
 use crate::memory::{self, Map};
@@ -112,7 +112,7 @@ pub enum Kind {
 impl Kind {
     /// The fragments of a kernel, of at most `max_size` productions or nodes where these are
     /// limited; None for a kernel that has no such features.
-    pub fn of(kernel: &dyn Kernel, max_size: u32) -> Option<Self> {
+    pub fn of_kernel(kernel: &dyn Kernel, max_size: u32) -> Option<Self> {
         let mut kind = kernel.builtin()?.features?;
         if let Self::Fragments { max_size: limit, .. }
         | Self::Partial { max_size: limit, .. }
@@ -159,7 +159,7 @@ const NONE: u32 = u32::MAX;
 
 /// A sparse matrix, row by row.
 #[derive(Debug, Clone, Default)]
-pub struct Rows {
+pub struct SparseRows {
     /// Where each row starts, and the end of the last.
     pub starts: Vec<usize>,
     /// Ascending in each row.
@@ -168,7 +168,7 @@ pub struct Rows {
     pub values: Vec<f64>,
 }
 
-impl Rows {
+impl SparseRows {
     /// No rows.
     fn empty() -> Result<Self> {
         Ok(Self { starts: memory::collect([0])?, ..Self::default() })
@@ -194,7 +194,7 @@ pub fn hashed(
     signed: bool,
     counts: Counts,
     context: &Context,
-) -> Result<Rows> {
+) -> Result<SparseRows> {
     if n_features == 0 {
         return Err(parameter("n_features", "a whole number above 0", n_features));
     }
@@ -279,7 +279,7 @@ impl Counted {
         column: impl Fn(&Item) -> Option<(u32, f64)> + Sync,
         of_count: Counts,
         context: &Context,
-    ) -> Result<Rows> {
+    ) -> Result<SparseRows> {
         if of_count != Counts::Linear && matches!(self.kind, Kind::Partial { .. }) {
             // Gaps: fragments that are equal have different weights.
             let can = vec!["Subtree", "SubsetTree", "Subpath"];
@@ -319,7 +319,7 @@ impl Counted {
             let is_linear = of_count == Counts::Linear;
             let mut counts = memory::filled(0.0f64, if is_linear { 0 } else { n })?;
             let mut met: Vec<u32> = Vec::new();
-            let mut rows = Rows::default();
+            let mut rows = SparseRows::default();
             for tree in range {
                 let mut add = |list: usize, times: f64| -> Result<()> {
                     for &(column, occurrences, value) in columns.get(list) {
@@ -369,7 +369,7 @@ impl Counted {
             Ok(rows)
         })?;
         // 3. The parts in order.
-        let mut rows = Rows::empty()?;
+        let mut rows = SparseRows::empty()?;
         for part in parts {
             let start = rows.columns.len();
             memory::extend(&mut rows.columns, part.columns)?;

@@ -25,7 +25,7 @@
 //!
 //! A tree that holds itself twice, seventy times over, has 2^70 nodes in 71 subtrees.
 //! What must write out every node ([`Forest::try_to_arrays`] and its like) counts them
-//! first, and refuses beyond [`MAX_NODES`] or [`MAX_BYTES`]. [`Shared`] arrays write
+//! first, and refuses beyond [`MAX_NODES`] or [`MAX_BYTES`]. [`SharedArrays`] write
 //! out every subtree once.
 //!
 //! # Complexity
@@ -37,7 +37,7 @@ mod nodes;
 
 use std::sync::Arc;
 
-pub use arrays::{Arrays, Shared};
+pub use arrays::{ForestArrays, SharedArrays};
 pub use nodes::Nodes;
 
 use crate::intern::new_id;

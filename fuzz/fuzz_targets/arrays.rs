@@ -9,7 +9,7 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use source::{LABELS, Source, jobs};
 use treekernel_rs::dag::{
-    Features, Model, Options, Perceptron, PolynomialKernel, Query, Vote,
+    Features, Model, ModelOptions, Perceptron, PolynomialKernel, Query, Vote,
 };
 use treekernel_rs::{Context, Error, Forest, Kernel};
 
@@ -22,7 +22,7 @@ const U64S: &[u64] = &[0, 1, 2, 3, 1 << 40, u64::MAX];
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
     let kernel = &if source.flag() { source.kernel() } else { source.made_kernel() };
-    let options = Options::default().with_normalize(source.flag());
+    let options = ModelOptions::default().with_normalize(source.flag());
     let options = options.with_n_outputs(1 + source.below(2));
     let forest = source.forest(LABELS, 4, 10);
     match source.below(3) {
@@ -90,7 +90,7 @@ fn tampered_forest(source: &mut Source<'_>, forest: &Forest) {
 fn tampered_model(
     source: &mut Source<'_>,
     kernel: &Arc<dyn Kernel>,
-    options: Options,
+    options: ModelOptions,
     forest: &Forest,
 ) {
     let mut model = Model::new(kernel, options).expect("kernel in range");
@@ -151,7 +151,7 @@ fn use_model(
 fn tampered_perceptron(
     source: &mut Source<'_>,
     kernel: &Arc<dyn Kernel>,
-    options: Options,
+    options: ModelOptions,
     forest: &Forest,
 ) {
     let vote = source.pick(&[Vote::Average, Vote::Vote, Vote::Last]);

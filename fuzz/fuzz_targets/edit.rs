@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use source::{LABELS, Source, close};
 use treekernel_rs::edit::{EditDistance, Normalization};
 use treekernel_rs::gram::{self, Measure, Options};
-use treekernel_rs::neighbours::{self, Pairs};
+use treekernel_rs::neighbours::{self, FoundPairs};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
@@ -37,8 +37,8 @@ fuzz_target!(|bytes: &[u8]| {
         let at = (source.byte() as usize) % matrix.len();
         let most = matrix.as_slice().expect("rows")[at] * source.pick(&[1.0, 0.7, 3.0]);
         if y.is_some() || measure.is_symmetric() {
-            let mut found = Pairs::default();
-            let sink = &mut |pairs: Pairs| found.append(pairs);
+            let mut found = FoundPairs::default();
+            let sink = &mut |pairs: FoundPairs| found.append(pairs);
             neighbours::join(&measure, &x, y, most, options, sink, &context)
                 .expect("small trees");
             found.sort().expect("few pairs");

@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use source::{LABELS, Source, jobs};
 use treekernel_rs::dtk::{
-    Composition, DistributedTrees, Fold, Norm, Options, Settings, naive,
+    Composition, DistributedTrees, EncodeOptions, Fold, Norm, Settings, naive,
 };
 use treekernel_rs::{Context, Forest, gram};
 
@@ -20,7 +20,7 @@ const COMPOSITIONS: &[Composition] = &[
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
-    let mut settings = Settings::of(source.kernel(), source.pick(&[8, 16, 4, 60]));
+    let mut settings = Settings::new(source.kernel(), source.pick(&[8, 16, 4, 60]));
     settings.composition = source.pick(COMPOSITIONS);
     settings.fold = source.pick(&[Fold::Left, Fold::Right]);
     settings.seed = u64::from(source.byte());
@@ -89,7 +89,7 @@ fn wide(source: &mut Source<'_>, mut settings: Settings) {
     let Ok(trees) = DistributedTrees::new(settings) else { return };
     let one = &jobs(1);
     let d = trees.settings().n_components;
-    let options = Options::default().with_zero_too_large(true);
+    let options = EncodeOptions::default().with_zero_too_large(true);
     let mut rows = vec![0.0f32; 3 * d];
     let report = trees.encode(&forest, options, &mut rows, one);
     let report = report.expect("vectors of all trees");
@@ -114,7 +114,7 @@ fn encode(
     cache_bytes: usize,
     context: &Context,
 ) -> Vec<f64> {
-    let options = Options::default().with_cache_bytes(cache_bytes);
+    let options = EncodeOptions::default().with_cache_bytes(cache_bytes);
     let mut out = vec![0.0; forest.len() * trees.settings().n_components];
     trees.encode(forest, options, &mut out, context).expect("small vectors");
     out

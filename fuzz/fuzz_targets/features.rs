@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use source::{LABELS, Source, close, jobs};
-use treekernel_rs::features::{Arrays, Kind, Rows, Vocabulary, hashed};
+use treekernel_rs::features::{Kind, SparseRows, Vocabulary, VocabularyArrays, hashed};
 use treekernel_rs::gram;
 use treekernel_rs::kernel::{Counts, PartialTree, Subpath, SubsetTree, Subtree};
 use treekernel_rs::{Error, Forest, Kernel};
@@ -107,7 +107,7 @@ fn kind(source: &mut Source<'_>) -> (Kind, Option<Arc<dyn Kernel>>) {
     (kind, has_all.then_some(kernel))
 }
 
-fn whole(rows: &Rows, n_trees: usize, n_columns: usize) {
+fn whole(rows: &SparseRows, n_trees: usize, n_columns: usize) {
     assert_eq!(rows.starts.len(), n_trees + 1);
     assert_eq!((rows.starts[0], rows.starts[n_trees]), (0, rows.columns.len()));
     for tree in 0..n_trees {
@@ -118,12 +118,12 @@ fn whole(rows: &Rows, n_trees: usize, n_columns: usize) {
     assert!(rows.values.iter().all(|x| x.is_finite()));
 }
 
-fn same(a: &Rows, b: &Rows) {
+fn same(a: &SparseRows, b: &SparseRows) {
     assert_eq!((&a.starts, &a.columns), (&b.starts, &b.columns));
     assert_eq!(a.values, b.values);
 }
 
-fn dot(rows: &Rows, i: usize, j: usize) -> f64 {
+fn dot(rows: &SparseRows, i: usize, j: usize) -> f64 {
     let mut right = rows.row(j).peekable();
     let mut sum = 0.0;
     for (column, x) in rows.row(i) {
@@ -136,7 +136,12 @@ fn dot(rows: &Rows, i: usize, j: usize) -> f64 {
 }
 
 /// Arrays that were changed load whole, or are refused.
-fn tampered(source: &mut Source<'_>, kind: &Kind, mut arrays: Arrays, forest: &Forest) {
+fn tampered(
+    source: &mut Source<'_>,
+    kind: &Kind,
+    mut arrays: VocabularyArrays,
+    forest: &Forest,
+) {
     for _ in 0..=source.below(3) {
         let at = source.below(256);
         let number = source.pick(&[0, 1, 2, 5, 1 << 31, u32::MAX]);

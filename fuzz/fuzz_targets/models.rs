@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use source::{LABELS, Source, close};
-use treekernel_rs::dag::{Arrays, Model, Options, Query, Rank};
+use treekernel_rs::dag::{Model, ModelArrays, ModelOptions, Query, Rank};
 use treekernel_rs::{Context, Error, Forest, Kernel, gram};
 
 const WEIGHTS: &[f64] = &[1.0, -1.0, 0.5, 0.0, -0.25, 3.0, 1e-3, 100.0];
@@ -43,7 +43,7 @@ fuzz_target!(|bytes: &[u8]| {
     let pool = source.forest(LABELS, 6, max_nodes);
     let n = pool.len();
     let options =
-        Options::default().with_normalize(run.normalize).with_n_outputs(width);
+        ModelOptions::default().with_normalize(run.normalize).with_n_outputs(width);
     let mut model = Model::new(kernel, options).expect("kernel in range");
     let mut sum = Sum {
         kernels: gram::gram(&**kernel, &pool, None, run)
@@ -122,7 +122,7 @@ fn contributions(model: &Model, sum: &Sum, pool: &Forest, tree: usize) {
 
 /// A model that went through arrays is the same, bit for bit.
 fn through_arrays(model: &Model, kernel: &Arc<dyn Kernel>) -> Model {
-    let arrays: Arrays = model.to_arrays();
+    let arrays: ModelArrays = model.to_arrays();
     let again = Model::from_arrays(kernel, model.options(), &arrays);
     let again = again.expect("a model's own arrays");
     assert_eq!(again.to_arrays(), arrays);

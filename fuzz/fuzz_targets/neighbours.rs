@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use source::{LABELS, Source, close};
 use treekernel_rs::gram;
-use treekernel_rs::neighbours::{self, Index, MOST_AT_ONCE, Nearest, Pairs};
+use treekernel_rs::neighbours::{self, FoundPairs, Index, MOST_AT_ONCE, Nearest};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
@@ -43,16 +43,16 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(kept, nearest, "top_k of the index");
         are_nearest(&nearest, rows.len(), y.len(), x.is_none(), k, &at);
 
-        let mut found = Pairs::default();
-        let sink = &mut |pairs: Pairs| {
+        let mut found = FoundPairs::default();
+        let sink = &mut |pairs: FoundPairs| {
             assert!(pairs.rows.len() <= MOST_AT_ONCE, "{} pairs", pairs.rows.len());
             found.append(pairs)
         };
         neighbours::join(&*kernel, rows, y_of, least, options, sink, &context)
             .expect("small values");
         found.sort().expect("few pairs");
-        let mut kept = Pairs::default();
-        let sink = &mut |pairs: Pairs| kept.append(pairs);
+        let mut kept = FoundPairs::default();
+        let sink = &mut |pairs: FoundPairs| kept.append(pairs);
         index.join(x, least, sink, &context).expect("small values");
         kept.sort().expect("few pairs");
         assert_eq!(kept, found, "join of the index");
@@ -114,7 +114,7 @@ fn are_nearest(
 
 /// Whether all pairs that are similar enough were found, and no others.
 fn are_all(
-    found: &Pairs,
+    found: &FoundPairs,
     n_rows: usize,
     n: usize,
     is_self: bool,

@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use source::{LABELS, Source, close};
-use treekernel_rs::dag::{Features, Options, Perceptron, PolynomialKernel, Vote};
+use treekernel_rs::dag::{Features, ModelOptions, Perceptron, PolynomialKernel, Vote};
 use treekernel_rs::{Context, gram};
 
 const N_COLUMNS: usize = 3;
@@ -86,7 +86,7 @@ fuzz_target!(|bytes: &[u8]| {
             + (1.0 - mix) * (POLYNOMIAL.gamma * dot + POLYNOMIAL.coef0).powi(2);
     }
     let options =
-        Options::default().with_normalize(run.normalize).with_n_outputs(width);
+        ModelOptions::default().with_normalize(run.normalize).with_n_outputs(width);
     let new = || Perceptron::new(kernel, options, vote, vectors, mix);
     let mut perceptron = new().expect("parameters in range");
     let plain = |_| Plain { mistakes: Vec::new(), survived: vec![0.0] };

@@ -308,7 +308,7 @@ pub fn every_way(
     let (n, n_x) = (all.len(), x.len());
 
     // 1. Single pairs: finite, symmetric, an inner product.
-    let pairs = gram::Pairs::new(kernel, &all).expect("kernel in range");
+    let pairs = gram::SinglePairs::new(kernel, &all).expect("kernel in range");
     let mut of = pairs.worker();
     let mut raw = vec![0.0; n * n];
     for (i, row) in raw.chunks_mut(n).enumerate() {
@@ -372,8 +372,8 @@ pub fn every_way(
     }
 
     // 4. Rows that nobody holds, in any order; self-kernels.
-    let rows =
-        gram::Rows::new_with(kernel, &all, options, &context).expect("small values");
+    let rows = gram::KernelRows::new_with(kernel, &all, options, &context)
+        .expect("small values");
     let mut row = vec![0.0; n];
     for i in (0..n).rev() {
         rows.row(i, &mut row, &context).expect("small values");
@@ -384,7 +384,7 @@ pub fn every_way(
     diagonal.iter().enumerate().for_each(|(i, &got)| check("diagonal", i, i, got));
 
     // 5. A model of one tree scores its kernels.
-    let model_options = dag::Options::default().with_normalize(options.normalize);
+    let model_options = dag::ModelOptions::default().with_normalize(options.normalize);
     let Ok(mut model) = Model::new(shared, model_options) else { return };
     model.add(&a, &[1.0], &context).expect("a small tree");
     let scores = model.score(&all, &context).expect("small scores").0;

@@ -1,13 +1,13 @@
 //! Models as flat arrays, to be stored: what is read back scores with the same bits.
 
-use super::{Model, Options, check_finite, check_length};
+use super::{Model, ModelOptions, check_finite, check_length};
 use crate::kernel::IntoKernel;
 use crate::memory::{self, or_panic};
 use crate::{Error, Forest, Label, NodeId, Result};
 
 /// A model as flat arrays.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Arrays {
+pub struct ModelArrays {
     /// The alphabet.
     pub names: Vec<String>,
     /// By subtree, children before parents: its label, an index into `names`.
@@ -39,7 +39,7 @@ impl Model {
     ///
     /// # Panics
     /// Without memory for them.
-    pub fn to_arrays(&self) -> Arrays {
+    pub fn to_arrays(&self) -> ModelArrays {
         or_panic(self.try_to_arrays())
     }
 
@@ -47,11 +47,11 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::Memory`].
-    pub fn try_to_arrays(&self) -> Result<Arrays> {
+    pub fn try_to_arrays(&self) -> Result<ModelArrays> {
         let n = self.nodes.len();
         let subtrees = || (0..n).map(|node| NodeId(node as u32));
         let names = self.nodes.labels().names().map(memory::text);
-        let mut arrays = Arrays {
+        let mut arrays = ModelArrays {
             names: memory::try_collect(names)?,
             labels: memory::collect(subtrees().map(|node| self.nodes.label(node).0))?,
             sums: memory::copied(self.weights.sums())?,
@@ -60,7 +60,7 @@ impl Model {
             n_tree_nodes: self.n_tree_nodes,
             large_trees: self.whole.forest().copied()?,
             large_alphas: memory::copied(self.whole.alphas())?,
-            ..Arrays::default()
+            ..ModelArrays::default()
         };
         // Of known size, so they are asked for in one piece.
         memory::reserve(&mut arrays.ends, n)?;
@@ -82,8 +82,8 @@ impl Model {
     /// [`Error::Array`] and [`Error::Length`] for arrays that do not describe a model.
     pub fn from_arrays(
         kernel: impl IntoKernel,
-        options: Options,
-        arrays: &Arrays,
+        options: ModelOptions,
+        arrays: &ModelArrays,
     ) -> Result<Self> {
         let mut model = Self::new(kernel, options)?;
         // 1. Arrays of the right lengths, whose numbers are finite.

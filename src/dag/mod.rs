@@ -25,11 +25,11 @@
 //! support trees that everything here is held to.
 //!
 //! ```
-//! use treekernel_rs::dag::{Model, Options};
+//! use treekernel_rs::dag::{Model, ModelOptions};
 //! use treekernel_rs::{Context, Forest, kernel::SubsetTree};
 //!
 //! let trees = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c)) (A a)")?;
-//! let mut model = Model::new(&SubsetTree::new(0.4), Options::default())?;
+//! let mut model = Model::new(&SubsetTree::new(0.4), ModelOptions::default())?;
 //! model.add(&trees.select([0, 1]), &[1.0, -0.5], &Context::default())?;
 //! let scores = model.score(&trees, &Context::default())?.0;
 //! assert!((scores[0] - (1.584 - 0.5 * 0.96)).abs() < 1e-12);
@@ -56,10 +56,10 @@ mod vectors;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub use arrays::Arrays;
+pub use arrays::ModelArrays;
 pub use fragments::{Fragments, Query, Rank};
 pub use merge::Pass;
-pub use perceptron::{Perceptron, Stored, Vote};
+pub use perceptron::{Perceptron, PerceptronArrays, Vote};
 use score::ScoreTableCache;
 pub use sum::SumModel;
 use support::{ExampleKernels, ModelKernel, SupportTrees};
@@ -75,20 +75,20 @@ use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 /// What a model is like, besides its kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Options {
+pub struct ModelOptions {
     /// K(a,b) / sqrt(K(a,a) K(b,b)) in place of K.
     pub normalize: bool,
     /// How many weights every tree has, and scores every tree gets.
     pub n_outputs: usize,
 }
 
-impl Default for Options {
+impl Default for ModelOptions {
     fn default() -> Self {
         Self { normalize: false, n_outputs: 1 }
     }
 }
 
-impl Options {
+impl ModelOptions {
     /// These options with a normalised kernel or not.
     #[must_use]
     pub fn with_normalize(self, normalize: bool) -> Self {
@@ -131,7 +131,7 @@ pub(crate) enum Index {
 pub struct Model {
     /// Shared with every copy of the model.
     kernel: Arc<dyn Kernel>,
-    options: Options,
+    options: ModelOptions,
     /// The distinct subtrees of all trees that were added, children before parents.
     nodes: Nodes,
     /// By node: where its weight is.
@@ -164,7 +164,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::Parameter`] for a kernel out of range, no outputs or more than 2^20.
-    pub fn new(kernel: impl IntoKernel, options: Options) -> Result<Self> {
+    pub fn new(kernel: impl IntoKernel, options: ModelOptions) -> Result<Self> {
         let kernel = kernel.into_kernel();
         kernel.check()?;
         let index = graph_index(&*kernel).unwrap_or(Index::Support);
@@ -197,7 +197,7 @@ impl Model {
     }
 
     /// Normalisation and outputs.
-    pub fn options(&self) -> Options {
+    pub fn options(&self) -> ModelOptions {
         self.options
     }
 

@@ -38,11 +38,11 @@ mod arrays;
 mod learn;
 mod score;
 
-pub use arrays::Stored;
+pub use arrays::PerceptronArrays;
 
 use super::score::ScoreTableCache;
 use super::vectors::{Features, PolynomialKernel, Vectors};
-use super::{Model, Options};
+use super::{Model, ModelOptions};
 use crate::index::weights::{Occurrences, Weights};
 use crate::kernel::IntoKernel;
 use crate::memory::{self, or_panic};
@@ -126,7 +126,7 @@ impl Perceptron {
     /// without vectors.
     pub fn new(
         kernel: impl IntoKernel,
-        options: Options,
+        options: ModelOptions,
         vote: Vote,
         vectors: Option<PolynomialKernel>,
         mix: f64,

@@ -53,7 +53,7 @@ use loss::Term;
 use super::sum::Terms;
 use super::vectors::TrainingVectors;
 use super::{
-    Features, Options, PolynomialKernel, SumModel, add_scaled, check_finite,
+    Features, ModelOptions, PolynomialKernel, SumModel, add_scaled, check_finite,
     check_length, compact,
 };
 use crate::gram;
@@ -135,7 +135,7 @@ pub struct State {
 #[derive(Debug, Clone)]
 pub struct Solver {
     kernel: Terms,
-    options: Options,
+    options: ModelOptions,
     forest: Forest,
     /// Feature vectors of the trees.
     /// None: scores are those of the trees' kernel alone.
@@ -187,7 +187,7 @@ impl Solver {
         seed: u64,
     ) -> Result<Self> {
         let width = problem.n_outputs;
-        let options = Options { normalize, n_outputs: width };
+        let options = ModelOptions { normalize, n_outputs: width };
         let kernel = Terms::new(kernel.into_kernel(), normalize)?;
         // A kernel that cannot be summed, or too many outputs, is refused before the
         // first pass.

@@ -15,8 +15,8 @@
 use std::sync::Arc;
 
 use super::{
-    Fragments, Model, Options, Pass, Query, add_scaled, check_finite, check_length,
-    compact,
+    Fragments, Model, ModelOptions, Pass, Query, add_scaled, check_finite,
+    check_length, compact,
 };
 use crate::gram;
 use crate::kernel::{IntoKernel, Operation};
@@ -98,14 +98,14 @@ fn read(kernel: &Arc<dyn Kernel>, factor: f64, normalize: bool, terms: &mut Vec<
 ///
 /// ```
 /// use std::sync::Arc;
-/// use treekernel_rs::dag::{Options, SumModel};
+/// use treekernel_rs::dag::{ModelOptions, SumModel};
 /// use treekernel_rs::kernel::{Composed, ElasticTree, Operation, SubsetTree};
 /// use treekernel_rs::{Context, Forest};
 ///
 /// let parts = vec![Arc::new(SubsetTree::new(1.0)) as _, Arc::new(ElasticTree::new(1.0)) as _];
 /// let sum = Composed::new(Operation::Sum, parts)?;
 /// let trees = Forest::from_brackets("(A b)")?;
-/// let mut model = SumModel::new(&sum, Options::default())?;
+/// let mut model = SumModel::new(&sum, ModelOptions::default())?;
 /// model.add(&trees, &[0.5], &Context::default())?;
 /// assert_eq!(model.score(&trees, &Context::default())?.0, [0.5 * (1.0 + 3.0)]);
 /// # Ok::<(), treekernel_rs::Error>(())
@@ -125,7 +125,7 @@ impl SumModel {
     ///
     /// # Errors
     /// As [`Model::new`].
-    pub fn new(kernel: impl IntoKernel, options: Options) -> Result<Self> {
+    pub fn new(kernel: impl IntoKernel, options: ModelOptions) -> Result<Self> {
         Self::of(
             Terms::new(kernel.into_kernel(), options.normalize)?,
             options.n_outputs,
@@ -134,7 +134,7 @@ impl SumModel {
 
     pub(crate) fn of(terms: Terms, n_outputs: usize) -> Result<Self> {
         let part = |term: &Term| {
-            let options = Options { normalize: term.normalize, n_outputs };
+            let options = ModelOptions { normalize: term.normalize, n_outputs };
             Model::new(&term.kernel, options)
         };
         let parts = memory::try_collect(terms.list.iter().map(part))?;
@@ -413,8 +413,8 @@ impl SumModel {
     /// As [`new`](Self::new), and [`Error::Length`] for another number of models.
     pub fn from_parts(
         kernel: impl IntoKernel,
-        options: Options,
-        parts: impl FnOnce(&[(&Arc<dyn Kernel>, Options)]) -> Result<Vec<Model>>,
+        options: ModelOptions,
+        parts: impl FnOnce(&[(&Arc<dyn Kernel>, ModelOptions)]) -> Result<Vec<Model>>,
     ) -> Result<Self> {
         let mut new = Self::new(kernel, options)?;
         let wanted = new.parts.iter().map(|part| (&part.kernel, part.options()));
@@ -439,7 +439,7 @@ fn zeros(scales: &[f64]) -> Result<Vec<usize>> {
 
 impl From<Model> for SumModel {
     fn from(model: Model) -> Self {
-        let Options { normalize, n_outputs } = model.options;
+        let ModelOptions { normalize, n_outputs } = model.options;
         let term = Term { factor: 1.0, kernel: Arc::clone(&model.kernel), normalize };
         let (list, parts) = (vec![term], vec![model]); // bounded: one of each
         let terms = Terms { whole: None, list, normalize: false };

@@ -75,7 +75,7 @@ impl<T: Real> ScaledVector<'_, T> {
         if self.numbers.is_empty() {
             return out.fill(T::zero());
         }
-        let total = (factor * Scaled::of(self.times)).times_two_to(self.exponent);
+        let total = (factor * Scaled::from_f64(self.times)).times_two_to(self.exponent);
         let plain = T::of(total.value());
         // Below 2^-120 a number of the smallest type would lose bits.
         if plain.get().is_normal() && (total.log2() > -120.0 || size_of::<T>() == 8) {
@@ -83,7 +83,7 @@ impl<T: Real> ScaledVector<'_, T> {
         }
         // Only number and factor together may be in range.
         for (out, &x) in out.iter_mut().zip(self.numbers) {
-            *out = T::of((total * Scaled::of((self.weight * x).get())).value());
+            *out = T::of((total * Scaled::from_f64((self.weight * x).get())).value());
         }
     }
 
@@ -192,7 +192,7 @@ impl<'a> RowWriter<'a> {
             && size - self_kernel.log2() > BEYOND_CHANCE;
         let is_noisy = is_beyond || self.is_noisy(root, right_size)?;
         let divide = match self.normalize {
-            None => Some(Scaled::of(1.0 / self.unit)),
+            None => Some(Scaled::from_f64(1.0 / self.unit)),
             Some(Norm::Own) => None,
             // No fragments, as the kernel with itself is 0.
             _ if self_kernel.is_zero() => {
@@ -204,9 +204,9 @@ impl<'a> RowWriter<'a> {
             Some(_) if is_noisy && self.is_far(size - self_kernel.log2()) => None,
             Some(Norm::Exact | Norm::Full) => Some(match self_kernel.value() {
                 float if float.is_normal() => {
-                    Scaled::of(1.0 / self.unit / float.sqrt())
+                    Scaled::from_f64(1.0 / self.unit / float.sqrt())
                 }
-                _ => Scaled::of(1.0 / self.unit) * self_kernel.inverse_root(),
+                _ => Scaled::from_f64(1.0 / self.unit) * self_kernel.inverse_root(),
             }),
         };
         let Some(factor) = divide else {
@@ -215,7 +215,7 @@ impl<'a> RowWriter<'a> {
         };
         found.write(factor, out);
         // A vector is not longer than the largest float, or has to be looked at.
-        let largest = Scaled::of(T::LARGEST).log2() - 1.0;
+        let largest = Scaled::from_f64(T::LARGEST).log2() - 1.0;
         let is_finite = size / 2.0 + (factor.log2() + self.unit.log2()) < largest
             || out.iter().all(|x| x.get().is_finite());
         Ok(Row { is_zero: false, is_noisy, is_finite, size })

@@ -36,9 +36,9 @@
 //!
 //! let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
 //! let kernel = SubsetTree::new(0.4);
-//! let trees = dtk::DistributedTrees::new(dtk::Settings::new(kernel, 8192))?;
+//! let trees = dtk::DistributedTrees::new(dtk::Settings::new(&kernel, 8192))?;
 //! let mut vectors = vec![0.0f32; 2 * 8192];
-//! trees.encode(&forest, dtk::Options::default(), &mut vectors, &Context::default())?;
+//! trees.encode(&forest, dtk::EncodeOptions::default(), &mut vectors, &Context::default())?;
 //! let (a, b) = vectors.split_at(8192);
 //! let dot: f32 = a.iter().zip(b).map(|(x, y)| x * y).sum();
 //! assert!((dot - 0.96).abs() < 0.1); // K = 0.96
@@ -46,12 +46,12 @@
 //! ```
 //!
 //! No number leaves the range of a float inside (`scale.rs`), however wide a tree is, and
-//! [`Report::noisy`] names the trees that are too large for d.
+//! [`EncodeReport::noisy`] names the trees that are too large for d.
 //!
 //! # Complexity
 //! One composition per distinct pair of the fold, O(d), for convolutions O(d log d).
 //! Memory: the plan, linear in the distinct subtrees of a batch of 65,536 trees, and
-//! vectors that are needed again, up to [`Options::cache_bytes`].
+//! vectors that are needed again, up to [`EncodeOptions::cache_bytes`].
 
 mod cache;
 mod composition;
@@ -66,7 +66,7 @@ mod worker;
 use std::sync::{Arc, Mutex};
 
 use crate::gram::{self, Different};
-use crate::kernel::{Parameter, Rule, Scaled, Sketch, Value, parameter};
+use crate::kernel::{IntoKernel, Parameter, Rule, Scaled, Sketch, Value, parameter};
 use crate::threads::{Tasks, Threads};
 use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result, memory};
 use composition::Composer;
@@ -131,14 +131,9 @@ pub struct Settings {
 
 impl Settings {
     /// The defaults: quaternions, left fold, seed 0, nothing left out.
-    pub fn new(kernel: impl Kernel, n_components: usize) -> Self {
-        Self::of(Arc::new(kernel), n_components)
-    }
-
-    /// The same for a kernel that is shared.
-    pub fn of(kernel: Arc<dyn Kernel>, n_components: usize) -> Self {
+    pub fn new(kernel: impl IntoKernel, n_components: usize) -> Self {
         Self {
-            kernel,
+            kernel: kernel.into_kernel(),
             n_components,
             composition: Composition::Quaternion,
             fold: Fold::Left,
@@ -164,7 +159,7 @@ impl Settings {
 /// How to encode; vectors do not depend on it.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub struct Options {
+pub struct EncodeOptions {
     /// What vectors kept for later may take, all threads together.
     pub cache_bytes: usize,
     /// Whether a vector that is too large for its type becomes 0 and is reported, and does
@@ -172,13 +167,13 @@ pub struct Options {
     pub zero_too_large: bool,
 }
 
-impl Default for Options {
+impl Default for EncodeOptions {
     fn default() -> Self {
         Self { cache_bytes: 256 << 20, zero_too_large: false }
     }
 }
 
-impl Options {
+impl EncodeOptions {
     /// These options, with vectors that are too large set to 0 or an error.
     #[must_use]
     pub fn with_zero_too_large(self, zero_too_large: bool) -> Self {
@@ -195,7 +190,7 @@ impl Options {
 /// What came of encoding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Report {
+pub struct EncodeReport {
     /// Trees whose norm is 0 (normalised vectors only): their vectors are 0.
     pub zero_rows: Vec<usize>,
     /// Trees with so many large fragments that their vectors are mostly noise: dot products say
@@ -304,7 +299,7 @@ impl DistributedTrees {
     /// (of three digits, at most the kernel's) that passes a test.
     ///
     /// Vectors that are divided by their own norm, or by that of their kernel, pass where
-    /// a fifth of the vectors at most are mostly noise ([`Report::noisy`]): all have length 1,
+    /// a fifth of the vectors at most are mostly noise ([`EncodeReport::noisy`]): all have length 1,
     /// so a smaller decay loses more than it gains before that.
     ///
     /// All others pass where the median of ‖T‖², in units of what the smallest fragments
@@ -398,7 +393,7 @@ impl DistributedTrees {
         let mut settings = self.settings.clone();
         settings.normalize = Some(Norm::Own);
         let mut vectors = memory::filled(0.0f32, n.saturating_mul(d))?;
-        let (encoder, options) = (self.with(settings)?, Options::default());
+        let (encoder, options) = (self.with(settings)?, EncodeOptions::default());
         let rows =
             encoder.encode_batch(forest, 0, n, options, &mut vectors, context)?.0;
         memory::collect(rows.into_iter().map(|row| row.size))
@@ -412,16 +407,16 @@ impl DistributedTrees {
     pub fn encode<T: Real>(
         &self,
         forest: &Forest,
-        options: Options,
+        options: EncodeOptions,
         out: &mut [T],
         context: &Context,
-    ) -> Result<Report> {
+    ) -> Result<EncodeReport> {
         let (d, n) = (self.settings.n_components, forest.len());
         if n.checked_mul(d) != Some(out.len()) {
             let expected = format!("{n} times {d}, trees times components");
             return Err(Error::Length { array: "out", expected, got: out.len() });
         }
-        let mut report = Report::default();
+        let mut report = EncodeReport::default();
         // A plan is as large as its trees, so it is made for some of them at a time.
         for (batch, out) in out.chunks_mut(BATCH * d).enumerate() {
             let start = batch * BATCH;
@@ -431,7 +426,7 @@ impl DistributedTrees {
                 self.encode_batch(&trees, start, n, options, out, context)?;
             report.n_compositions += n_compositions;
             for (tree, row) in (start..).zip(rows) {
-                let Report { zero_rows, noisy, too_large, .. } = &mut report;
+                let EncodeReport { zero_rows, noisy, too_large, .. } = &mut report;
                 // A vector that is too large was set to 0, so its noise says nothing.
                 let lists = [
                     (row.is_zero, zero_rows),
@@ -456,7 +451,7 @@ impl DistributedTrees {
         trees: &Forest,
         start: usize,
         n: usize,
-        options: Options,
+        options: EncodeOptions,
         out: &mut [T],
         context: &Context,
     ) -> Result<(Vec<Row>, u64)> {
@@ -470,7 +465,7 @@ impl DistributedTrees {
         };
         let selfs = match divisor {
             Some(kernel) => own_kernels(&*kernel, trees, &context.step())?,
-            None => memory::filled(Scaled::of(1.0), roots.len())?,
+            None => memory::filled(Scaled::from_f64(1.0), roots.len())?,
         };
         // 2. What is to be composed.
         let shape = Shape {
@@ -570,10 +565,10 @@ impl DistributedTrees {
             smallest: 1.0,
         };
         let job = Job { nodes: &nodes, plan: &plan, composer: &self.composer, weights };
-        let share = Options::default().cache_bytes;
+        let share = EncodeOptions::default().cache_bytes;
         let mut worker = Worker::new(&job, share)?;
         let pair = plan.pair_of[root.index()];
-        let factor = Scaled::of(1.0 / self.composer.unit);
+        let factor = Scaled::from_f64(1.0 / self.composer.unit);
         worker.fragment(pair, |found| found.write(factor, out), context)?;
         if out.iter().all(|x| x.get().is_finite()) {
             Ok(())

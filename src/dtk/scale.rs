@@ -188,7 +188,11 @@ fn log2_floor(x: f64) -> i64 {
 #[inline]
 fn times(x: f64, bits: i64) -> f64 {
     // The usual case, and exactly the number itself.
-    if bits == 0 || x == 0.0 { x } else { Scaled::of(x).times_two_to(bits).value() }
+    if bits == 0 || x == 0.0 {
+        x
+    } else {
+        Scaled::from_f64(x).times_two_to(bits).value()
+    }
 }
 
 /// The largest absolute value.
@@ -296,8 +300,8 @@ mod tests {
                 let mut numbers = vec![0.0, -x, x / 8.0];
                 let mut scale = Scale { exponent: 0, drift: MAX_DRIFT + 1 };
                 scale.rescale_if_drifted(0, &mut numbers);
-                let back =
-                    Scaled::of(f64::from(numbers[1])).times_two_to(scale.exponent);
+                let back = Scaled::from_f64(f64::from(numbers[1]))
+                    .times_two_to(scale.exponent);
                 assert_eq!(back.value(), f64::from(-x));
                 assert_eq!(numbers[2], -numbers[1] / 8.0);
                 assert!((scale.exponent - sign * exponent).abs() <= 1, "{scale:?}");

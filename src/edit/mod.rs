@@ -508,7 +508,7 @@ impl Prepared for Trees {
             let value = self.distance([a, b], &mut scratch, context)?;
             // What is beyond the bound must be a number.
             let beyond = || self.most.unwrap_or(0.0).max(0.0) * 2.0 + 1.0;
-            Ok(Scaled::of(if value.is_finite() { value } else { beyond() }))
+            Ok(Scaled::from_f64(if value.is_finite() { value } else { beyond() }))
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The columns of the features that some trees have, and their names.
 
 use super::maker::{ByHash, Item, Names, Part, STAR};
-use super::{Counted, Kind, NONE, Rows};
+use super::{Counted, Kind, NONE, SparseRows};
 use crate::kernel::Counts;
 use crate::memory::{self, or_panic};
 use crate::parse::write_label;
@@ -10,7 +10,7 @@ use crate::{Context, Error, Forest, Result};
 
 /// A [`Vocabulary`] as flat arrays.
 #[derive(Debug, Clone, Default)]
-pub struct Arrays {
+pub struct VocabularyArrays {
     /// The labels' names.
     pub labels: Vec<String>,
     /// By feature: its label; 2^32 - 1 for a place without a node.
@@ -49,7 +49,7 @@ impl Vocabulary {
         min_df: u32,
         counts: Counts,
         context: &Context,
-    ) -> Result<(Self, Rows)> {
+    ) -> Result<(Self, SparseRows)> {
         let mut counted = Counted::new(kind, forest, true, context)?;
         let mut names = std::mem::take(&mut counted.names);
         let n = names.heads.len();
@@ -77,7 +77,7 @@ impl Vocabulary {
             columns.insert(hashes[feature as usize], at as u32)?;
         }
         // 3. The rows, without the others.
-        let mut kept = Rows::empty()?;
+        let mut kept = SparseRows::empty()?;
         for row in 0..forest.len() {
             for (feature, value) in rows.row(row) {
                 if column[feature as usize] != NONE {
@@ -98,7 +98,7 @@ impl Vocabulary {
     ///
     /// # Panics
     /// Without memory for them.
-    pub fn to_arrays(&self) -> Arrays {
+    pub fn to_arrays(&self) -> VocabularyArrays {
         or_panic(self.try_to_arrays())
     }
 
@@ -106,7 +106,7 @@ impl Vocabulary {
     ///
     /// # Errors
     /// [`Error::Memory`].
-    pub fn try_to_arrays(&self) -> Result<Arrays> {
+    pub fn try_to_arrays(&self) -> Result<VocabularyArrays> {
         let names = &self.names;
         // Whole parts are numbers from 0 on, bare ones below, so one list holds both.
         let part = |part: &Part| match *part {
@@ -119,7 +119,7 @@ impl Vocabulary {
         let labels = names.labels.iter().map(|label| memory::text(label));
         let ends = (1..=names.parts.len()).map(|n| names.parts.start(n) as u32);
         let halves = hashes.iter().flat_map(|h| [*h as u64, (h >> 64) as u64]);
-        Ok(Arrays {
+        Ok(VocabularyArrays {
             labels: memory::try_collect(labels)?,
             heads: memory::copied(&names.heads)?,
             ends: memory::collect(ends)?,
@@ -134,9 +134,9 @@ impl Vocabulary {
     /// # Errors
     /// [`Error::Array`] or [`Error::Length`] where no vocabulary has such arrays, and as
     /// [`fit`](Self::fit).
-    pub fn from_arrays(kind: &Kind, arrays: Arrays) -> Result<Self> {
+    pub fn from_arrays(kind: &Kind, arrays: VocabularyArrays) -> Result<Self> {
         kind.check()?;
-        let Arrays { labels, heads, ends, parts, features, hashes } = arrays;
+        let VocabularyArrays { labels, heads, ends, parts, features, hashes } = arrays;
         // Arrays come from files: everything is checked before it is used as an index.
         let length = |array, got, n, what| {
             let expected = format!("{n}, {what}");
@@ -227,7 +227,7 @@ impl Vocabulary {
         forest: &Forest,
         counts: Counts,
         context: &Context,
-    ) -> Result<Rows> {
+    ) -> Result<SparseRows> {
         let counted = Counted::new(&self.kind, forest, false, context)?;
         let column =
             |item: &Item| self.columns.get(&item.hash).map(|&column| (column, 1.0));

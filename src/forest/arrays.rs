@@ -10,7 +10,7 @@ use crate::{Context, Error, Label, Labels, Result};
 /// Trees as flat arrays: what [`Forest::to_arrays`] gives and
 /// [`Forest::from_arrays`] takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Arrays {
+pub struct ForestArrays {
     /// The alphabet.
     pub names: Vec<String>,
     /// Per node, trees one after another, each in preorder: index into `names`.
@@ -24,7 +24,7 @@ pub struct Arrays {
 /// Trees as flat arrays that keep what they share: what [`Forest::to_shared`] gives and
 /// [`Forest::from_shared`] takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Shared {
+pub struct SharedArrays {
     /// The alphabet.
     pub names: Vec<String>,
     /// Per distinct subtree, children before parents: index into `names`.
@@ -41,10 +41,10 @@ impl Nodes {
     /// The store in which every subtree has the number that it has in the arrays.
     ///
     /// # Errors
-    /// [`Error::Array`] and [`Error::Length`] for arrays that [`Shared`] does not
+    /// [`Error::Array`] and [`Error::Length`] for arrays that [`SharedArrays`] does not
     /// describe, [`Error::Capacity`], [`Error::Memory`], and what `context` returns.
-    pub(crate) fn of_shared(arrays: &Shared, context: &Context) -> Result<Self> {
-        let Shared { names, labels, ends, children, .. } = arrays;
+    pub(crate) fn of_shared(arrays: &SharedArrays, context: &Context) -> Result<Self> {
+        let SharedArrays { names, labels, ends, children, .. } = arrays;
         if ends.len() != labels.len() {
             let expected = format!("{}, one per entry of labels", labels.len());
             return Err(Error::Length { array: "ends", expected, got: ends.len() });
@@ -103,7 +103,7 @@ impl Nodes {
 
 impl Forest {
     /// The trees as flat arrays.
-    pub fn to_arrays(&self) -> Arrays {
+    pub fn to_arrays(&self) -> ForestArrays {
         or_panic(self.read_arrays(0, &Context::default()))
     }
 
@@ -111,14 +111,14 @@ impl Forest {
     ///
     /// # Errors
     /// As [`try_preorder`](Self::try_preorder).
-    pub fn try_to_arrays(&self, context: &Context) -> Result<Arrays> {
+    pub fn try_to_arrays(&self, context: &Context) -> Result<ForestArrays> {
         self.read_arrays(self.expanded("to_arrays()")?, context)
     }
 
     /// Of `n_nodes` nodes, if it is known how many there are.
-    fn read_arrays(&self, n_nodes: usize, context: &Context) -> Result<Arrays> {
+    fn read_arrays(&self, n_nodes: usize, context: &Context) -> Result<ForestArrays> {
         let (names, number) = self.alphabet()?;
-        let mut arrays = Arrays { names, ..Arrays::default() };
+        let mut arrays = ForestArrays { names, ..ForestArrays::default() };
         reserve(&mut arrays.labels, n_nodes)?;
         reserve(&mut arrays.parents, n_nodes)?;
         self.walk(context, |node, parent| {
@@ -148,9 +148,9 @@ impl Forest {
     ///
     /// # Errors
     /// [`Error::Memory`].
-    pub fn to_shared(&self) -> Result<Shared> {
+    pub fn to_shared(&self) -> Result<SharedArrays> {
         let (names, number) = self.alphabet()?;
-        let mut arrays = Shared { names, ..Shared::default() };
+        let mut arrays = SharedArrays { names, ..SharedArrays::default() };
         let reached = self.nodes.reachable(&self.roots)?;
         let mut place = filled(0, reached.len())?;
         // Numbers without gaps, in the order of ids: children still come before
@@ -181,7 +181,7 @@ impl Forest {
     /// # Errors
     /// [`Error::Length`] and [`Error::Array`], which name array, entry, expectation and
     /// what was found; [`Error::Capacity`], [`Error::Memory`], and what `context` returns.
-    pub fn from_shared(arrays: &Shared, context: &Context) -> Result<Self> {
+    pub fn from_shared(arrays: &SharedArrays, context: &Context) -> Result<Self> {
         let nodes = Nodes::of_shared(arrays, context)?;
         let roots = &arrays.roots;
         new_id(roots.len(), "trees")?;

@@ -109,7 +109,8 @@ fn unsupported(kernel: &dyn Kernel) -> Error {
         let pairs = kernel.sloped(&Arc::default(), &[], &Context::default());
         matches!(pairs, Ok(Some(_)))
     };
-    let can = kernel::all().into_iter().filter(has).map(|kernel| kernel.name());
+    let can =
+        kernel::builtin_kernels().into_iter().filter(has).map(|kernel| kernel.name());
     let can = can.collect(); // bounded: the kernels that there are
     // Of a composition the part that has none.
     let without =
@@ -138,7 +139,7 @@ struct Gradient<'a> {
 impl Gradient<'_> {
     fn selfs(&self, n: usize, context: &Context) -> Result<Selfs> {
         const PER_TASK: usize = 16;
-        let zero = Scaled::of(0.0);
+        let zero = Scaled::from_f64(0.0);
         let mut selfs = memory::filled(zero, n)?;
         let mut slopes = memory::filled(zero, n * self.n_slopes)?;
         let slopes_of = slopes.chunks_mut(PER_TASK * self.n_slopes);
@@ -204,7 +205,7 @@ impl Gradient<'_> {
             if first_row[a as usize] != x as u32 {
                 return Ok(());
             }
-            let slopes = &mut *memory::filled(Scaled::of(0.0), self.n_slopes)?;
+            let slopes = &mut *memory::filled(Scaled::from_f64(0.0), self.n_slopes)?;
             for (y, &b) in self.columns.iter().enumerate() {
                 // Of a symmetric matrix the lower triangle, by where trees stand first.
                 let is_later = symmetric && first_column[b as usize] > x as u32;

@@ -31,7 +31,7 @@
 //!     fn worker(&self) -> Worker<'_> {
 //!         Box::new(|a, b, _| {
 //!             let [a, b] = [a, b].map(|tree| self.0[tree] as f64);
-//!             Ok(Scaled::of(a.min(b) / a.max(b)))
+//!             Ok(Scaled::from_f64(a.min(b) / a.max(b)))
 //!         })
 //!     }
 //! }

@@ -67,8 +67,8 @@ pub use measure::{Items, Measure};
 pub(crate) use normalize::{Norm, Normalizer, Norms, quotient};
 pub use packed::{condensed, for_each_row};
 pub(crate) use pairs::subset_tree_pairs;
-pub use pairs::{Pairs, pair};
-pub use rows::Rows;
+pub use pairs::{SinglePairs, pair};
+pub use rows::KernelRows;
 pub(crate) use trained::{Different, QueryRows, TrainedEngine, engine};
 
 /// How a matrix is to be computed.
@@ -253,7 +253,7 @@ pub(crate) fn self_kernels(
     context: &Context,
 ) -> Result<(Vec<Scaled>, Vec<u32>)> {
     const PER_TASK: usize = 64;
-    let mut values = filled(Scaled::of(0.0), n)?;
+    let mut values = filled(Scaled::from_f64(0.0), n)?;
     let given_up = Mutex::new(Vec::new());
     // Each task has its part of the list, and its lock is free.
     let parts = collect(values.chunks_mut(PER_TASK).map(Mutex::new))?;
@@ -270,7 +270,7 @@ pub(crate) fn self_kernels(
                         if let Ok(mut given_up) = given_up.lock() {
                             push(&mut given_up, item as u32)?;
                         }
-                        Scaled::of(f64::NAN)
+                        Scaled::from_f64(f64::NAN)
                     }
                     value => value?,
                 };

@@ -34,7 +34,7 @@ pub(crate) struct Norm {
 
 impl Default for Norm {
     fn default() -> Self {
-        Self { scale: 1.0, own: Scaled::of(1.0) }
+        Self { scale: 1.0, own: Scaled::from_f64(1.0) }
     }
 }
 
@@ -47,7 +47,7 @@ impl Norm {
     pub(crate) fn divide(self, raw: f64) -> f64 {
         // Scales beyond floats; what is not finite stays so.
         if self.scale.is_nan() && raw.is_finite() {
-            return Scaled::of(raw).cosine(self.own, Scaled::of(1.0));
+            return Scaled::from_f64(raw).cosine(self.own, Scaled::from_f64(1.0));
         }
         raw * self.scale
     }
@@ -246,8 +246,8 @@ mod tests {
 
     /// Items whose values with themselves are usual, 0, beyond floats, and given up.
     fn norms() -> Norms {
-        let huge = Scaled::of(1e250) * Scaled::of(1e250);
-        let selfs = [4.0, 0.0, 9.0, f64::NAN, 1.0, 1e-320].map(Scaled::of);
+        let huge = Scaled::from_f64(1e250) * Scaled::from_f64(1e250);
+        let selfs = [4.0, 0.0, 9.0, f64::NAN, 1.0, 1e-320].map(Scaled::from_f64);
         let selfs = [&selfs[..], &[huge]].concat();
         let scales = selfs.iter().map(|&own| scale(own)).collect();
         Norms { selfs, scales, given_up: vec![3], most: 1.0 }
@@ -276,7 +276,7 @@ mod tests {
         // 2e-160 / sqrt(4e-320), and 1e250 / 2e250.
         let single = |t| {
             assert!(t == 5 || t == 6);
-            Ok(Scaled::of(if t == 6 { 1e250 } else { 2e-160 }))
+            Ok(Scaled::from_f64(if t == 6 { 1e250 } else { 2e-160 }))
         };
         let mut row = [4.0, 0.0, 3.0, 1.0, f64::NAN, 2e-160, f64::INFINITY];
         let mut given_up = vec![4];
@@ -298,7 +298,8 @@ mod tests {
     fn single_values_are_those_of_rows() {
         let norms = norms();
         let normalizer = normalizer(&norms);
-        let value = |x, t, value: f64| normalizer.pair(x, t, || Ok(Scaled::of(value)));
+        let value =
+            |x, t, value: f64| normalizer.pair(x, t, || Ok(Scaled::from_f64(value)));
         assert_eq!((value(0, 2, 3.0), value(0, 1, 3.0)), (Ok(0.5), Ok(0.0)));
         assert_eq!((value(1, 1, 0.0), value(2, 2, 9.0)), (Ok(0.0), Ok(1.0)));
         assert_eq!(value(0, 2, 7.0), Ok(1.0));

@@ -15,7 +15,7 @@ use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 
 /// Trees made ready for the kernels of single pairs.
 ///
-/// Where a whole row or matrix is wanted, [`Rows`](super::Rows) and
+/// Where a whole row or matrix is wanted, [`KernelRows`](super::KernelRows) and
 /// [`gram`](super::gram()) are ten times faster per pair and more. They add in another
 /// order, so their values may differ in the last bits.
 ///
@@ -24,7 +24,7 @@ use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 ///
 /// let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
 /// let kernel = SubsetTree::new(0.4);
-/// let pairs = gram::Pairs::new(&kernel, &forest)?;
+/// let pairs = gram::SinglePairs::new(&kernel, &forest)?;
 /// let mut of = pairs.worker();
 /// assert!((of(0, 1)? - 0.96).abs() < 1e-12);
 /// # Ok::<(), treekernel_rs::Error>(())
@@ -33,7 +33,7 @@ use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 /// # Complexity
 /// Time and memory to make ready: linear in the distinct subtrees of each tree. A pair:
 /// see the kernels.
-pub struct Pairs {
+pub struct SinglePairs {
     singles: Box<dyn Prepared>,
     /// Each tree's number among the different ones.
     tree: Vec<u32>,
@@ -41,7 +41,7 @@ pub struct Pairs {
     limit: u64,
 }
 
-impl Pairs {
+impl SinglePairs {
     /// Makes the trees of a forest ready, or the pairs of a list.
     ///
     /// # Errors

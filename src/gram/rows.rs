@@ -20,7 +20,7 @@ use crate::{Context, Error, Result};
 /// A row has, bit for bit, the values of that row of `gram(kernel, x, Some(x))`, as
 /// columns and rows of one forest are indexed there, whichever rows were computed
 /// before, and for any number of threads. `gram(kernel, x, None)` computes one value for
-/// both halves of the matrix, and [`Pairs`](super::Pairs) add in another order: these
+/// both halves of the matrix, and [`SinglePairs`](super::SinglePairs) add in another order: these
 /// may differ from it in the last bits.
 ///
 /// ```
@@ -28,7 +28,7 @@ use crate::{Context, Error, Result};
 ///
 /// let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c)) (A a)")?;
 /// let kernel = SubsetTree::new(0.4);
-/// let rows = gram::Rows::new(&kernel, &forest, gram::Options::default())?;
+/// let rows = gram::KernelRows::new(&kernel, &forest, gram::Options::default())?;
 /// let mut row = [0.0; 3];
 /// rows.row(2, &mut row, &Context::default())?;
 /// assert_eq!(row, [0.4, 0.4, 0.4]);
@@ -38,7 +38,7 @@ use crate::{Context, Error, Result};
 /// # Complexity
 /// Memory: the index, linear in the distinct subtrees, and for each thread that asks
 /// at the same time as others a scratch, linear in the largest row's work.
-pub struct Rows {
+pub struct KernelRows {
     source: Box<dyn RowSource>,
     trees: Distinct,
     /// Where rows are normalised.
@@ -49,7 +49,7 @@ pub struct Rows {
     limit: u64,
 }
 
-impl Rows {
+impl KernelRows {
     /// Indexes the trees of a forest, or the pairs of a list.
     ///
     /// # Errors

@@ -331,7 +331,7 @@ impl<F: Factors> Engine<F> {
         let mut scratch = self.new_scratch()?;
         let mut base = [0.0];
         self.base_row((rows, 0), None, &mut scratch, &mut base)?;
-        let mut row = [Scaled::of(base[0])];
+        let mut row = [Scaled::from_f64(base[0])];
         self.add_corrections(rows, None, &mut scratch, &mut row, context)?;
         Ok(row[0])
     }

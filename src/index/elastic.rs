@@ -433,7 +433,7 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
-    use crate::dag::{Model, Options};
+    use crate::dag::{Model, ModelOptions};
     use crate::kernel::{ElasticTree, sample};
     use crate::{Context, Forest, gram};
 
@@ -446,9 +446,9 @@ mod tests {
             // values, some batches end between trees.
             let size = [8, 25, 60, 150][round % 4];
             let forest = sample::forest(&mut random, 24, size);
-            let pairs = gram::Pairs::new(&kernel, &forest).unwrap();
+            let pairs = gram::SinglePairs::new(&kernel, &forest).unwrap();
             let mut kernel_of = pairs.worker();
-            let options = Options { n_outputs: 2, ..Options::default() };
+            let options = ModelOptions { n_outputs: 2, ..ModelOptions::default() };
             let mut model = Model::new(&kernel, options).unwrap();
             let weight = |tree: usize| tree as f64 - 5.5;
             for tree in 0..12 {

@@ -322,9 +322,9 @@ impl<'a, N: Number> RowSink<'a, N> {
         scratch: &'a mut RowScratch<N>,
         trees: &'a mut [N],
     ) -> Result<Self> {
-        memory::reach(&mut scratch.extra, slots.shared.len(), N::of(0.0))?;
+        memory::reach(&mut scratch.extra, slots.shared.len(), N::from_f64(0.0))?;
         memory::reserve(&mut scratch.touched, slots.shared.len())?;
-        Ok(Self { slots, scratch, trees, count: N::of(0.0) })
+        Ok(Self { slots, scratch, trees, count: N::from_f64(0.0) })
     }
 
     /// Passes on what shared subtrees have collected.
@@ -343,12 +343,12 @@ impl<'a, N: Number> RowSink<'a, N> {
         // Each sum is zero again before the next row.
         for number in touched.drain(..) {
             let number = number as usize;
-            let sum = std::mem::replace(&mut extra[number], N::of(0.0));
+            let sum = std::mem::replace(&mut extra[number], N::from_f64(0.0));
             let Shared { first, third, .. } = slots.shared[number];
             // (One iterator over all took twice the time, 8 of 100 of a row.)
             for (tree, count) in first {
                 if let Some(value) = trees.get_mut(tree as usize) {
-                    *value = *value + sum * N::of(f64::from(count));
+                    *value = *value + sum * N::from_f64(f64::from(count));
                 }
             }
             if third as usize >= trees.len() {
@@ -356,7 +356,7 @@ impl<'a, N: Number> RowSink<'a, N> {
             }
             for &(tree, count) in slots.rest_of(number) {
                 let Some(value) = trees.get_mut(tree as usize) else { break };
-                *value = *value + sum * N::of(f64::from(count));
+                *value = *value + sum * N::from_f64(f64::from(count));
             }
         }
         Ok(())
@@ -366,7 +366,7 @@ impl<'a, N: Number> RowSink<'a, N> {
     pub(crate) fn cancel(self) {
         self.scratch.is_refused = false;
         for number in self.scratch.touched.drain(..) {
-            self.scratch.extra[number as usize] = N::of(0.0);
+            self.scratch.extra[number as usize] = N::from_f64(0.0);
         }
     }
 }
@@ -387,7 +387,7 @@ impl<N: Number> Sink<N> for RowSink<'_, N> {
 
     #[inline]
     fn node(&mut self, _place: usize, count: f64) {
-        self.count = N::of(count);
+        self.count = N::from_f64(count);
     }
 
     fn group(&mut self, _group: u32, _value: N) {}
@@ -422,7 +422,7 @@ impl<N: Number> RowScratch<N> {
     #[inline(never)]
     fn add(&mut self, number: u32, value: N) {
         let sum = &mut self.extra[number as usize];
-        if *sum == N::of(0.0) {
+        if *sum == N::from_f64(0.0) {
             // What cancels to 0 is noted again.
             if memory::push(&mut self.touched, number).is_err() {
                 self.is_refused = true;

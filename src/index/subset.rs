@@ -385,7 +385,7 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                 Step { group, pattern: NONE, n_lists: 0, touched: 0, last_use };
             // 2. λ, which all subtrees of the production have in common.
             if group != NONE {
-                let decay = N::of(self.index.decay.of(group));
+                let decay = N::from_f64(self.index.decay.of(group));
                 sink.node(place, item.count);
                 sink.group(group, decay);
                 if fold != NONE && place + 1 == items.len() {
@@ -421,7 +421,7 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                         if len > longest {
                             (longest, step.pattern) = (len, pattern);
                             let child = self.step(edge.child).group;
-                            of_child = N::of(self.index.decay.of(child));
+                            of_child = N::from_f64(self.index.decay.of(child));
                         }
                     }
                 }
@@ -617,14 +617,14 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
             Some(patterns) if pattern != NONE => {
                 Source::Array(&patterns.values[pattern as usize])
             }
-            _ => Source::Constant(N::of(self.index.decay.of(group))),
+            _ => Source::Constant(N::from_f64(self.index.decay.of(group))),
         }
     }
 
     /// An array of what a node starts from.
     #[inline]
     fn take(&mut self, step: Step) -> Result<Vec<N>> {
-        let decay = N::of(self.index.decay.of(step.group));
+        let decay = N::from_f64(self.index.decay.of(step.group));
         // All arrays are of one size, the largest group's: growing them as groups grow
         // cost rows a tenth of the time.
         let size = self.index.largest_group as usize;

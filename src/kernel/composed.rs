@@ -152,7 +152,7 @@ impl Composed {
     ///
     /// # Errors
     /// As [`new`](Self::new), and for any other name.
-    pub fn named(name: &str, parts: Vec<Arc<dyn Kernel>>) -> Result<Self> {
+    pub fn by_name(name: &str, parts: Vec<Arc<dyn Kernel>>) -> Result<Self> {
         let operation =
             Operation::ALL.into_iter().find(|operation| operation.name() == name);
         let expected = "the name of an operation on kernels";
@@ -397,14 +397,14 @@ impl Plan {
             let value = match step {
                 Step::Add => stack.pop().map_or(top, |below| below + top),
                 Step::Multiply => stack.pop().map_or(top, |below| below * top),
-                Step::Scale(factor) => top * Scaled::of(factor),
-                Step::Plus(constant) => top + Scaled::of(constant),
+                Step::Scale(factor) => top * Scaled::from_f64(factor),
+                Step::Plus(constant) => top + Scaled::from_f64(constant),
                 Step::Power(degree) => power(top, degree),
                 _ => norm(step, top),
             };
             stack.push(value); // bounded: a kernel's parts
         }
-        stack.pop().unwrap_or(Scaled::of(0.0))
+        stack.pop().unwrap_or(Scaled::from_f64(0.0))
     }
 
     /// The kernel of a tree with itself, and in `norms` those of the parts that matter.
@@ -421,7 +421,7 @@ impl Plan {
             // normalise by.
             match step {
                 Step::Normalize(_) if value.is_zero() => value,
-                _ => Scaled::of(1.0),
+                _ => Scaled::from_f64(1.0),
             }
         })
     }
@@ -435,11 +435,13 @@ impl Plan {
         [a, b]: [&[Scaled]; 2],
     ) -> Scaled {
         self.run(leaves, stack, |step, value| match step {
-            Step::Normalize(part) => Scaled::of(value.normalized(a[part], b[part])),
+            Step::Normalize(part) => {
+                Scaled::from_f64(value.normalized(a[part], b[part]))
+            }
             Step::Gaussian(gamma, part) => {
                 // Rounding may take the distance of nearly equal trees below 0.
-                let square = a[part] + b[part] + value * Scaled::of(-2.0);
-                Scaled::of((-gamma * square.value().max(0.0)).exp())
+                let square = a[part] + b[part] + value * Scaled::from_f64(-2.0);
+                Scaled::from_f64((-gamma * square.value().max(0.0)).exp())
             }
             _ => value,
         })
@@ -448,7 +450,7 @@ impl Plan {
 
 /// By squaring.
 fn power<N: Number>(mut base: N, mut degree: usize) -> N {
-    let mut product = N::of(1.0);
+    let mut product = N::from_f64(1.0);
     while degree > 0 {
         if degree % 2 == 1 {
             product = product * base;
@@ -531,8 +533,8 @@ impl Jet {
     }
 
     fn constant(mut self, value: f64) -> Self {
-        self.slopes.fill(Scaled::of(0.0));
-        self.value = Scaled::of(value);
+        self.slopes.fill(Scaled::from_f64(0.0));
+        self.value = Scaled::from_f64(value);
         self
     }
 
@@ -607,7 +609,7 @@ impl Formula {
             &Self::Leaf(leaf, first, n) => {
                 return leaves[leaf].clone().map(|(value, leaf_slopes)| {
                     // bounded: a kernel's parameters
-                    let mut slopes = vec![Scaled::of(0.0); n_slopes];
+                    let mut slopes = vec![Scaled::from_f64(0.0); n_slopes];
                     slopes[first..first + n].copy_from_slice(&leaf_slopes[..n]);
                     Jet { value, slopes }
                 });
@@ -625,7 +627,7 @@ impl Formula {
         let to_the = |u: Scaled, degree: Option<usize>| {
             let degree = degree.unwrap_or_default();
             let slope = power(u, degree.saturating_sub(1));
-            (power(u, degree), slope * Scaled::of(degree as f64))
+            (power(u, degree), slope * Scaled::from_f64(degree as f64))
         };
         let each = |f: &dyn Fn(Jet) -> Jet| [ab.clone(), aa.clone(), bb.clone()].map(f);
         match operation {
@@ -642,7 +644,7 @@ impl Formula {
                 })
             }
             Operation::Scaled(factor) => each(&|u| {
-                let (value, factor) = (u.value, Scaled::of(factor));
+                let (value, factor) = (u.value, Scaled::from_f64(factor));
                 by(u.chain(value * factor, factor), value)
             }),
             Operation::Power(degree) => each(&|u| {
@@ -650,7 +652,7 @@ impl Formula {
                 u.chain(value, slope)
             }),
             Operation::Polynomial { degree, coef0 } => each(&|u| {
-                let (value, slope) = to_the(u.value + Scaled::of(coef0), degree);
+                let (value, slope) = to_the(u.value + Scaled::from_f64(coef0), degree);
                 by(u.chain(value, slope), slope)
             }),
             Operation::Normalized => {
@@ -668,18 +670,19 @@ impl Formula {
                     // dA / A + dB / B, as in the module's formula of normalised
                     // kernels.
                     let both = da.cosine(a, a) + db.cosine(b, b);
-                    *slope =
-                        Scaled::of(slope.cosine(a, b) - 0.5 * u.cosine(a, b) * both);
+                    *slope = Scaled::from_f64(
+                        slope.cosine(a, b) - 0.5 * u.cosine(a, b) * both,
+                    );
                 }
-                out.value = Scaled::of(u.normalized(a, b));
+                out.value = Scaled::from_f64(u.normalized(a, b));
                 [out, own_a, own_b]
             }
             Operation::Gaussian(gamma) => {
-                let minus_two = Scaled::of(-2.0);
+                let minus_two = Scaled::from_f64(-2.0);
                 let square = aa.value + bb.value + ab.value * minus_two;
                 let square = square.value().max(0.0);
-                let value = Scaled::of((-gamma * square).exp());
-                let factor = Scaled::of(-gamma) * value;
+                let value = Scaled::from_f64((-gamma * square).exp());
+                let factor = Scaled::from_f64(-gamma) * value;
                 let selfs = [&aa, &bb].map(|self_jet| self_jet.clone().constant(1.0));
                 let [own_a, own_b] = selfs;
                 let mut out = ab;
@@ -691,7 +694,7 @@ impl Formula {
                 out.value = value;
                 // Where the value is 0, it stays so.
                 let by_gamma = if value.is_zero() { 0.0 } else { -square };
-                [by(out, Scaled::of(by_gamma) * value), own_a, own_b]
+                [by(out, Scaled::from_f64(by_gamma) * value), own_a, own_b]
             }
         }
     }
@@ -707,8 +710,10 @@ impl Sloped for Slopes {
             let mut values_of = |a, b| {
                 let values = workers.iter_mut().zip(&self.distinct).map(
                     |(kernel_of, kernel)| {
-                        let mut leaf_slopes =
-                            memory::filled(Scaled::of(0.0), kernel.parameters().len())?;
+                        let mut leaf_slopes = memory::filled(
+                            Scaled::from_f64(0.0),
+                            kernel.parameters().len(),
+                        )?;
                         Ok((kernel_of(a, b, &mut leaf_slopes, context)?, leaf_slopes))
                     },
                 );
@@ -728,7 +733,7 @@ impl Sloped for Slopes {
                 .map(|(ab, (aa, bb))| [ab, aa.clone(), bb.clone()]);
             let leaves = memory::collect(leaves)?;
             // There is one: it was read with the leaves.
-            let Some(formula) = &self.formula else { return Ok(Scaled::of(0.0)) };
+            let Some(formula) = &self.formula else { return Ok(Scaled::from_f64(0.0)) };
             let [ab, aa, _] = formula.jets(&leaves, self.width);
             let jet = if is_same { aa } else { ab };
             slopes.iter_mut().zip(jet.slopes).for_each(|(to, slope)| *to = slope);
@@ -782,6 +787,6 @@ mod tests {
         let parts = vec![Arc::clone(&kernel), kernel];
         assert!(Composed::new(Operation::Product, parts).is_err());
         assert!(Composed::new(Operation::Sum, vec![sst()]).is_err());
-        assert!(Composed::named("Quotient", vec![sst()]).is_err());
+        assert!(Composed::by_name("Quotient", vec![sst()]).is_err());
     }
 }

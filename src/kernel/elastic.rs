@@ -311,7 +311,7 @@ impl<F: Factors> Pairs for PreparedTrees<F> {
         let (a, b) = if self.rank(a) < self.rank(b) { (b, a) } else { (a, b) };
         let n_common = self.common_labels(a, b, scratch)?;
         if n_common == 0 {
-            return Ok(N::of(0.0));
+            return Ok(N::from_f64(0.0));
         }
         let Scratch { keep, common, dense, .. } = scratch;
         // Where labels have a λ each: the labels, as both trees number them.

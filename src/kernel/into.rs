@@ -10,12 +10,12 @@ use super::Kernel;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use treekernel_rs::dag::{Model, Options};
+/// use treekernel_rs::dag::{Model, ModelOptions};
 /// use treekernel_rs::kernel::{Kernel, SubsetTree};
 ///
-/// let model = Model::new(&SubsetTree::new(0.4), Options::default())?;
+/// let model = Model::new(&SubsetTree::new(0.4), ModelOptions::default())?;
 /// let shared: Arc<dyn Kernel> = Arc::new(SubsetTree::new(0.4));
-/// let again = Model::new(&shared, Options::default())?;
+/// let again = Model::new(&shared, ModelOptions::default())?;
 /// assert!(model.kernel() == again.kernel());
 /// # Ok::<(), treekernel_rs::Error>(())
 /// ```

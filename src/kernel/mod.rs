@@ -72,7 +72,7 @@
 //!         _: &Context,
 //!     ) -> Result<N> {
 //!         let equal = self.labels[a] == self.labels[b];
-//!         Ok(N::of(if equal { self.weight } else { 0.0 }))
+//!         Ok(N::from_f64(if equal { self.weight } else { 0.0 }))
 //!     }
 //! }
 //!
@@ -127,7 +127,7 @@ pub use weights::{Counts, Weighted, Weights};
 
 /// Every kernel of this crate, at its defaults: the one list of them. ([`SmoothedPartialTree`]
 /// is [`PartialTree`], unless it is given a similarity.)
-pub fn all() -> Vec<Arc<dyn Kernel>> {
+pub fn builtin_kernels() -> Vec<Arc<dyn Kernel>> {
     // bounded: the kernels of this crate
     vec![
         Arc::new(Subtree::default()),
@@ -142,10 +142,13 @@ pub fn all() -> Vec<Arc<dyn Kernel>> {
 ///
 /// # Errors
 /// [`Error::Parameter`] for any other name.
-pub fn named(name: &str) -> Result<Arc<dyn Kernel>> {
+pub fn by_name(name: &str) -> Result<Arc<dyn Kernel>> {
     let has_name = |kernel: &Arc<dyn Kernel>| kernel.name() == name;
     let expected = "the name of one of the kernels";
-    all().into_iter().find(has_name).ok_or_else(|| parameter("kernel", expected, &name))
+    builtin_kernels()
+        .into_iter()
+        .find(has_name)
+        .ok_or_else(|| parameter("kernel", expected, &name))
 }
 
 /// A tree kernel with its parameters. See the [module](self) for one of your own.
@@ -261,7 +264,7 @@ impl dyn Kernel {
         what: &'static str,
         has: impl Fn(&Self) -> bool,
     ) -> Error {
-        let can = all().into_iter().filter(|kernel| has(&**kernel));
+        let can = builtin_kernels().into_iter().filter(|kernel| has(&**kernel));
         let can = can.map(|kernel| kernel.name()).collect(); // bounded: as many as there are
         Error::Unsupported { kernel: self.name(), what, can }
     }
@@ -288,7 +291,7 @@ pub type Worker<'a> =
 /// Trees made ready for the kernels of single pairs.
 ///
 /// Whatever implements [`Pairs`] is one. Without it, `worker` returns a closure that gives
-/// `Scaled::of(value)`, or an error of the context, which it calls now and then where a pair
+/// `Scaled::from_f64(value)`, or an error of the context, which it calls now and then where a pair
 /// takes long.
 pub trait Prepared: Send + Sync {
     /// What one worker calls for many pairs; it may keep what it needs from call to call.
@@ -322,7 +325,7 @@ impl<P: Pairs + Send> Prepared for P {
             if !is_tiny {
                 let float = self.pair(a, b, &mut floats, context)?;
                 if float.abs() < LARGEST {
-                    return Ok(Scaled::of(float));
+                    return Ok(Scaled::from_f64(float));
                 }
             }
             self.pair(a, b, &mut scaled, context)
@@ -366,9 +369,10 @@ impl<P: Pairs + Send> Sloped for P {
                 });
             }
             let dual = match in_floats {
-                Some(Dual { value, slopes }) => {
-                    Dual { value: Scaled::of(value), slopes: slopes.map(Scaled::of) }
-                }
+                Some(Dual { value, slopes }) => Dual {
+                    value: Scaled::from_f64(value),
+                    slopes: slopes.map(Scaled::from_f64),
+                },
                 None => self.pair(a, b, &mut scaled, context)?,
             };
             slopes.iter_mut().zip(dual.slopes).for_each(|(to, slope)| *to = slope);

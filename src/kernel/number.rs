@@ -13,13 +13,13 @@ pub trait Number:
     Copy + PartialEq + Send + Sync + Add<Output = Self> + Mul<Output = Self>
 {
     /// The number of this value.
-    fn of(value: f64) -> Self;
+    fn from_f64(value: f64) -> Self;
 
     /// The number of a value that depends on the kernel's real parameters: `slopes` has its
     /// derivatives by them, in their order. Only a [`Dual`] asks for these.
     #[inline]
     fn depending(value: f64, _slopes: impl FnOnce() -> Slopes) -> Self {
-        Self::of(value)
+        Self::from_f64(value)
     }
 
     /// A real parameter itself, of this value, by its place among them.
@@ -40,7 +40,7 @@ pub trait Number:
 
 impl Number for f64 {
     #[inline]
-    fn of(value: f64) -> Self {
+    fn from_f64(value: f64) -> Self {
         value
     }
 
@@ -70,7 +70,7 @@ const DOWN: f64 = 1.0 / UP;
 
 impl Scaled {
     /// The number of a float.
-    pub fn of(value: f64) -> Self {
+    pub fn from_f64(value: f64) -> Self {
         Self::normal(value, 0)
     }
 
@@ -115,7 +115,7 @@ impl Scaled {
     /// `1 / sqrt(self)` of a number above zero.
     #[must_use]
     pub fn inverse_root(self) -> Self {
-        Self::of(1.0 / self.mantissa.sqrt()).times_two_to(-self.exponent / 2)
+        Self::from_f64(1.0 / self.mantissa.sqrt()).times_two_to(-self.exponent / 2)
     }
 
     /// The logarithm of its absolute value; that of zero is minus infinity.
@@ -147,8 +147,8 @@ impl Scaled {
 }
 
 impl Number for Scaled {
-    fn of(value: f64) -> Self {
-        Self::of(value)
+    fn from_f64(value: f64) -> Self {
+        Self::from_f64(value)
     }
 
     fn float(self) -> f64 {
@@ -220,13 +220,13 @@ impl<N: Number> Number for Dual<N> {
         self.value.float()
     }
 
-    fn of(value: f64) -> Self {
-        Self { value: N::of(value), slopes: [N::of(0.0); MAX_SLOPES] }
+    fn from_f64(value: f64) -> Self {
+        Self { value: N::from_f64(value), slopes: [N::from_f64(0.0); MAX_SLOPES] }
     }
 
     #[inline]
     fn depending(value: f64, slopes: impl FnOnce() -> Slopes) -> Self {
-        Self { value: N::of(value), slopes: slopes().map(N::of) }
+        Self { value: N::from_f64(value), slopes: slopes().map(N::from_f64) }
     }
 
     fn is_below(self, other: Self) -> bool {
@@ -269,11 +269,19 @@ mod tests {
         let values =
             [0.0, 1e-300, 1e-30, 0.4, 1.0, 3.5, 1e10, 1e76, 1e78, 1e150, 1e300];
         for a in values {
-            assert_eq!(Scaled::of(a).value(), a);
+            assert_eq!(Scaled::from_f64(a).value(), a);
             for b in values {
-                assert_eq!(Scaled::of(a).is_below(Scaled::of(b)), a < b, "{a} < {b}");
-                assert_eq!((Scaled::of(a) + Scaled::of(b)).value(), a + b, "{a} + {b}");
-                let product = (Scaled::of(a) * Scaled::of(b)).value();
+                assert_eq!(
+                    Scaled::from_f64(a).is_below(Scaled::from_f64(b)),
+                    a < b,
+                    "{a} < {b}"
+                );
+                assert_eq!(
+                    (Scaled::from_f64(a) + Scaled::from_f64(b)).value(),
+                    a + b,
+                    "{a} + {b}"
+                );
+                let product = (Scaled::from_f64(a) * Scaled::from_f64(b)).value();
                 let close = (product - a * b).abs() <= 1e-15 * (a * b);
                 assert!(close || product == a * b, "{a} * {b}");
             }
@@ -283,20 +291,25 @@ mod tests {
     #[test]
     fn normalised_values_survive_overflow() {
         for power in [1, 2, 3, 5, 100, 1001] {
-            let huge = (0..power).fold(Scaled::of(3.0), |x, _| x * Scaled::of(1e200));
+            let huge = (0..power)
+                .fold(Scaled::from_f64(3.0), |x, _| x * Scaled::from_f64(1e200));
             assert!((huge.normalized(huge, huge) - 1.0).abs() < 1e-15, "{power}");
-            let half = huge * Scaled::of(0.5);
+            let half = huge * Scaled::from_f64(0.5);
             assert!((half.normalized(huge, huge) - 0.5).abs() < 1e-15);
-            let small = Scaled::of(2.0).normalized(huge, Scaled::of(4.0));
+            let small = Scaled::from_f64(2.0).normalized(huge, Scaled::from_f64(4.0));
             assert!(small < 1e-99, "{small}");
         }
-        assert_eq!(Scaled::of(6.0).normalized(Scaled::of(4.0), Scaled::of(9.0)), 1.0);
+        assert_eq!(
+            Scaled::from_f64(6.0)
+                .normalized(Scaled::from_f64(4.0), Scaled::from_f64(9.0)),
+            1.0
+        );
     }
 
     #[test]
     fn powers_of_two_and_inverse_roots_keep_every_bit() {
         for value in [0.0, 0.3, 1.0, 6.25, 1e-300, 1e300] {
-            let scaled = Scaled::of(value);
+            let scaled = Scaled::from_f64(value);
             for bits in [0, 1, -1, 127, -255, 256, 1000, -5001, 1 << 40] {
                 let moved = scaled.times_two_to(bits);
                 assert_eq!(moved.times_two_to(-bits), scaled, "{value} {bits}");
@@ -315,7 +328,7 @@ mod tests {
         // x² y + 3 y at x = 2, y = 5: 2xy by x, x² + 3 by y.
         fn polynomial<N: Number>() -> N {
             let (x, y) = (N::parameter(2.0, 0), N::parameter(5.0, 1));
-            x * x * y + N::of(3.0) * y
+            x * x * y + N::from_f64(3.0) * y
         }
         let expected = Dual { value: 35.0, slopes: [20.0, 7.0, 0.0] };
         assert_eq!(polynomial::<Dual<f64>>(), expected);

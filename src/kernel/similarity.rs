@@ -44,7 +44,7 @@ pub struct Equality;
 
 impl Similarity for Equality {
     fn table(&self, labels: &[&str], _: &Context) -> Result<Arc<Table>> {
-        Ok(Arc::new(Table::of_pairs(labels.len(), Vec::new())?))
+        Ok(Arc::new(Table::from_pairs(labels.len(), Vec::new())?))
     }
 }
 
@@ -90,7 +90,7 @@ impl Similarity for LabelPairs {
                 memory::push(&mut pairs, (x, y, *value))?;
             }
         }
-        Ok(Arc::new(Table::of_pairs(labels.len(), pairs)?))
+        Ok(Arc::new(Table::from_pairs(labels.len(), pairs)?))
     }
 }
 
@@ -206,7 +206,7 @@ impl Table {
     /// # Errors
     /// [`Error::Parameter`](crate::Error::Parameter) for a σ beyond ±1 or not finite, or a label that is not there;
     /// [`Error::Memory`](crate::Error::Memory).
-    pub fn of_pairs(n: usize, pairs: Vec<(u32, u32, f64)>) -> Result<Self> {
+    pub fn from_pairs(n: usize, pairs: Vec<(u32, u32, f64)>) -> Result<Self> {
         for &(x, y, value) in &pairs {
             let is_right = if x == y { value == 1.0 } else { value.abs() <= 1.0 };
             if !is_right || x.max(y) as usize >= n {
@@ -226,7 +226,7 @@ impl Table {
     ///
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
-    pub fn of_vectors(
+    pub fn from_vectors(
         vectors: &[f64],
         classes: &[u32],
         how: Cosines,
@@ -573,7 +573,7 @@ mod tests {
                         }
                     }
                 }
-                let table = Table::of_pairs(n, pairs).unwrap();
+                let table = Table::from_pairs(n, pairs).unwrap();
                 for (at, &value) in expected.iter().enumerate() {
                     assert_eq!(table.get(at / n, at % n), value);
                 }
@@ -596,9 +596,9 @@ mod tests {
             Cosines::new(2, Some(0.2), false),
         ];
         for how in hows {
-            let all = Table::of_vectors(&vectors, &classes, how, &Context::default())
+            let all = Table::from_vectors(&vectors, &classes, how, &Context::default())
                 .unwrap();
-            let some = Table::of_vectors(
+            let some = Table::from_vectors(
                 &vectors[..20 * len],
                 &classes[..20],
                 how,
@@ -641,7 +641,7 @@ mod tests {
     fn what_is_no_similarity_is_refused() {
         for pair in [(0, 1, 1.5), (0, 1, f64::NAN), (1, 1, 0.5), (0, 2, 0.5)] {
             assert!(matches!(
-                Table::of_pairs(2, vec![pair]),
+                Table::from_pairs(2, vec![pair]),
                 Err(Error::Parameter { name: "similarity", .. })
             ));
         }

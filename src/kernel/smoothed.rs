@@ -408,7 +408,7 @@ impl Smoothed {
         };
         let n_rows = below.iter().filter(|&&x| found(x) > 0).count();
         let n_matches = below.iter().map(|&x| found(x)).sum();
-        let mut total = N::of(0.0);
+        let mut total = N::from_f64(0.0);
         let mut done = Ok(());
         if n_matches > 0 {
             row.clear();
@@ -465,7 +465,7 @@ impl Pairs for Smoothed {
         scratch.partial.values.clear();
         scratch.partial.free.clear();
         memory::reach(&mut scratch.partial.starts, a.nodes.len(), NONE)?;
-        let (zero, mu) = (N::of(0.0), N::parameter(trees.mu, 1));
+        let (zero, mu) = (N::from_f64(0.0), N::parameter(trees.mu, 1));
         let mut total = zero;
         // Children first, as D of the children is asked for.
         for (v, node) in a.nodes.iter().enumerate() {
@@ -479,7 +479,7 @@ impl Pairs for Smoothed {
             let mut node_sum = zero;
             for at in similar {
                 let Similar { label, sigma, .. } = scratch.similar[at];
-                let sigma = N::of(sigma);
+                let sigma = N::from_f64(sigma);
                 // Values stand label by label, in the order of `similar`.
                 for &u in b.group(label) {
                     let other = b.children(u as usize);
@@ -496,11 +496,11 @@ impl Pairs for Smoothed {
                     }
                     value = sigma * value;
                     memory::push(&mut scratch.partial.values, value)?;
-                    node_sum =
-                        node_sum + value * N::of(f64::from(b.nodes[u as usize].count));
+                    node_sum = node_sum
+                        + value * N::from_f64(f64::from(b.nodes[u as usize].count));
                 }
             }
-            total = total + node_sum * N::of(f64::from(node.count));
+            total = total + node_sum * N::from_f64(f64::from(node.count));
             let len = scratch.partial.values.len() - start;
             scratch.partial.chains.step(len, context)?;
             if scratch.partial.values.len() > scratch.partial.max_appended {

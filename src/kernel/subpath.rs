@@ -270,16 +270,16 @@ impl Stretches {
 
 impl PathWeights for Stretches {
     fn between<N: Number>(&self, mut place: u32, shorter: u32, longer: u32) -> N {
-        let (mut product, mut sum) = (N::of(1.0), N::of(0.0));
+        let (mut product, mut sum) = (N::from_f64(1.0), N::from_f64(0.0));
         // First what both paths share already, and then the lengths that count.
         for (length, is_counted) in [(shorter, false), (longer - shorter, true)] {
             for (k, level) in self.levels.iter().enumerate() {
                 if length >> k & 1 == 1 {
                     let (product2, sum2, above) = level[place as usize];
                     if is_counted {
-                        sum = sum + product * N::of(sum2);
+                        sum = sum + product * N::from_f64(sum2);
                     }
-                    product = product * N::of(product2);
+                    product = product * N::from_f64(product2);
                     place = above;
                 }
             }
@@ -292,7 +292,7 @@ impl PathWeights for Stretches {
         match self.counts {
             Counts::Linear => count,
             // A number of nodes: a float holds it.
-            counts => N::of(counts.of(count.float())),
+            counts => N::from_f64(counts.of(count.float())),
         }
     }
 }
@@ -375,10 +375,11 @@ impl<M: PathWeights> Pairs for PreparedTrees<M> {
     ) -> Result<N> {
         const PER_CHECK: u32 = 1 << 16;
         let (mut left, mut right) = (self.places.get(a), self.places.get(b));
-        let mut total = N::of(0.0);
+        let mut total = N::from_f64(0.0);
         stack.clear();
         // A beginning of no labels is below all others, and is never taken off.
-        let nothing = Beginning { len: 0, in_a: N::of(0.0), in_b: N::of(0.0) };
+        let nothing =
+            Beginning { len: 0, in_a: N::from_f64(0.0), in_b: N::from_f64(0.0) };
         memory::push(stack, nothing)?;
         let mut last = 0;
         let mut steps = 0u32;
@@ -390,9 +391,9 @@ impl<M: PathWeights> Pairs for PreparedTrees<M> {
             let take = |places: &mut &[(u32, f64)]| match places.split_first() {
                 Some((&(next, n), rest)) if next == place => {
                     *places = rest;
-                    N::of(n)
+                    N::from_f64(n)
                 }
-                _ => N::of(0.0),
+                _ => N::from_f64(0.0),
             };
             let (in_a, in_b) = (take(&mut left), take(&mut right));
             // 2. What it has in common with the last; nothing, once there is no more.

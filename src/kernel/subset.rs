@@ -405,8 +405,8 @@ impl<F: Factors> PreparedTrees<F> {
         }
         let starts = &mut s.starts[..all_b.len()];
         c.clear();
-        let one = N::of(1.0);
-        let (mut sum, mut steps) = (N::of(0.0), 0);
+        let one = N::from_f64(1.0);
+        let (mut sum, mut steps) = (N::from_f64(0.0), 0);
         // The second tree, children first; of the first all nodes with the same
         // production.
         for (v, node) in all_b.iter().enumerate() {
@@ -430,11 +430,11 @@ impl<F: Factors> PreparedTrees<F> {
             }
             memory::reach(c, start + n_pairs, one)?;
             let decay: N = self.branching_decay.as_number(node.group, 0);
-            let mut node_sum = N::of(0.0);
+            let mut node_sum = N::from_f64(0.0);
             while u != NONE {
                 let other = all_a[u as usize];
                 // Σ f_j Π_{i<j} (1 + f_i) = Π (1 + f_j) - 1, without the subtraction.
-                let (mut product, mut more) = (one, N::of(0.0));
+                let (mut product, mut more) = (one, N::from_f64(0.0));
                 for (x, y) in self.children(other).iter().zip(below_v) {
                     // Equal productions have equal labels of children, but these may
                     // have other productions, or be leaves.
@@ -457,11 +457,12 @@ impl<F: Factors> PreparedTrees<F> {
                 // Where the chain goes on, and this node's rank in it.
                 let (next, place) = before[u as usize];
                 c[start + place as usize] = decay * product;
-                node_sum = node_sum + N::of(f64::from(other.count)) * (decay * more);
+                node_sum =
+                    node_sum + N::from_f64(f64::from(other.count)) * (decay * more);
                 u = next;
             }
             // Of each node first: long sums of small terms lose digits.
-            sum = sum + N::of(f64::from(node.count)) * node_sum;
+            sum = sum + N::from_f64(f64::from(node.count)) * node_sum;
         }
         Ok(sum)
     }
@@ -476,14 +477,15 @@ fn dot<N: Number, F: Factors>(
     items: &[(u32, u32)],
 ) -> N {
     if let Some(factor) = factors.same() {
-        return N::parameter(factor, place) * N::of(integer_dot(counts, stamp, items));
+        return N::parameter(factor, place)
+            * N::from_f64(integer_dot(counts, stamp, items));
     }
-    let mut sum = N::of(0.0);
+    let mut sum = N::from_f64(0.0);
     for &(symbol, count) in items {
         let (entry_stamp, other) = counts[symbol as usize];
         if entry_stamp == stamp {
             let count = f64::from(other) * f64::from(count);
-            sum = sum + N::of(factors.of(symbol)) * N::of(count);
+            sum = sum + N::from_f64(factors.of(symbol)) * N::from_f64(count);
         }
     }
     sum

@@ -331,12 +331,12 @@ impl<C: Count> Pairs for PreparedTrees<C> {
             scratch.load(a, self)?;
         }
         // In the order of the second tree's walk, so that the bits do not depend on ids.
-        let mut sum = N::of(0.0);
+        let mut sum = N::from_f64(0.0);
         for item in self.items.get(b) {
             let (stamp, count) = scratch.counts[item.node.index()];
             if stamp == scratch.stamp {
                 let count: f64 = count.into() * item.count.into();
-                sum = sum + N::of(count) * self.weight(item);
+                sum = sum + N::from_f64(count) * self.weight(item);
             }
         }
         Ok(sum)

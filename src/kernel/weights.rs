@@ -31,7 +31,9 @@ use std::collections::BTreeMap; // bounded: a kernel's parameters
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::{Builtin, Kernel, Number, Parameter, Prepared, Value, all, parameter};
+use super::{
+    Builtin, Kernel, Number, Parameter, Prepared, Value, builtin_kernels, parameter,
+};
 use crate::index::family::Family;
 use crate::memory::{self, or_panic};
 use crate::{Context, Error, Label, NodeId, Nodes, ProductionId, Result};
@@ -170,7 +172,7 @@ pub enum Counts {
 
 impl Counts {
     /// The function of these names: linear, log, set.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn by_name(name: &str) -> Option<Self> {
         match name {
             "linear" => Some(Self::Linear),
             "log" => Some(Self::Log),
@@ -242,7 +244,7 @@ impl Factors for Vec<f64> {
 
     #[inline]
     fn as_number<N: Number>(&self, symbol: u32, _: usize) -> N {
-        N::of(self.of(symbol))
+        N::from_f64(self.of(symbol))
     }
 
     #[inline]
@@ -371,7 +373,9 @@ impl Weighted {
         };
         if fits(&*kernel).is_none() {
             // The error says which kernels would do.
-            let can = all().into_iter().filter(|kernel| fits(&**kernel).is_some());
+            let can = builtin_kernels()
+                .into_iter()
+                .filter(|kernel| fits(&**kernel).is_some());
             let can = can.map(|kernel| kernel.name());
             let can = can.collect(); // bounded: the kernels that there are
             let is_plain = counts == Counts::Linear;

@@ -271,7 +271,7 @@ struct Scratch<N> {
 impl<N: Number> Scratch<N> {
     fn new(n_blocks: usize) -> Result<Self> {
         Ok(Self {
-            sums: filled(N::of(0.0), n_blocks)?,
+            sums: filled(N::from_f64(0.0), n_blocks)?,
             blocks: Vec::new(),
             number: Vec::new(),
             last: Vec::new(),
@@ -283,7 +283,7 @@ impl<N: Number> Scratch<N> {
 
     #[inline]
     fn add(&mut self, block: u32, value: N) -> Result<()> {
-        let zero = N::of(0.0);
+        let zero = N::from_f64(0.0);
         let sum = &mut self.sums[block as usize];
         // A block is noted when it gets its first value: none is negative, so it stays
         // above 0.
@@ -297,13 +297,13 @@ impl<N: Number> Scratch<N> {
     /// K(x,x).
     fn total(&self) -> N {
         let sums = self.blocks.iter().map(|&block| self.sums[block as usize]);
-        sums.fold(N::of(0.0), |total, sum| total + sum)
+        sums.fold(N::from_f64(0.0), |total, sum| total + sum)
     }
 
     /// Makes all sums 0.
     fn forget(&mut self) {
         for block in self.blocks.drain(..) {
-            self.sums[block as usize] = N::of(0.0);
+            self.sums[block as usize] = N::from_f64(0.0);
         }
     }
 
@@ -355,11 +355,11 @@ impl<N: Number> Scratch<N> {
             let Some(production) = nodes.production(node) else {
                 if leaf_weight > 0.0 {
                     // The root of the sum; squared below.
-                    self.add(n_productions + nodes.label(node).0, N::of(count))?;
+                    self.add(n_productions + nodes.label(node).0, N::from_f64(count))?;
                 }
                 continue;
             };
-            self.add(production.0, N::of(count))?;
+            self.add(production.0, N::from_f64(count))?;
             if edges.by_node.get(node.index()).is_empty() {
                 continue;
             }
@@ -374,7 +374,7 @@ impl<N: Number> Scratch<N> {
             push(&mut self.before, (*last, earlier, self.c.len()))?;
             *last = number;
             let end = self.c.len() + earlier as usize + 1;
-            reach(&mut self.c, end, N::of(0.0))?;
+            reach(&mut self.c, end, N::from_f64(0.0))?;
             // Given up. What was entered so far is taken out below.
             if self.c.len() > MAX_PAIRS {
                 break;
@@ -385,11 +385,11 @@ impl<N: Number> Scratch<N> {
         for &block in &self.blocks {
             let sum = &mut self.sums[block as usize];
             let weight = if block < n_productions { decay } else { leaf_weight };
-            *sum = N::of(weight) * (*sum * *sum);
+            *sum = N::from_f64(weight) * (*sum * *sum);
         }
         let is_known = self.c.len() <= MAX_PAIRS;
         // 2. Pairs of nodes that go on, each v with the u before it.
-        let decay = N::of(decay);
+        let decay = N::from_f64(decay);
         for v in 0..if is_known { self.branching.len() } else { 0 } {
             context.check()?;
             let (node, count) = self.branching[v];
@@ -400,9 +400,9 @@ impl<N: Number> Scratch<N> {
                 let (other, times) = self.branching[u as usize];
                 // Each pair of different nodes counts in both orders.
                 let both = if u == v as u32 { 1.0 } else { 2.0 };
-                let weight = N::of(both * count * times) * decay;
+                let weight = N::from_f64(both * count * times) * decay;
                 let mut edges_u = edges.by_node.get(other.index());
-                let mut product = N::of(1.0);
+                let mut product = N::from_f64(1.0);
                 // Children by position: only those with equal positions and productions
                 // go on.
                 for edge in edges_v {
@@ -462,7 +462,7 @@ impl Scratch<f64> {
         let tree = Forest::new(Arc::new(store), collect([tree_root])?);
         let Some(kernel) = kernel.shared() else { return Ok(false) };
         let shares =
-            Model::new(kernel, dag::Options::default()).and_then(|mut model| {
+            Model::new(kernel, dag::ModelOptions::default()).and_then(|mut model| {
                 model.add(&tree, &[1.0], context)?;
                 model.contributions(&tree, context)
             });

@@ -40,7 +40,7 @@ pub const MOST_AT_ONCE: usize = 1 << 20;
 /// Pairs of trees with their values.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Pairs {
+pub struct FoundPairs {
     /// Trees of X.
     pub rows: Vec<usize>,
     /// Trees of Y (of X, where there is no Y).
@@ -49,7 +49,7 @@ pub struct Pairs {
     pub values: Vec<f64>,
 }
 
-impl Pairs {
+impl FoundPairs {
     /// Adds others.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl Pairs {
 }
 
 /// Where answers go.
-pub type Sink<'a> = dyn FnMut(Pairs) -> Result<()> + 'a;
+pub type Sink<'a> = dyn FnMut(FoundPairs) -> Result<()> + 'a;
 
 /// Calls `sink` with all pairs of a tree of X and one of Y whose kernel is at least
 /// `least`, or whose distance is at most that, some at a time; without Y with those of two
@@ -219,7 +219,7 @@ impl Chunk<'_, '_> {
             return Ok(());
         }
         self.pairs.sort_unstable_by_key(|&(row, column, _)| (row, column));
-        let out = Pairs {
+        let out = FoundPairs {
             rows: collect(self.pairs.iter().map(|pair| pair.0 as usize))?,
             columns: collect(self.pairs.iter().map(|pair| pair.1 as usize))?,
             values: collect(self.pairs.iter().map(|pair| pair.2))?,

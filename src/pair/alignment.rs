@@ -213,7 +213,7 @@ impl PairTrees {
         found.clear();
         let loaded_tree = &mut found.loaded_tree;
         loaded_tree.load(self, a)?;
-        let (decay, one) = (N::of(decay), N::of(1.0));
+        let (decay, one) = (N::from_f64(decay), N::from_f64(1.0));
         let of_a = self.nodes.get(a);
         let of_b = self.nodes.get(b);
         let members = self.members.get(a);
@@ -258,7 +258,7 @@ impl PairTrees {
                 if !marks.is_empty() {
                     let others = self.marks(other);
                     if !loaded_tree.partners.is_bijection(others, marks)? {
-                        found.delta.push(N::of(0.0)); // has room
+                        found.delta.push(N::from_f64(0.0)); // has room
                         continue;
                     }
                     let pairs = others.iter().zip(marks);
@@ -321,7 +321,7 @@ impl PairTrees {
             children: Ragged::default(),
             roots: Vec::new(),
         };
-        let zero = N::of(0.0);
+        let zero = N::from_f64(0.0);
         // By place among what was found: its number among nodes that are consistent.
         let mut number = memory::filled(NONE, found.delta.len())?;
         let mut has_parent: Vec<bool> = Vec::new();
@@ -516,7 +516,7 @@ impl<N: Number> Found<N> {
             loaded_tree: TreeTable::default(),
             starts: Vec::new(),
             delta: Vec::new(),
-            total: N::of(0.0),
+            total: N::from_f64(0.0),
         }
     }
 
@@ -528,7 +528,7 @@ impl<N: Number> Found<N> {
     fn clear(&mut self) {
         self.starts.clear();
         self.delta.clear();
-        self.total = N::of(0.0);
+        self.total = N::from_f64(0.0);
     }
 }
 
@@ -567,11 +567,11 @@ impl<B: Bits, N: Number> Aligned<B, N> {
         budget.step(self.constraints.len())?;
         scratch.clear();
         memory::reserve(scratch, self.constraints.len())?;
-        let (decay, one) = (N::of(decay), N::of(1.0));
-        let mut total = N::of(0.0);
+        let (decay, one) = (N::from_f64(decay), N::from_f64(1.0));
+        let mut total = N::from_f64(0.0);
         for (node, constraint) in self.constraints.iter().enumerate() {
             if !constraint.is_within(allowed) {
-                scratch.push(N::of(0.0)); // has room
+                scratch.push(N::from_f64(0.0)); // has room
                 continue;
             }
             let below = self.children.get(node).iter();

@@ -49,8 +49,8 @@ pub(super) fn kernel<B: Bits, N: Number>(
     // same.
     let mut sides =
         [Groups::new(universe, left, budget)?, Groups::new(universe, right, budget)?];
-    let mut total = N::of(0.0);
-    let zero = N::of(0.0);
+    let mut total = N::from_f64(0.0);
+    let zero = N::from_f64(0.0);
     for i in 0..sides[0].by_members.len() {
         for j in 0..sides[1].by_members.len() {
             budget.step(1)?;
@@ -141,7 +141,7 @@ impl<'a, B: Bits, N: Number> Groups<'a, B, N> {
         if let Some(total) = found.total {
             return Ok(total);
         }
-        let zero = N::of(0.0);
+        let zero = N::from_f64(0.0);
         // Fragments of one tree may be inconsistent in themselves: the plain sums have
         // those too.
         let total = if found.conflicts.meets(&found.members) {
@@ -224,7 +224,7 @@ fn fragments<B: Bits, N: Number>(
         }
         next += 1;
     }
-    let decay = N::of(decay);
+    let decay = N::from_f64(decay);
     let mut maps: Vec<Map<B, N>> = memory::filled_with(order.len(), Map::new)?;
     // Merging takes a sort, so it waits until the list has doubled.
     let mut merge_at = weights.len() * 2 + 64;

@@ -71,7 +71,7 @@ pub(super) fn kernel<B: Bits, N: Number>(
     }
     match best {
         Some(best) => Ok(best),
-        None => Ok((N::of(0.0), universe.none()?)),
+        None => Ok((N::from_f64(0.0), universe.none()?)),
     }
 }
 
@@ -90,7 +90,7 @@ pub(super) fn enumerated<B: Bits, N: Number>(
         let (a, b) = if n[0] <= n[1] { (from, to) } else { (to, from) };
         universe.bit(code(a as u32, b as u32))
     };
-    let mut best = N::of(0.0);
+    let mut best = N::from_f64(0.0);
     let mut scratch = Vec::new();
     // Where each placeholder of the smaller set goes, as far as is decided.
     let mut choice: Vec<usize> = Vec::new();

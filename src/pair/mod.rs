@@ -335,14 +335,14 @@ impl<N: Number> Scratch<N> {
         for side in Side::BOTH {
             let found = &mut found[side as usize];
             trees.align(pair, side, kernel.decay, found, codes, budget)?;
-            if !whole && found.total == N::of(0.0) {
+            if !whole && found.total == N::from_f64(0.0) {
                 return Ok(false);
             }
         }
         // Equal pairs of placeholders from both sides are one.
         codes.sort_unstable();
         codes.dedup();
-        Ok(found.iter().all(|found| found.total != N::of(0.0)))
+        Ok(found.iter().all(|found| found.total != N::from_f64(0.0)))
     }
 
     fn value(
@@ -353,7 +353,7 @@ impl<N: Number> Scratch<N> {
         budget: &mut Budget<'_, '_>,
     ) -> Bounded<N> {
         if !self.align(kernel, trees, pair, false, budget)? {
-            return Ok(N::of(0.0));
+            return Ok(N::from_f64(0.0));
         }
         let unconstrained = self.found[0].total * self.found[1].total;
         // Where no constraint is in conflict with another one, all fragments fit
@@ -453,7 +453,7 @@ fn scaled(
         let mut budget = Budget::new(kernel.max_constraints, context);
         let float = scratch.floats.value(kernel, trees, pair, &mut budget)?;
         if float < LARGEST {
-            return Ok(Scaled::of(float));
+            return Ok(Scaled::from_f64(float));
         }
     }
     let mut budget = Budget::new(kernel.max_constraints, context);

@@ -36,7 +36,7 @@ pub(super) fn kernel<B: Bits, N: Number>(
 ) -> Bounded<N> {
     // Without an aligned node on one side there is no fragment to count.
     if left.constraints.is_empty() || right.constraints.is_empty() {
-        return Ok(N::of(0.0));
+        return Ok(N::from_f64(0.0));
     }
     let sets = constraints(universe, left, right, budget)?;
     // C* and N: larger sets come first, so N of all supersets is there.
@@ -53,13 +53,13 @@ pub(super) fn kernel<B: Bits, N: Number>(
         RestrictedKernel::new(universe, left)?,
         RestrictedKernel::new(universe, right)?,
     ];
-    let [mut plus, mut minus] = [N::of(0.0), N::of(0.0)];
+    let [mut plus, mut minus] = [N::from_f64(0.0), N::from_f64(0.0)];
     for (set, &number) in closure.iter().zip(&numbers) {
         // Inclusion and exclusion cancel here, and K_S need not be computed.
         if number == 0.0 {
             continue;
         }
-        let mut term = N::of(number.abs());
+        let mut term = N::from_f64(number.abs());
         for side in &mut sides {
             term = term * side.value(set, decay, budget)?;
         }
@@ -67,7 +67,7 @@ pub(super) fn kernel<B: Bits, N: Number>(
         let sum = if number > 0.0 { &mut plus } else { &mut minus };
         *sum = *sum + term;
     }
-    Ok(plus + N::of(-1.0) * minus)
+    Ok(plus + N::from_f64(-1.0) * minus)
 }
 
 /// K_S of one forest, remembered by what of a constraint can matter there.

@@ -12,8 +12,8 @@ use super::shared::{self, Shared};
 use super::text::{Text, shown};
 use super::{Request, detached};
 use crate::dag::{
-    Arrays, Features, Model, Options, Pass, Perceptron, PolynomialKernel, Query, Rank,
-    Stored, SumModel, Vote,
+    Features, Model, ModelArrays, ModelOptions, Pass, Perceptron, PerceptronArrays,
+    PolynomialKernel, Query, Rank, SumModel, Vote,
 };
 use crate::error::quoted;
 use crate::memory;
@@ -191,7 +191,7 @@ impl Dag {
                 let arrays = model.parts().iter().map(Model::try_to_arrays);
                 Ok((memory::try_collect(arrays)?, memory::copied(model.intercept())?))
             })?;
-        let dict = |mut arrays: Arrays| {
+        let dict = |mut arrays: ModelArrays| {
             let dict = PyDict::new(py);
             // The sum's in place of the parts', which have none.
             arrays.intercept.clone_from(&intercept);
@@ -214,7 +214,7 @@ impl Dag {
         let model = detached(py, || {
             let mut model = SumModel::from_parts(kernel, options, |terms| {
                 let parts = terms.iter().zip(&arrays);
-                let part = |(&(kernel, options), arrays): (&(_, _), &Arrays)| {
+                let part = |(&(kernel, options), arrays): (&(_, _), &ModelArrays)| {
                     Model::from_arrays(kernel, options, arrays)
                 };
                 parts.map(part).collect()
@@ -333,7 +333,7 @@ impl Learner {
         let (py, kernel, vote) = (arrays.py(), kernel.shared(), vote_of(&vote)?);
         let options = options(normalize, n_outputs)?;
         let seen = numbers::<3>(arrays, "seen")?;
-        let stored = Stored {
+        let stored = PerceptronArrays {
             model: model_arrays(arrays)?,
             roots: integers("roots", &item(arrays, "roots")?)?,
             scales: floats(arrays, "scales")?,
@@ -381,14 +381,14 @@ impl PyFeatures<'_> {
     }
 }
 
-pub(super) fn options(normalize: bool, n_outputs: i128) -> PyResult<Options> {
+pub(super) fn options(normalize: bool, n_outputs: i128) -> PyResult<ModelOptions> {
     // A number out of range, whatever its sign or size, is the core's to refuse.
     let Ok(n_outputs) = usize::try_from(n_outputs) else {
         return Err(PyValueError::new_err(format!(
             "n_outputs must be from 1 to 1048576, got {n_outputs}"
         )));
     };
-    Ok(Options { normalize, n_outputs })
+    Ok(ModelOptions { normalize, n_outputs })
 }
 
 fn vote_of(vote: &str) -> PyResult<Vote> {
@@ -437,7 +437,7 @@ const LARGE_TREE_ARRAYS: [&str; 6] = [
     "large_name_offsets",
 ];
 
-fn put_model(dict: &Bound<'_, PyDict>, arrays: Arrays) -> PyResult<()> {
+fn put_model(dict: &Bound<'_, PyDict>, arrays: ModelArrays) -> PyResult<()> {
     let py = dict.py();
     let (names, ends) = joined(py, &arrays.names)?;
     // Signed and of 64 bits, like all integers in stored arrays.
@@ -462,7 +462,7 @@ fn put_model(dict: &Bound<'_, PyDict>, arrays: Arrays) -> PyResult<()> {
     dict.set_item("counts", counts.into_pyarray(py))
 }
 
-fn model_arrays(arrays: &Bound<'_, PyDict>) -> PyResult<Arrays> {
+fn model_arrays(arrays: &Bound<'_, PyDict>) -> PyResult<ModelArrays> {
     let ends = integers("name_offsets", &item(arrays, "name_offsets")?)?;
     let counts = numbers::<2>(arrays, "counts")?;
     let (mut large_trees, mut large_alphas) = (crate::Forest::default(), Vec::new());
@@ -481,7 +481,7 @@ fn model_arrays(arrays: &Bound<'_, PyDict>) -> PyResult<Arrays> {
         })?;
         large_alphas = floats(arrays, "large_alphas")?;
     }
-    Ok(Arrays {
+    Ok(ModelArrays {
         large_trees,
         large_alphas,
         names: split_names(&item(arrays, "names")?, &ends)?,

@@ -11,7 +11,9 @@ use super::objects::{forest_of, tree_of};
 use super::text::Text;
 use super::{Matrix, Request, interruptible, written};
 use crate::Context;
-use crate::dtk::{Composition, DistributedTrees, Fold, Norm, Options, Paths, Settings};
+use crate::dtk::{
+    Composition, DistributedTrees, EncodeOptions, Fold, Norm, Paths, Settings,
+};
 use crate::error::quoted;
 
 type Values<'py, T> = PyReadonlyArray1<'py, T>;
@@ -118,7 +120,7 @@ impl Encoder {
         zero_too_large: bool,
     ) -> PyResult<(Vec<usize>, Vec<usize>, Vec<usize>)> {
         let (x, told) = (forest_of(x)?, Request::new(n_jobs, progress));
-        let options = Options::default().with_zero_too_large(zero_too_large);
+        let options = EncodeOptions::default().with_zero_too_large(zero_too_large);
         let encoder = &self.0;
         let report = match Matrix::of(out)? {
             Matrix::Single(out) => written(out, &told, |out, context| {

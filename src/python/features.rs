@@ -11,14 +11,14 @@ use super::objects::{forest_of, integers, split_names, unsigned};
 use super::text::Text;
 use super::{Request, run};
 use crate::error::quoted;
-use crate::features::{self, Arrays, Kind, Rows};
+use crate::features::{self, Kind, SparseRows, VocabularyArrays};
 use crate::memory;
 
 /// Where rows start, columns, values.
 type Csr<'py> =
     (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<f64>>);
 
-fn csr(py: Python<'_>, rows: Rows) -> PyResult<Csr<'_>> {
+fn csr(py: Python<'_>, rows: SparseRows) -> PyResult<Csr<'_>> {
     let starts = memory::collect(rows.starts.into_iter().map(|at| at as i64))?;
     let columns = memory::collect(rows.columns.into_iter().map(|at| at as i32))?;
     Ok((
@@ -32,7 +32,7 @@ fn csr(py: Python<'_>, rows: Rows) -> PyResult<Csr<'_>> {
 fn kind_of(kind: &Bound<'_, PyAny>, size: (u32, u32)) -> PyResult<Kind> {
     if let Ok(kernel) = kind.cast::<Kernel>() {
         let kernel = kernel.get().core();
-        return Kind::of(kernel, size.0).ok_or_else(|| {
+        return Kind::of_kernel(kernel, size.0).ok_or_else(|| {
             PyValueError::new_err(format!(
                 "kernel must be a SubtreeKernel, SubsetTreeKernel, \
                  PartialTreeKernel or SubpathKernel, got {}Kernel",
@@ -119,7 +119,7 @@ impl Vocabulary {
     }
 
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let Arrays { labels, heads, ends, parts, features, hashes } =
+        let VocabularyArrays { labels, heads, ends, parts, features, hashes } =
             self.0.try_to_arrays()?;
         let (names, ends_of_names) = joined(py, &labels)?;
         let dict = PyDict::new(py);
@@ -148,7 +148,7 @@ impl Vocabulary {
             })
         };
         let offsets = integers("name_offsets", &item("name_offsets")?)?;
-        let arrays = Arrays {
+        let arrays = VocabularyArrays {
             labels: split_names(&item("names")?, &offsets)?,
             heads: unsigned("heads", &item("heads")?)?,
             ends: unsigned("ends", &item("ends")?)?,

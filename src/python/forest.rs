@@ -733,7 +733,7 @@ pub(super) fn shared_arrays<'py>(
 pub(super) fn from_shared(
     [labels, ends, children, roots, names, name_offsets]: [&Bound<'_, PyAny>; 6],
 ) -> PyResult<crate::Forest> {
-    let arrays = core::Shared {
+    let arrays = core::SharedArrays {
         names: split_names(names, &integers("name_offsets", name_offsets)?)?,
         labels: unsigned("labels", labels)?,
         ends: unsigned("ends", ends)?,

@@ -29,7 +29,7 @@ pub(super) struct Kernel(Arc<dyn crate::Kernel>);
 
 /// The function of counts of a name.
 pub(super) fn counts_of(name: &str) -> PyResult<Counts> {
-    Counts::named(name).ok_or_else(|| {
+    Counts::by_name(name).ok_or_else(|| {
         let got = quoted(name);
         let message = format!("counts must be 'linear', 'log' or 'set', got {got}");
         PyValueError::new_err(message)
@@ -47,7 +47,7 @@ impl Kernel {
         similarity: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let kernel = match similarity {
-            None => kernel::named(&name)?,
+            None => kernel::by_name(&name)?,
             Some(similarity) => Arc::new(SmoothedPartialTree::new(
                 PartialTree::default(),
                 PySimilarity(similarity),
@@ -64,7 +64,7 @@ impl Kernel {
         parameters: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let parts = parts.iter().map(|part| part.shared()).collect();
-        Self::with(Arc::new(kernel::Composed::named(&name, parts)?), parameters)
+        Self::with(Arc::new(kernel::Composed::by_name(&name, parts)?), parameters)
     }
 
     /// The same kernel with weights, and a function of counts.

@@ -86,7 +86,7 @@ impl<'a, X: Items> Call<'a, X> {
         x: &X,
     ) -> PyResult<(KernelRows, Vec<usize>)> {
         let rows = run(py, &self.request, |context| {
-            gram::Rows::new_with(self.measure, x, self.options, context)
+            gram::KernelRows::new_with(self.measure, x, self.options, context)
         })?;
         let zeros = rows.report().zero_rows.clone();
         Ok((KernelRows { rows, n_jobs: self.request.n_jobs }, zeros))
@@ -179,7 +179,7 @@ impl<'a, X: Items> Call<'a, X> {
 /// ((2, 3), (3, 3))
 #[pyclass(frozen, module = "treekernel_rs.index", name = "KernelRows", sequence)]
 pub(super) struct KernelRows {
-    pub(super) rows: gram::Rows,
+    pub(super) rows: gram::KernelRows,
     pub(super) n_jobs: Option<usize>,
 }
 
@@ -225,7 +225,7 @@ fn places(py: Python<'_>, trees: Vec<usize>) -> Places<'_> {
     trees.into_iter().map(|tree| tree as i64).collect::<Vec<_>>().into_pyarray(py)
 }
 
-fn triples(py: Python<'_>, pairs: neighbours::Pairs) -> Triples<'_> {
+fn triples(py: Python<'_>, pairs: neighbours::FoundPairs) -> Triples<'_> {
     let values = pairs.values.into_pyarray(py);
     (places(py, pairs.rows), places(py, pairs.columns), values)
 }
@@ -251,8 +251,8 @@ pub(super) fn joined<'py>(
     run: impl FnOnce(&mut PairSink<'_>) -> PyResult<gram::Report>,
 ) -> PyResult<(Triples<'py>, Zeros)> {
     let out = out.map(|out| out.clone().unbind());
-    let (mut pairs_found, mut failed) = (neighbours::Pairs::default(), None);
-    let done = run(&mut |pairs: neighbours::Pairs| {
+    let (mut pairs_found, mut failed) = (neighbours::FoundPairs::default(), None);
+    let done = run(&mut |pairs: neighbours::FoundPairs| {
         let Some(out) = &out else { return pairs_found.append(pairs) };
         // The computation has let go of the interpreter: attached to hand over, and no
         // longer.
@@ -272,7 +272,7 @@ pub(super) fn joined<'py>(
 }
 
 pub(super) type PairSink<'a> =
-    dyn FnMut(neighbours::Pairs) -> crate::Result<()> + Send + 'a;
+    dyn FnMut(neighbours::FoundPairs) -> crate::Result<()> + Send + 'a;
 
 /// Numbers of items.
 fn items(name: &str, given: &Bound<'_, PyAny>, n: usize) -> PyResult<Vec<usize>> {

@@ -42,7 +42,7 @@ impl LabelTable {
         let ids = i.iter().map(id).zip(j.iter().map(id));
         let pairs = ids.zip(values).map(|((i, j), &value)| (i, j, value));
         let pairs = memory::collect(pairs)?;
-        Ok(Self(Arc::new(Table::of_pairs(n, pairs)?)))
+        Ok(Self(Arc::new(Table::from_pairs(n, pairs)?)))
     }
 
     /// By cosines of rows of the same class; a class below 0 is none.
@@ -64,7 +64,7 @@ impl LabelTable {
         }
         let how = Cosines::new(power, threshold, clip);
         let table = interruptible(py, |context| {
-            Table::of_vectors(vectors, &classes, how, context)
+            Table::from_vectors(vectors, &classes, how, context)
         })?;
         Ok(Self(Arc::new(table)))
     }

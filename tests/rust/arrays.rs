@@ -1,10 +1,10 @@
 //! Arrays of models that say more than a model holds are refused, not read in part.
 
-use treekernel_rs::dag::{Arrays, Model, Options};
+use treekernel_rs::dag::{Model, ModelArrays, ModelOptions};
 use treekernel_rs::kernel::SubsetTree;
 use treekernel_rs::{Context, Error, Forest};
 
-fn refused(options: Options, array: &str, change: impl Fn(&mut Arrays)) {
+fn refused(options: ModelOptions, array: &str, change: impl Fn(&mut ModelArrays)) {
     let kernel = SubsetTree::new(0.4);
     let mut model = Model::new(&kernel, options).unwrap();
     let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (A a))").unwrap();
@@ -19,14 +19,14 @@ fn refused(options: Options, array: &str, change: impl Fn(&mut Arrays)) {
 
 #[test]
 fn children_beyond_the_last_end_are_refused() {
-    refused(Options::default(), "children", |arrays| arrays.children.push(0));
+    refused(ModelOptions::default(), "children", |arrays| arrays.children.push(0));
 }
 
 #[test]
 fn large_trees_are_of_normalised_models_with_a_weight_each() {
-    let large = |arrays: &mut Arrays| {
+    let large = |arrays: &mut ModelArrays| {
         arrays.large_trees = Forest::from_brackets("(S (A a))").unwrap();
     };
-    refused(Options::default(), "large_trees", large);
-    refused(Options::default().with_normalize(true), "large_alphas", large);
+    refused(ModelOptions::default(), "large_trees", large);
+    refused(ModelOptions::default().with_normalize(true), "large_alphas", large);
 }

@@ -6,7 +6,7 @@ use crate::baseline::{Fragments, Ftk};
 use crate::corpus::{self, Random, read as forest};
 use crate::registry::{self, has_graphs, jobs, stop, without_graphs};
 use treekernel_rs::dag::{
-    Features, Model, Options, Perceptron, PolynomialKernel, Vote, naive,
+    Features, Model, ModelOptions, Perceptron, PolynomialKernel, Vote, naive,
 };
 use treekernel_rs::kernel::{
     Counts, ElasticTree, Operation, PartialTree, SubsetTree, Subtree, Weighted, Weights,
@@ -36,8 +36,8 @@ fn one_of_each() -> Vec<Arc<dyn Kernel>> {
     graphs.chain(without_graphs()).collect()
 }
 
-fn options(normalize: bool, n_outputs: usize) -> Options {
-    Options::default().with_normalize(normalize).with_n_outputs(n_outputs)
+fn options(normalize: bool, n_outputs: usize) -> ModelOptions {
+    ModelOptions::default().with_normalize(normalize).with_n_outputs(n_outputs)
 }
 
 /// The kernel matrix of the definitions, normalised or not.
@@ -123,7 +123,7 @@ fn larger_trees_score_as_prepared_pairs_do() {
     for trees in sets {
         let all = forest(&trees);
         for kernel in one_of_each() {
-            let pairs = gram::Pairs::new(&*kernel, &all).unwrap();
+            let pairs = gram::SinglePairs::new(&*kernel, &all).unwrap();
             let mut of = pairs.worker();
             let n = all.len() / 2;
             let alphas = random_alphas(&mut Random(3), n);
@@ -352,7 +352,7 @@ fn merged_models_score_as_sums_over_the_support_trees_of_both() {
 #[test]
 fn a_merge_that_is_stopped_changes_no_score() {
     let trees = forest(&random_trees(40, 3));
-    let mut model = Model::new(&SST, Options::default()).unwrap();
+    let mut model = Model::new(&SST, ModelOptions::default()).unwrap();
     let mut other = model.clone();
     model.add(&trees.select(0..20), &[1.0; 20], &Context::default()).unwrap();
     other.add(&trees.select(20..40), &[1.0; 20], &Context::default()).unwrap();
@@ -362,7 +362,7 @@ fn a_merge_that_is_stopped_changes_no_score() {
     assert_eq!(stopped, Err(Error::Interrupted));
     assert_eq!(score(&model), before);
     model.merge(&other, 1.0, &Context::default()).unwrap();
-    let mut whole = Model::new(&SST, Options::default()).unwrap();
+    let mut whole = Model::new(&SST, ModelOptions::default()).unwrap();
     whole.add(&trees, &[1.0; 40], &Context::default()).unwrap();
     for (merged, at_once) in score(&model).0.iter().zip(score(&whole).0) {
         assert!((merged - at_once).abs() <= 1e-12 * at_once.abs());
@@ -405,7 +405,7 @@ fn contributions_add_up_to_the_score() {
 fn contributions_stand_at_the_roots_of_fragments() {
     let kernel = &SubsetTree::new(1.0).with_leaf_weight(0.5);
     let all = forest(&["(S (A a) (B b))".to_owned(), "(S (A a) (B c))".to_owned()]);
-    let mut model = Model::new(kernel, Options::default()).unwrap();
+    let mut model = Model::new(kernel, ModelOptions::default()).unwrap();
     model.add(&all.select([0]), &[1.0], &Context::default()).unwrap();
     // S: S→A B, with A→a; A: A→a; the leaf a.
     let shares = model.contributions(&all.select([1]), &Context::default()).unwrap();
@@ -436,15 +436,17 @@ fn arrays_give_back_the_same_bits() {
 
 #[test]
 fn wrong_arrays_are_named() {
-    let mut model = Model::new(&SST, Options::default()).unwrap();
+    let mut model = Model::new(&SST, ModelOptions::default()).unwrap();
     model
         .add(&forest(&["(S (A a) (A b))".to_owned()]), &[1.0], &Context::default())
         .unwrap();
     let right = model.to_arrays();
-    let read = |change: &dyn Fn(&mut treekernel_rs::dag::Arrays)| {
+    let read = |change: &dyn Fn(&mut treekernel_rs::dag::ModelArrays)| {
         let mut arrays = right.clone();
         change(&mut arrays);
-        Model::from_arrays(&SST, Options::default(), &arrays).unwrap_err().to_string()
+        Model::from_arrays(&SST, ModelOptions::default(), &arrays)
+            .unwrap_err()
+            .to_string()
     };
     assert!(
         read(&|a| a.labels[1] = 9).starts_with("labels[1]: expected an index below")
@@ -730,7 +732,8 @@ fn an_interrupted_pass_leaves_what_it_learned() {
     let all = few.select((0..n).map(|tree| tree % 2_000));
     let y = labels.repeat(n / 2_000);
     let mut own =
-        Perceptron::new(&SST, Options::default(), Vote::Average, None, 1.0).unwrap();
+        Perceptron::new(&SST, ModelOptions::default(), Vote::Average, None, 1.0)
+            .unwrap();
     let stop =
         Context::watched(
             |done, _| {
@@ -742,7 +745,8 @@ fn an_interrupted_pass_leaves_what_it_learned() {
     assert!((16..n).contains(&seen), "{seen}");
     own.learn(&all.select(seen..n), &y[seen..], None, &Context::default()).unwrap();
     let mut whole =
-        Perceptron::new(&SST, Options::default(), Vote::Average, None, 1.0).unwrap();
+        Perceptron::new(&SST, ModelOptions::default(), Vote::Average, None, 1.0)
+            .unwrap();
     whole.learn(&all, &y, None, &Context::default()).unwrap();
     assert_eq!(own.to_arrays(), whole.to_arrays());
 }
@@ -752,7 +756,7 @@ fn an_interrupted_pass_leaves_what_it_learned() {
 #[test]
 fn wrong_input_is_named_and_changes_nothing() {
     let (all, mut y) = stream(10, 1);
-    let mut model = Model::new(&SST, Options::default()).unwrap();
+    let mut model = Model::new(&SST, ModelOptions::default()).unwrap();
     let mut say = |alphas: &[f64]| {
         model.add(&all, alphas, &Context::default()).unwrap_err().to_string()
     };
@@ -767,7 +771,7 @@ fn wrong_input_is_named_and_changes_nothing() {
     assert!(Model::new(&SST, options(false, 0)).is_err());
 
     let new = |vectors, mix| {
-        Perceptron::new(&SST, Options::default(), Vote::Last, vectors, mix)
+        Perceptron::new(&SST, ModelOptions::default(), Vote::Last, vectors, mix)
     };
     let poly = PolynomialKernel::new(3, 1.0, 1.0);
     assert!(new(None, 0.5).is_err());
@@ -805,13 +809,13 @@ fn scores_beyond_floats_name_their_tree() {
     let all = forest(&["(A A)".to_owned(), "(b)".to_owned(), chain]);
     let kernel = &SubsetTree::new(1.0);
     let wide = &ElasticTree::new(1.0);
-    let mut model = Model::new(wide, Options::default()).unwrap();
+    let mut model = Model::new(wide, ModelOptions::default()).unwrap();
     model.add(&all.select([2]), &[1.0], &Context::default()).unwrap();
     let error = model.score(&all, &jobs(2)).unwrap_err();
     assert_eq!(error, Error::ScoreOverflow { tree: 2 });
     let bush = |n: usize| format!("(R{})", "(A a)".repeat(n));
     let all = forest(&[bush(3), bush(1_200)]);
-    let mut model = Model::new(kernel, Options::default()).unwrap();
+    let mut model = Model::new(kernel, ModelOptions::default()).unwrap();
     model.add(&all, &[1.0, 1.0], &Context::default()).unwrap();
     assert_eq!(
         model.score(&all, &jobs(2)).unwrap_err(),
@@ -825,7 +829,8 @@ fn scores_beyond_floats_name_their_tree() {
     let score = normal.score(&large, &Context::default()).unwrap().0[0];
     assert!((shares - score).abs() < 1e-12 && score >= 1.0, "{shares} {score}");
     let mut own =
-        Perceptron::new(kernel, Options::default(), Vote::Last, None, 1.0).unwrap();
+        Perceptron::new(kernel, ModelOptions::default(), Vote::Last, None, 1.0)
+            .unwrap();
     let both = all.select([0, 1, 1]);
     let error =
         own.learn(&both, &[1.0, -1.0, -1.0], None, &Context::default()).unwrap_err();
@@ -858,7 +863,7 @@ fn trees_without_a_kernel_are_reported_and_score_nothing() {
 fn nothing_is_scored_and_learned_from_nothing() {
     let none = Forest::default();
     for kernel in one_of_each() {
-        let mut model = Model::new(&kernel, Options::default()).unwrap();
+        let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
         model.add(&none, &[], &Context::default()).unwrap();
         assert!(model.score(&none, &Context::default()).unwrap().0.is_empty());
         let one = forest(&["(S (A a))".to_owned()]);
@@ -866,7 +871,7 @@ fn nothing_is_scored_and_learned_from_nothing() {
         let shares = model.contributions(&one, &Context::default());
         assert_eq!(shares.ok(), model.is_graph().then(|| vec![0.0; 3]));
         let mut own =
-            Perceptron::new(&kernel, Options::default(), Vote::Vote, None, 1.0)
+            Perceptron::new(&kernel, ModelOptions::default(), Vote::Vote, None, 1.0)
                 .unwrap();
         assert_eq!(own.learn(&none, &[], None, &Context::default()), Ok(0));
         assert_eq!(own.score(&one, None, &Context::default()).unwrap().0, [0.0]);
@@ -879,7 +884,7 @@ fn the_memory_of_a_model_grows_with_its_trees() {
         let nbytes = |n: usize| {
             let texts = (0..n).map(|i| format!("(S (A a{i}) (B (C c{i}) b{}))", i % 7));
             let forest = forest(&texts.collect::<Vec<_>>());
-            let mut model = Model::new(&kernel, Options::default()).unwrap();
+            let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
             model.add(&forest, &vec![1.0; n], &Context::default()).unwrap();
             model.nbytes() as f64
         };
@@ -892,7 +897,7 @@ fn the_memory_of_a_model_grows_with_its_trees() {
 #[test]
 fn models_hold_subtrees_once() {
     let all = forest(&["(S (A a) (A a))".to_owned(), "(S (A a) (B b))".to_owned()]);
-    let mut model = Model::new(&SST, Options::default()).unwrap();
+    let mut model = Model::new(&SST, ModelOptions::default()).unwrap();
     model.add(&all, &[1.0, -1.0], &Context::default()).unwrap();
     assert_eq!((model.n_trees(), model.n_nodes(), model.n_tree_nodes()), (2, 6, 10));
     assert!(model.nbytes() > 0);
@@ -934,7 +939,7 @@ fn a_real_stream_makes_the_mistakes_of_the_sum_over_support_trees() {
     let all = forest(&texts[..n]);
     let mut ftk = Ftk::new(&all, (Fragments::SubsetTrees, 0.4));
     let mut own =
-        Perceptron::new(&SST, Options::default(), Vote::Last, None, 1.0).unwrap();
+        Perceptron::new(&SST, ModelOptions::default(), Vote::Last, None, 1.0).unwrap();
     let mut mistakes: Vec<usize> = Vec::new();
     for x in 0..n {
         let terms = mistakes.iter().map(|&i| (y[i], ftk.pair(i, x)));

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::registry;
 use ndarray::Array2;
 use treekernel_rs::dtk::{
-    Composition, DistributedTrees, Fold, Norm, Options, Paths, Real, Settings, naive,
+    Composition, DistributedTrees, EncodeOptions, Fold, Norm, Paths, Real, Settings,
+    naive,
 };
 use treekernel_rs::kernel::{ElasticTree, PartialTree, SubsetTree, Subtree};
 use treekernel_rs::{Context, Error, Forest, Kernel, gram};
@@ -45,7 +46,7 @@ fn trees(settings: Settings) -> DistributedTrees {
 fn encode_with<T: Real>(
     trees: &DistributedTrees,
     forest: &Forest,
-    options: Options,
+    options: EncodeOptions,
     context: &Context,
 ) -> Vec<Vec<T>> {
     let d = trees.settings().n_components;
@@ -55,7 +56,7 @@ fn encode_with<T: Real>(
 }
 
 fn encode<T: Real>(trees: &DistributedTrees, forest: &Forest) -> Vec<Vec<T>> {
-    encode_with(trees, forest, Options::default(), &jobs(1))
+    encode_with(trees, forest, EncodeOptions::default(), &jobs(1))
 }
 
 fn dot<T: Real>(a: &[T], b: &[T]) -> f64 {
@@ -73,7 +74,7 @@ fn gap<T: Real>(a: &[T], b: &[f64]) -> f64 {
 
 /// Every third setting of the kernels that have distributed trees.
 fn kernels() -> Vec<Arc<dyn Kernel>> {
-    let encoder = |kernel| DistributedTrees::new(Settings::of(kernel, 4));
+    let encoder = |kernel| DistributedTrees::new(Settings::new(kernel, 4));
     let has_trees = |kernel: &Arc<dyn Kernel>| encoder(Arc::clone(kernel)).is_ok();
     registry::settings().into_iter().filter(has_trees).step_by(3).collect()
 }
@@ -86,7 +87,7 @@ fn the_recursion_is_the_sum_over_all_fragments() {
         for fold in FOLDS {
             for kernel in kernels() {
                 for max_height in [None, Some(1), Some(2)] {
-                    let mut settings = Settings::of(Arc::clone(&kernel), 64);
+                    let mut settings = Settings::new(Arc::clone(&kernel), 64);
                     (settings.composition, settings.fold) = (composition, fold);
                     settings.max_height = max_height;
                     settings.seed = checked;
@@ -117,7 +118,7 @@ fn compositions_are_their_formulas() {
     // 12 is no power of two; the FFT's lengths differ in kind.
     for d in [4, 12, 64, 100, 1024] {
         for composition in COMPOSITIONS {
-            let mut settings = Settings::new(SUBSET, d);
+            let mut settings = Settings::new(&SUBSET, d);
             settings.composition = composition;
             let trees = trees(settings);
             let [a, b] = ["a", "b"].map(|label| {
@@ -151,7 +152,7 @@ fn the_straightforward_recursion_gives_the_same_vectors() {
     let forest = small();
     for composition in COMPOSITIONS {
         for fold in FOLDS {
-            let mut settings = Settings::new(SUBSET, 128);
+            let mut settings = Settings::new(&SUBSET, 128);
             (settings.composition, settings.fold) = (composition, fold);
             let trees = trees(settings);
             let vectors = encode::<f64>(&trees, &forest);
@@ -169,7 +170,7 @@ fn the_straightforward_recursion_gives_the_same_vectors() {
 fn compositions_are_bilinear_but_neither_commute_nor_associate() {
     let d = 512;
     for composition in COMPOSITIONS {
-        let mut settings = Settings::new(SUBSET, d);
+        let mut settings = Settings::new(&SUBSET, d);
         settings.composition = composition;
         let trees = trees(settings);
         let [a, b, c] = ["a", "b", "c"].map(|label| {
@@ -206,7 +207,7 @@ fn fragments_have_unit_norm_where_it_is_promised() {
         let exact =
             !matches!(composition, Composition::Convolution | Composition::Gamma);
         for fold in FOLDS {
-            let mut settings = Settings::new(SUBSET, 4096);
+            let mut settings = Settings::new(&SUBSET, 4096);
             (settings.composition, settings.fold) = (composition, fold);
             let trees = trees(settings);
             let mut double = vec![0.0f64; 4096];
@@ -259,7 +260,7 @@ fn different_small_trees_have_different_vectors_with_the_left_fold() {
             Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
         for composition in COMPOSITIONS {
             for fold in FOLDS {
-                let mut settings = Settings::new(SUBSET, d);
+                let mut settings = Settings::new(&SUBSET, d);
                 (settings.composition, settings.fold) = (composition, fold);
                 let trees = trees(settings);
                 let mut vectors = Array2::<f32>::zeros((count, d));
@@ -301,7 +302,7 @@ fn dot_products_are_unbiased_and_as_noisy_as_stated() {
         for composition in COMPOSITIONS {
             let mut sums = [[0.0; 2]; 9];
             for seed in 0..n_seeds {
-                let mut settings = Settings::of(Arc::clone(&kernel), d);
+                let mut settings = Settings::new(Arc::clone(&kernel), d);
                 (settings.composition, settings.seed) = (composition, seed);
                 let vectors = encode::<f32>(&trees(settings), &forest).concat();
                 let vectors = Array2::from_shape_vec((3, d), vectors).unwrap();
@@ -363,7 +364,7 @@ fn structures_of_one_label_stay_at_chance() {
     let d = 4096;
     for composition in [Composition::Quaternion, Composition::Sign, Composition::Phasor]
     {
-        let mut settings = Settings::new(SUBSET, d);
+        let mut settings = Settings::new(&SUBSET, d);
         settings.composition = composition;
         let trees = trees(settings);
         let vectors: Vec<Vec<f32>> = (0..forest.len())
@@ -406,12 +407,12 @@ fn bits_do_not_depend_on_threads_batches_order_or_the_cache() {
             Arc::new(PartialTree::new(0.4, 0.4).with_max_children(Some(2))),
         ];
         for kernel in kernels {
-            let mut settings = Settings::of(kernel, 128);
+            let mut settings = Settings::new(kernel, 128);
             settings.composition = composition;
             let trees = trees(settings.clone());
             let all = encode::<f32>(&trees, &forest);
             for (n_jobs, cache_bytes) in [(2, 256 << 20), (3, 0), (1, 0), (1, 20_000)] {
-                let options = Options::default().with_cache_bytes(cache_bytes);
+                let options = EncodeOptions::default().with_cache_bytes(cache_bytes);
                 let found = encode_with::<f32>(&trees, &forest, options, &jobs(n_jobs));
                 assert_eq!(found, all);
             }
@@ -438,9 +439,9 @@ fn deep_and_wide_trees_are_finite_and_take_little_memory() {
     let forest = Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
     for composition in [Composition::Quaternion, Composition::Sign, Composition::Phasor]
     {
-        let mut settings = Settings::new(SUBSET, 64);
+        let mut settings = Settings::new(&SUBSET, 64);
         settings.composition = composition;
-        let small_cache = Options::default().with_cache_bytes(4096);
+        let small_cache = EncodeOptions::default().with_cache_bytes(4096);
         let trees = trees(settings);
         let vectors = encode_with::<f32>(&trees, &forest, small_cache, &jobs(1));
         for vector in vectors {
@@ -454,12 +455,12 @@ fn deep_and_wide_trees_are_finite_and_take_little_memory() {
 fn what_is_too_large_for_the_type_is_an_error_that_names_the_tree() {
     let wide = format!("(W{})", " (A A)".repeat(2000));
     let forest = forest(&["(A a)", &wide]);
-    let trees = trees(Settings::new(SUBSET, 64));
+    let trees = trees(Settings::new(&SUBSET, 64));
     let mut out = vec![0.0f32; 128];
     let result =
-        trees.encode(&forest, Options::default(), &mut out, &Context::default());
+        trees.encode(&forest, EncodeOptions::default(), &mut out, &Context::default());
     assert_eq!(result, Err(Error::VectorOverflow { tree: 1, wider: true }));
-    let options = Options::default().with_zero_too_large(true);
+    let options = EncodeOptions::default().with_zero_too_large(true);
     let report = trees.encode(&forest, options, &mut out, &jobs(1)).unwrap();
     assert_eq!(report.too_large, [1]);
     assert!(report.noisy.is_empty(), "{report:?}");
@@ -477,8 +478,9 @@ fn normalized<T: Real>(
 ) -> (Vec<Vec<T>>, Vec<usize>) {
     let d = settings.n_components;
     let mut out = vec![T::default(); d * forest.len()];
-    let report =
-        trees(settings).encode(forest, Options::default(), &mut out, &jobs(1)).unwrap();
+    let report = trees(settings)
+        .encode(forest, EncodeOptions::default(), &mut out, &jobs(1))
+        .unwrap();
     assert!(report.too_large.is_empty(), "{report:?}");
     (out.chunks(d).map(<[T]>::to_vec).collect(), report.noisy)
 }
@@ -499,7 +501,7 @@ fn wide_nodes_have_vectors_whatever_the_range_of_their_numbers() {
         kernels.iter().flat_map(|kernel| COMPOSITIONS.map(|c| (kernel, c)))
     {
         for norm_by in [Norm::Exact, Norm::Own] {
-            let mut settings = Settings::of(Arc::clone(kernel), 72); // no multiple of 16, by which sums go
+            let mut settings = Settings::new(Arc::clone(kernel), 72); // no multiple of 16, by which sums go
             settings.composition = composition;
             settings.normalize = Some(norm_by);
             let is_subset = kernel.name() == "SubsetTree";
@@ -533,7 +535,7 @@ fn no_divided_vector_is_longer_than_the_whole_kernel_allows_but_by_a_factor_of_r
         for (kernel, norm_by) in
             [(SubsetTree::new(0.07), Norm::Exact), (SUBSET, Norm::Full)]
         {
-            let mut settings = Settings::of(Arc::new(kernel), 60);
+            let mut settings = Settings::new(&kernel, 60);
             settings.composition = composition;
             settings.fold = Fold::Right;
             settings.normalize = Some(norm_by);
@@ -556,7 +558,7 @@ fn weights_that_a_float_cannot_hold_are_no_end_of_vectors() {
             [Arc::new(SubsetTree::new(decay)), Arc::new(partial)];
         for kernel in kernels {
             for norm_by in [Norm::Exact, Norm::Own] {
-                let mut settings = Settings::of(Arc::clone(&kernel), 4096);
+                let mut settings = Settings::new(Arc::clone(&kernel), 4096);
                 settings.normalize = Some(norm_by);
                 for row in normalized::<f32>(settings, &forest).0 {
                     assert!(
@@ -576,13 +578,13 @@ fn bits_of_wide_trees_do_not_depend_on_the_cache() {
         (0..40).map(|i| wide(&format!("(A a{}) (B b)", i % 3), 20 * i + 1)).collect();
     let forest = Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
     for composition in COMPOSITIONS {
-        let mut settings = Settings::new(SubsetTree::new(0.9), 64);
+        let mut settings = Settings::new(&SubsetTree::new(0.9), 64);
         settings.composition = composition;
         settings.normalize = Some(Norm::Own);
         let trees = trees(settings);
         let all = encode::<f32>(&trees, &forest);
         for (n_jobs, cache_bytes) in [(1, 0), (1, 20_000), (2, 256 << 20)] {
-            let options = Options::default().with_cache_bytes(cache_bytes);
+            let options = EncodeOptions::default().with_cache_bytes(cache_bytes);
             let found = encode_with::<f32>(&trees, &forest, options, &jobs(n_jobs));
             assert_eq!(found, all);
         }
@@ -596,7 +598,7 @@ fn bits_of_wide_trees_do_not_depend_on_the_cache() {
 fn vectors_are_divided_by_norms_that_floats_cannot_square() {
     // A norm of some 2^550.
     let wide = format!("(W{})", " (A A)".repeat(1100));
-    let mut settings = Settings::new(SubsetTree::new(1.0), 64);
+    let mut settings = Settings::new(&SubsetTree::new(1.0), 64);
     settings.normalize = Some(Norm::Own);
     let vectors = encode::<f64>(&trees(settings), &forest(&[&wide]));
     let norm = vectors[0].iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -607,12 +609,12 @@ fn vectors_are_divided_by_norms_that_floats_cannot_square() {
 fn normalised_vectors_have_kernels_near_one_or_norms_of_one() {
     let forest = small();
     for (norm_by, zero) in [(Norm::Exact, vec![0]), (Norm::Own, vec![0])] {
-        let mut settings = Settings::new(SUBSET, 8192);
+        let mut settings = Settings::new(&SUBSET, 8192);
         settings.normalize = Some(norm_by);
         let trees = trees(settings);
         let mut out = vec![0.0f64; forest.len() * 8192];
         let report = trees
-            .encode(&forest, Options::default(), &mut out, &Context::default())
+            .encode(&forest, EncodeOptions::default(), &mut out, &Context::default())
             .unwrap();
         assert_eq!(report.zero_rows, zero);
         for (tree, vector) in out.chunks(8192).enumerate().skip(1) {
@@ -630,11 +632,11 @@ fn each_distinct_subtree_and_left_prefix_is_composed_once() {
         "(S (NP (D the) (N dog)) (VP (V barks)))",
     ]);
     for composition in COMPOSITIONS {
-        let mut settings = Settings::new(SUBSET, 64);
+        let mut settings = Settings::new(&SUBSET, 64);
         settings.composition = composition;
         let trees = trees(settings);
         let mut out = vec![0.0f32; forest.len() * 64];
-        let options = Options::default();
+        let options = EncodeOptions::default();
         let report = trees.encode(&forest, options, &mut out, &jobs(1)).unwrap();
         // D, N, V, ADV: 1 each; NP 2, VP 1; S 2, and 1 more for the longer one.
         assert_eq!(report.n_compositions, 4 + 2 + 1 + 2 + 1);
@@ -652,7 +654,7 @@ fn pruning_leaves_out_what_only_one_tree_has_and_nothing_else() {
     // At d = 2^14 and a decay of .5 noise is far below a fragment's weight.
     let d = 1 << 14;
     let kernel = SubsetTree::new(0.5);
-    let full = trees(Settings::new(kernel.clone(), d));
+    let full = trees(Settings::new(&kernel, d));
     let pruned = full.prune(&forest, &Context::default()).unwrap();
     let exact = gram::gram(&kernel, &forest, None, gram::Options::default()).unwrap();
     let vectors = encode::<f64>(&pruned, &forest);
@@ -689,7 +691,7 @@ fn tuning_finds_the_decay_of_the_rule() {
     let kernel = SubsetTree::new(1.0);
     let (d, limit) = (1024, 24.0); // .75 sqrt(1024)
     let tuned =
-        trees(Settings::new(kernel, d)).tune(&forest, &Context::default()).unwrap();
+        trees(Settings::new(&kernel, d)).tune(&forest, &Context::default()).unwrap();
     let decay = tuned.settings().sketch_decay.unwrap();
     let median = |decay: f64| {
         let kernel = SubsetTree::new(decay);
@@ -701,14 +703,14 @@ fn tuning_finds_the_decay_of_the_rule() {
     };
     let fits = |decay: f64| median(decay) <= limit * decay;
     assert!(fits(decay) && !fits(decay + 0.001), "{decay}");
-    let low = Settings::new(SubsetTree::new(0.001), d);
+    let low = Settings::new(&SubsetTree::new(0.001), d);
     let tuned = trees(low).tune(&forest, &Context::default()).unwrap();
     assert_eq!(tuned.settings().sketch_decay, None);
 }
 
 #[test]
 fn bad_settings_are_errors_that_name_parameter_range_and_value() {
-    let settings = || Settings::new(SUBSET, 64);
+    let settings = || Settings::new(&SUBSET, 64);
     let changed = |change: &dyn Fn(&mut Settings)| {
         let mut settings = settings();
         change(&mut settings);
@@ -723,8 +725,8 @@ fn bad_settings_are_errors_that_name_parameter_range_and_value() {
         (changed(&|s| s.sketch_decay = Some(f64::NAN)), "sketch_decay"),
         (changed(&|s| s.sketch_decay = Some(0.0)), "sketch_decay"),
         (changed(&|s| (s.kernel, s.fold) = (partial(), Fold::Right)), "fold"),
-        (Settings::new(Subtree::new(2.0), 64), "decay"),
-        (Settings::new(ElasticTree::new(0.0), 64), "decay"),
+        (Settings::new(&Subtree::new(2.0), 64), "decay"),
+        (Settings::new(&ElasticTree::new(0.0), 64), "decay"),
     ];
     for (settings, at_fault) in cases {
         match DistributedTrees::new(settings) {
@@ -732,7 +734,7 @@ fn bad_settings_are_errors_that_name_parameter_range_and_value() {
             other => panic!("{at_fault}: {:?}", other.err()),
         }
     }
-    let elastic = Settings::new(ElasticTree::default(), 64);
+    let elastic = Settings::new(&ElasticTree::default(), 64);
     let pruned = changed(&|s| (s.kernel, s.paths) = (partial(), paths.clone()));
     for (settings, name) in [(elastic, "ElasticTree"), (pruned, "PartialTree")] {
         match DistributedTrees::new(settings) {
@@ -750,7 +752,7 @@ fn bad_settings_are_errors_that_name_parameter_range_and_value() {
         Err(Error::Length { .. })
     ));
     let encoded =
-        trees.encode(&small(), Options::default(), &mut out, &Context::default());
+        trees.encode(&small(), EncodeOptions::default(), &mut out, &Context::default());
     assert!(matches!(encoded, Err(Error::Length { array: "out", .. })));
 }
 
@@ -760,7 +762,7 @@ fn numbers_of_a_long_label_do_not_repeat() {
     let d = 1 << 17;
     for composition in [Composition::Quaternion, Composition::Sign, Composition::Phasor]
     {
-        let mut settings = Settings::new(SUBSET, d);
+        let mut settings = Settings::new(&SUBSET, d);
         settings.composition = composition;
         let mut out = vec![0.0f64; d];
         trees(settings).label_vector("a", &mut out, &Context::default()).unwrap();
@@ -822,7 +824,7 @@ fn label_vectors_are_the_same_for_ever() {
         ),
     ];
     for (composition, expected) in pinned {
-        let mut settings = Settings::new(SUBSET, 8);
+        let mut settings = Settings::new(&SUBSET, 8);
         (settings.composition, settings.seed) = (composition, 42);
         let trees = trees(settings);
         let [mut np, mut composed] = [vec![0.0f64; 8], vec![0.0; 8]];
@@ -850,7 +852,7 @@ fn a_noisy_product_is_no_reason_for_a_warning_where_frequent_fragments_outweigh_
     let clean = chain(&noisy, 1500, "(A a)");
     let forest = forest(&[&noisy, &clean]);
     for seed in 0..8 {
-        let mut settings = Settings::of(Arc::new(SubsetTree::new(0.02)), 512);
+        let mut settings = Settings::new(&SubsetTree::new(0.02), 512);
         settings.composition = Composition::Quaternion;
         settings.normalize = Some(Norm::Exact);
         settings.seed = seed;
@@ -867,7 +869,7 @@ fn a_product_that_is_far_too_long_is_noise_whatever_the_estimate_says() {
     let kernel = Arc::new(Subtree::new(0.07).with_leaf_weight(4.0));
     let forest = forest(&["(A a)", &wide("b", 2048), "(A b)"]);
     for seed in 120..140 {
-        let mut settings = Settings::of(Arc::clone(&kernel) as Arc<dyn Kernel>, 8);
+        let mut settings = Settings::new(Arc::clone(&kernel) as Arc<dyn Kernel>, 8);
         settings.composition = Composition::Convolution;
         settings.sketch_decay = Some(0.3);
         settings.seed = seed;

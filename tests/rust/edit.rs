@@ -280,7 +280,7 @@ fn all_ways_to_a_value_have_its_bits() {
             }
         }
         let matrix = gram::gram(&measure, &x, None, Options::default()).unwrap();
-        let rows = gram::Rows::new(&measure, &x, Options::default()).unwrap();
+        let rows = gram::KernelRows::new(&measure, &x, Options::default()).unwrap();
         let mut row = vec![0.0; x.len()];
         for i in [0, 7, 45] {
             rows.row(i, &mut row, &Context::default()).unwrap();
@@ -598,7 +598,7 @@ fn near_as_by_all_distances(
     let options = Options::default();
     let matrix = gram::gram(measure, x, y, options).unwrap();
     let most = most(matrix.as_slice().unwrap());
-    let mut found = neighbours::Pairs::default();
+    let mut found = neighbours::FoundPairs::default();
     let sink = &mut |pairs| found.append(pairs);
     let done = neighbours::join(measure, x, y, most, options, sink, context);
     if y.is_none() && !measure.is_symmetric() {

@@ -4,7 +4,7 @@ use crate::registry::{jobs, stop};
 use std::fmt::Write;
 
 use crate::corpus::Random;
-use treekernel_rs::dag::{Model, Options};
+use treekernel_rs::dag::{Model, ModelOptions};
 use treekernel_rs::kernel::ElasticTree;
 use treekernel_rs::{Context, Error, Forest, gram};
 
@@ -50,10 +50,10 @@ fn matrices_and_models_of_deep_trees_beside_flat_ones_are_their_pairs() {
     // Small λ: sums over chains of one label stay far from the largest float.
     let kernel = ElasticTree::new(0.01);
     let forest = read(&mixed(30, 1));
-    let pairs = gram::Pairs::new(&kernel, &forest).unwrap();
+    let pairs = gram::SinglePairs::new(&kernel, &forest).unwrap();
     let mut of = pairs.worker();
     let matrix = gram::gram(&kernel, &forest, None, gram::Options::default()).unwrap();
-    let mut model = Model::new(&kernel, Options::default()).unwrap();
+    let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
     let half = forest.select(0..15);
     model.add(&half, &[1.0; 15], &Context::default()).unwrap();
     let scores = model.score(&forest, &jobs(1)).unwrap().0;
@@ -73,7 +73,7 @@ fn bits_depend_on_neither_order_nor_ids() {
     let texts = mixed(20, 2);
     let backwards: Vec<String> = texts.iter().rev().cloned().collect();
     let (one, other) = (read(&texts), read(&backwards));
-    let [one, other] = [&one, &other].map(|f| gram::Pairs::new(&ET, f).unwrap());
+    let [one, other] = [&one, &other].map(|f| gram::SinglePairs::new(&ET, f).unwrap());
     let (mut of, mut of_other) = (one.worker(), other.worker());
     for i in 0..20 {
         for j in 0..20 {
@@ -92,9 +92,9 @@ fn large_pairs_rows_and_scores_ask_whether_to_go_on() {
         (0..2).map(|_| tree(&mut random, 12_000, &["a", "b"], true)).collect();
     let forest = read(&texts);
     let [a, b] = [0, 1].map(|t| forest.select([t]));
-    let mut model = Model::new(&ET, Options::default()).unwrap();
+    let mut model = Model::new(&ET, ModelOptions::default()).unwrap();
     model.add(&a, &[1.0], &Context::default()).unwrap();
-    let rows = gram::Rows::new(&ET, &forest, gram::Options::default()).unwrap();
+    let rows = gram::KernelRows::new(&ET, &forest, gram::Options::default()).unwrap();
     let mut out = [0.0; 2];
     let stop = &stop();
     let stopped = [
@@ -118,7 +118,7 @@ fn scores_on_two_labels_take_little_memory() {
     let kernel = ElasticTree::new(1e-9);
     let forest = read(&texts);
     let [a, b] = [0, 1].map(|t| forest.select([t]));
-    let mut model = Model::new(&kernel, Options::default()).unwrap();
+    let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
     model.add(&a, &[1.0], &Context::default()).unwrap();
     let score = model.score(&b, &jobs(1)).unwrap().0[0];
     let value = gram::pair(&kernel, &a, &b, false, &Context::default()).unwrap();

@@ -1,7 +1,7 @@
 //! Vocabularies as arrays: what no vocabulary has is refused, and said where.
 
 use crate::corpus::read;
-use treekernel_rs::features::{Arrays, Kind, Vocabulary};
+use treekernel_rs::features::{Kind, Vocabulary, VocabularyArrays};
 use treekernel_rs::kernel::Counts;
 use treekernel_rs::{Context, Error, Result};
 
@@ -17,7 +17,7 @@ fn fitted() -> Vocabulary {
 }
 
 /// The vocabulary of arrays that were changed.
-fn changed(change: impl FnOnce(&mut Arrays)) -> Result<Vocabulary> {
+fn changed(change: impl FnOnce(&mut VocabularyArrays)) -> Result<Vocabulary> {
     let mut arrays = fitted().to_arrays();
     change(&mut arrays);
     Vocabulary::from_arrays(&kind(), arrays)
@@ -67,7 +67,7 @@ fn arrays_of_no_vocabulary_are_refused() {
             Err(other) => panic!("{part}: {other:?}"),
         }
     }
-    let array = |change: &dyn Fn(&mut Arrays), name| match changed(change) {
+    let array = |change: &dyn Fn(&mut VocabularyArrays), name| match changed(change) {
         Err(Error::Array { array, .. } | Error::Length { array, .. }) => {
             assert_eq!(array, name);
         }

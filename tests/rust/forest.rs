@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::plain::{self, Plain};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use treekernel_rs::forest::Arrays;
+use treekernel_rs::forest::ForestArrays;
 use treekernel_rs::{Context, Error, Forest, Label, NodeId, Result};
 
 // --- trees --------------------------------------------------------------------------
@@ -95,8 +95,8 @@ fn production(node: &Plain) -> Vec<&String> {
 }
 
 /// Flat arrays with one name per node: the same name comes again and again.
-fn arrays(trees: &[Plain]) -> Arrays {
-    let mut arrays = Arrays::default();
+fn arrays(trees: &[Plain]) -> ForestArrays {
+    let mut arrays = ForestArrays::default();
     for tree in trees {
         let start = arrays.labels.len() as i64;
         arrays.offsets.push(start);
@@ -109,8 +109,8 @@ fn arrays(trees: &[Plain]) -> Arrays {
     arrays
 }
 
-fn from_arrays(arrays: &Arrays) -> Result<Forest> {
-    let Arrays { names, labels, parents, offsets } = arrays;
+fn from_arrays(arrays: &ForestArrays) -> Result<Forest> {
+    let ForestArrays { names, labels, parents, offsets } = arrays;
     Forest::from_arrays(names, labels, parents, offsets)
 }
 
@@ -123,7 +123,7 @@ fn write(trees: &[Plain], style: u64) -> String {
 }
 
 /// The label of every node.
-fn names(arrays: &Arrays) -> Vec<&String> {
+fn names(arrays: &ForestArrays) -> Vec<&String> {
     arrays.labels.iter().map(|&label| &arrays.names[label as usize]).collect()
 }
 
@@ -517,7 +517,7 @@ const BROKEN: &[&str] = &[
 
 /// Whether arrays hold trees in preorder, by the definition: a node's parent is on the
 /// path to the node before.
-fn is_valid(arrays: &Arrays) -> bool {
+fn is_valid(arrays: &ForestArrays) -> bool {
     let n = arrays.labels.len() as i64;
     let offsets = &arrays.offsets;
     let ordered = offsets[0] == 0 && offsets.is_sorted_by(|a, b| a < b);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::corpus::{self, Random};
-use treekernel_rs::dag::{Model, Options, Query, Rank};
+use treekernel_rs::dag::{Model, ModelOptions, Query, Rank};
 use treekernel_rs::kernel::{
     ElasticTree, Kernel, PartialTree, Subpath, SubsetTree, Subtree,
 };
@@ -43,7 +43,7 @@ fn the_k_best_are_those_of_the_list_of_all() {
         let alphas: Vec<f64> = (0..12).map(|_| alpha()).collect();
         let decay = [0.25, 0.5, 1.0][round / 3 % 3];
         let mut model =
-            Model::new(&SubsetTree::new(decay), Options::default()).unwrap();
+            Model::new(&SubsetTree::new(decay), ModelOptions::default()).unwrap();
         model.add(&forest, &alphas, &Context::default()).unwrap();
 
         let nodes = forest.nodes();
@@ -172,7 +172,7 @@ fn the_k_best_parts_are_those_of_the_list_of_all() {
             (Arc::new(Subpath::new(decay)), (1.0, 1.0, 1, false), decay, 1.0),
         ];
         let (kernel, rules, of_node, of_leaf) = kinds[round % 3].clone();
-        let mut model = Model::new(&kernel, Options::default()).unwrap();
+        let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
         model.add(&forest, &alphas, &Context::default()).unwrap();
 
         let nodes = forest.nodes();
@@ -229,7 +229,7 @@ fn the_k_best_parts_are_those_of_the_list_of_all() {
 #[test]
 fn fragments_of_subtrees_weigh_a_power_of_their_inner_nodes_and_leaves_their_own() {
     let kernel = Subtree::new(0.5).with_leaf_weight(0.125);
-    let mut model = Model::new(&kernel, Options::default()).unwrap();
+    let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
     let forest = Forest::from_brackets("(S (A a) (A a) b)").unwrap();
     model.add(&forest, &[4.0], &Context::default()).unwrap();
     let found = model.top_fragments(&Query::default(), &Context::default()).unwrap();
@@ -246,7 +246,7 @@ fn fragments_of_subtrees_weigh_a_power_of_their_inner_nodes_and_leaves_their_own
 
 #[test]
 fn a_search_ends_at_its_limit_and_when_it_is_told_to() {
-    let mut model = Model::new(&SubsetTree::new(1.0), Options::default()).unwrap();
+    let mut model = Model::new(&SubsetTree::new(1.0), ModelOptions::default()).unwrap();
     let lines: Vec<String> = (0..64)
         .map(|i| {
             let child = |j| format!("(x{j} {})", i >> (j % 6) & 1);

@@ -90,7 +90,7 @@ fn rows_on_demand_name_overflows_and_zeros() {
     let trees = ["(a b)".to_owned(), huge.clone(), other, "(x)".to_owned(), huge];
     let all = forest(&trees);
     let kernel = SubsetTree::new(1.0);
-    let rows = gram::Rows::new(&kernel, &all, options(false)).unwrap();
+    let rows = gram::KernelRows::new(&kernel, &all, options(false)).unwrap();
     assert_eq!(rows.report(), &gram::Report::default());
     let mut row = vec![0.0; 5];
     for (i, column) in [(1, 1), (4, 1), (2, 1)] {
@@ -105,7 +105,7 @@ fn rows_on_demand_name_overflows_and_zeros() {
         Err(Error::Length { got: 4, .. })
     ));
 
-    let rows = gram::Rows::new(&kernel, &all, options(true)).unwrap();
+    let rows = gram::KernelRows::new(&kernel, &all, options(true)).unwrap();
     assert_eq!(
         (&*rows.report().zero_rows, &*rows.report().zero_columns),
         (&[3][..], &[3][..])
@@ -117,12 +117,13 @@ fn rows_on_demand_name_overflows_and_zeros() {
     }
     assert_eq!((row[1], row[3], row[4]), (1.0, 0.0, 1.0));
 
-    let stopped = gram::Rows::new_with(&kernel, &all, options(true), &stop());
+    let stopped = gram::KernelRows::new_with(&kernel, &all, options(true), &stop());
     assert_eq!(stopped.err(), Some(Error::Interrupted));
-    let none = gram::Rows::new(&kernel, &Forest::default(), options(true)).unwrap();
+    let none =
+        gram::KernelRows::new(&kernel, &Forest::default(), options(true)).unwrap();
     assert!(none.is_empty() && none.fill(&[], &mut [], &Context::default()).is_ok());
     let wrong = ElasticTree::new(0.0);
-    let error = gram::Rows::new(&wrong, &all, Options::default()).err();
+    let error = gram::KernelRows::new(&wrong, &all, Options::default()).err();
     assert!(matches!(error, Some(Error::Parameter { name: "decay", .. })));
 }
 
@@ -131,7 +132,7 @@ fn pairs_name_overflows_by_the_numbers_they_were_asked_for() {
     let huge = (0..12).fold("(a b)".to_owned(), |tree, _| format!("(a {tree} {tree})"));
     let all = forest(&["(a b)".to_owned(), "(a b)".to_owned(), huge]);
     let kernel = SubsetTree::new(1.0);
-    let pairs = gram::Pairs::new(&kernel, &all).unwrap();
+    let pairs = gram::SinglePairs::new(&kernel, &all).unwrap();
     assert_eq!((pairs.len(), pairs.is_empty()), (3, false));
     let mut of = pairs.worker();
     assert_eq!((of(0, 1), of(1, 2)), (Ok(1.0), Ok(4096.0)));
@@ -143,7 +144,7 @@ fn pairs_name_overflows_by_the_numbers_they_were_asked_for() {
 fn assert_rectangles_are_right(kernel: &dyn Kernel, left: &[String], right: &[String]) {
     let (x, y) = (forest(left), forest(right));
     let all = x.concat(&y).unwrap();
-    let pairs = gram::Pairs::new(kernel, &all).unwrap();
+    let pairs = gram::SinglePairs::new(kernel, &all).unwrap();
     let mut of = pairs.worker();
     let block = gram::gram(kernel, &x, Some(&y), options(false)).unwrap();
     let other = gram::gram(kernel, &y, Some(&x), options(false)).unwrap();
@@ -171,7 +172,7 @@ fn counts_beyond_16_bits_are_right_whichever_side_has_them() {
         (0..80).map(|i| format!("(r (x (a b) (c d{i})))")).collect();
     small.extend((0..80).map(|i| format!("(t (a b) (a b{i}) b)")));
     // Compositions may need kernels of wide trees with themselves.
-    for kernel in kernel::all() {
+    for kernel in kernel::builtin_kernels() {
         assert_rectangles_are_right(&*kernel, &wide, &small);
     }
     // By hand: λ for (a b), and for x, c as far as they are equal.
@@ -204,7 +205,7 @@ fn nodes_with_as_many_children_as_8_or_16_bits_count_are_right() {
     for sizes in [[255, 256, 257], [65_535, 65_536, 65_537]] {
         let wide: Vec<String> =
             sizes.into_iter().flat_map(|n| [bush(n), different(n)]).collect();
-        for kernel in kernel::all() {
+        for kernel in kernel::builtin_kernels() {
             assert_rectangles_are_right(&*kernel, &wide, &small);
         }
         // With each other: (1 + λ)^n stays small.
@@ -221,7 +222,7 @@ fn nodes_with_as_many_children_as_8_or_16_bits_count_are_right() {
             assert_rectangles_are_right(&*kernel, &wide, &wide);
             let all = forest(&wide);
             let matrix = gram::gram(&*kernel, &all, None, options(false)).unwrap();
-            let pairs = gram::Pairs::new(&*kernel, &all).unwrap();
+            let pairs = gram::SinglePairs::new(&*kernel, &all).unwrap();
             let mut of = pairs.worker();
             for i in 0..wide.len() {
                 for j in 0..wide.len() {

@@ -58,7 +58,7 @@ impl Prepared for Labels {
                 let (pairs, limit) = (vec![(a, b)], self.1 as u64);
                 return Err(Error::ConstraintLimit { pairs, limit });
             }
-            Ok(Scaled::of(x.intersection(y).count() as f64))
+            Ok(Scaled::from_f64(x.intersection(y).count() as f64))
         })
     }
 }
@@ -119,7 +119,7 @@ fn matrices_rows_and_lists_have_its_values() {
                 assert!(cell(i[at], j[at]).is_some_and(|cell| close(cell, value)));
             }
         }
-        let rows = gram::Rows::new(&measure, &x, options).unwrap();
+        let rows = gram::KernelRows::new(&measure, &x, options).unwrap();
         let mut row = vec![0.0; x.len()];
         let own = labels(&x);
         for i in [5, 2, 33] {
@@ -162,7 +162,7 @@ fn neighbours_and_joins_are_those_of_all_pairs() {
                     assert!(close(value(i, j), value(i, others[at])), "{i}: {found:?}");
                 }
             }
-            let mut pairs = neighbours::Pairs::default();
+            let mut pairs = neighbours::FoundPairs::default();
             let least = if normalize { 0.45 } else { 2.5 };
             let sink = &mut |some| pairs.append(some);
             neighbours::join(&measure, &x, y, least, options, sink, context).unwrap();
@@ -232,7 +232,7 @@ fn what_it_gives_up_is_told_and_all_else_is_computed() {
         }
         // Rows and the diagonal.
         let own = labels(&x);
-        let rows = gram::Rows::new(&measure, &x, options).unwrap();
+        let rows = gram::KernelRows::new(&measure, &x, options).unwrap();
         let mut row = vec![0.0; x.len()];
         for i in 0..x.len() {
             let lost = |j: &usize| right(&own[i], &own[*j], normalize, 7).is_none();
@@ -271,9 +271,9 @@ fn its_parameters_are_checked_and_its_calls_are_stopped() {
         );
     };
     is_named(gram::gram(&wrong, &x, None, options).err());
-    is_named(gram::Rows::new(&wrong, &x, options).err());
+    is_named(gram::KernelRows::new(&wrong, &x, options).err());
     is_named(gram::diagonal(&wrong, &x, options, &jobs(1)).err());
-    is_named(gram::Pairs::new(&wrong, &x).err());
+    is_named(gram::SinglePairs::new(&wrong, &x).err());
     is_named(Index::new(Arc::new(wrong.clone()), y.clone(), true).err());
     is_named(neighbours::top_k(&wrong, &x, None, 1, options, &jobs(1)).err());
     let sink = &mut |_| Ok(());

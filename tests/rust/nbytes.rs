@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 use corpus::Random;
 use treekernel_rs::dag::{
-    Features, Model, Options, Perceptron, PolynomialKernel, Vote,
+    Features, Model, ModelOptions, Perceptron, PolynomialKernel, Vote,
 };
 use treekernel_rs::features::{Kind, Vocabulary};
 use treekernel_rs::kernel::{self, Counts};
@@ -91,10 +91,10 @@ fn forests(wrong: &mut Wrong) {
 
 fn models_and_score_tables(wrong: &mut Wrong) {
     let trees = forest(400);
-    for kernel in kernel::all() {
+    for kernel in kernel::builtin_kernels() {
         for is_scored in [false, true] {
             let make = || {
-                let mut model = Model::new(&kernel, Options::default()).unwrap();
+                let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
                 model.add(&trees, &[0.5; 400], &single()).unwrap();
                 if is_scored {
                     model.score(&trees, &single()).unwrap();
@@ -114,7 +114,7 @@ fn perceptrons_with_vectors(wrong: &mut Wrong) {
     let dense: Vec<f64> = (0..300 * 400).map(|_| random.unit()).collect();
     let sparse: Vec<f64> =
         dense.iter().map(|&x| if x < 0.02 { x } else { 0.0 }).collect();
-    for kernel in kernel::all() {
+    for kernel in kernel::builtin_kernels() {
         for vote in [Vote::Last, Vote::Average, Vote::Vote] {
             for (n_columns, values) in
                 [(0, &dense), (4, &dense), (400, &dense), (400, &sparse)]
@@ -122,9 +122,14 @@ fn perceptrons_with_vectors(wrong: &mut Wrong) {
                 let poly = (n_columns > 0).then(|| PolynomialKernel::new(1, 1.0, 1.0));
                 let mix = if poly.is_some() { 0.5 } else { 1.0 };
                 let make = || {
-                    let mut made =
-                        Perceptron::new(&kernel, Options::default(), vote, poly, mix)
-                            .unwrap();
+                    let mut made = Perceptron::new(
+                        &kernel,
+                        ModelOptions::default(),
+                        vote,
+                        poly,
+                        mix,
+                    )
+                    .unwrap();
                     let values = &values[..300 * n_columns];
                     let features = poly.map(|_| Features::Dense { n_columns, values });
                     made.learn(&trees, &y, features, &single()).unwrap();
@@ -139,7 +144,7 @@ fn perceptrons_with_vectors(wrong: &mut Wrong) {
 
 fn indexes(wrong: &mut Wrong) {
     let trees = forest(400);
-    for kernel in kernel::all() {
+    for kernel in kernel::builtin_kernels() {
         let make = || {
             let texts = trees.to_brackets();
             let mut trees = Forest::from_bracket_items(texts.iter().map(|t| &**t));

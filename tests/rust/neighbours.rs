@@ -22,7 +22,7 @@ fn joined(
     context: &Context,
 ) -> Result<Vec<(usize, usize, f64)>> {
     let mut all = Vec::new();
-    let sink = &mut |pairs: neighbours::Pairs| {
+    let sink = &mut |pairs: neighbours::FoundPairs| {
         let places = pairs.rows.into_iter().zip(pairs.columns);
         let found: Vec<_> = places.zip(pairs.values).collect();
         assert!(found.is_sorted_by_key(|item| item.0));
@@ -312,7 +312,7 @@ fn a_sink_gets_no_more_pairs_at_once_than_it_says() {
     let x = read(&vec!["(S (A a) (B b))"; 1_600]);
     let kernel = treekernel_rs::kernel::SubsetTree::new(0.4);
     let (mut n_calls, mut n_pairs) = (0, 0);
-    let sink = &mut |pairs: neighbours::Pairs| {
+    let sink = &mut |pairs: neighbours::FoundPairs| {
         assert!(pairs.rows.len() <= neighbours::MOST_AT_ONCE);
         (n_calls, n_pairs) = (n_calls + 1, n_pairs + pairs.rows.len());
         Ok(())
@@ -349,7 +349,7 @@ fn a_kept_index_changes_no_bit() {
                 let expected =
                     neighbours::top_k(&**kernel, asked, among, 3, options, context);
                 assert_eq!((found, report), expected.unwrap(), "{kernel:?} {round}");
-                let mut found = neighbours::Pairs::default();
+                let mut found = neighbours::FoundPairs::default();
                 let sink = &mut |pairs| found.append(pairs);
                 index.join(x, 0.4, sink, context).unwrap();
                 found.sort().unwrap();

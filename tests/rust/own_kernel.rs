@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::corpus;
 use crate::registry::{self, jobs, of, stop};
-use treekernel_rs::dag::{
-    Model, Options as ModelOptions, Perceptron, Query, SumModel, Vote,
-};
+use treekernel_rs::dag::{Model, ModelOptions, Perceptron, Query, SumModel, Vote};
 use treekernel_rs::dtk::{DistributedTrees, Settings};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
@@ -76,8 +74,8 @@ impl Prepared for Bags {
             let both = a.iter().filter_map(|(label, n)| Some(n * b.get(label)?));
             // Label by label in any order: whole numbers, so that no bit depends on it.
             let sum = self.kernel.weight * both.sum::<f64>();
-            let size = Scaled::of(self.kernel.size.unwrap_or(0) as f64);
-            Ok(size + Scaled::of(sum))
+            let size = Scaled::from_f64(self.kernel.size.unwrap_or(0) as f64);
+            Ok(size + Scaled::from_f64(sum))
         })
     }
 }
@@ -117,7 +115,8 @@ fn it_has_matrices_rows_diagonals_and_pairs() {
             let mut single = vec![0f32; n * n];
             gram::fill(&BAG, &all, None, options, &mut single, context).unwrap();
             assert!(matrix.iter().zip(&single).all(|(&a, &b)| a as f32 == b));
-            let rows = gram::Rows::new_with(&BAG, &all, options, context).unwrap();
+            let rows =
+                gram::KernelRows::new_with(&BAG, &all, options, context).unwrap();
             let mut row = vec![0.0; n];
             for i in 0..n {
                 rows.row(i, &mut row, &Context::default()).unwrap();
@@ -146,7 +145,7 @@ fn its_parameters_are_checked_and_its_pauses_end_a_call() {
     assert!(matches!(error, Err(Error::Parameter { name: "size", .. })));
     let trees = corpus::forest(&mut corpus::Random(2), 20, 9);
     let stop = &stop();
-    let rows = gram::Rows::new_with(&BAG, &trees, Options::default(), stop);
+    let rows = gram::KernelRows::new_with(&BAG, &trees, Options::default(), stop);
     assert_eq!(rows.err(), Some(Error::Interrupted));
 }
 
@@ -166,7 +165,7 @@ fn what_it_cannot_do_is_refused_with_the_kernels_that_can() {
     assert_eq!(refused(shares), "contributions of nodes");
     let fragments = model.top_fragments(&Query::default(), &jobs(1)).err();
     assert_eq!(refused(fragments), "fragments with weights");
-    let trees = DistributedTrees::new(Settings::new(BAG, 64));
+    let trees = DistributedTrees::new(Settings::new(&BAG, 64));
     assert_eq!(refused(trees.err()), "distributed trees");
 }
 
@@ -263,7 +262,7 @@ impl Pairs for LabelCounts {
         (): &mut (),
         _: &Context,
     ) -> Result<N> {
-        let both = N::of(self.counts[a] * self.counts[b]);
+        let both = N::from_f64(self.counts[a] * self.counts[b]);
         Ok(N::parameter(self.weight, 0) * both)
     }
 }

@@ -540,7 +540,8 @@ fn rows_and_single_values_are_those_of_the_matrix() {
             let context = &jobs(2);
             let matrix =
                 gram::gram_with(&kernel, &x, Some(&x), options, context).unwrap();
-            let rows = gram::Rows::new_with(&kernel, &x, options, context).unwrap();
+            let rows =
+                gram::KernelRows::new_with(&kernel, &x, options, context).unwrap();
             let mut row = vec![f64::NAN; x.len()];
             for i in Random(1).order(x.len()) {
                 rows.row(i, &mut row, &Context::default()).unwrap();

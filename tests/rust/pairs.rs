@@ -68,7 +68,7 @@ fn matrices_of_larger_trees_have_the_values_of_their_pairs() {
             let (of_all, half) = (Options::default(), all.select(0..30));
             let matrix = gram::gram(&**kernel, &all, Some(&half), of_all).unwrap();
             let lower = gram::gram(&**kernel, &all, None, of_all).unwrap();
-            let pairs = gram::Pairs::new(&**kernel, &all).unwrap();
+            let pairs = gram::SinglePairs::new(&**kernel, &all).unwrap();
             let mut of = pairs.worker();
             for (i, j) in (0..60).flat_map(|i| (0..30).map(move |j| (i, j))) {
                 let what = || format!("{kernel:?} {} {}", trees[i], trees[j]);
@@ -188,7 +188,7 @@ impl Prepared for Slow {
                 context.check_now()?;
                 std::thread::sleep(Duration::from_millis(1));
             }
-            Ok(Scaled::of(1.0))
+            Ok(Scaled::from_f64(1.0))
         })
     }
 }

@@ -31,7 +31,7 @@ fn assert_close(value: f64, expected: f64, size: f64, what: &dyn Fn() -> String)
 /// Triangle, rectangle, rows, scores and contributions against pairs.
 fn assert_uses_agree(texts: &[String], kernel: &PartialTree) {
     let (all, n) = (forest(texts), texts.len());
-    let pairs = gram::Pairs::new(kernel, &all).unwrap();
+    let pairs = gram::SinglePairs::new(kernel, &all).unwrap();
     let mut of = pairs.worker();
     let expected: Vec<Vec<f64>> =
         (0..n).map(|x| (0..n).map(|t| of(x, t).unwrap()).collect()).collect();
@@ -43,7 +43,7 @@ fn assert_uses_agree(texts: &[String], kernel: &PartialTree) {
     let block =
         gram::gram_with(kernel, &x, Some(&y), Options::default(), &jobs(1)).unwrap();
     let rows =
-        gram::Rows::new_with(kernel, &all, Options::default(), &jobs(1)).unwrap();
+        gram::KernelRows::new_with(kernel, &all, Options::default(), &jobs(1)).unwrap();
     let mut row = vec![0.0; n];
     for (i, expected) in expected.iter().enumerate().rev() {
         rows.row(i, &mut row, &Context::default()).unwrap();
@@ -60,7 +60,7 @@ fn assert_uses_agree(texts: &[String], kernel: &PartialTree) {
     let mut random = Random(n as u64);
     for width in [1, 6, 11] {
         let alphas: Vec<f64> = (0..n * width).map(|_| random.unit() - 0.5).collect();
-        let options = dag::Options::default().with_n_outputs(width);
+        let options = dag::ModelOptions::default().with_n_outputs(width);
         let mut model = Model::new(kernel, options).unwrap();
         // Scored while it grows, too.
         for part in [0..half, half..n] {
@@ -188,7 +188,7 @@ fn deep_trees_need_no_quadratic_memory() {
     let all = forest(&[chain(7_000)]);
     let value =
         gram::gram_with(&PT, &all, None, Options::default(), &jobs(1)).unwrap()[[0, 0]];
-    let pair = gram::Pairs::new(&PT, &all).unwrap().worker()(0, 0).unwrap();
+    let pair = gram::SinglePairs::new(&PT, &all).unwrap().worker()(0, 0).unwrap();
     // So many terms in two orders: more of them is rounding.
     assert_close(value, pair, 100.0 * pair, &|| "7,000".into());
 }
@@ -197,8 +197,9 @@ fn deep_trees_need_no_quadratic_memory() {
 fn lists_grow_beyond_65_536_entries() {
     let texts: Vec<_> = (0..66_000).map(|n| format!("(X (A y z) w{n} y)")).collect();
     let all = forest(&texts);
-    let rows = gram::Rows::new_with(&PT, &all, Options::default(), &jobs(1)).unwrap();
-    let pairs = gram::Pairs::new(&PT, &all).unwrap();
+    let rows =
+        gram::KernelRows::new_with(&PT, &all, Options::default(), &jobs(1)).unwrap();
+    let pairs = gram::SinglePairs::new(&PT, &all).unwrap();
     let mut of = pairs.worker();
     let mut row = vec![0.0; 66_000];
     rows.row(65_999, &mut row, &Context::default()).unwrap();
@@ -213,9 +214,13 @@ fn overflow_stays_in_its_column() {
     let kernel = PartialTree::new(1.0, 1.0);
     let wide = [1200, 3, 1200, 5].map(|n| format!("(S {} b{n})", "a ".repeat(n)));
     let texts = [&wide[..], &["(T (S a a) a)".into()]].concat();
-    let rows =
-        gram::Rows::new_with(&kernel, &forest(&texts), Options::default(), &jobs(1))
-            .unwrap();
+    let rows = gram::KernelRows::new_with(
+        &kernel,
+        &forest(&texts),
+        Options::default(),
+        &jobs(1),
+    )
+    .unwrap();
     let mut row = [0.0; 5];
     for x in [1, 3, 4] {
         rows.row(x, &mut row, &Context::default()).unwrap();

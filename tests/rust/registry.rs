@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::own_kernel::LabelCount;
-use treekernel_rs::dag::{Model, Options};
+use treekernel_rs::dag::{Model, ModelOptions};
 use treekernel_rs::kernel::{
     self, Composed, Counts, ElasticTree, Kernel, LabelPairs, Operation, Parameter,
     PartialTree, Range, SmoothedPartialTree, Subpath, SubsetTree, Subtree, Value,
@@ -81,7 +81,7 @@ pub(crate) fn composed() -> Vec<Arc<dyn Kernel>> {
 
 /// All kernels, and some that are made of them.
 fn with_composed() -> Vec<Arc<dyn Kernel>> {
-    [kernel::all(), composed()].concat()
+    [kernel::builtin_kernels(), composed()].concat()
 }
 
 /// A kernel with all parameters replaced.
@@ -129,7 +129,7 @@ pub(crate) fn largest() -> Vec<Arc<dyn Kernel>> {
         _ => Value::Number(1.0),
     };
     let mut all: Vec<_> =
-        kernel::all().iter().map(|kernel| with(kernel, value)).collect();
+        kernel::builtin_kernels().iter().map(|kernel| with(kernel, value)).collect();
     let [a, b] = [&all[1], &all[3]].map(Arc::clone);
     all.push(of(Operation::Sum, [Arc::clone(&a), Arc::clone(&b)]));
     all.push(of(Operation::Product, [Arc::clone(&a), b]));
@@ -139,7 +139,7 @@ pub(crate) fn largest() -> Vec<Arc<dyn Kernel>> {
 
 /// Whether models of a kernel are graphs.
 pub(crate) fn has_graphs(kernel: &Arc<dyn Kernel>) -> bool {
-    Model::new(kernel, Options::default()).unwrap().is_graph()
+    Model::new(kernel, ModelOptions::default()).unwrap().is_graph()
 }
 
 /// Kernels whose models are not: one of each kind.

@@ -1,12 +1,12 @@
 //! Trees that share: counted, kept shared, refused where they would be written out.
 
 use crate::registry::asked;
-use treekernel_rs::forest::{MAX_BYTES, MAX_NODES, Shared};
+use treekernel_rs::forest::{MAX_BYTES, MAX_NODES, SharedArrays};
 use treekernel_rs::{Context, Error, Forest};
 
 /// A tree of `times` doublings: 2^(times + 1) - 1 nodes in `times + 1` subtrees.
-fn doubled(times: u32) -> Shared {
-    Shared {
+fn doubled(times: u32) -> SharedArrays {
+    SharedArrays {
         names: vec!["x".to_owned(), "S".to_owned()],
         labels: std::iter::once(0).chain((0..times).map(|_| 1)).collect(),
         ends: (0..=times).map(|node| 2 * node).collect(),
@@ -15,7 +15,7 @@ fn doubled(times: u32) -> Shared {
     }
 }
 
-fn forest(arrays: &Shared) -> Result<Forest, Error> {
+fn forest(arrays: &SharedArrays) -> Result<Forest, Error> {
     Forest::from_shared(arrays, &Context::default())
 }
 
@@ -90,12 +90,12 @@ fn what_is_written_out_can_be_stopped() {
 }
 
 /// A change of the arrays, and the error that it leads to.
-type Case = (fn(&mut Shared), &'static str);
+type Case = (fn(&mut SharedArrays), &'static str);
 
 #[test]
 fn tampered_arrays_are_errors() {
     let good = doubled(3);
-    let change = |how: fn(&mut Shared)| {
+    let change = |how: fn(&mut SharedArrays)| {
         let mut bad = good.clone();
         how(&mut bad);
         forest(&bad).unwrap_err().to_string()

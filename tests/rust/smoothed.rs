@@ -61,7 +61,7 @@ fn rows_and_pairs_agree_with_the_definition() {
             let kernel = SmoothedPartialTree::new(tree, similarity.clone());
             let matrix =
                 gram::gram(&kernel, &forest, None, Options::default()).unwrap();
-            let pairs = gram::Pairs::new(&kernel, &forest).unwrap();
+            let pairs = gram::SinglePairs::new(&kernel, &forest).unwrap();
             let mut of = pairs.worker();
             let (nodes, roots) = (forest.nodes(), forest.roots());
             let own = |&root: &_| kernel.definition(nodes, root, root).abs();
@@ -102,7 +102,7 @@ fn rows_agree_with_pairs_on_trees_of_all_shapes() {
                 gram::gram(&kernel, &forest, None, Options::default()).unwrap();
             let whole = gram::gram(&kernel, &forest, Some(&forest), Options::default());
             let whole = whole.unwrap();
-            let pairs = gram::Pairs::new(&kernel, &forest).unwrap();
+            let pairs = gram::SinglePairs::new(&kernel, &forest).unwrap();
             let mut of = pairs.worker();
             for a in 0..forest.len() {
                 for b in 0..forest.len() {
@@ -178,7 +178,7 @@ impl Similarity for Angles {
         let vectors: Vec<f64> = labels.iter().map(angle).flat_map(vector).collect();
         let classes = vec![0; labels.len()];
         let how = Cosines::new(1, Some(0.5), false);
-        Ok(Arc::new(Table::of_vectors(&vectors, &classes, how, context)?))
+        Ok(Arc::new(Table::from_vectors(&vectors, &classes, how, context)?))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::registry::{asked, jobs};
 use treekernel_rs::dag::solve::{Intercept, Limits, Loss, Problem, Solver};
-use treekernel_rs::dag::{Options, Perceptron, Vote};
+use treekernel_rs::dag::{ModelOptions, Perceptron, Vote};
 use treekernel_rs::kernel::{ElasticTree, Kernel, PartialTree, SubsetTree, Subtree};
 use treekernel_rs::{Context, Error, Forest, gram};
 
@@ -135,7 +135,7 @@ fn a_score_of_rounding_is_a_mistake() {
     let trees = Forest::from_brackets(text).unwrap();
     let learn = |n_outputs: usize, labels: &[f64], normalize: bool| {
         let options =
-            Options::default().with_n_outputs(n_outputs).with_normalize(normalize);
+            ModelOptions::default().with_n_outputs(n_outputs).with_normalize(normalize);
         let kernel = SubsetTree::new(0.4);
         let mut own = Perceptron::new(&kernel, options, Vote::Last, None, 1.0).unwrap();
         own.learn(&trees, labels, None, &Context::default()).unwrap()

@@ -58,7 +58,7 @@ fn long_preparations_can_be_stopped() {
     let all = corpus::read(&corpus::generated(4_000, 1));
     let stop = &stop();
     let kernel = Subpath::default();
-    let rows = gram::Rows::new_with(&kernel, &all, Options::default(), stop);
+    let rows = gram::KernelRows::new_with(&kernel, &all, Options::default(), stop);
     assert_eq!(rows.err(), Some(Error::Interrupted));
     let mut out = vec![0f32; all.len() * all.len()];
     let stopped = gram::fill(&kernel, &all, None, Options::default(), &mut out, stop);

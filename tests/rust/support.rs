@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::corpus::{self, Random, read};
 use crate::registry::{asked, jobs, of, stop, without_graphs};
 use treekernel_rs::dag::solve::{Intercept, Limits, Loss, Problem, Solver};
-use treekernel_rs::dag::{Model, Options, Perceptron, Vote};
+use treekernel_rs::dag::{Model, ModelOptions, Perceptron, Vote};
 use treekernel_rs::kernel::{ElasticTree, Operation, SubsetTree};
 use treekernel_rs::{Context, Error, Forest, Kernel, gram};
 
-fn options(normalize: bool, n_outputs: usize) -> Options {
-    Options::default().with_normalize(normalize).with_n_outputs(n_outputs)
+fn options(normalize: bool, n_outputs: usize) -> ModelOptions {
+    ModelOptions::default().with_normalize(normalize).with_n_outputs(n_outputs)
 }
 
 /// A kernel with a graph, and the same without.

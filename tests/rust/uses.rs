@@ -105,7 +105,7 @@ fn check_uses(
     }
     // Rows on demand, with the bits of the rectangle.
     let (square, _) = filled::<f64>(kernel, &all, Some(&all), options, &jobs(1));
-    let rows = gram::Rows::new(kernel, &all, options).unwrap();
+    let rows = gram::KernelRows::new(kernel, &all, options).unwrap();
     assert_eq!((rows.len(), &rows.report().zero_rows), (n, &zeros));
     let mut row = vec![f64::NAN; n];
     for i in Random(n as u64).order(n) {
@@ -133,7 +133,7 @@ fn every_use_has_the_values_of_the_definition() {
             let right = definition(&*kernel, &all);
             check_uses(&*kernel, &trees, &right, false);
             check_uses(&*kernel, &trees, &normalised(&right), true);
-            let pairs = gram::Pairs::new(&*kernel, &all).unwrap();
+            let pairs = gram::SinglePairs::new(&*kernel, &all).unwrap();
             let mut of = pairs.worker();
             for i in 0..all.len() {
                 for j in 0..all.len() {
@@ -163,7 +163,7 @@ fn every_use_has_the_values_of_single_pairs_on_larger_corpora() {
     for trees in corpora() {
         let all = read(&trees);
         for kernel in one_of_each() {
-            let pairs = gram::Pairs::new(&*kernel, &all).unwrap();
+            let pairs = gram::SinglePairs::new(&*kernel, &all).unwrap();
             let mut of = pairs.worker();
             let n = all.len();
             let right = Array2::from_shape_fn((n, n), |(i, j)| of(i, j).unwrap());
@@ -214,9 +214,13 @@ fn rows_are_the_same_for_threads_that_ask_at_once() {
             let (matrix, _) =
                 filled::<f64>(&*kernel, &all, Some(&all), options(normalize), &jobs(1));
             let expected = |i: usize| bits(&matrix[n * i..][..n]);
-            let rows =
-                gram::Rows::new_with(&*kernel, &all, options(normalize), &jobs(3))
-                    .unwrap();
+            let rows = gram::KernelRows::new_with(
+                &*kernel,
+                &all,
+                options(normalize),
+                &jobs(3),
+            )
+            .unwrap();
             // In no order, into dirty rows.
             std::thread::scope(|scope| {
                 for seed in 0..3 {
@@ -252,10 +256,10 @@ fn values_beyond_floats_are_named_and_their_normalised_ones_are_right() {
     let all = huge_trees();
     let mut n_overflows = 0;
     for kernel in largest() {
-        let pairs = gram::Pairs::new(&*kernel, &all).unwrap();
+        let pairs = gram::SinglePairs::new(&*kernel, &all).unwrap();
         let mut of = pairs.worker();
-        let rows =
-            gram::Rows::new_with(&*kernel, &all, options(false), &jobs(1)).unwrap();
+        let rows = gram::KernelRows::new_with(&*kernel, &all, options(false), &jobs(1))
+            .unwrap();
         let matrix = gram::gram_with(&*kernel, &all, None, options(false), &jobs(2));
         let mut row = vec![0.0; 5];
         if of(1, 1).is_ok() {
@@ -298,7 +302,7 @@ fn models_score_as_rows_do() {
         [corpus::generated(60, 1), corpus::trees(&mut Random(2), 60, 30)].concat();
     let all = read(&trees);
     for kernel in [one_of_each(), without_graphs()].concat() {
-        let mut model = dag::Model::new(&kernel, dag::Options::default()).unwrap();
+        let mut model = dag::Model::new(&kernel, dag::ModelOptions::default()).unwrap();
         let mut random = Random(3);
         let alphas: Vec<f64> = trees.iter().map(|_| random.unit() - 0.5).collect();
         model.add(&all, &alphas, &Context::default()).unwrap();
@@ -324,13 +328,14 @@ fn models_of_sums_have_a_part_for_each_term_and_score_as_rows_do() {
         let half = registry::of(Operation::Scaled(0.5), [b]);
         registry::of(Operation::Sum, [registry::of(Operation::Normalized, [half]), a])
     };
-    let graphs: Vec<_> = kernel::all().into_iter().filter(has_graphs).collect();
+    let graphs: Vec<_> =
+        kernel::builtin_kernels().into_iter().filter(has_graphs).collect();
     let sums = [graphs.clone(), [graphs, without_graphs()].concat()];
     let sums = sums.map(|terms| (terms.len(), terms.into_iter().reduce(join).unwrap()));
     let single = one_of_each().into_iter().map(|kernel| (0, kernel));
     for (n_terms, kernel) in single.chain(sums) {
         for normalize in [false, true] {
-            let own = dag::Options::default().with_normalize(normalize);
+            let own = dag::ModelOptions::default().with_normalize(normalize);
             let mut model = dag::SumModel::new(&kernel, own).unwrap();
             // (Some of the terms are sums themselves, and each kernel is in one of them.)
             assert!(model.parts().len() >= n_terms.max(1), "{kernel:?}");
@@ -355,7 +360,7 @@ fn models_of_sums_have_a_part_for_each_term_and_score_as_rows_do() {
 #[test]
 fn parameters_out_of_range_are_named_by_every_use() {
     let all = read(&["(a b)"]);
-    for kernel in [kernel::all(), composed()].concat() {
+    for kernel in [kernel::builtin_kernels(), composed()].concat() {
         for parameter in kernel.parameters() {
             let wrong: Vec<kernel::Value> = match parameter.range {
                 kernel::Range::Share => vec![0.0.into(), 1.1.into(), f64::NAN.into()],
@@ -373,11 +378,11 @@ fn parameters_out_of_range_are_named_by_every_use() {
                 };
                 let options = options(false);
                 named(gram::gram(&*kernel, &all, None, options).err());
-                named(gram::Rows::new(&*kernel, &all, options).err());
+                named(gram::KernelRows::new(&*kernel, &all, options).err());
                 named(
                     gram::diagonal(&*kernel, &all, options, &Context::default()).err(),
                 );
-                named(gram::Pairs::new(&*kernel, &all).err());
+                named(gram::SinglePairs::new(&*kernel, &all).err());
                 named(
                     gram::for_each_row(
                         &*kernel,
@@ -388,16 +393,16 @@ fn parameters_out_of_range_are_named_by_every_use() {
                     )
                     .err(),
                 );
-                named(dag::SumModel::new(&kernel, dag::Options::default()).err());
+                named(dag::SumModel::new(&kernel, dag::ModelOptions::default()).err());
             }
         }
         assert!(kernel.with("no such", 1.0.into()).is_none());
     }
-    for kernel in kernel::all() {
-        assert!(*kernel::named(kernel.name()).unwrap() == *kernel);
+    for kernel in kernel::builtin_kernels() {
+        assert!(*kernel::by_name(kernel.name()).unwrap() == *kernel);
     }
     assert!(matches!(
-        kernel::named("Tree"),
+        kernel::by_name("Tree"),
         Err(Error::Parameter { name: "kernel", .. })
     ));
 }
@@ -409,8 +414,8 @@ fn nothing_has_no_kernels() {
         let matrix =
             gram::gram_with(&*kernel, &none, None, options(true), &jobs(2)).unwrap();
         assert_eq!(matrix.dim(), (0, 0));
-        let rows =
-            gram::Rows::new_with(&*kernel, &none, options(true), &jobs(1)).unwrap();
+        let rows = gram::KernelRows::new_with(&*kernel, &none, options(true), &jobs(1))
+            .unwrap();
         assert!(
             rows.is_empty() && rows.fill(&[], &mut [], &Context::default()).is_ok()
         );

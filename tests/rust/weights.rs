@@ -55,8 +55,9 @@ fn every_use_is_the_definition() {
                 gram::gram_with(&kernel, &all, None, options, context).unwrap();
             let full =
                 gram::gram_with(&kernel, &all, Some(&all), options, context).unwrap();
-            let rows = gram::Rows::new_with(&kernel, &all, options, context).unwrap();
-            let pairs = gram::Pairs::new(&kernel, &all).unwrap();
+            let rows =
+                gram::KernelRows::new_with(&kernel, &all, options, context).unwrap();
+            let pairs = gram::SinglePairs::new(&kernel, &all).unwrap();
             let mut of = pairs.worker();
             for i in 0..n {
                 let mut row = vec![0.0; n];
@@ -89,7 +90,7 @@ fn models_of_subtrees_score_as_rows_do() {
     let kernel = Weighted::new(kernel, weights, Counts::Linear).unwrap();
     let alphas: Vec<f64> = trees.iter().map(|_| random.unit() - 0.5).collect();
     for normalize in [false, true] {
-        let options = dag::Options::default().with_normalize(normalize);
+        let options = dag::ModelOptions::default().with_normalize(normalize);
         let mut model = dag::Model::new(&kernel, options).unwrap();
         // In two parts: labels and productions of the second are new.
         let n = all.len() / 2;

@@ -3,7 +3,7 @@
 use super::{Perceptron, Place, Support, Vote};
 use crate::dag::add::too_large;
 use crate::dag::vectors::{Features, PolynomialKernel};
-use crate::dag::{Arrays, Model, Options, check_length};
+use crate::dag::{Model, ModelArrays, ModelOptions, check_length};
 use crate::index::reader::Reader;
 use crate::kernel::IntoKernel;
 use crate::memory::{self, or_panic};
@@ -14,11 +14,11 @@ const NOT_THERE: i64 = -1;
 /// .. and those that are kept whole.
 const KEPT_WHOLE: i64 = -2;
 
-/// What a stored perceptron has besides its model's [`Arrays`].
+/// What a stored perceptron has besides its model's [`ModelArrays`].
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Stored {
+pub struct PerceptronArrays {
     /// The model, whose weights follow from the rest and are not read.
-    pub model: Arrays,
+    pub model: ModelArrays,
     /// By support tree: its number among the subtrees; -1 for one that is not there, -2 for
     /// the next of the model's large trees.
     pub roots: Vec<i64>,
@@ -47,7 +47,7 @@ impl Perceptron {
     ///
     /// # Panics
     /// Without memory for them.
-    pub fn to_arrays(&self) -> Stored {
+    pub fn to_arrays(&self) -> PerceptronArrays {
         or_panic(self.try_to_arrays())
     }
 
@@ -55,10 +55,10 @@ impl Perceptron {
     ///
     /// # Errors
     /// [`Error::Memory`].
-    pub fn try_to_arrays(&self) -> Result<Stored> {
+    pub fn try_to_arrays(&self) -> Result<PerceptronArrays> {
         // 1. What does not depend on where a support tree is.
         let before = self.supports.iter().map(|support| support.before);
-        let mut stored = Stored {
+        let mut stored = PerceptronArrays {
             model: self.model.try_to_arrays()?,
             before: memory::collect(before)?,
             alphas: memory::copied(&self.alphas)?,
@@ -66,7 +66,7 @@ impl Perceptron {
             n_features: self.n_features(),
             n_examples: self.n_examples,
             n_mistakes: self.n_mistakes,
-            ..Stored::default()
+            ..PerceptronArrays::default()
         };
         // 2. Support trees, by where they are. A tree that is kept whole is written
         // once for each mistake on it, as each has weights and a time of its own.
@@ -108,11 +108,11 @@ impl Perceptron {
     /// [`Error::Length`] for arrays that do not describe a perceptron.
     pub fn from_arrays(
         kernel: impl IntoKernel,
-        options: Options,
+        options: ModelOptions,
         vote: Vote,
         vectors: Option<PolynomialKernel>,
         mix: f64,
-        stored: &Stored,
+        stored: &PerceptronArrays,
     ) -> Result<Self> {
         let kernel = kernel.into_kernel();
         let mut perceptron = Self::new(&kernel, options, vote, vectors, mix)?;
@@ -204,9 +204,9 @@ impl Perceptron {
     }
 }
 
-impl Stored {
+impl PerceptronArrays {
     /// Whether what stands here of support trees fits together.
-    fn check(&self, options: Options, is_graph: bool) -> Result<()> {
+    fn check(&self, options: ModelOptions, is_graph: bool) -> Result<()> {
         let n = self.roots.len();
         check_length("scales", &self.scales, n, "support trees")?;
         check_length("before", &self.before, n, "support trees")?;
@@ -254,8 +254,8 @@ impl Stored {
 }
 
 /// The arrays of a model whose weights are 0, without trees that are kept whole.
-fn unweighted(model: &Arrays) -> Result<Arrays> {
-    Ok(Arrays {
+fn unweighted(model: &ModelArrays) -> Result<ModelArrays> {
+    Ok(ModelArrays {
         names: memory::try_collect(model.names.iter().map(|name| memory::text(name)))?,
         labels: memory::copied(&model.labels)?,
         ends: memory::copied(&model.ends)?,

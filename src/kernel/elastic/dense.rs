@@ -203,7 +203,7 @@ impl<N: Number> Dense<N> {
         self.slots.truncate(MAX_CELLS / (room.max(1) * Self::SIZE));
         self.group_lanes(n_labels)?;
         self.link()?;
-        let mut last = N::of(0.0);
+        let mut last = N::from_f64(0.0);
         for node in 0..self.tree.len() {
             self.absorb(node, node, context)?;
             let decay = N::parameter(decay(self.tree.labels[node]), 0);
@@ -235,7 +235,7 @@ impl<N: Number> Dense<N> {
             };
             self.slot[node] = slot;
             let slot = &mut self.slots[slot as usize];
-            let zero = N::of(0.0);
+            let zero = N::from_f64(0.0);
             slot.b.clear();
             memory::reach(&mut slot.b, n_lanes, zero)?;
             slot.sums.clear();
@@ -265,7 +265,7 @@ impl<N: Number> Dense<N> {
             for &lane in lanes_of(&self.by_label, &self.by_label_ends, label) {
                 let edges = self.lanes.edges(lane as usize);
                 steps += edges.len();
-                let mut before = N::of(1.0);
+                let mut before = N::from_f64(1.0);
                 let lane_children = &self.lanes.children[edges.clone()];
                 for (sum, &x) in slot.sums[edges].iter_mut().zip(lane_children) {
                     let s = below.ca[x as usize] * before;
@@ -305,10 +305,10 @@ impl<N: Number> Dense<N> {
         let is_leaf = self.tree.edges(node).is_empty();
         for &lane in lanes_of(&self.by_label, &self.by_label_ends, label) {
             let edges = self.lanes.edges(lane as usize);
-            let zero = N::of(0.0);
+            let zero = N::from_f64(0.0);
             let more = slot.sums[edges.clone()].iter().fold(zero, |sum, &s| sum + s);
             let b = &mut slot.b[lane as usize];
-            *b = *b + decay * (N::of(1.0) + more);
+            *b = *b + decay * (N::from_f64(1.0) + more);
             if !is_leaf && !edges.is_empty() {
                 let [node, lane] =
                     [self.tree.read[node], self.lanes.read[lane as usize]];
@@ -327,7 +327,7 @@ impl<N: Number> Dense<N> {
             slot.ca.push(sum); // has room
         }
         self.steps += slot.ca.len();
-        Ok(slot.ca.last().copied().unwrap_or(N::of(0.0)))
+        Ok(slot.ca.last().copied().unwrap_or(N::from_f64(0.0)))
     }
 }
 

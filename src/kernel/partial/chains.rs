@@ -74,7 +74,7 @@ fn power_slope(powers: &[f64], n: usize) -> f64 {
 /// λ as a number; 1 where there is room for no gap.
 #[inline]
 fn decay_of<N: Number>(powers: &[f64]) -> N {
-    if powers.len() > 1 { power(powers, 1) } else { N::of(1.0) }
+    if powers.len() > 1 { power(powers, 1) } else { N::from_f64(1.0) }
 }
 
 /// The positions of one node's children by label: what other nodes' children are
@@ -209,7 +209,7 @@ impl<N: Number> Chains<N> {
         mut d: impl FnMut(u32, u32) -> N,
         context: &Context,
     ) -> Result<N> {
-        let zero = N::of(0.0);
+        let zero = N::from_f64(0.0);
         // 1. How many rows match at all, and how often: the method depends on it.
         let (mut n_rows, mut n_matches) = (0, 0);
         for label in rows.clone() {
@@ -259,7 +259,7 @@ impl<N: Number> Chains<N> {
         powers: &[f64],
         longest: usize,
     ) -> Result<N> {
-        let mut total = N::of(0.0);
+        let mut total = N::from_f64(0.0);
         let shortest = shape.0.min(shape.1);
         // With one row or column no chain is longer than one match.
         if shortest == 1 {
@@ -311,7 +311,7 @@ impl<N: Number> Chains<N> {
         matches: usize,
         longest: usize,
     ) -> Result<()> {
-        let zero = N::of(0.0);
+        let zero = N::from_f64(0.0);
         self.columns = columns;
         self.found.clear();
         // Steps, weighed by what they take: a step on the list or the grid about 2 ns,
@@ -369,7 +369,7 @@ impl<N: Number> Chains<N> {
     fn list_row(&mut self, row: u32, matches: &[(u32, N)], powers: &[f64]) -> N {
         // Matches of one row do not follow one another.
         let before = self.found.len();
-        let mut total = N::of(0.0);
+        let mut total = N::from_f64(0.0);
         for &(column, d) in matches {
             let mut t = d;
             for &(i, j, chain) in &self.found[..before] {
@@ -386,7 +386,7 @@ impl<N: Number> Chains<N> {
     }
 
     fn grid_row(&mut self, skipped: N, matches: &[(u32, N)], powers: &[f64]) -> N {
-        let (decay, zero): (N, N) = (decay_of(powers), N::of(0.0));
+        let (decay, zero): (N, N) = (decay_of(powers), N::from_f64(0.0));
         // S(i-1, j-1), R(i, j-1).
         let (mut above, mut run, mut total) = (zero, zero, zero);
         // Matches ascend with the columns, so one is at hand at a time.
@@ -412,7 +412,7 @@ impl<N: Number> Chains<N> {
         // Node p of the tree sums the T of columns up to p (from 1) back to where its
         // lowest bit says, as seen from column p and from the row of its stamp.
         let power = |gap: u32| power::<N>(powers, gap as usize);
-        let mut total = N::of(0.0);
+        let mut total = N::from_f64(0.0);
         self.found.clear();
         for &(column, d) in matches {
             let mut t = d;
@@ -450,7 +450,7 @@ impl<N: Number> Chains<N> {
         matches: &[(u32, N)],
         powers: &[f64],
     ) -> N {
-        let (decay, zero): (N, N) = (decay_of(powers), N::of(0.0));
+        let (decay, zero): (N, N) = (decay_of(powers), N::from_f64(0.0));
         let mut total = zero;
         // The longest first, as each length continues the shorter one's rows before.
         for length in (1..=longest).rev() {
@@ -461,7 +461,7 @@ impl<N: Number> Chains<N> {
             let extended = |column: u32, d: N| match (length, column.checked_sub(1)) {
                 (1, _) => d,
                 (_, Some(before)) => d * (shorter[before as usize] * skipped),
-                (_, None) => N::of(0.0),
+                (_, None) => N::from_f64(0.0),
             };
             if length == longest {
                 let chains = matches.iter().map(|&(column, d)| extended(column, d));

@@ -239,7 +239,7 @@ impl<F: Factors> Pairs for PreparedTrees<F> {
         scratch.values.clear();
         scratch.free.clear();
         memory::reach(&mut scratch.starts, a.nodes.len(), 0)?;
-        let zero = N::of(0.0);
+        let zero = N::from_f64(0.0);
         let mut total = zero;
         // Children come first, so D of children is there when a parent asks.
         for (v, node) in a.nodes.iter().enumerate() {
@@ -271,10 +271,10 @@ impl<F: Factors> Pairs for PreparedTrees<F> {
                     value = value + mu * sum;
                 }
                 memory::push(&mut scratch.values, value)?;
-                node_sum =
-                    node_sum + value * N::of(f64::from(b.nodes[u as usize].count));
+                node_sum = node_sum
+                    + value * N::from_f64(f64::from(b.nodes[u as usize].count));
             }
-            total = total + node_sum * N::of(f64::from(node.count));
+            total = total + node_sum * N::from_f64(f64::from(node.count));
             // Large pairs give back the values that nobody will ask for.
             if scratch.values.len() > scratch.max_appended {
                 scratch.chains.step(group.len(), context)?;
@@ -346,7 +346,7 @@ impl<F: Factors> PreparedTrees<F> {
         // 1. One child: a subsequence is one match.
         if below.len() == 1 || other.len() == 1 {
             // No subsequence is longer.
-            let mut sum = N::of(0.0);
+            let mut sum = N::from_f64(0.0);
             for x in below {
                 let label = label(x);
                 let same = |y: &&u32| b.nodes[**y as usize].label == label;
