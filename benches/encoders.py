@@ -3,9 +3,9 @@
     python benches/encoders.py DATA [N_COMPONENTS...]
 
 DATA has code/java_functions.tsv.gz and qc/const_train.tsv.gz (docs/DATA.md). Of 1,500 trees
-each, SST 0.4 normalised: the share of the ten nearest trees by the exact kernel that are among the ten
-nearest by vectors; how often a copy of a tree is nearest to it; the accuracy of an SVC,
-the best of five C, in four folds; and what the warning names.
+each, SST 0.4 normalised: the share of the ten nearest trees by the exact kernel that are
+among the ten nearest by vectors; how often a copy of a tree is nearest to it; the accuracy
+of an SVC, the best of five C, in four folds; and what the warning names.
 """
 
 from __future__ import annotations

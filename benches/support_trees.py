@@ -2,8 +2,8 @@
 
     python benches/support_trees.py DATA
 
-DATA has qc/const_train.tsv.gz (docs/DATA.md). Microseconds of one processor per score, for 400 questions in
-one call and the index of the support trees; the least of three.
+DATA has qc/const_train.tsv.gz (docs/DATA.md). Microseconds of one processor per score, for
+400 questions in one call and the index of the support trees; the least of three.
 """
 
 from __future__ import annotations

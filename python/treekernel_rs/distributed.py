@@ -77,7 +77,8 @@ class DistributedTrees:
     reproducible : bool, default True
         Whether vectors of "convolution" have the same bits on every processor. False takes
         a third of the time for each composition: it uses the vector instructions of the
-        processor, and the last bits differ from machine to machine. All other compositions are always reproducible.
+        processor, and the last bits differ from machine to machine. All other compositions
+        are always reproducible.
     norm : {"exact", "full", "own"}, default "exact"
         The norm that vectors are divided by if the kernel is normalised: "exact" is the
         square root of the exact self-kernel with `sketch_decay` (dot products stay unbiased),

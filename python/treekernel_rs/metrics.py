@@ -170,7 +170,8 @@ def tsed(
     Parameters
     ----------
     predicted, true : str, Tree, Forest, or list of str or Tree
-        Code; several texts are scored one by one, so there must be as many of both. Without `language`, trees: a `Forest` of any reader, or bracketed text.
+        Code; several texts are scored one by one, so there must be as many of both. Without
+        `language`, trees: a `Forest` of any reader, or bracketed text.
     language : tree_sitter.Language or str, optional
         The grammar, as in `readers.tree_sitter`.
     rename, insert, delete : float, default 1

@@ -364,10 +364,11 @@ class ViewKernel(KernelOfViews):
 class PreferenceKernel(KernelOfViews):
     """The kernel of pairs of candidates: K(a1,b1) + K(a2,b2) - K(a1,b2) - K(a2,b1).
 
-    An example is a pair of candidates, of which the first is better or worse than the second.
-    A machine that separates these two cases ranks candidates (Herbrich et al. 2000; for
-    parses Collins & Duffy 2002). The kernel is the dot product of the differences, so what
-    both candidates have in common does not count. `TreeRanker` solves the same problem over single trees, without the pairs.
+    An example is a pair of candidates, of which the first is better or worse than the
+    second. A machine that separates these two cases ranks candidates (Herbrich et al. 2000;
+    for parses Collins & Duffy 2002). The kernel is the dot product of the differences, so
+    what both candidates have in common does not count. `TreeRanker` solves the same problem
+    over single trees, without the pairs.
 
     Parameters
     ----------

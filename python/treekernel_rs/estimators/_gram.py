@@ -27,9 +27,10 @@ class TreeGram(TreeTransformer):
     Parameters
     ----------
     kernel : kernel of trees, pairs or views, optional
-        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as ``kernel__decay`` and so on, those
-        of a sum's parts as ``kernel__left__decay``. With a `PairKernel` X holds pairs, with a
-        `ViewKernel` or `PreferenceKernel` it is `Views` or a DataFrame.
+        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
+        ``kernel__decay`` and so on, those of a sum's parts as ``kernel__left__decay``. With
+        a `PairKernel` X holds pairs, with a `ViewKernel` or `PreferenceKernel` it is
+        `Views` or a DataFrame.
     n_jobs : int, optional
         Threads; by default and for -1 all cores the process may use. In a worker of joblib
         the default is what joblib assigns, usually 1.

@@ -44,7 +44,8 @@ class TreePerceptron(ExplainedClassifier):
     Parameters
     ----------
     kernel : TreeKernel, optional
-        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as ``kernel__decay`` and so on.
+        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
+        ``kernel__decay`` and so on.
     predict_with : {"average", "last", "vote"}
         Predict with the averaged weights, with the last weights, or by a vote of all
         versions, each weighted by the examples seen while it was current.

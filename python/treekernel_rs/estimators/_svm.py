@@ -65,9 +65,9 @@ class TreeSVC(ExplainedClassifier):
     Parameters
     ----------
     kernel : TreeKernel, optional
-        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as ``kernel__decay`` and so on. If
-        its `DagModel` is not a graph (a product, a power, `Gaussian`, similar labels), a
-        prediction takes a kernel for each support vector.
+        By default ``SubsetTreeKernel(0.4)``. Its parameters are set and searched as
+        ``kernel__decay`` and so on. If its `DagModel` is not a graph (a product, a power,
+        `Gaussian`, similar labels), a prediction takes a kernel for each support vector.
     C : float, default 1
         Penalty for training errors, as in `SVC`. Use a small C with unnormalised kernels.
     multi_class : {"ovo", "ovr"}

@@ -1,10 +1,10 @@
 """Forks while other threads are at work: the child is never stuck, and never wrong.
 
 A fork copies one thread. Locks that others held stay locked in the child, and what they
-were about to do never happens. So threads change, score and compute here without a
-pause, the main thread forks at random moments, and each child uses the very objects that
-were in use. A child that does no work for seconds is stuck. What it may be told is that an object was being changed
-when the process was forked.
+were about to do never happens. So threads change, score and compute here without a pause,
+the main thread forks at random moments, and each child uses the very objects that were in
+use. A child that does no work for seconds is stuck. What it may be told is that an object
+was being changed when the process was forked.
 """
 
 from __future__ import annotations
