@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treekernel_rs._core import Forest, as_forest
+from treekernel_rs._public import listing
 from treekernel_rs._wording import printable
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from treekernel_rs._core import Tree
 
 __all__ = ["Node"]
+__dir__ = listing(__all__)
 
 #: Labels of a path that are shown: the root's, and the last ones.
 _MOST_SHOWN = 6
