@@ -139,8 +139,7 @@ fn growth(stream: &Stream, title: &str, kernel: &Arc<dyn Kernel>, sizes: &[usize
         // Small steps: so it is known which tree was a mistake.
         let before = own.n_mistakes();
         let step = forest.select([next]);
-        own.learn(&step, &stream.labels[next..=next], None, &Context::default())
-            .expect("finite");
+        own.learn(&step, &stream.labels[next..=next], None).expect("finite");
         if own.n_mistakes() > before {
             supports.push((next, stream.labels[next]));
         }
@@ -170,7 +169,11 @@ fn row(
     let mut scores = vec![0.0; step];
     let score = best(step, || {
         model
-            .score_into(&batch, &mut scores, &Context::default().with_n_jobs(Some(1)))
+            .score_into_with(
+                &batch,
+                &mut scores,
+                &Context::default().with_n_jobs(Some(1)),
+            )
             .expect("finite");
     });
     // The baselines over a forest of support trees and the trees to be scored.
@@ -217,7 +220,7 @@ fn row(
     for _ in 0..10 {
         let mut copy = model.clone();
         let took = seconds(|| {
-            copy.add(&news, &[1.0; 1_000], &Context::default()).expect("small values");
+            copy.add(&news, &[1.0; 1_000]).expect("small values");
         });
         update = update.min(took * 1e6 / 1_000.0);
     }
@@ -259,8 +262,7 @@ fn passes(stream: &Stream) {
             let start = Instant::now();
             let forest = read(&stream.texts);
             let parsed = start.elapsed().as_secs_f64();
-            own.learn(&forest, &stream.labels, None, &Context::default())
-                .expect("small values");
+            own.learn(&forest, &stream.labels, None).expect("small values");
             let took = start.elapsed().as_secs_f64();
             if took < least {
                 (least, parsing) = (took, parsed);
@@ -327,7 +329,7 @@ fn paper(stream: &Stream, is_full: bool) {
                 Perceptron::new(&SST, options(false), Vote::Vote, vectors, mix)
                     .expect("legal");
             let took = seconds(|| {
-                own.learn(&forest, labels, given, &Context::default()).expect("finite");
+                own.learn(&forest, labels, given).expect("finite");
             });
             let row = |i: usize| &indices[indptr[i] as usize..indptr[i + 1] as usize];
             let mut standard = f64::NAN;
@@ -382,7 +384,7 @@ fn code() {
         ("PT", (&PT).into_kernel()),
     ] {
         let mut model = Model::new(&kernel, options(false)).expect("in range");
-        model.add(&supports, &alphas, &Context::default()).expect("small values");
+        model.add(&supports, &alphas).expect("small values");
         let few = asked.select(0..20);
         let mut scores = vec![0.0; ASKED];
         let mut score = |forest: &Forest| {
@@ -390,7 +392,11 @@ fn code() {
             let out = &mut scores[..n];
             seconds(|| {
                 model
-                    .score_into(forest, out, &Context::default().with_n_jobs(Some(1)))
+                    .score_into_with(
+                        forest,
+                        out,
+                        &Context::default().with_n_jobs(Some(1)),
+                    )
                     .expect("small values");
             }) * 1e6
                 / n as f64
@@ -401,7 +407,7 @@ fn code() {
         let mut out = vec![0.0; ASKED * SUPPORTS];
         let options = gram::Options::default();
         let matrix = seconds(|| {
-            gram::fill(
+            gram::fill_with(
                 &*kernel,
                 &asked,
                 Some(&supports),

@@ -84,7 +84,7 @@ fn compositions<T: Real>(kind: &str) {
                 let mut done = 0;
                 let seconds = best(9, || {
                     let out = black_box(&mut out);
-                    let report = trees.encode(&forest, options, out, &one());
+                    let report = trees.encode_with(&forest, options, out, &one());
                     done = report.expect("finite").n_compositions;
                 });
                 seconds * 1e6 / done as f64
@@ -92,12 +92,10 @@ fn compositions<T: Real>(kind: &str) {
             let (fold, chain) = (measure(&wide), measure(&chain));
             let mut out = vec![T::default(); d];
             let [mut a, mut b] = [0, 1].map(|_| vec![T::default(); d]);
-            trees.label_vector("a", &mut a, &Context::default()).expect("d long");
-            trees.label_vector("b", &mut b, &Context::default()).expect("d long");
+            trees.label_vector("a", &mut a).expect("d long");
+            trees.label_vector("b", &mut b).expect("d long");
             let single = best(50, || {
-                trees
-                    .compose(black_box(&a), &b, &mut out, &Context::default())
-                    .expect("d long");
+                trees.compose(black_box(&a), &b, &mut out).expect("d long");
             });
             println!(
                 "{kind} d={d} {composition:?}: {:.2} us in a fold, {:.2} us in a chain \
@@ -115,7 +113,7 @@ fn labels() {
         let trees = encoder(composition, 8192);
         let mut out = vec![0.0f32; 8192];
         let seconds = best(100, || {
-            trees.label_vector("NP", &mut out, &Context::default()).expect("d long");
+            trees.label_vector("NP", &mut out).expect("d long");
         });
         println!("label d=8192 {composition:?}: {:.1} us", seconds * 1e6);
     }
@@ -148,8 +146,9 @@ fn trees() {
             let mut n_compositions = 0;
             let runs = if composition == Composition::Convolution { 2 } else { 4 };
             let seconds = best(runs, || {
-                let report =
-                    trees.encode(&forest, options, &mut out, &one()).expect("finite");
+                let report = trees
+                    .encode_with(&forest, options, &mut out, &one())
+                    .expect("finite");
                 n_compositions = report.n_compositions;
             });
             // Without what equal subtrees spare: trees one by one.
@@ -159,7 +158,7 @@ fn trees() {
             let alone = best(2, || {
                 for tree in &some {
                     let row = &mut out[..d];
-                    trees.encode(tree, options, row, &one()).expect("finite");
+                    trees.encode_with(tree, options, row, &one()).expect("finite");
                 }
             });
             let straight = best(2, || {
@@ -199,7 +198,7 @@ fn pairs() {
         let n = some.len();
         let mut out = vec![0.0f32; n * d];
         let options = EncodeOptions::default();
-        trees.encode(&some, options, &mut out, &one()).expect("finite");
+        trees.encode_with(&some, options, &mut out, &one()).expect("finite");
         let rows: Vec<&[f32]> = out.chunks(d).collect();
         let dots = best(3, || {
             for a in &rows {
@@ -219,16 +218,13 @@ fn pairs() {
         let singles: Vec<Forest> = (0..n).map(|t| some.select([t])).collect();
         let exact = best(3, || {
             for (a, b) in singles.iter().zip(singles.iter().skip(1)) {
-                black_box(
-                    gram::pair(&KERNEL, a, b, false, &Context::default())
-                        .expect("finite"),
-                );
+                black_box(gram::pair(&KERNEL, a, b, false).expect("finite"));
             }
         });
         let mut matrix = vec![0.0f64; n * n];
         let gram_options = gram::Options::default();
         let whole = best(3, || {
-            gram::fill(&KERNEL, &some, None, gram_options, &mut matrix, &one())
+            gram::fill_with(&KERNEL, &some, None, gram_options, &mut matrix, &one())
                 .map(drop)
                 .expect("finite");
         });

@@ -183,8 +183,16 @@ fn join(forest: &Forest, n_jobs: usize) -> (f64, neighbours::FoundPairs) {
     let time = seconds(1, || {
         let sink = &mut |pairs| all.append(pairs);
         let options = Options::default();
-        neighbours::join(&measure, forest, None, 0.2, options, sink, &jobs(n_jobs))
-            .expect("fits");
+        neighbours::join_with(
+            &measure,
+            forest,
+            None,
+            0.2,
+            options,
+            sink,
+            &jobs(n_jobs),
+        )
+        .expect("fits");
     });
     (time, all)
 }
@@ -229,7 +237,7 @@ fn main() {
             EditDistance::default().with_normalization(Some(Normalization::Max));
         let options = Options::default();
         let time = seconds(1, || {
-            neighbours::top_k(&measure, &questions, None, 10, options, &jobs(1))
+            neighbours::top_k_with(&measure, &questions, None, 10, options, &jobs(1))
                 .expect("fits")
         });
         let per_tree = time / questions.len() as f64 * 1e3;

@@ -7,7 +7,6 @@ mod corpus;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
-use treekernel_rs::Context;
 use treekernel_rs::Forest;
 
 fn parse(c: &mut Criterion) {
@@ -40,15 +39,11 @@ fn parse(c: &mut Criterion) {
             b.iter_batched_ref(
                 || {
                     let mut known = forest.select([]);
-                    known
-                        .push_bracket_items(items().take(1), &Context::default())
-                        .unwrap();
+                    known.push_bracket_items(items().take(1)).unwrap();
                     known
                 },
                 |known| {
-                    known
-                        .push_bracket_items(black_box(items()), &Context::default())
-                        .unwrap();
+                    known.push_bracket_items(black_box(items())).unwrap();
                 },
                 BatchSize::LargeInput,
             );

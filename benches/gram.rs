@@ -129,8 +129,14 @@ fn packed(kernel: &dyn Kernel, forest: &Forest, n_jobs: usize) -> f64 {
         }
         let store =
             |i: usize, row: &[f64]| rows[i].lock().unwrap().copy_from_slice(row);
-        gram::for_each_row(kernel, forest, Options::default(), store, &jobs(n_jobs))
-            .expect("small values");
+        gram::for_each_row_with(
+            kernel,
+            forest,
+            Options::default(),
+            store,
+            &jobs(n_jobs),
+        )
+        .expect("small values");
     })
 }
 
@@ -162,7 +168,7 @@ fn matrices(name: &str, trees: &[String], kernels: &[(&str, &dyn Kernel)]) {
         let mut row = vec![0.0; n];
         let many = best(|| {
             for i in asked.clone() {
-                rows.row(i, &mut row, &Context::default()).expect("small values");
+                rows.row(i, &mut row).expect("small values");
             }
         });
         let many = many * 1e9 / (asked.count() * n) as f64;
@@ -170,7 +176,7 @@ fn matrices(name: &str, trees: &[String], kernels: &[(&str, &dyn Kernel)]) {
             (packed(kernel, &all, 1) / pairs, packed(kernel, &all, 2) / pairs);
         let mut full = |n_jobs| {
             let run = || {
-                gram::fill(
+                gram::fill_with(
                     kernel,
                     &all,
                     None,
@@ -295,14 +301,8 @@ fn growth() {
             let seen = |_: usize, row: &[f64]| {
                 black_box(row);
             };
-            gram::for_each_row(
-                &SST,
-                &forest,
-                Options::default(),
-                seen,
-                &Context::default(),
-            )
-            .expect("small values");
+            gram::for_each_row(&SST, &forest, Options::default(), seen)
+                .expect("small values");
             let pairs = (n * (n + 1) / 2) as f64;
             let nanoseconds = start.elapsed().as_secs_f64() * 1e9 / pairs;
             println!("| {name} | {n} | {nanoseconds:.2} |");

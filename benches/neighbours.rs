@@ -49,7 +49,7 @@ fn all_rows(kernel: &dyn Kernel, forest: &Forest) -> (f64, [usize; 2]) {
         }
     };
     let (time, _) =
-        seconds(|| gram::for_each_row(kernel, forest, options(), sink, &one()));
+        seconds(|| gram::for_each_row_with(kernel, forest, options(), sink, &one()));
     (time, counts.map(AtomicUsize::into_inner))
 }
 
@@ -62,7 +62,7 @@ fn join(
     let mut all = neighbours::FoundPairs::default();
     let sink = &mut |pairs| all.append(pairs);
     let (time, done) = seconds(|| {
-        neighbours::join(kernel, forest, None, least, options(), sink, &one())
+        neighbours::join_with(kernel, forest, None, least, options(), sink, &one())
     });
     done.expect("an answer");
     all.sort().expect("memory");
@@ -124,8 +124,9 @@ fn main() {
                 recall(&ids, &pairs)
             );
         }
-        let (time, _) =
-            seconds(|| neighbours::top_k(kernel, &forest, None, 10, options(), &one()));
+        let (time, _) = seconds(|| {
+            neighbours::top_k_with(kernel, &forest, None, 10, options(), &one())
+        });
         println!("{name}: top 10 {time:.2} s, {:.1} times as fast", all / time);
     }
 }

@@ -33,7 +33,6 @@ fn anchored(left: &[String], right: &[String]) -> PairForest {
         [&forests[0], &forests[1]],
         &mut |label, children| Ok(rules.head(label, children)),
         &mut |word, tag| Ok(linking::key(word, tag)),
-        &Context::default(),
     )
     .expect("pairs")
 }
@@ -99,8 +98,14 @@ fn matrix(
     let mut given_up = 0;
     let seconds = best(runs, || {
         let kernel = kernel(method);
-        let report =
-            gram::fill(&kernel, pairs, None, Options::default(), &mut out, &context);
+        let report = gram::fill_with(
+            &kernel,
+            pairs,
+            None,
+            Options::default(),
+            &mut out,
+            &context,
+        );
         given_up = report.expect("a matrix").given_up.len();
     });
     (seconds, given_up)
@@ -330,13 +335,7 @@ fn worst() {
         let kernel = PairKernel::new(DECAY).with_method(method);
         let mut value = Ok(0.0);
         let seconds = best(3, || {
-            value = pair::pair(
-                &kernel,
-                (&pairs, 0),
-                (&pairs, 1),
-                false,
-                &Context::default(),
-            );
+            value = pair::pair(&kernel, (&pairs, 0), (&pairs, 1), false);
         });
         println!("worst case, 30 placeholders, {label}: {seconds:.3} s, {value:?}");
     }

@@ -108,7 +108,7 @@ impl Measure<Forest> for RobinsonFoulds {
         }
         // 2. Of each tree: its groups, each once.
         trees.expanded("the trees of a Robinson-Foulds distance")?;
-        let (starts, order) = trees.try_preorder(context)?;
+        let (starts, order) = trees.preorder_with(context)?;
         let mut groups: Ragged<(u128, f64)> = Ragged::default();
         let mut found: Vec<(u128, f64)> = Vec::new();
         for (tree, &root) in trees.roots().iter().enumerate() {

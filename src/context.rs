@@ -11,11 +11,11 @@
 //!     println!("{done} of {total} rows");
 //!     Ok(()) // an error would end the call
 //! });
-//! gram::fill(&kernel, &forest, None, gram::Options::default(), &mut matrix, &context)?;
+//! gram::fill_with(&kernel, &forest, None, gram::Options::default(), &mut matrix, &context)?;
 //!
 //! let stopped = Context::watched(|_, _| Err(Error::Interrupted)).with_n_jobs(Some(2));
 //! let options = gram::Options::default();
-//! let done = gram::fill(&kernel, &forest, None, options, &mut matrix, &stopped);
+//! let done = gram::fill_with(&kernel, &forest, None, options, &mut matrix, &stopped);
 //! assert_eq!(done, Err(Error::Interrupted));
 //! # Ok::<(), Error>(())
 //! ```

@@ -26,14 +26,13 @@
 //! number of columns ([`hashed`]).
 //!
 //! ```
-//! use treekernel_rs::{Context, Forest};
+//! use treekernel_rs::Forest;
 //! use treekernel_rs::features::{Kind, Vocabulary};
 //! use treekernel_rs::kernel::Counts;
 //!
 //! let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
 //! let kind = Kind::Fragments { decay: 0.25, leaf_weight: 0.0, max_size: 2 };
-//! let (linear, context) = (Counts::Linear, &Context::default());
-//! let (vocabulary, rows) = Vocabulary::fit(&kind, &forest, 1, linear, context)?;
+//! let (vocabulary, rows) = Vocabulary::fit(&kind, &forest, 1, Counts::Linear)?;
 //! assert_eq!(vocabulary.name(0)?, "(A a)");
 //! let dot: f64 = rows.row(0).filter_map(|(c, x)| rows.row(1).find(|y| y.0 == c).map(|y| x * y.1)).sum();
 //! // S -> A B, A -> a, and both: λ, λ, λ².
@@ -188,6 +187,20 @@ impl SparseRows {
 /// # Errors
 /// As [`Vocabulary::fit`].
 pub fn hashed(
+    kind: &Kind,
+    forest: &Forest,
+    n_features: u32,
+    signed: bool,
+    counts: Counts,
+) -> Result<SparseRows> {
+    hashed_with(kind, forest, n_features, signed, counts, &Context::default())
+}
+
+/// As [`hashed`], in a context.
+///
+/// # Errors
+/// As [`hashed`], and what `context` returns.
+pub fn hashed_with(
     kind: &Kind,
     forest: &Forest,
     n_features: u32,

@@ -24,7 +24,7 @@
 //! together by [`Forest::union_store`].
 //!
 //! A tree that holds itself twice, seventy times over, has 2^70 nodes in 71 subtrees.
-//! What must write out every node ([`Forest::try_to_arrays`] and its like) counts them
+//! What must write out every node ([`Forest::to_arrays_with`] and its like) counts them
 //! first, and refuses beyond [`MAX_NODES`] or [`MAX_BYTES`]. [`SharedArrays`] write
 //! out every subtree once.
 //!
@@ -349,7 +349,10 @@ impl Forest {
     /// # Errors
     /// [`Error::Expansion`] beyond [`MAX_NODES`], [`Error::Memory`], and what `context`
     /// returns.
-    pub fn try_preorder(&self, context: &Context) -> Result<(Vec<usize>, Vec<NodeId>)> {
+    pub fn preorder_with(
+        &self,
+        context: &Context,
+    ) -> Result<(Vec<usize>, Vec<NodeId>)> {
         self.read_preorder(self.expanded("subtree_ids()")?, context)
     }
 

@@ -52,7 +52,7 @@ impl Forest {
     /// [`Error::Parse`] for text that is not a sequence of trees, or blank.
     pub fn from_brackets(text: &str) -> Result<Self> {
         let mut forest = Self::default();
-        forest.push_brackets(text, &Context::default())?;
+        forest.push_brackets(text)?;
         forest.shrink_to_fit();
         Ok(forest)
     }
@@ -66,18 +66,24 @@ impl Forest {
         items: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self> {
         let mut forest = Self::default();
-        forest.push_bracket_items(items, &Context::default())?;
+        forest.push_bracket_items(items)?;
         forest.shrink_to_fit();
         Ok(forest)
     }
 
     /// Appends the trees of one text. A failed call leaves the forest as it was.
     ///
-    /// `context` is asked about every megabyte.
+    /// # Errors
+    /// As [`from_brackets`](Self::from_brackets).
+    pub fn push_brackets(&mut self, text: &str) -> Result<()> {
+        self.push_brackets_with(text, &Context::default())
+    }
+
+    /// As [`push_brackets`](Self::push_brackets), in a context, which is asked about every megabyte.
     ///
     /// # Errors
-    /// As [`from_brackets`](Self::from_brackets), and what `context` returns.
-    pub fn push_brackets(&mut self, text: &str, context: &Context) -> Result<()> {
+    /// As [`push_brackets`](Self::push_brackets), and what `context` returns.
+    pub fn push_brackets_with(&mut self, text: &str, context: &Context) -> Result<()> {
         self.extend_with(|nodes, roots| {
             let mut parser = Parser::default();
             let mut cursor = Cursor::new(text, 0);
@@ -96,11 +102,21 @@ impl Forest {
 
     /// Appends one tree per item. A failed call leaves the forest as it was.
     ///
-    /// `context` is asked about every megabyte.
+    /// # Errors
+    /// As [`from_bracket_items`](Self::from_bracket_items).
+    pub fn push_bracket_items<'a>(
+        &mut self,
+        items: impl IntoIterator<Item = &'a str>,
+    ) -> Result<()> {
+        self.push_bracket_items_with(items, &Context::default())
+    }
+
+    /// As [`push_bracket_items`](Self::push_bracket_items), in a context, which is asked
+    /// about every megabyte.
     ///
     /// # Errors
-    /// As [`from_bracket_items`](Self::from_bracket_items), and what `context` returns.
-    pub fn push_bracket_items<'a>(
+    /// As [`push_bracket_items`](Self::push_bracket_items), and what `context` returns.
+    pub fn push_bracket_items_with<'a>(
         &mut self,
         items: impl IntoIterator<Item = &'a str>,
         context: &Context,
@@ -149,7 +165,7 @@ impl Forest {
     /// # Errors
     /// [`Error::Expansion`] beyond [`MAX_BYTES`] of text, [`Error::Memory`], and what
     /// `context` returns.
-    pub fn try_to_brackets(&self, context: &Context) -> Result<Vec<String>> {
+    pub fn to_brackets_with(&self, context: &Context) -> Result<Vec<String>> {
         // Counted before it is written: sharing makes trees far longer than their
         // store.
         let nodes = self.nodes();
@@ -200,8 +216,8 @@ pub(crate) fn utf8_with<'b>(
         let before = String::from_utf8_lossy(&bytes[..offset]);
         let mut forest = Forest::default();
         let parsed = match item {
-            None => forest.push_brackets(&before, context),
-            Some(_) => forest.push_bracket_items([&*before], context),
+            None => forest.push_brackets_with(&before, context),
+            Some(_) => forest.push_bracket_items_with([&*before], context),
         };
         let tree = match parsed {
             Err(Error::Parse(mut first)) => {

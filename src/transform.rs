@@ -5,12 +5,12 @@
 //! it goes, of several nodes where its children move up.
 //!
 //! ```
-//! use treekernel_rs::{Context, Forest};
+//! use treekernel_rs::Forest;
 //!
 //! let forest = Forest::from_brackets("(S (B b) (A a) (A a))")?;
-//! let sorted = forest.sorted(&Context::default())?;
+//! let sorted = forest.sorted()?;
 //! assert_eq!(sorted.to_brackets(), ["(S (A a) (A a) (B b))"]);
-//! let once = sorted.collapse_repeats(true, &Context::default())?;
+//! let once = sorted.collapse_repeats(true)?;
 //! assert_eq!(once.to_brackets(), ["(S (*2 (A a)) (B b))"]);
 //! # Ok::<(), treekernel_rs::Error>(())
 //! ```
@@ -113,8 +113,16 @@ impl Forest {
     /// the order of children become equal.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`], and what `context` returns.
-    pub fn sorted(&self, context: &Context) -> Result<Self> {
+    /// [`crate::Error::Memory`].
+    pub fn sorted(&self) -> Result<Self> {
+        self.sorted_with(&Context::default())
+    }
+
+    /// As [`sorted`](Self::sorted), in a context.
+    ///
+    /// # Errors
+    /// As [`sorted`](Self::sorted), and what `context` returns.
+    pub fn sorted_with(&self, context: &Context) -> Result<Self> {
         let mut hashes: Vec<u64> = Vec::new();
         self.rewrite(None, MAX_MOVED, context, |nodes, [_, label], below, out| {
             // The children are nodes of the new store, whose hashes are there.
@@ -138,7 +146,19 @@ impl Forest {
     ///
     /// # Errors
     /// As [`sorted`](Self::sorted).
-    pub fn collapse_repeats(&self, count: bool, context: &Context) -> Result<Self> {
+    pub fn collapse_repeats(&self, count: bool) -> Result<Self> {
+        self.collapse_repeats_with(count, &Context::default())
+    }
+
+    /// As [`collapse_repeats`](Self::collapse_repeats), in a context.
+    ///
+    /// # Errors
+    /// As [`collapse_repeats`](Self::collapse_repeats), and what `context` returns.
+    pub fn collapse_repeats_with(
+        &self,
+        count: bool,
+        context: &Context,
+    ) -> Result<Self> {
         self.rewrite(None, MAX_MOVED, context, |nodes, [_, label], below, out| {
             let mut kept = Vec::new();
             // Equal subtrees are equal nodes.
@@ -165,7 +185,15 @@ impl Forest {
     ///
     /// # Panics
     /// If there are fewer names than labels.
-    pub fn relabel(&self, names: &[String], context: &Context) -> Result<Self> {
+    pub fn relabel(&self, names: &[String]) -> Result<Self> {
+        self.relabel_with(names, &Context::default())
+    }
+
+    /// As [`relabel`](Self::relabel), in a context.
+    ///
+    /// # Errors
+    /// As [`relabel`](Self::relabel), and what `context` returns.
+    pub fn relabel_with(&self, names: &[String], context: &Context) -> Result<Self> {
         self.rewrite(
             Some(names),
             MAX_MOVED,
@@ -184,6 +212,18 @@ impl Forest {
     /// # Errors
     /// As [`sorted`](Self::sorted); [`crate::Error::Expansion`].
     pub fn prune(
+        &self,
+        goes: impl Fn(Label) -> bool,
+        keep_children: bool,
+    ) -> Result<Self> {
+        self.prune_with(goes, keep_children, &Context::default())
+    }
+
+    /// As [`prune`](Self::prune), in a context.
+    ///
+    /// # Errors
+    /// As [`prune`](Self::prune), and what `context` returns.
+    pub fn prune_with(
         &self,
         goes: impl Fn(Label) -> bool,
         keep_children: bool,

@@ -11,7 +11,7 @@ use source::{LABELS, Source, jobs};
 use treekernel_rs::dag::{
     Features, Model, ModelOptions, Perceptron, PolynomialKernel, Query, Vote,
 };
-use treekernel_rs::{Context, Error, Forest, Kernel};
+use treekernel_rs::{Error, Forest, Kernel};
 
 const FLOATS: &[f64] =
     &[0.0, -0.0, 1.0, -1.0, f64::NAN, f64::INFINITY, 1e308, -1e308, 5e-324, 0.5];
@@ -95,7 +95,7 @@ fn tampered_model(
 ) {
     let mut model = Model::new(kernel, options).expect("kernel in range");
     let alphas = vec![0.5; forest.len() * options.n_outputs];
-    model.add(forest, &alphas, &Context::default()).expect("small trees");
+    model.add(forest, &alphas).expect("small trees");
     let mut arrays = model.to_arrays();
     for _ in 0..=source.below(3) {
         match source.below(11) {
@@ -131,16 +131,16 @@ fn use_model(
     model: &mut Model,
     forest: &Forest,
 ) {
-    ended(model.score(forest, &jobs(1)));
-    ended(model.contributions(&forest.select([0]), &Context::default()));
+    ended(model.score_with(forest, &jobs(1)));
+    ended(model.contributions(&forest.select([0])));
     let mut query = Query::default();
     query.max_states = 100;
-    ended(model.top_fragments(&query, &Context::default()));
+    ended(model.top_fragments(&query));
     for _ in 0..2 {
         let alpha = source.pick(&[-0.5, 1e308, -1e308, 0.0, 1.0]);
         let alphas = vec![alpha; forest.len() * model.options().n_outputs];
-        ended(model.add(forest, &alphas, &Context::default()));
-        ended(model.score(forest, &jobs(1)));
+        ended(model.add(forest, &alphas));
+        ended(model.score_with(forest, &jobs(1)));
     }
     // What it holds now can be stored, and read again.
     let arrays = model.to_arrays();
@@ -165,9 +165,7 @@ fn tampered_perceptron(
         (0..n * options.n_outputs).map(|_| source.pick(&[1.0, -1.0])).collect();
     let new = Perceptron::new(kernel, options, vote, vectors, mix);
     let mut perceptron = new.expect("parameters in range");
-    perceptron
-        .learn(forest, &labels, features, &Context::default())
-        .expect("small trees");
+    perceptron.learn(forest, &labels, features).expect("small trees");
 
     let mut stored = perceptron.to_arrays();
     for _ in 0..=source.below(3) {
@@ -194,10 +192,10 @@ fn tampered_perceptron(
     assert_eq!((own.roots, own.scales), (stored.roots, stored.scales));
     assert_eq!((own.before, own.alphas), (stored.before, stored.alphas));
     assert_eq!(own.n_examples, stored.n_examples);
-    ended(perceptron.score(forest, features, &jobs(1)));
+    ended(perceptron.score_with(forest, features, &jobs(1)));
     use_model(source, kernel, &mut perceptron.model(), forest);
-    ended(perceptron.learn(forest, &labels, features, &Context::default()));
-    ended(perceptron.score(forest, features, &jobs(1)));
+    ended(perceptron.learn(forest, &labels, features));
+    ended(perceptron.score_with(forest, features, &jobs(1)));
     let stored = perceptron.to_arrays();
     let again = Perceptron::from_arrays(kernel, options, vote, vectors, mix, &stored);
     assert!(again.is_ok(), "{:?}", again.err());

@@ -39,7 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
         if y.is_some() || measure.is_symmetric() {
             let mut found = FoundPairs::default();
             let sink = &mut |pairs: FoundPairs| found.append(pairs);
-            neighbours::join(&measure, &x, y, most, options, sink, &context)
+            neighbours::join_with(&measure, &x, y, most, options, sink, &context)
                 .expect("small trees");
             found.sort().expect("few pairs");
             let right: Vec<(usize, usize, f64)> = matrix
@@ -51,8 +51,9 @@ fuzz_target!(|bytes: &[u8]| {
             let got: Vec<_> = pairs.map(|((&i, &j), &value)| (i, j, value)).collect();
             assert_eq!(got, right, "pairs up to {most}");
         }
-        let (nearest, _) = neighbours::top_k(&measure, &x, y, k, options, &context)
-            .expect("small trees");
+        let (nearest, _) =
+            neighbours::top_k_with(&measure, &x, y, k, options, &context)
+                .expect("small trees");
         for (i, row) in matrix.outer_iter().enumerate() {
             let mut right: Vec<usize> =
                 (0..row.len()).filter(|&j| y.is_some() || i != j).collect();
@@ -62,11 +63,11 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let (a, b) = (x.select([0]), y.select([0]));
-    let distance = measure.pair(&a, &b, &context).expect("small trees");
+    let distance = measure.pair_with(&a, &b, &context).expect("small trees");
     let most = distance * source.pick(&[1.0, 0.5, 2.0]);
-    let within = measure.pair_within(&a, &b, most, &context).expect("small trees");
+    let within = measure.pair_within_with(&a, &b, most, &context).expect("small trees");
     assert_eq!(within, Some(distance).filter(|&d| d <= most));
-    let mapping = measure.mapping(&a, &b, &context).expect("small trees");
+    let mapping = measure.mapping_with(&a, &b, &context).expect("small trees");
     let cost = rename * mapping.renamed.len() as f64
         + insert * mapping.inserted.len() as f64
         + delete * mapping.deleted.len() as f64;

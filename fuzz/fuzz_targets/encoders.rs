@@ -33,9 +33,9 @@ fuzz_target!(|bytes: &[u8]| {
     let max_nodes = source.pick(&[8, 16, 40]);
     let forest = source.forest(LABELS, 4, max_nodes);
     match source.byte() {
-        250.. => trees = trees.tune(&forest, &Context::default()).expect("small trees"),
+        250.. => trees = trees.tune(&forest).expect("small trees"),
         200..250 => {
-            if let Ok(pruned) = trees.prune(&forest, &Context::default()) {
+            if let Ok(pruned) = trees.prune(&forest) {
                 trees = pruned;
             }
         }
@@ -91,7 +91,7 @@ fn wide(source: &mut Source<'_>, mut settings: Settings) {
     let d = trees.settings().n_components;
     let options = EncodeOptions::default().with_zero_too_large(true);
     let mut rows = vec![0.0f32; 3 * d];
-    let report = trees.encode(&forest, options, &mut rows, one);
+    let report = trees.encode_with(&forest, options, &mut rows, one);
     let report = report.expect("vectors of all trees");
     let is_raw = trees.settings().normalize.is_none();
     assert!(is_raw || report.too_large.is_empty(), "{report:?}");
@@ -104,7 +104,7 @@ fn wide(source: &mut Source<'_>, mut settings: Settings) {
     }
     let mut again = vec![0.0f32; 3 * d];
     let options = options.with_cache_bytes(0);
-    trees.encode(&forest, options, &mut again, one).expect("the same");
+    trees.encode_with(&forest, options, &mut again, one).expect("the same");
     assert_eq!(again, rows);
 }
 
@@ -116,7 +116,7 @@ fn encode(
 ) -> Vec<f64> {
     let options = EncodeOptions::default().with_cache_bytes(cache_bytes);
     let mut out = vec![0.0; forest.len() * trees.settings().n_components];
-    trees.encode(forest, options, &mut out, context).expect("small vectors");
+    trees.encode_with(forest, options, &mut out, context).expect("small vectors");
     out
 }
 
@@ -127,8 +127,12 @@ fn by_definition(trees: &DistributedTrees, forest: &Forest, vectors: &[f64]) {
     if settings.paths.is_some() {
         return;
     }
-    let own =
-        gram::diagonal(&*settings.kernel, forest, gram::Options::default(), &jobs(1));
+    let own = gram::diagonal_with(
+        &*settings.kernel,
+        forest,
+        gram::Options::default(),
+        &jobs(1),
+    );
     let own = own.expect("small values").0;
     let all = forest.roots().iter().zip(vectors.chunks(settings.n_components));
     for ((&root, got), own) in all.zip(own) {
@@ -153,11 +157,9 @@ fn by_definition(trees: &DistributedTrees, forest: &Forest, vectors: &[f64]) {
 fn fragment(trees: &DistributedTrees, forest: &Forest) {
     let d = trees.settings().n_components;
     let [mut a, mut b, mut ab] = [0; 3].map(|_| vec![0.0; d]);
-    trees.label_vector("a", &mut a, &Context::default()).expect("d numbers");
-    trees
-        .fragment(&forest.select([0]), &mut b, &Context::default())
-        .expect("a small fragment");
-    trees.compose(&a, &b, &mut ab, &Context::default()).expect("d numbers");
+    trees.label_vector("a", &mut a).expect("d numbers");
+    trees.fragment(&forest.select([0]), &mut b).expect("a small fragment");
+    trees.compose(&a, &b, &mut ab).expect("d numbers");
     let right = naive::compose(trees, &a, &b);
     for (got, right) in ab.iter().zip(&right) {
         let size = a.iter().chain(&b).fold(0.0f64, |most, x| most.max(x.abs()));

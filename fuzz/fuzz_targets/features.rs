@@ -1,4 +1,4 @@
-//! Trees as sparse vectors: of one call and of two, by columns and hashed, through arrays
+//! Trees as sparse vectors: of one call and of two, by columns and hashed_with, through arrays
 //! that nobody can trust; and the kernel whose fragments the features are.
 
 #![no_main]
@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use source::{LABELS, Source, close, jobs};
-use treekernel_rs::features::{Kind, SparseRows, Vocabulary, VocabularyArrays, hashed};
+use treekernel_rs::features::{
+    Kind, SparseRows, Vocabulary, VocabularyArrays, hashed_with,
+};
 use treekernel_rs::gram;
 use treekernel_rs::kernel::{Counts, PartialTree, Subpath, SubsetTree, Subtree};
 use treekernel_rs::{Error, Forest, Kernel};
@@ -22,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     let others = source.forest(LABELS, 3, MOST);
     let min_df = 1 + source.below(3) as u32;
     let context = &jobs(1);
-    let fitted = Vocabulary::fit(&kind, &forest, min_df, Counts::Linear, context);
+    let fitted = Vocabulary::fit_with(&kind, &forest, min_df, Counts::Linear, context);
     let (vocabulary, rows) = match fitted {
         Ok(fitted) => fitted,
         Err(Error::Parameter { .. }) => return,
@@ -30,10 +32,10 @@ fuzz_target!(|bytes: &[u8]| {
     };
     whole(&rows, forest.len(), vocabulary.len());
     let again =
-        vocabulary.rows(&forest, Counts::Linear, context).expect("few features");
+        vocabulary.rows_with(&forest, Counts::Linear, context).expect("few features");
     same(&rows, &again);
     let others_rows =
-        vocabulary.rows(&others, Counts::Linear, context).expect("few features");
+        vocabulary.rows_with(&others, Counts::Linear, context).expect("few features");
     whole(&others_rows, others.len(), vocabulary.len());
     let mut names: Vec<String> =
         (0..vocabulary.len()).map(|at| vocabulary.name(at).expect("small")).collect();
@@ -42,9 +44,9 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(names.len(), vocabulary.len(), "two columns of one name");
 
     // So many columns that none collide.
-    let plain = hashed(&kind, &forest, u32::MAX, false, Counts::Linear, context);
+    let plain = hashed_with(&kind, &forest, u32::MAX, false, Counts::Linear, context);
     let plain = plain.expect("few features");
-    let signed = hashed(&kind, &forest, u32::MAX, true, Counts::Linear, context);
+    let signed = hashed_with(&kind, &forest, u32::MAX, true, Counts::Linear, context);
     let signed = signed.expect("few features");
     for tree in 0..forest.len() {
         let sizes = [&plain, &signed].map(|rows| {
@@ -69,7 +71,10 @@ fuzz_target!(|bytes: &[u8]| {
     let arrays = vocabulary.to_arrays();
     let loaded =
         Vocabulary::from_arrays(&kind, arrays.clone()).expect("its own arrays");
-    same(&loaded.rows(&forest, Counts::Linear, context).expect("few features"), &rows);
+    same(
+        &loaded.rows_with(&forest, Counts::Linear, context).expect("few features"),
+        &rows,
+    );
     tampered(&mut source, &kind, arrays, &forest);
 });
 
@@ -170,7 +175,8 @@ fn tampered(
         }
     }
     let Ok(loaded) = Vocabulary::from_arrays(kind, arrays) else { return };
-    let rows = loaded.rows(forest, Counts::Linear, &jobs(1)).expect("few features");
+    let rows =
+        loaded.rows_with(forest, Counts::Linear, &jobs(1)).expect("few features");
     whole(&rows, forest.len(), loaded.len());
     for column in 0..loaded.len() {
         assert!(!loaded.name(column).is_ok_and(|name| name.len() > 100_000_000));

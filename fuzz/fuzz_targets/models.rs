@@ -93,11 +93,11 @@ fn add(source: &mut Source, model: &mut Model, sum: &mut Sum, pool: &Forest) {
         let texts = texts.iter().map(String::as_str);
         forest = Forest::from_bracket_items(texts).expect("printed trees");
     }
-    model.add(&forest, &alphas, &Context::default()).expect("small trees");
+    model.add(&forest, &alphas).expect("small trees");
 }
 
 fn scores(model: &Model, sum: &Sum, pool: &Forest, context: &Context) {
-    let got = model.score(pool, context).expect("small scores").0;
+    let got = model.score_with(pool, context).expect("small scores").0;
     for (at, &got) in got.iter().enumerate() {
         let (right, size) = sum.score(at / sum.width, at % sum.width);
         assert!(close(got, right, size), "score {at}: {got}, not {right}");
@@ -105,7 +105,7 @@ fn scores(model: &Model, sum: &Sum, pool: &Forest, context: &Context) {
 }
 
 fn contributions(model: &Model, sum: &Sum, pool: &Forest, tree: usize) {
-    let shares = model.contributions(&pool.select([tree]), &Context::default());
+    let shares = model.contributions(&pool.select([tree]));
     if !model.is_graph() {
         assert!(matches!(shares, Err(Error::Unsupported { .. })), "{shares:?}");
         return;
@@ -138,7 +138,7 @@ fn top_fragments(source: &mut Source, model: &Model, width: usize) {
     query.min_size = source.below(3) as u64;
     query.max_size = source.pick(&[1, 2, 3, u64::MAX]);
     query.max_states = source.pick(&[10, 300]);
-    let found = match model.top_fragments(&query, &Context::default()) {
+    let found = match model.top_fragments(&query) {
         Ok(found) => found,
         // Kernels without such fragments, and searches cut short.
         Err(Error::Unsupported { .. } | Error::Search { .. }) => return,

@@ -27,9 +27,9 @@ fuzz_target!(|bytes: &[u8]| {
     // The index is asked, grows, and is asked again.
     let mut index = Index::new(kernel.clone(), first, options.normalize).expect("fits");
     if source.flag() {
-        index.top_k(None, 1, &context).expect("small values");
+        index.top_k_with(None, 1, &context).expect("small values");
     }
-    index.add(&more, &context).expect("a small forest");
+    index.add_with(&more, &context).expect("a small forest");
     for x in [None, Some(&x)] {
         let (rows, y_of) = (x.unwrap_or(&y), x.map(|_| &y));
         let matrix = gram::gram_with(&*kernel, rows, Some(&y), options, &context)
@@ -37,9 +37,9 @@ fuzz_target!(|bytes: &[u8]| {
         let at = |i: usize, j: usize| matrix[[i, j]];
 
         let (nearest, _) =
-            neighbours::top_k(&*kernel, rows, y_of, k, options, &context)
+            neighbours::top_k_with(&*kernel, rows, y_of, k, options, &context)
                 .expect("small values");
-        let (kept, _) = index.top_k(x, k, &context).expect("small values");
+        let (kept, _) = index.top_k_with(x, k, &context).expect("small values");
         assert_eq!(kept, nearest, "top_k of the index");
         are_nearest(&nearest, rows.len(), y.len(), x.is_none(), k, &at);
 
@@ -48,12 +48,12 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(pairs.rows.len() <= MOST_AT_ONCE, "{} pairs", pairs.rows.len());
             found.append(pairs)
         };
-        neighbours::join(&*kernel, rows, y_of, least, options, sink, &context)
+        neighbours::join_with(&*kernel, rows, y_of, least, options, sink, &context)
             .expect("small values");
         found.sort().expect("few pairs");
         let mut kept = FoundPairs::default();
         let sink = &mut |pairs: FoundPairs| kept.append(pairs);
-        index.join(x, least, sink, &context).expect("small values");
+        index.join_with(x, least, sink, &context).expect("small values");
         kept.sort().expect("few pairs");
         assert_eq!(kept, found, "join of the index");
         are_all(&found, rows.len(), y.len(), x.is_none(), least, &at);
@@ -62,7 +62,7 @@ fuzz_target!(|bytes: &[u8]| {
             (0..source.below(6)).map(|_| source.below(rows.len())).collect();
         let j: Vec<usize> = i.iter().map(|_| source.below(y.len())).collect();
         let (values, _) =
-            neighbours::pairs(&*kernel, rows, y_of, (&i, &j), options, &context)
+            neighbours::pairs_with(&*kernel, rows, y_of, (&i, &j), options, &context)
                 .expect("small values");
         for (at_list, value) in values.iter().enumerate() {
             let right = at(i[at_list], j[at_list]);
@@ -71,8 +71,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let (mut fresh, mut kept) =
         (vec![0.0; x.len() * y.len()], vec![0.0; x.len() * y.len()]);
-    gram::fill(&*kernel, &x, Some(&y), options, &mut fresh, &context).expect("small");
-    index.fill(&x, &mut kept, &context).expect("small values");
+    gram::fill_with(&*kernel, &x, Some(&y), options, &mut fresh, &context)
+        .expect("small");
+    index.fill_with(&x, &mut kept, &context).expect("small values");
     let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&kept), bits(&fresh), "rows of the index");
 });

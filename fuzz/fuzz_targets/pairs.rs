@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use source::{Source, close};
 use treekernel_rs::pair::naive::{self, Occurrences};
 use treekernel_rs::pair::{self, Method, PairForest, PairKernel, Side};
-use treekernel_rs::{Context, Error, gram};
+use treekernel_rs::{Error, gram};
 
 /// Labels, with placeholders and without.
 const MARKED: &[&str] = &["a", "b", "a:1", "b:1", "a:2", "b:2", "c", "a:3"];
@@ -37,11 +37,11 @@ fuzz_target!(|bytes: &[u8]| {
     round_trip(&pairs);
 
     let mut values = vec![0.0; n * n];
-    let report = gram::fill(&kernel, &pairs, None, options, &mut values, &context);
+    let report = gram::fill_with(&kernel, &pairs, None, options, &mut values, &context);
     let report = report.expect("small values");
     for i in 0..n {
         for j in 0..=i {
-            let single = pair::pair(
+            let single = pair::pair_with(
                 &kernel,
                 (&pairs, i),
                 (&pairs, j),
@@ -116,12 +116,12 @@ fn by_definition(kernel: &PairKernel, pairs: &PairForest, i: usize, j: usize) {
             naive::max(&p, &q, kernel.decay, |a, b| a * b)
         }
     };
-    match pair::pair(kernel, (pairs, i), (pairs, j), false, &Context::default()) {
+    match pair::pair(kernel, (pairs, i), (pairs, j), false) {
         Ok(got) => assert!(close(got, right, 0.0), "K({i},{j}) {got}, not {right}"),
         Err(Error::ConstraintLimit { .. }) => {}
         Err(error) => panic!("{error}"),
     }
-    let all = pair::constraints(kernel, (pairs, i), (pairs, j), &Context::default());
+    let all = pair::constraints(kernel, (pairs, i), (pairs, j));
     let expected = match kernel.method {
         Method::Exact => naive::exact_constraints(&p, &q),
         Method::Paper => naive::constraints(&p, &q),

@@ -9,7 +9,7 @@ mod plain;
 use libfuzzer_sys::fuzz_target;
 use plain::Plain;
 use source::Source;
-use treekernel_rs::{Context, Error, Forest, Result, parse};
+use treekernel_rs::{Error, Forest, Result, parse};
 
 /// What texts are put together from, where the first byte says so.
 const TOKENS: &[&str] = &[
@@ -150,7 +150,7 @@ fn in_parts(bytes: &[u8]) {
         let tokens = (0..source.below(12)).map(|_| source.pick(TOKENS));
         let text: String = tokens.collect();
         let read = plain::read(&text, false);
-        let pushed = forest.push_brackets(&text, &Context::default());
+        let pushed = forest.push_brackets(&text);
         assert_eq!(pushed.is_ok(), read.is_ok(), "{text:?}");
         right.extend(read.into_iter().flatten());
         assert_eq!(forest.len(), right.len());

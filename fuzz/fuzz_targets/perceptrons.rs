@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use source::{LABELS, Source, close};
 use treekernel_rs::dag::{Features, ModelOptions, Perceptron, PolynomialKernel, Vote};
-use treekernel_rs::{Context, gram};
+use treekernel_rs::gram;
 
 const N_COLUMNS: usize = 3;
 const POLYNOMIAL: PolynomialKernel = PolynomialKernel::new(2, 1.0, 0.5);
@@ -133,12 +133,7 @@ fuzz_target!(|bytes: &[u8]| {
         let features = Features::Dense { n_columns: N_COLUMNS, values: &dense };
         let features = is_mixed.then_some(features);
         let got = perceptron
-            .learn(
-                &pool.select(trees.iter().copied()),
-                &labels,
-                features,
-                &Context::default(),
-            )
+            .learn(&pool.select(trees.iter().copied()), &labels, features)
             .expect("small trees");
         assert_eq!(got, n_mistakes, "mistakes on {trees:?}");
         assert_eq!(perceptron.n_examples(), n_examples);
@@ -146,10 +141,10 @@ fuzz_target!(|bytes: &[u8]| {
 
     let features = Features::Dense { n_columns: N_COLUMNS, values: &rows };
     let features = is_mixed.then_some(features);
-    let got = perceptron.score(&pool, features, &context);
+    let got = perceptron.score_with(&pool, features, &context);
     let got = got.expect("small scores").0;
     let model = perceptron.model();
-    let scored = model.score(&pool, &context).expect("small scores").0;
+    let scored = model.score_with(&pool, &context).expect("small scores").0;
     for at in 0..n * width {
         let (tree, plain) = (at / width, &plain[at % width]);
         let versions = plain.versions(&kernels, n, tree);

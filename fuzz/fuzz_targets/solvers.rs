@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
         max_iter: source.pick(&[PASSES, 3, 0]),
         cache: source.pick(&[1 << 20, 0]),
     };
-    let is_done = solver.run(limits, &context).expect("small scores");
+    let is_done = solver.run_with(limits, &context).expect("small scores");
     assert_eq!(is_done, solver.reached().violation <= limits.tol);
     let matrix = gram::gram_with(&**kernel, &forest, None, options, &context)
         .expect("small values");
@@ -60,7 +60,7 @@ fuzz_target!(|bytes: &[u8]| {
             left = left.saturating_sub(1);
             if left == 0 { Err(Error::Interrupted) } else { Ok(()) }
         });
-        let done = parts.run(limits, &stop.with_interval(Duration::ZERO));
+        let done = parts.run_with(limits, &stop.with_interval(Duration::ZERO));
         let state = parts.state().clone();
         match done {
             Ok(done) => {
@@ -208,7 +208,7 @@ fn tampered(source: &mut Source<'_>, mut solver: Solver, limits: Limits) {
             asked += 1;
             if asked > 5_000 { Err(Error::Interrupted) } else { Ok(()) }
         });
-        let ended = solver.run(limits, &stop.with_interval(Duration::ZERO));
+        let ended = solver.run_with(limits, &stop.with_interval(Duration::ZERO));
         let is_known = matches!(
             ended,
             Ok(_)

@@ -11,7 +11,7 @@ use plain::Plain;
 use source::{LABELS, Source, jobs};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::SubsetTree;
-use treekernel_rs::{Context, Forest};
+use treekernel_rs::Forest;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
@@ -23,28 +23,20 @@ fuzz_target!(|bytes: &[u8]| {
         };
         match source.below(5) {
             0 => {
-                let sorted =
-                    forest.sorted(&Context::default()).expect("a small forest");
+                let sorted = forest.sorted().expect("a small forest");
                 let own = trees(&sorted);
                 let in_order = |trees: &[Plain]| -> Vec<Plain> {
                     trees.iter().map(in_order).collect()
                 };
                 assert_eq!(in_order(&own), in_order(&was), "sorted");
-                assert!(
-                    sorted.sorted(&Context::default()).expect("a small forest")
-                        == sorted,
-                    "twice"
-                );
-                let mirrored =
-                    text(&plain(&mirrored)).sorted(&Context::default()).expect("small");
+                assert!(sorted.sorted().expect("a small forest") == sorted, "twice");
+                let mirrored = text(&plain(&mirrored)).sorted().expect("small");
                 assert_eq!(trees(&mirrored), own, "the order of children");
                 forest = sorted;
             }
             1 => {
                 let count = source.flag();
-                forest = forest
-                    .collapse_repeats(count, &Context::default())
-                    .expect("a small forest");
+                forest = forest.collapse_repeats(count).expect("a small forest");
                 assert_eq!(trees(&forest), plain(&|tree| collapsed(tree, count)));
             }
             2 => {
@@ -58,24 +50,19 @@ fuzz_target!(|bytes: &[u8]| {
                     .map(|&label| forest.nodes().labels().name(label).to_owned())
                     .zip(names.clone())
                     .collect();
-                forest = forest
-                    .relabel(&names, &Context::default())
-                    .expect("a small forest");
+                forest = forest.relabel(&names).expect("a small forest");
                 assert_eq!(trees(&forest), plain(&|tree| relabelled(tree, &of)));
             }
             3 => {
                 let (out, keeps) = (source.pick(LABELS), source.flag());
                 let nodes = forest.nodes().clone();
                 let goes = |label| nodes.labels().name(label) == out;
-                forest = forest
-                    .prune(goes, keeps, &Context::default())
-                    .expect("a small forest");
+                forest = forest.prune(goes, keeps).expect("a small forest");
                 assert_eq!(trees(&forest), plain(&|tree| pruned(tree, out, keeps)));
             }
             _ => {
                 let shared = forest.to_shared().expect("a small forest");
-                let again = Forest::from_shared(&shared, &Context::default())
-                    .expect("its own arrays");
+                let again = Forest::from_shared(&shared).expect("its own arrays");
                 assert_eq!(again.to_shared().expect("small"), shared);
                 assert_eq!(trees(&again), was);
                 tampered(&mut source, &forest);
@@ -166,10 +153,9 @@ fn tampered(source: &mut Source<'_>, forest: &Forest) {
             (n, _) => list[at % n] = number,
         }
     }
-    let Ok(loaded) = Forest::from_shared(&shared, &Context::default()) else { return };
+    let Ok(loaded) = Forest::from_shared(&shared) else { return };
     assert_eq!(loaded.len(), shared.roots.len());
-    let again =
-        Forest::from_shared(&loaded.to_shared().expect("small"), &Context::default());
+    let again = Forest::from_shared(&loaded.to_shared().expect("small"));
     assert!(again.expect("a forest's own arrays") == loaded);
     // Trees that were made to share may have very many nodes.
     if loaded.n_nodes().iter().all(|&n| n < 10_000) {

@@ -345,7 +345,7 @@ pub fn every_way(
         assert!(close(got, right, 0.0), "K({i},{j}) {got}, by definition {right}");
     }
     let (a, b) = (all.select([i]), all.select([j]));
-    let got = gram::pair(kernel, &a, &b, options.normalize, &context);
+    let got = gram::pair_with(kernel, &a, &b, options.normalize, &context);
     let got = got.expect("a small value");
     check("pair", i, j, got);
 
@@ -358,7 +358,7 @@ pub fn every_way(
     wide.indexed_iter().for_each(|((i, j), &got)| check("gram(X, Y)", i, n_x + j, got));
     let mut floats = vec![0.0f32; n * n_x];
     let some = all.select(0..n_x);
-    match gram::fill(kernel, &all, Some(&some), options, &mut floats, &context) {
+    match gram::fill_with(kernel, &all, Some(&some), options, &mut floats, &context) {
         Ok(_) => {}
         Err(Error::Overflow { row, column }) => {
             assert!(expected(row, column) > f64::from(f32::MAX), "floats");
@@ -376,17 +376,17 @@ pub fn every_way(
         .expect("small values");
     let mut row = vec![0.0; n];
     for i in (0..n).rev() {
-        rows.row(i, &mut row, &context).expect("small values");
+        rows.row_with(i, &mut row, &context).expect("small values");
         row.iter().enumerate().for_each(|(j, &got)| check("row", i, j, got));
     }
-    let diagonal = gram::diagonal(kernel, &all, options, &context);
+    let diagonal = gram::diagonal_with(kernel, &all, options, &context);
     let diagonal = diagonal.expect("small values").0;
     diagonal.iter().enumerate().for_each(|(i, &got)| check("diagonal", i, i, got));
 
     // 5. A model of one tree scores its kernels.
     let model_options = dag::ModelOptions::default().with_normalize(options.normalize);
     let Ok(mut model) = Model::new(shared, model_options) else { return };
-    model.add(&a, &[1.0], &context).expect("a small tree");
-    let scores = model.score(&all, &context).expect("small scores").0;
+    model.add_with(&a, &[1.0], &context).expect("a small tree");
+    let scores = model.score_with(&all, &context).expect("small scores").0;
     scores.iter().enumerate().for_each(|(j, &got)| check("score", i, j, got));
 }

@@ -20,9 +20,17 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::Array`] for a weight that is not finite or makes a sum
-    /// of weights infinite: with nothing changed. [`Error::Capacity`], [`Error::Memory`]
-    /// and what `context` returns leave the trees before.
-    pub fn add(
+    /// of weights infinite: with nothing changed. [`Error::Capacity`] and [`Error::Memory`]
+    /// leave the trees before.
+    pub fn add(&mut self, forest: &Forest, alphas: &[f64]) -> Result<Vec<usize>> {
+        self.add_with(forest, alphas, &Context::default())
+    }
+
+    /// As [`add`](Self::add), in a context.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add), and what `context` returns, which leaves the trees before.
+    pub fn add_with(
         &mut self,
         forest: &Forest,
         alphas: &[f64],

@@ -19,7 +19,19 @@ impl Model {
     /// # Errors
     /// As [`score`](Self::score), [`Error::Expansion`] for a tree that would be too large
     /// written out, and [`Error::Unsupported`] for a kernel without an index.
-    pub fn contributions(&self, tree: &Forest, context: &Context) -> Result<Vec<f64>> {
+    pub fn contributions(&self, tree: &Forest) -> Result<Vec<f64>> {
+        self.contributions_with(tree, &Context::default())
+    }
+
+    /// As [`contributions`](Self::contributions), in a context.
+    ///
+    /// # Errors
+    /// As [`contributions`](Self::contributions), and what `context` returns.
+    pub fn contributions_with(
+        &self,
+        tree: &Forest,
+        context: &Context,
+    ) -> Result<Vec<f64>> {
         if !self.is_graph() {
             return Err(self.unsupported("contributions of nodes"));
         }

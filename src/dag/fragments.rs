@@ -121,8 +121,20 @@ impl Model {
     /// # Errors
     /// [`Error::Parameter`] for an output that the model does not have; [`Error::Search`] if
     /// the limit was reached; [`Error::Array`] for weights whose sum is beyond floats;
-    /// [`Error::Capacity`], and what `context` returns.
-    pub fn top_fragments(&self, query: &Query, context: &Context) -> Result<Fragments> {
+    /// [`Error::Capacity`].
+    pub fn top_fragments(&self, query: &Query) -> Result<Fragments> {
+        self.top_fragments_with(query, &Context::default())
+    }
+
+    /// As [`top_fragments`](Self::top_fragments), in a context.
+    ///
+    /// # Errors
+    /// As [`top_fragments`](Self::top_fragments), and what `context` returns.
+    pub fn top_fragments_with(
+        &self,
+        query: &Query,
+        context: &Context,
+    ) -> Result<Fragments> {
         if query.output >= self.options.n_outputs {
             let (name, expected) = ("output", "below n_outputs");
             let got = query.output.to_string();

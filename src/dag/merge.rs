@@ -38,8 +38,16 @@ impl Model {
     /// # Errors
     /// [`Error::Parameter`] for a model of another kernel or with other options and for a
     /// factor that is not finite, [`Error::Array`] where a weight becomes infinite,
-    /// [`Error::Memory`], [`Error::Capacity`], and what `context` returns: scores are as before.
-    pub fn merge(
+    /// [`Error::Memory`], [`Error::Capacity`]: scores are as before.
+    pub fn merge(&mut self, other: &Self, factor: f64) -> Result<()> {
+        self.merge_with(other, factor, &Context::default())
+    }
+
+    /// As [`merge`](Self::merge), in a context.
+    ///
+    /// # Errors
+    /// As [`merge`](Self::merge), and what `context` returns.
+    pub fn merge_with(
         &mut self,
         other: &Self,
         factor: f64,
@@ -170,7 +178,15 @@ impl Model {
     ///
     /// # Errors
     /// As [`Perceptron::learn`].
-    pub fn pass_over(
+    pub fn pass_over(&self, forest: &Forest, labels: &[f64]) -> Result<Pass> {
+        self.pass_over_with(forest, labels, &Context::default())
+    }
+
+    /// As [`pass_over`](Self::pass_over), in a context.
+    ///
+    /// # Errors
+    /// As [`pass_over`](Self::pass_over), and what `context` returns.
+    pub fn pass_over_with(
         &self,
         forest: &Forest,
         labels: &[f64],
@@ -179,7 +195,7 @@ impl Model {
         memory::room(1, self.nbytes())?;
         let mut learner = Perceptron::from_version(self.clone())?;
         // Labels come with the pass; features do not, as a model has none.
-        learner.learn(forest, labels, None, context)?;
+        learner.learn_with(forest, labels, None, context)?;
         let n_mistakes = learner.n_mistakes();
         // The sum is made first: taking the last version ends the perceptron.
         let (sum, last) = (learner.try_model()?, learner.into_last());

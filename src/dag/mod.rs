@@ -26,12 +26,12 @@
 //!
 //! ```
 //! use treekernel_rs::dag::{Model, ModelOptions};
-//! use treekernel_rs::{Context, Forest, kernel::SubsetTree};
+//! use treekernel_rs::{Forest, kernel::SubsetTree};
 //!
 //! let trees = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c)) (A a)")?;
 //! let mut model = Model::new(&SubsetTree::new(0.4), ModelOptions::default())?;
-//! model.add(&trees.select([0, 1]), &[1.0, -0.5], &Context::default())?;
-//! let scores = model.score(&trees, &Context::default())?.0;
+//! model.add(&trees.select([0, 1]), &[1.0, -0.5])?;
+//! let scores = model.score(&trees)?.0;
 //! assert!((scores[0] - (1.584 - 0.5 * 0.96)).abs() < 1e-12);
 //! # Ok::<(), treekernel_rs::Error>(())
 //! ```

@@ -92,16 +92,23 @@ impl Model {
     /// number of threads.
     ///
     /// # Errors
-    /// [`Error::ScoreOverflow`], [`Error::Memory`], [`Error::Capacity`], and what `context`
-    /// returns.
-    pub fn score(
+    /// [`Error::ScoreOverflow`], [`Error::Memory`], [`Error::Capacity`].
+    pub fn score(&self, forest: &Forest) -> Result<(Vec<f64>, Vec<usize>)> {
+        self.score_with(forest, &Context::default())
+    }
+
+    /// As [`score`](Self::score), in a context.
+    ///
+    /// # Errors
+    /// As [`score`](Self::score), and what `context` returns.
+    pub fn score_with(
         &self,
         forest: &Forest,
         context: &Context,
     ) -> Result<(Vec<f64>, Vec<usize>)> {
         let n = forest.len().saturating_mul(self.options.n_outputs);
         let mut out = memory::filled(0.0, n)?;
-        let zeros = self.score_into(forest, &mut out, context)?;
+        let zeros = self.score_into_with(forest, &mut out, context)?;
         Ok((out, zeros))
     }
 
@@ -109,7 +116,15 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::Length`] for an `out` of the wrong size, and as [`score`](Self::score).
-    pub fn score_into(
+    pub fn score_into(&self, forest: &Forest, out: &mut [f64]) -> Result<Vec<usize>> {
+        self.score_into_with(forest, out, &Context::default())
+    }
+
+    /// As [`score_into`](Self::score_into), in a context.
+    ///
+    /// # Errors
+    /// As [`score_into`](Self::score_into), and what `context` returns.
+    pub fn score_into_with(
         &self,
         forest: &Forest,
         out: &mut [f64],

@@ -252,6 +252,18 @@ impl Solver {
         &self,
         forest: &Forest,
         features: Option<Features<'_>>,
+    ) -> Result<Vec<f64>> {
+        self.score_with(forest, features, &Context::default())
+    }
+
+    /// As [`score`](Self::score), in a context.
+    ///
+    /// # Errors
+    /// As [`score`](Self::score), and what `context` returns.
+    pub fn score_with(
+        &self,
+        forest: &Forest,
+        features: Option<Features<'_>>,
         context: &Context,
     ) -> Result<Vec<f64>> {
         let (expected, got) = match (&self.vectors, features) {
@@ -271,7 +283,7 @@ impl Solver {
             _ => Vec::new(),
         };
         // By trees; features come in beside, as they are no part of the model.
-        let mut scores = self.model(betas, context)?.score(forest, context)?.0;
+        let mut scores = self.model(betas, context)?.score_with(forest, context)?.0;
         if let Some(vectors) = &self.vectors {
             let alphas = self.tree_weights(betas)?;
             let asked = memory::collect(others.iter().map(|row| &**row))?;
@@ -405,13 +417,20 @@ impl Solver {
 
     /// Makes passes until the violation is at most `tol`, and says whether it is. They end
     /// earlier at `max_iter`, and where they no longer make the violation smaller or the
-    /// dual better: the kernels times c are then too large for such a `tol` in floats. The
-    /// watch of `context` is told the number of passes.
+    /// dual better: the kernels times c are then too large for such a `tol` in floats.
     ///
     /// # Errors
-    /// [`Error::ScoreOverflow`], [`Error::Overflow`], [`Error::Memory`], and what `context`
-    /// returns: the state is then that after the last pass.
-    pub fn run(&mut self, limits: Limits, context: &Context) -> Result<bool> {
+    /// [`Error::ScoreOverflow`], [`Error::Overflow`], [`Error::Memory`]: the state is
+    /// then that after the last pass.
+    pub fn run(&mut self, limits: Limits) -> Result<bool> {
+        self.run_with(limits, &Context::default())
+    }
+
+    /// As [`run`](Self::run), in a context, whose watch is told the number of passes.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and what `context` returns.
+    pub fn run_with(&mut self, limits: Limits, context: &Context) -> Result<bool> {
         if self.n_examples() == 0 {
             return Ok(true);
         }
@@ -550,7 +569,7 @@ impl Solver {
     fn model(&self, betas: &[f64], context: &Context) -> Result<SumModel> {
         let width = self.options.n_outputs;
         let mut model = SumModel::of(self.kernel.clone(), width)?;
-        model.add(&self.forest, &self.tree_weights(betas)?, context)?;
+        model.add_with(&self.forest, &self.tree_weights(betas)?, context)?;
         Ok(model)
     }
 
@@ -573,7 +592,7 @@ impl Solver {
         trees: &[u32],
         context: &Context,
     ) -> Result<Vec<f64>> {
-        let mut scores = model.score(&self.select(trees)?, context)?.0;
+        let mut scores = model.score_with(&self.select(trees)?, context)?.0;
         if let Some(vectors) = &self.vectors {
             let (alphas, width) = (self.tree_weights(betas)?, self.options.n_outputs);
             let asked = memory::collect(vectors.some(trees))?;
@@ -592,7 +611,14 @@ impl Solver {
         let forest = self.select(trees)?;
         let forest = compact(&forest, context)?;
         let options = gram::Options { normalize: self.options.normalize };
-        gram::fill(self.kernel.kernel(), &forest, None, options, &mut out, context)?;
+        gram::fill_with(
+            self.kernel.kernel(),
+            &forest,
+            None,
+            options,
+            &mut out,
+            context,
+        )?;
         if let Some(vectors) = &self.vectors {
             vectors.add_to_matrix(trees, &mut out, context)?;
         }

@@ -100,14 +100,14 @@ fn read(kernel: &Arc<dyn Kernel>, factor: f64, normalize: bool, terms: &mut Vec<
 /// use std::sync::Arc;
 /// use treekernel_rs::dag::{ModelOptions, SumModel};
 /// use treekernel_rs::kernel::{Composed, ElasticTree, Operation, SubsetTree};
-/// use treekernel_rs::{Context, Forest};
+/// use treekernel_rs::Forest;
 ///
 /// let parts = vec![Arc::new(SubsetTree::new(1.0)) as _, Arc::new(ElasticTree::new(1.0)) as _];
 /// let sum = Composed::new(Operation::Sum, parts)?;
 /// let trees = Forest::from_brackets("(A b)")?;
 /// let mut model = SumModel::new(&sum, ModelOptions::default())?;
-/// model.add(&trees, &[0.5], &Context::default())?;
-/// assert_eq!(model.score(&trees, &Context::default())?.0, [0.5 * (1.0 + 3.0)]);
+/// model.add(&trees, &[0.5])?;
+/// assert_eq!(model.score(&trees)?.0, [0.5 * (1.0 + 3.0)]);
 /// # Ok::<(), treekernel_rs::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -193,7 +193,15 @@ impl SumModel {
     ///
     /// # Errors
     /// As [`Model::add`].
-    pub fn add(
+    pub fn add(&mut self, forest: &Forest, alphas: &[f64]) -> Result<Vec<usize>> {
+        self.add_with(forest, alphas, &Context::default())
+    }
+
+    /// As [`add`](Self::add), in a context.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add), and what `context` returns.
+    pub fn add_with(
         &mut self,
         forest: &Forest,
         alphas: &[f64],
@@ -229,7 +237,7 @@ impl SumModel {
         memory::room(1, self.nbytes())?;
         let mut parts = self.parts.clone();
         for part in &mut parts {
-            part.add(forest, &alphas, context)?;
+            part.add_with(forest, &alphas, context)?;
         }
         self.parts = parts;
         zeros(&scales)
@@ -239,19 +247,27 @@ impl SumModel {
     ///
     /// # Errors
     /// As [`Model::score`].
-    pub fn score(
+    pub fn score(&self, forest: &Forest) -> Result<(Vec<f64>, Vec<usize>)> {
+        self.score_with(forest, &Context::default())
+    }
+
+    /// As [`score`](Self::score), in a context.
+    ///
+    /// # Errors
+    /// As [`score`](Self::score), and what `context` returns.
+    pub fn score_with(
         &self,
         forest: &Forest,
         context: &Context,
     ) -> Result<(Vec<f64>, Vec<usize>)> {
         if let Some(model) = self.plain() {
-            return model.score(forest, context);
+            return model.score_with(forest, context);
         }
         let mut out = memory::filled(0.0, forest.len() * self.n_outputs)?;
         let mut unknown = Vec::new();
         for (part, term) in self.parts.iter().zip(&self.terms.list) {
             // Of a single term these are its own trees without norm.
-            let (scores, none) = part.score(forest, context)?;
+            let (scores, none) = part.score_with(forest, context)?;
             add_scaled(term.factor, &scores, &mut out);
             unknown = none;
         }
@@ -283,10 +299,22 @@ impl SumModel {
     ///
     /// # Errors
     /// As [`Model::contributions`].
-    pub fn contributions(&self, tree: &Forest, context: &Context) -> Result<Vec<f64>> {
+    pub fn contributions(&self, tree: &Forest) -> Result<Vec<f64>> {
+        self.contributions_with(tree, &Context::default())
+    }
+
+    /// As [`contributions`](Self::contributions), in a context.
+    ///
+    /// # Errors
+    /// As [`contributions`](Self::contributions), and what `context` returns.
+    pub fn contributions_with(
+        &self,
+        tree: &Forest,
+        context: &Context,
+    ) -> Result<Vec<f64>> {
         let mut out = Vec::new();
         for (part, term) in self.parts.iter().zip(&self.terms.list) {
-            let mut shares = part.contributions(tree, context)?;
+            let mut shares = part.contributions_with(tree, context)?;
             for share in &mut shares {
                 *share *= term.factor;
                 // All parts list the nodes of the same tree in the same order.
@@ -315,7 +343,19 @@ impl SumModel {
     ///
     /// # Errors
     /// As there, and [`Error::Unsupported`] for a sum.
-    pub fn top_fragments(&self, query: &Query, context: &Context) -> Result<Fragments> {
+    pub fn top_fragments(&self, query: &Query) -> Result<Fragments> {
+        self.top_fragments_with(query, &Context::default())
+    }
+
+    /// As [`top_fragments`](Self::top_fragments), in a context.
+    ///
+    /// # Errors
+    /// As [`top_fragments`](Self::top_fragments), and what `context` returns.
+    pub fn top_fragments_with(
+        &self,
+        query: &Query,
+        context: &Context,
+    ) -> Result<Fragments> {
         let [one] = &self.parts[..] else {
             let (kernel, what) = (self.kernel().name(), "fragments with weights");
             let can =
@@ -323,7 +363,7 @@ impl SumModel {
             let can = can.to_vec(); // bounded: five
             return Err(Error::Unsupported { kernel, what, can });
         };
-        let mut found = one.top_fragments(query, context)?;
+        let mut found = one.top_fragments_with(query, context)?;
         let factor = self.terms.list[0].factor;
         for weight in &mut found.weights {
             *weight *= factor;
@@ -355,7 +395,15 @@ impl SumModel {
     ///
     /// # Errors
     /// As there.
-    pub fn merge(
+    pub fn merge(&mut self, other: &Self, factor: f64) -> Result<()> {
+        self.merge_with(other, factor, &Context::default())
+    }
+
+    /// As [`merge`](Self::merge), in a context.
+    ///
+    /// # Errors
+    /// As [`merge`](Self::merge), and what `context` returns.
+    pub fn merge_with(
         &mut self,
         other: &Self,
         factor: f64,
@@ -366,7 +414,7 @@ impl SumModel {
             && self.terms.whole.is_none()
             && other.terms.whole.is_none()
         {
-            return one.merge(another, factor, context);
+            return one.merge_with(another, factor, context);
         }
         let is_like = self.kernel() == other.kernel()
             && self.terms.normalize == other.terms.normalize
@@ -380,7 +428,7 @@ impl SumModel {
         memory::room(1, self.nbytes())?;
         let mut parts = self.parts.clone();
         for (part, more) in parts.iter_mut().zip(&other.parts) {
-            part.merge(more, factor, context)?;
+            part.merge_with(more, factor, context)?;
         }
         let mut intercept = memory::copied(&self.intercept)?;
         add_scaled(factor, &other.intercept, &mut intercept);
@@ -393,7 +441,15 @@ impl SumModel {
     ///
     /// # Errors
     /// As there, and [`Error::Unsupported`] for a sum.
-    pub fn pass_over(
+    pub fn pass_over(&self, forest: &Forest, labels: &[f64]) -> Result<Pass> {
+        self.pass_over_with(forest, labels, &Context::default())
+    }
+
+    /// As [`pass_over`](Self::pass_over), in a context.
+    ///
+    /// # Errors
+    /// As [`pass_over`](Self::pass_over), and what `context` returns.
+    pub fn pass_over_with(
         &self,
         forest: &Forest,
         labels: &[f64],
@@ -404,7 +460,7 @@ impl SumModel {
             let can = vec!["SubsetTree"]; // bounded: one
             return Err(Error::Unsupported { kernel, what, can });
         };
-        model.pass_over(forest, labels, context)
+        model.pass_over_with(forest, labels, context)
     }
 
     /// A model of models of its terms.

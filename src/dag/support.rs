@@ -223,7 +223,8 @@ impl SupportTrees {
             if !model_kernel.normalize {
                 return Ok((out, Vec::new()));
             }
-            let report = gram::diagonal(&**model_kernel.kernel, x, options, context)?.1;
+            let report =
+                gram::diagonal_with(&**model_kernel.kernel, x, options, context)?.1;
             return Ok((out, report.zero_rows));
         }
         let index = self.index(model_kernel, context)?;
@@ -302,7 +303,8 @@ impl ExampleKernels {
             supports.rows(model_kernel, x, context).map_err(offset_tree)?;
         let mut among = memory::filled(0.0, len * len)?;
         let (kernel, options) = (&**model_kernel.kernel, model_kernel.options());
-        let report = gram::fill(kernel, x, None, options, &mut among, &context.step());
+        let report =
+            gram::fill_with(kernel, x, None, options, &mut among, &context.step());
         let report = report.map_err(score_error).map_err(offset_tree)?;
         let mut is_zero = memory::filled(false, len)?;
         report.zero_rows.into_iter().for_each(|tree| is_zero[tree] = true);

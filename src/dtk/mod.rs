@@ -32,13 +32,13 @@
 //! kernel of different trees as it is.
 //!
 //! ```
-//! use treekernel_rs::{Context, Forest, dtk, kernel::SubsetTree};
+//! use treekernel_rs::{Forest, dtk, kernel::SubsetTree};
 //!
 //! let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
 //! let kernel = SubsetTree::new(0.4);
 //! let trees = dtk::DistributedTrees::new(dtk::Settings::new(&kernel, 8192))?;
 //! let mut vectors = vec![0.0f32; 2 * 8192];
-//! trees.encode(&forest, dtk::EncodeOptions::default(), &mut vectors, &Context::default())?;
+//! trees.encode(&forest, dtk::EncodeOptions::default(), &mut vectors)?;
 //! let (a, b) = vectors.split_at(8192);
 //! let dot: f32 = a.iter().zip(b).map(|(x, y)| x * y).sum();
 //! assert!((dot - 0.96).abs() < 0.1); // K = 0.96
@@ -283,9 +283,16 @@ impl DistributedTrees {
     /// are left out whose paths are not in two of these.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for kernels other than the subset tree kernel, and what
-    /// `context` returns.
-    pub fn prune(&self, forest: &Forest, context: &Context) -> Result<Self> {
+    /// [`Error::Unsupported`] for kernels other than the subset tree kernel.
+    pub fn prune(&self, forest: &Forest) -> Result<Self> {
+        self.prune_with(forest, &Context::default())
+    }
+
+    /// As [`prune`](Self::prune), in a context.
+    ///
+    /// # Errors
+    /// As [`prune`](Self::prune), and what `context` returns.
+    pub fn prune_with(&self, forest: &Forest, context: &Context) -> Result<Self> {
         let longest = self.settings.max_height.unwrap_or(usize::MAX);
         prunable(&self.settings)?;
         context.advance(0, forest.len())?;
@@ -309,8 +316,16 @@ impl DistributedTrees {
     /// label-free, and were found on three corpora; see `docs`.
     ///
     /// # Errors
-    /// What `context` returns.
-    pub fn tune(&self, forest: &Forest, context: &Context) -> Result<Self> {
+    /// [`Error::Memory`], [`Error::Capacity`].
+    pub fn tune(&self, forest: &Forest) -> Result<Self> {
+        self.tune_with(forest, &Context::default())
+    }
+
+    /// As [`tune`](Self::tune), in a context.
+    ///
+    /// # Errors
+    /// As [`tune`](Self::tune), and what `context` returns.
+    pub fn tune_with(&self, forest: &Forest, context: &Context) -> Result<Self> {
         const SAMPLE: usize = 256;
         let n = forest.len();
         // Spread over the forest, as neighbours in a corpus are often alike.
@@ -403,8 +418,21 @@ impl DistributedTrees {
     ///
     /// # Errors
     /// [`Error::Length`] for an `out` of the wrong size, [`Error::VectorOverflow`],
-    /// [`Error::Memory`], [`Error::Capacity`], and what `context` returns.
+    /// [`Error::Memory`], [`Error::Capacity`].
     pub fn encode<T: Real>(
+        &self,
+        forest: &Forest,
+        options: EncodeOptions,
+        out: &mut [T],
+    ) -> Result<EncodeReport> {
+        self.encode_with(forest, options, out, &Context::default())
+    }
+
+    /// As [`encode`](Self::encode), in a context.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode), and what `context` returns.
+    pub fn encode_with<T: Real>(
         &self,
         forest: &Forest,
         options: EncodeOptions,
@@ -530,8 +558,16 @@ impl DistributedTrees {
     ///
     /// # Errors
     /// [`Error::Length`] for an `out` that is not d long, [`Error::Parameter`] for a
-    /// forest that is not one tree, [`Error::VectorOverflow`], and what `context` returns.
-    pub fn fragment<T: Real>(
+    /// forest that is not one tree, [`Error::VectorOverflow`].
+    pub fn fragment<T: Real>(&self, tree: &Forest, out: &mut [T]) -> Result<()> {
+        self.fragment_with(tree, out, &Context::default())
+    }
+
+    /// As [`fragment`](Self::fragment), in a context.
+    ///
+    /// # Errors
+    /// As [`fragment`](Self::fragment), and what `context` returns.
+    pub fn fragment_with<T: Real>(
         &self,
         tree: &Forest,
         out: &mut [T],
@@ -550,7 +586,7 @@ impl DistributedTrees {
         let root = nodes.absorb_one(tree.nodes(), root, context)?;
         // A leaf has no pair, and its vector is its label's.
         if nodes.is_leaf(root) {
-            return self.label_vector(nodes.name(root), out, context);
+            return self.label_vector_with(nodes.name(root), out, context);
         }
         let plan = Plan::of_fragment(&nodes, root, self.settings.fold, context)?;
         // One fragment, as it is: nothing is weighed.
@@ -580,8 +616,16 @@ impl DistributedTrees {
     /// A label's vector.
     ///
     /// # Errors
-    /// [`Error::Length`] for an `out` that is not d long, and what `context` returns.
-    pub fn label_vector<T: Real>(
+    /// [`Error::Length`] for an `out` that is not d long.
+    pub fn label_vector<T: Real>(&self, label: &str, out: &mut [T]) -> Result<()> {
+        self.label_vector_with(label, out, &Context::default())
+    }
+
+    /// As [`label_vector`](Self::label_vector), in a context.
+    ///
+    /// # Errors
+    /// As [`label_vector`](Self::label_vector), and what `context` returns.
+    pub fn label_vector_with<T: Real>(
         &self,
         label: &str,
         out: &mut [T],
@@ -595,8 +639,16 @@ impl DistributedTrees {
     /// a ◇ b.
     ///
     /// # Errors
-    /// [`Error::Length`] for a vector that is not d long, and what `context` returns.
-    pub fn compose<T: Real>(
+    /// [`Error::Length`] for a vector that is not d long.
+    pub fn compose<T: Real>(&self, a: &[T], b: &[T], out: &mut [T]) -> Result<()> {
+        self.compose_with(a, b, out, &Context::default())
+    }
+
+    /// As [`compose`](Self::compose), in a context.
+    ///
+    /// # Errors
+    /// As [`compose`](Self::compose), and what `context` returns.
+    pub fn compose_with<T: Real>(
         &self,
         a: &[T],
         b: &[T],

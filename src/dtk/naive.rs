@@ -259,11 +259,11 @@ pub fn straightforward<T: Real>(
     ) -> Result<Vec<T>> {
         let d = sum.len();
         let mut operands = vec![vec![T::zero(); d]];
-        trees.label_vector(nodes.name(node), &mut operands[0], &Context::default())?;
+        trees.label_vector(nodes.name(node), &mut operands[0])?;
         for &child in nodes.children(node) {
             // A child counts as its label and, if it is expanded, as all its fragments.
             let mut term = vec![T::zero(); d];
-            trees.label_vector(nodes.name(child), &mut term, &Context::default())?;
+            trees.label_vector(nodes.name(child), &mut term)?;
             if !nodes.is_leaf(child) {
                 let below = recurse(trees, nodes, child, root, sum)?;
                 term.iter_mut().zip(below).for_each(|(t, s)| *t += s);
@@ -280,7 +280,7 @@ pub fn straightforward<T: Real>(
         for next in operands {
             let mut composed = vec![T::zero(); d];
             let (a, b) = if left { (&acc, &next) } else { (&next, &acc) };
-            trees.compose(a, b, &mut composed, &Context::default())?;
+            trees.compose(a, b, &mut composed)?;
             acc = composed;
         }
         for (s, x) in sum.iter_mut().zip(&mut acc) {

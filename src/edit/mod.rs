@@ -135,8 +135,16 @@ impl EditDistance {
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Length`] for a forest without trees,
-    /// [`Error::Expansion`], [`Error::Memory`], and what `context` returns.
-    pub fn pair(&self, a: &Forest, b: &Forest, context: &Context) -> Result<f64> {
+    /// [`Error::Expansion`], [`Error::Memory`].
+    pub fn pair(&self, a: &Forest, b: &Forest) -> Result<f64> {
+        self.pair_with(a, b, &Context::default())
+    }
+
+    /// As [`pair`](Self::pair), in a context.
+    ///
+    /// # Errors
+    /// As [`pair`](Self::pair), and what `context` returns.
+    pub fn pair_with(&self, a: &Forest, b: &Forest, context: &Context) -> Result<f64> {
         let both = self.both(a, b, context)?;
         let trees = Trees::new(self, &both, context)?;
         let [first, second] = [0, 1].map(|at| both.roots()[at]);
@@ -153,6 +161,19 @@ impl EditDistance {
         a: &Forest,
         b: &Forest,
         most: f64,
+    ) -> Result<Option<f64>> {
+        self.pair_within_with(a, b, most, &Context::default())
+    }
+
+    /// As [`pair_within`](Self::pair_within), in a context.
+    ///
+    /// # Errors
+    /// As [`pair_within`](Self::pair_within), and what `context` returns.
+    pub fn pair_within_with(
+        &self,
+        a: &Forest,
+        b: &Forest,
+        most: f64,
         context: &Context,
     ) -> Result<Option<f64>> {
         if most.is_nan() {
@@ -160,14 +181,22 @@ impl EditDistance {
             return Err(Error::Parameter { name, expected, got: most.to_string() });
         }
         let within = Self { most: Some(most), ..self.clone() };
-        Ok(Some(within.pair(a, b, context)?).filter(|&d| d <= most))
+        Ok(Some(within.pair_with(a, b, context)?).filter(|&d| d <= most))
     }
 
     /// What becomes of the nodes of the first trees of two forests, at the least cost.
     ///
     /// # Errors
     /// As [`pair`](Self::pair).
-    pub fn mapping(
+    pub fn mapping(&self, a: &Forest, b: &Forest) -> Result<Mapping> {
+        self.mapping_with(a, b, &Context::default())
+    }
+
+    /// As [`mapping`](Self::mapping), in a context.
+    ///
+    /// # Errors
+    /// As [`mapping`](Self::mapping), and what `context` returns.
+    pub fn mapping_with(
         &self,
         a: &Forest,
         b: &Forest,

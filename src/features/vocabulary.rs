@@ -42,8 +42,21 @@ impl Vocabulary {
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::TooManyFeatures`], [`Error::Capacity`],
-    /// [`Error::Memory`], and what `context` returns.
+    /// [`Error::Memory`].
     pub fn fit(
+        kind: &Kind,
+        forest: &Forest,
+        min_df: u32,
+        counts: Counts,
+    ) -> Result<(Self, SparseRows)> {
+        Self::fit_with(kind, forest, min_df, counts, &Context::default())
+    }
+
+    /// As [`fit`](Self::fit), in a context.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit), and what `context` returns.
+    pub fn fit_with(
         kind: &Kind,
         forest: &Forest,
         min_df: u32,
@@ -222,7 +235,15 @@ impl Vocabulary {
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
-    pub fn rows(
+    pub fn rows(&self, forest: &Forest, counts: Counts) -> Result<SparseRows> {
+        self.rows_with(forest, counts, &Context::default())
+    }
+
+    /// As [`rows`](Self::rows), in a context.
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows), and what `context` returns.
+    pub fn rows_with(
         &self,
         forest: &Forest,
         counts: Counts,

@@ -110,8 +110,8 @@ impl Forest {
     /// As [`to_arrays`](Self::to_arrays), or an error.
     ///
     /// # Errors
-    /// As [`try_preorder`](Self::try_preorder).
-    pub fn try_to_arrays(&self, context: &Context) -> Result<ForestArrays> {
+    /// As [`preorder_with`](Self::preorder_with).
+    pub fn to_arrays_with(&self, context: &Context) -> Result<ForestArrays> {
         self.read_arrays(self.expanded("to_arrays()")?, context)
     }
 
@@ -180,8 +180,16 @@ impl Forest {
     ///
     /// # Errors
     /// [`Error::Length`] and [`Error::Array`], which name array, entry, expectation and
-    /// what was found; [`Error::Capacity`], [`Error::Memory`], and what `context` returns.
-    pub fn from_shared(arrays: &SharedArrays, context: &Context) -> Result<Self> {
+    /// what was found; [`Error::Capacity`], [`Error::Memory`].
+    pub fn from_shared(arrays: &SharedArrays) -> Result<Self> {
+        Self::from_shared_with(arrays, &Context::default())
+    }
+
+    /// As [`from_shared`](Self::from_shared), in a context.
+    ///
+    /// # Errors
+    /// As [`from_shared`](Self::from_shared), and what `context` returns.
+    pub fn from_shared_with(arrays: &SharedArrays, context: &Context) -> Result<Self> {
         let nodes = Nodes::of_shared(arrays, context)?;
         let roots = &arrays.roots;
         new_id(roots.len(), "trees")?;
@@ -217,7 +225,7 @@ impl Forest {
         offsets: &[i64],
     ) -> Result<Self> {
         let mut forest = Self::default();
-        forest.push_arrays(names, labels, parents, offsets, &Context::default())?;
+        forest.push_arrays(names, labels, parents, offsets)?;
         forest.shrink_to_fit();
         Ok(forest)
     }
@@ -225,9 +233,22 @@ impl Forest {
     /// Appends trees from flat arrays. A failed call leaves the forest as it was.
     ///
     /// # Errors
-    /// As [`from_arrays`](Self::from_arrays), [`Error::Capacity`], [`Error::Memory`], and
-    /// what `context` returns.
+    /// As [`from_arrays`](Self::from_arrays), [`Error::Capacity`], [`Error::Memory`].
     pub fn push_arrays(
+        &mut self,
+        names: &[impl AsRef<str>],
+        labels: &[i64],
+        parents: &[i64],
+        offsets: &[i64],
+    ) -> Result<()> {
+        self.push_arrays_with(names, labels, parents, offsets, &Context::default())
+    }
+
+    /// As [`push_arrays`](Self::push_arrays), in a context.
+    ///
+    /// # Errors
+    /// As [`push_arrays`](Self::push_arrays), and what `context` returns.
+    pub fn push_arrays_with(
         &mut self,
         names: &[impl AsRef<str>],
         labels: &[i64],

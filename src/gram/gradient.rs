@@ -12,13 +12,13 @@
 //! so that dk(a,a) is 0. Where A or B is 0, k is 0 whatever the parameters, and so is dk.
 //!
 //! ```
-//! use treekernel_rs::{Context, Forest, gram, kernel::SubsetTree};
+//! use treekernel_rs::{Forest, gram, kernel::SubsetTree};
 //!
 //! // K(0,1) = 1 λ + λ (1 + λ): by λ, 2 + 2 λ. And both have the leaf a.
 //! let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
 //! let kernel = SubsetTree::new(0.5);
 //! let mut slopes = vec![0.0; 2 * 4];
-//! gram::gradient(&kernel, &forest, None, gram::Options::default(), &mut slopes, &Context::default())?;
+//! gram::gradient(&kernel, &forest, None, gram::Options::default(), &mut slopes)?;
 //! assert_eq!(gram::parameter_names(&kernel), ["decay", "leaf_weight"]);
 //! assert_eq!((slopes[1], slopes[4 + 1]), (3.0, 1.0));
 //! # Ok::<(), treekernel_rs::Error>(())
@@ -59,6 +59,20 @@ pub fn parameter_names(kernel: &dyn Kernel) -> Vec<String> {
 /// As [`fill`](super::fill()); [`Error::Unsupported`] for a kernel that does not know its
 /// derivatives, [`Error::Parameter`] for parameters where there is none.
 pub fn gradient(
+    kernel: &dyn Kernel,
+    x: &Forest,
+    y: Option<&Forest>,
+    options: Options,
+    out: &mut [f64],
+) -> Result<Report> {
+    gradient_with(kernel, x, y, options, out, &Context::default())
+}
+
+/// As [`gradient`](gradient()), in a context.
+///
+/// # Errors
+/// As [`gradient`](gradient()), and what `context` returns.
+pub fn gradient_with(
     kernel: &dyn Kernel,
     x: &Forest,
     y: Option<&Forest>,

@@ -40,8 +40,7 @@
 //! let options = gram::Options::default();
 //! let matrix = gram::gram(&SizeRatio, &forest, None, options)?;
 //! assert_eq!(matrix.row(0).to_vec(), [1.0, 0.4, 0.4]);
-//! let context = Context::default();
-//! let (nearest, _) = neighbours::top_k(&SizeRatio, &forest, None, 1, options, &context)?;
+//! let (nearest, _) = neighbours::top_k(&SizeRatio, &forest, None, 1, options)?;
 //! assert_eq!(nearest.indices, [1, 2, 1]);
 //! # Ok::<(), treekernel_rs::Error>(())
 //! ```

@@ -58,16 +58,16 @@ pub(crate) mod engines {
     pub(crate) use super::subtree::Engine as Subtree;
 }
 
-pub use gradient::{gradient, parameter_names};
+pub use gradient::{gradient, gradient_with, parameter_names};
 pub use matrix::Element;
 pub(crate) use matrix::{Distinct, Finish, Matrix};
 pub use measure::Near;
 pub(crate) use measure::Numbers;
 pub use measure::{Items, Measure};
 pub(crate) use normalize::{Norm, Normalizer, Norms, quotient};
-pub use packed::{condensed, for_each_row};
+pub use packed::{condensed, condensed_with, for_each_row, for_each_row_with};
 pub(crate) use pairs::subset_tree_pairs;
-pub use pairs::{SinglePairs, pair};
+pub use pairs::{SinglePairs, pair, pair_with};
 pub use rows::KernelRows;
 pub(crate) use trained::{Different, QueryRows, TrainedEngine, engine};
 
@@ -142,7 +142,7 @@ pub fn gram_with<X: Items>(
 ) -> Result<Array2<f64>> {
     let shape = (x.n_items(), y.unwrap_or(x).n_items());
     let mut values = filled(0.0, shape.0.saturating_mul(shape.1))?;
-    fill(measure, x, y, options, &mut values, context)?.complete(measure)?;
+    fill_with(measure, x, y, options, &mut values, context)?.complete(measure)?;
     Ok(Array2::from_shape_vec(shape, values).unwrap_or_default())
 }
 
@@ -156,8 +156,22 @@ pub fn gram_with<X: Items>(
 /// # Errors
 /// [`Error::Parameter`] for a kernel out of range, [`Error::Length`] for an `out` of the
 /// wrong size, [`Error::Overflow`] for a value too large for `out`,
-/// [`Error::Capacity`], and what `context` returns.
+/// [`Error::Capacity`].
 pub fn fill<X: Items, T: Element>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    y: Option<&X>,
+    options: Options,
+    out: &mut [T],
+) -> Result<Report> {
+    fill_with(measure, x, y, options, out, &Context::default())
+}
+
+/// As [`fill`], in a context.
+///
+/// # Errors
+/// As [`fill`], and what `context` returns.
+pub fn fill_with<X: Items, T: Element>(
     measure: &dyn Measure<X>,
     x: &X,
     y: Option<&X>,
@@ -209,6 +223,18 @@ pub(crate) fn check_size<T>(
 /// # Errors
 /// As [`fill`].
 pub fn diagonal<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    options: Options,
+) -> Result<(Vec<f64>, Report)> {
+    diagonal_with(measure, x, options, &Context::default())
+}
+
+/// As [`diagonal`], in a context.
+///
+/// # Errors
+/// As [`diagonal`], and what `context` returns.
+pub fn diagonal_with<X: Items>(
     measure: &dyn Measure<X>,
     x: &X,
     options: Options,

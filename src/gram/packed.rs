@@ -15,13 +15,13 @@ use crate::{Context, Error, Result};
 ///
 /// ```
 /// use std::sync::Mutex;
-/// use treekernel_rs::{Context, Forest, gram, kernel::SubsetTree};
+/// use treekernel_rs::{Forest, gram, kernel::SubsetTree};
 ///
 /// let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c))")?;
 /// let kernel = SubsetTree::new(1.0);
 /// let rows = Mutex::new(vec![Vec::new(); 2]);
 /// let sink = |i: usize, row: &[f64]| rows.lock().unwrap()[i] = row.to_vec();
-/// gram::for_each_row(&kernel, &forest, gram::Options::default(), sink, &Context::default())?;
+/// gram::for_each_row(&kernel, &forest, gram::Options::default(), sink)?;
 /// assert_eq!(*rows.lock().unwrap(), [vec![6.0], vec![3.0, 6.0]]);
 /// # Ok::<(), treekernel_rs::Error>(())
 /// ```
@@ -29,6 +29,19 @@ use crate::{Context, Error, Result};
 /// # Errors
 /// As [`fill`](super::fill); `sink` may have been called with some rows.
 pub fn for_each_row<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    options: Options,
+    sink: impl Fn(usize, &[f64]) + Sync,
+) -> Result<Report> {
+    for_each_row_with(measure, x, options, sink, &Context::default())
+}
+
+/// As [`for_each_row`], in a context.
+///
+/// # Errors
+/// As [`for_each_row`], and what `context` returns.
+pub fn for_each_row_with<X: Items>(
     measure: &dyn Measure<X>,
     x: &X,
     options: Options,
@@ -106,11 +119,11 @@ pub fn for_each_row<X: Items>(
 ///
 /// ```
 /// use treekernel_rs::edit::EditDistance;
-/// use treekernel_rs::{Context, Forest, gram};
+/// use treekernel_rs::{Forest, gram};
 ///
 /// let forest = Forest::from_brackets("(a) (a b) (a b c d)")?;
 /// let (measure, options) = (EditDistance::default(), gram::Options::default());
-/// let (values, _) = gram::condensed(&measure, &forest, options, &Context::default())?;
+/// let (values, _) = gram::condensed(&measure, &forest, options)?;
 /// assert_eq!(values, [1.0, 3.0, 2.0]);
 /// # Ok::<(), treekernel_rs::Error>(())
 /// ```
@@ -118,6 +131,18 @@ pub fn for_each_row<X: Items>(
 /// # Errors
 /// As [`fill`](super::fill), and [`Error::Parameter`] for a measure that is not symmetric.
 pub fn condensed<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    options: Options,
+) -> Result<(Vec<f64>, Report)> {
+    condensed_with(measure, x, options, &Context::default())
+}
+
+/// As [`condensed`], in a context.
+///
+/// # Errors
+/// As [`condensed`], and what `context` returns.
+pub fn condensed_with<X: Items>(
     measure: &dyn Measure<X>,
     x: &X,
     options: Options,
@@ -144,6 +169,6 @@ pub fn condensed<X: Items>(
             }
         }
     };
-    let report = for_each_row(measure, x, options, sink, context)?;
+    let report = for_each_row_with(measure, x, options, sink, context)?;
     Ok((values.into_inner().unwrap_or_default(), report))
 }

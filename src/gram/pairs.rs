@@ -47,9 +47,21 @@ impl SinglePairs {
     /// # Errors
     /// [`Error::Parameter`] for a kernel out of range, [`Error::Capacity`].
     pub fn new<X: Items>(measure: &dyn Measure<X>, items: &X) -> Result<Self> {
+        Self::new_with(measure, items, &Context::default())
+    }
+
+    /// As [`new`](Self::new), in a context.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and what `context` returns.
+    pub fn new_with<X: Items>(
+        measure: &dyn Measure<X>,
+        items: &X,
+        context: &Context,
+    ) -> Result<Self> {
         measure.check()?;
         let Different { items, places } = Different::new(items)?;
-        let singles = measure.prepare(&items, &Context::default())?;
+        let singles = measure.prepare(&items, context)?;
         Ok(Self { singles, tree: places.of, limit: measure.limit() })
     }
 
@@ -92,8 +104,21 @@ impl SinglePairs {
 ///
 /// # Errors
 /// [`Error::Parameter`], [`Error::Length`] for a forest without trees, [`Error::Overflow`]
-/// (which calls the trees 0 and 1), and what `context` returns.
+/// (which calls the trees 0 and 1).
 pub fn pair(
+    kernel: &dyn Kernel,
+    a: &Forest,
+    b: &Forest,
+    normalize: bool,
+) -> Result<f64> {
+    pair_with(kernel, a, b, normalize, &Context::default())
+}
+
+/// As [`pair`], in a context.
+///
+/// # Errors
+/// As [`pair`], and what `context` returns.
+pub fn pair_with(
     kernel: &dyn Kernel,
     a: &Forest,
     b: &Forest,

@@ -24,13 +24,13 @@ use crate::{Context, Error, Result};
 /// may differ from it in the last bits.
 ///
 /// ```
-/// use treekernel_rs::{Context, Forest, gram, kernel::SubsetTree};
+/// use treekernel_rs::{Forest, gram, kernel::SubsetTree};
 ///
 /// let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (B c)) (A a)")?;
 /// let kernel = SubsetTree::new(0.4);
 /// let rows = gram::KernelRows::new(&kernel, &forest, gram::Options::default())?;
 /// let mut row = [0.0; 3];
-/// rows.row(2, &mut row, &Context::default())?;
+/// rows.row(2, &mut row)?;
 /// assert_eq!(row, [0.4, 0.4, 0.4]);
 /// # Ok::<(), treekernel_rs::Error>(())
 /// ```
@@ -111,12 +111,19 @@ impl KernelRows {
     ///
     /// # Errors
     /// [`Error::Length`] for an `out` of the wrong length, and where rows are not
-    /// normalised [`Error::Overflow`], [`Error::ConstraintLimit`] for pairs of trees, and
-    /// what `context` returns; after these `out` may hold anything.
+    /// normalised [`Error::Overflow`], [`Error::ConstraintLimit`] for pairs of trees; after these `out` may hold anything.
     ///
     /// # Panics
     /// If `i` is not below [`len`](Self::len).
-    pub fn row(&self, i: usize, out: &mut [f64], context: &Context) -> Result<()> {
+    pub fn row(&self, i: usize, out: &mut [f64]) -> Result<()> {
+        self.row_with(i, out, &Context::default())
+    }
+
+    /// As [`row`](Self::row), in a context.
+    ///
+    /// # Errors
+    /// As [`row`](Self::row), and what `context` returns.
+    pub fn row_with(&self, i: usize, out: &mut [f64], context: &Context) -> Result<()> {
         if out.len() != self.len() {
             let expected = format!("{}, one per tree", self.len());
             return Err(Error::Length { array: "out", expected, got: out.len() });
@@ -143,11 +150,19 @@ impl KernelRows {
     /// Computes some rows into `out`, one after another.
     ///
     /// # Errors
-    /// As [`row`](Self::row), and what `context` returns.
+    /// As [`row`](Self::row).
     ///
     /// # Panics
     /// If a row is not below [`len`](Self::len).
-    pub fn fill(
+    pub fn fill(&self, which: &[usize], out: &mut [f64]) -> Result<()> {
+        self.fill_with(which, out, &Context::default())
+    }
+
+    /// As [`fill`](Self::fill), in a context.
+    ///
+    /// # Errors
+    /// As [`fill`](Self::fill), and what `context` returns.
+    pub fn fill_with(
         &self,
         which: &[usize],
         out: &mut [f64],
@@ -163,7 +178,7 @@ impl KernelRows {
             &Tasks::of_rows(cells.len(), 1),
             &mut filled((), threads.size())?,
             |number, (), context| match cells[number].lock() {
-                Ok(mut row) => self.row(which[number], &mut row, context),
+                Ok(mut row) => self.row_with(which[number], &mut row, context),
                 Err(_) => Ok(()),
             },
         )

@@ -435,7 +435,7 @@ impl Index {
 mod tests {
     use crate::dag::{Model, ModelOptions};
     use crate::kernel::{ElasticTree, sample};
-    use crate::{Context, Forest, gram};
+    use crate::{Forest, gram};
 
     #[test]
     fn scores_are_sums_over_pairs_whichever_way_they_take() {
@@ -453,13 +453,13 @@ mod tests {
             let weight = |tree: usize| tree as f64 - 5.5;
             for tree in 0..12 {
                 let trees = forest.select([tree]);
-                model.add(&trees, &[weight(tree), 1.0], &Context::default()).unwrap();
+                model.add(&trees, &[weight(tree), 1.0]).unwrap();
             }
             // Of a store of its own, with some labels that the model does not know.
             let others = forest.select(12..24).to_brackets();
             let others =
                 Forest::from_bracket_items(others.iter().map(|t| &**t)).unwrap();
-            let scores = model.score(&others, &Context::default()).unwrap().0;
+            let scores = model.score(&others).unwrap().0;
             for (other, scores) in scores.chunks(2).enumerate() {
                 let values: Vec<f64> =
                     (0..12).map(|tree| kernel_of(tree, 12 + other).unwrap()).collect();
@@ -468,9 +468,7 @@ mod tests {
                 let gap = (scores[0] - weighted.sum::<f64>()).abs();
                 assert!(gap <= 1e-9 * total, "{round} {other}: {gap}");
                 assert!((scores[1] - total).abs() <= 1e-10 * total, "{round} {other}");
-                let shares = model
-                    .contributions(&others.select([other]), &Context::default())
-                    .unwrap();
+                let shares = model.contributions(&others.select([other])).unwrap();
                 let sum: f64 = shares.iter().skip(1).step_by(2).sum();
                 assert!((sum - total).abs() <= 1e-10 * total, "{round} {other}");
             }

@@ -225,8 +225,20 @@ impl Table {
     /// where it is not `NONE` and neither vector 0.
     ///
     /// # Errors
-    /// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
+    /// [`Error::Memory`](crate::Error::Memory).
     pub fn from_vectors(
+        vectors: &[f64],
+        classes: &[u32],
+        how: Cosines,
+    ) -> Result<Self> {
+        Self::from_vectors_with(vectors, classes, how, &Context::default())
+    }
+
+    /// As [`from_vectors`](Self::from_vectors), in a context.
+    ///
+    /// # Errors
+    /// As [`from_vectors`](Self::from_vectors), and what `context` returns.
+    pub fn from_vectors_with(
         vectors: &[f64],
         classes: &[u32],
         how: Cosines,
@@ -596,14 +608,8 @@ mod tests {
             Cosines::new(2, Some(0.2), false),
         ];
         for how in hows {
-            let all = Table::from_vectors(&vectors, &classes, how, &Context::default())
-                .unwrap();
-            let some = Table::from_vectors(
-                &vectors[..20 * len],
-                &classes[..20],
-                how,
-                &Context::default(),
-            );
+            let all = Table::from_vectors(&vectors, &classes, how).unwrap();
+            let some = Table::from_vectors(&vectors[..20 * len], &classes[..20], how);
             let some = some.unwrap();
             for x in 0..n {
                 for y in 0..n {

@@ -463,8 +463,8 @@ impl Scratch<f64> {
         let Some(kernel) = kernel.shared() else { return Ok(false) };
         let shares =
             Model::new(kernel, dag::ModelOptions::default()).and_then(|mut model| {
-                model.add(&tree, &[1.0], context)?;
-                model.contributions(&tree, context)
+                model.add_with(&tree, &[1.0], context)?;
+                model.contributions_with(&tree, context)
             });
         let shares = match shares {
             Ok(shares) => shares,

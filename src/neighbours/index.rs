@@ -68,8 +68,16 @@ impl<X: Items> Index<X> {
     /// Adds items behind the others.
     ///
     /// # Errors
-    /// As [`Forest::concat`], and what `context` returns: with nothing changed.
-    pub fn add(&mut self, items: &X, context: &Context) -> Result<()> {
+    /// As [`Forest::concat`]: with nothing changed.
+    pub fn add(&mut self, items: &X) -> Result<()> {
+        self.add_with(items, &Context::default())
+    }
+
+    /// As [`add`](Self::add), in a context.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add), and what `context` returns.
+    pub fn add_with(&mut self, items: &X, context: &Context) -> Result<()> {
         self.items = self.items.chain(items, context)?;
         // The index of fewer items is of no use any more; clones keep theirs.
         self.built = ForkSafeCache::default();
@@ -91,8 +99,16 @@ impl<X: Items> Index<X> {
     ///
     /// # Errors
     /// [`Error::Capacity`](crate::Error::Capacity),
-    /// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
-    pub fn build(&self, context: &Context) -> Result<()> {
+    /// [`Error::Memory`](crate::Error::Memory).
+    pub fn build(&self) -> Result<()> {
+        self.build_with(&Context::default())
+    }
+
+    /// As [`build`](Self::build), in a context.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), and what `context` returns.
+    pub fn build_with(&self, context: &Context) -> Result<()> {
         self.built(context).map(drop)
     }
 
@@ -111,7 +127,15 @@ impl<X: Items> Index<X> {
     ///
     /// # Errors
     /// As there.
-    pub fn fill<T: Element>(
+    pub fn fill<T: Element>(&self, x: &X, out: &mut [T]) -> Result<Report> {
+        self.fill_with(x, out, &Context::default())
+    }
+
+    /// As [`fill`](Self::fill), in a context.
+    ///
+    /// # Errors
+    /// As [`fill`](Self::fill), and what `context` returns.
+    pub fn fill_with<T: Element>(
         &self,
         x: &X,
         out: &mut [T],
@@ -130,7 +154,15 @@ impl<X: Items> Index<X> {
     ///
     /// # Errors
     /// As [`top_k`](super::top_k()).
-    pub fn top_k(
+    pub fn top_k(&self, x: Option<&X>, k: usize) -> Result<(Nearest, Report)> {
+        self.top_k_with(x, k, &Context::default())
+    }
+
+    /// As [`top_k`](Self::top_k), in a context.
+    ///
+    /// # Errors
+    /// As [`top_k`](Self::top_k), and what `context` returns.
+    pub fn top_k_with(
         &self,
         x: Option<&X>,
         k: usize,
@@ -146,6 +178,19 @@ impl<X: Items> Index<X> {
     /// # Errors
     /// As [`join`](super::join()).
     pub fn join(
+        &self,
+        x: Option<&X>,
+        least: f64,
+        sink: &mut Sink<'_>,
+    ) -> Result<Report> {
+        self.join_with(x, least, sink, &Context::default())
+    }
+
+    /// As [`join`](Self::join), in a context.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join), and what `context` returns.
+    pub fn join_with(
         &self,
         x: Option<&X>,
         least: f64,

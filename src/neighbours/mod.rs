@@ -99,8 +99,23 @@ pub type Sink<'a> = dyn FnMut(FoundPairs) -> Result<()> + 'a;
 /// # Errors
 /// [`Error::Parameter`] for a kernel or a threshold out of range, and without Y for a
 /// measure that is not symmetric, [`Error::Overflow`] for a value too large for a float,
-/// [`Error::Capacity`], and what `sink` and `context` return.
+/// [`Error::Capacity`], and what `sink` returns.
 pub fn join<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    y: Option<&X>,
+    least: f64,
+    options: Options,
+    sink: &mut Sink<'_>,
+) -> Result<Report> {
+    join_with(measure, x, y, least, options, sink, &Context::default())
+}
+
+/// As [`join`], in a context.
+///
+/// # Errors
+/// As [`join`], and what `context` returns.
+pub fn join_with<X: Items>(
     measure: &dyn Measure<X>,
     x: &X,
     y: Option<&X>,
@@ -253,6 +268,20 @@ pub fn top_k<X: Items>(
     y: Option<&X>,
     k: usize,
     options: Options,
+) -> Result<(Nearest, Report)> {
+    top_k_with(measure, x, y, k, options, &Context::default())
+}
+
+/// As [`top_k`], in a context.
+///
+/// # Errors
+/// As [`top_k`], and what `context` returns.
+pub fn top_k_with<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    y: Option<&X>,
+    k: usize,
+    options: Options,
     context: &Context,
 ) -> Result<(Nearest, Report)> {
     measure.check()?;
@@ -329,8 +358,22 @@ struct Answer {
 /// # Errors
 /// [`Error::Parameter`] for a kernel out of range, [`Error::Length`] for lists of different
 /// lengths, [`Error::Array`] for a tree that is not there, [`Error::Overflow`],
-/// [`Error::Capacity`], and what `context` returns.
+/// [`Error::Capacity`].
 pub fn pairs<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    y: Option<&X>,
+    (i, j): (&[usize], &[usize]),
+    options: Options,
+) -> Result<(Vec<f64>, Report)> {
+    pairs_with(measure, x, y, (i, j), options, &Context::default())
+}
+
+/// As [`pairs`], in a context.
+///
+/// # Errors
+/// As [`pairs`], and what `context` returns.
+pub fn pairs_with<X: Items>(
     measure: &dyn Measure<X>,
     x: &X,
     y: Option<&X>,

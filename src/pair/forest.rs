@@ -118,7 +118,7 @@ impl PairForest {
     ///
     /// # Errors
     /// As [`from_brackets`](Self::from_brackets), and what `context` returns.
-    pub fn from_items(
+    pub(crate) fn from_items(
         items: &[Vec<&str>; 2],
         separator: &str,
         context: &Context,
@@ -127,7 +127,7 @@ impl PairForest {
         let mut raw = Forest::default();
         // All left trees, then all right ones, in one store.
         for (side, items) in Side::BOTH.into_iter().zip(items) {
-            let read = raw.push_bracket_items(items.iter().copied(), context);
+            let read = raw.push_bracket_items_with(items.iter().copied(), context);
             read.map_err(|error| match error {
                 Error::Parse(error) => Error::PairParse { side: side.name(), error },
                 other => other,

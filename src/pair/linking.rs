@@ -12,7 +12,7 @@
 //! 4. A phrase has the placeholder of its head child ([`HeadRules`]); words have none.
 //!
 //! ```
-//! use treekernel_rs::{Context, Forest};
+//! use treekernel_rs::Forest;
 //! use treekernel_rs::pair::linking::{self, HeadRules};
 //!
 //! let left = Forest::from_brackets("(S (NP (NNS Farmers)) (VP (VB feed) (NP (NNS cows))))")?;
@@ -22,7 +22,6 @@
 //!     [&left, &right],
 //!     &mut |label, children| Ok(rules.head(label, children)),
 //!     &mut |word, tag| Ok(linking::key(word, tag)),
-//!     &Context::default(),
 //! )?;
 //! assert_eq!(pairs.to_brackets(0, ":")[1], "(S (NP:1 (NNS:1 Cows)) (VP (VB eat)))");
 //! # Ok::<(), treekernel_rs::Error>(())
@@ -51,9 +50,20 @@ pub type Key<'k> = dyn FnMut(&str, &str) -> Result<Option<String>> + 'k;
 ///
 /// # Errors
 /// [`Error::Length`] if there are more trees on one side, [`Error::Parameter`] if `head`
-/// answers with no child's index, [`Error::Capacity`], and what `head`, `key` and `context`
-/// return.
+/// answers with no child's index, [`Error::Capacity`], and what `head` and `key` return.
 pub fn anchored(
+    forests: [&Forest; 2],
+    head: &mut Head<'_>,
+    key: &mut Key<'_>,
+) -> Result<PairForest> {
+    anchored_with(forests, head, key, &Context::default())
+}
+
+/// As [`anchored`], in a context.
+///
+/// # Errors
+/// As [`anchored`], and what `context` returns.
+pub fn anchored_with(
     forests: [&Forest; 2],
     head: &mut Head<'_>,
     key: &mut Key<'_>,

@@ -172,12 +172,24 @@ impl Measure<PairForest> for PairKernel {
 /// The kernel of one pair with one other: pair `i` of `x` and pair `j` of `y`.
 ///
 /// # Errors
-/// [`Error::Parameter`], [`Error::ConstraintLimit`], [`Error::Overflow`], and what `context`
-/// returns. The errors call the pairs `i` and `j`.
+/// [`Error::Parameter`], [`Error::ConstraintLimit`], [`Error::Overflow`]. The errors call the pairs `i` and `j`.
 ///
 /// # Panics
 /// When an index is out of range, as slices do.
 pub fn pair(
+    kernel: &PairKernel,
+    (x, i): (&PairForest, usize),
+    (y, j): (&PairForest, usize),
+    normalize: bool,
+) -> Result<f64> {
+    pair_with(kernel, (x, i), (y, j), normalize, &Context::default())
+}
+
+/// As [`pair`], in a context.
+///
+/// # Errors
+/// As [`pair`], and what `context` returns.
+pub fn pair_with(
     kernel: &PairKernel,
     (x, i): (&PairForest, usize),
     (y, j): (&PairForest, usize),
@@ -240,6 +252,18 @@ fn refused(kernel: &PairKernel, pair: (usize, usize), stop: Stop) -> Error {
 /// # Panics
 /// When an index is out of range, as slices do.
 pub fn constraints(
+    kernel: &PairKernel,
+    (x, i): (&PairForest, usize),
+    (y, j): (&PairForest, usize),
+) -> Result<Vec<Vec<(u32, u32)>>> {
+    constraints_with(kernel, (x, i), (y, j), &Context::default())
+}
+
+/// As [`constraints`], in a context.
+///
+/// # Errors
+/// As [`constraints`], and what `context` returns.
+pub fn constraints_with(
     kernel: &PairKernel,
     (x, i): (&PairForest, usize),
     (y, j): (&PairForest, usize),

@@ -23,7 +23,7 @@ pub(super) fn read_brackets(
         }
         interruptible(lines.py(), |context| {
             let text = text.as_str(None, context)?;
-            forest.push_brackets(text, context)
+            forest.push_brackets_with(text, context)
         })?;
     } else if is_column(lines)? {
         let adapters = lines.py().import("treekernel_rs._adapters")?;

@@ -77,7 +77,7 @@ impl Dag {
         let (py, x) = (x.py(), forest_of(x)?);
         let (scores, zeros) =
             self.0.read(py, &Request::new(n_jobs, progress), |model, context| {
-                model.score(&x, context)
+                model.score_with(&x, context)
             })?;
         Ok((scores.into_pyarray(py), zeros))
     }
@@ -92,7 +92,7 @@ impl Dag {
         let held = other.get().0.held(py)?;
         let merge = |other: &SumModel| {
             into.change(py, &Request::default(), |model, context| {
-                model.merge(other, factor, context)
+                model.merge_with(other, factor, context)
             })
         };
         if !slf.is(other) {
@@ -119,7 +119,7 @@ impl Dag {
         let (py, x, y) = (x.py(), forest_of(x)?, y.as_slice()?);
         let Pass { last, sum, n_mistakes, .. } =
             self.0.read(py, &Request::default(), |model, context| {
-                model.pass_over(&x, y, context)
+                model.pass_over_with(&x, y, context)
             })?;
         Ok((Self(Shared::new(last.into())), Self(Shared::new(sum.into())), n_mistakes))
     }
@@ -131,7 +131,7 @@ impl Dag {
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let (py, tree) = (tree.py(), tree_of(tree)?);
         let shares = self.0.read(py, &Request::default(), |m, context| {
-            m.contributions(&tree, context)
+            m.contributions_with(&tree, context)
         })?;
         Ok(shares.into_pyarray(py))
     }
@@ -152,7 +152,7 @@ impl Dag {
         let (rank, max_size) = (rank_of(&by)?, max_size.unwrap_or(u64::MAX));
         let query = Query { k, rank, output, min_size, max_size, max_states };
         let found = self.0.read(py, &Request::default(), |model, context| {
-            model.top_fragments(&query, context)
+            model.top_fragments_with(&query, context)
         })?;
         Ok((Forest(found.forest), found.weights.into_pyarray(py), found.sizes))
     }
@@ -283,7 +283,7 @@ impl Learner {
         let features = features.as_ref().map(PyFeatures::features).transpose()?;
         let (scores, zeros) =
             self.0.read(py, &Request::new(n_jobs, progress), |learner, context| {
-                learner.score(&x, features, context)
+                learner.score_with(&x, features, context)
             })?;
         Ok((scores.into_pyarray(py), zeros))
     }

@@ -124,10 +124,10 @@ impl Encoder {
         let encoder = &self.0;
         let report = match Matrix::of(out)? {
             Matrix::Single(out) => written(out, &told, |out, context| {
-                encoder.encode(&x, options, out, context)
+                encoder.encode_with(&x, options, out, context)
             }),
             Matrix::Double(out) => written(out, &told, |out, context| {
-                encoder.encode(&x, options, out, context)
+                encoder.encode_with(&x, options, out, context)
             }),
         }?;
         Ok((report.zero_rows, report.noisy, report.too_large))
@@ -143,8 +143,8 @@ impl Encoder {
         let encoder = &self.0;
         fill_vector(
             out,
-            |out, context| encoder.fragment(&tree, out, context),
-            |out, context| encoder.fragment(&tree, out, context),
+            |out, context| encoder.fragment_with(&tree, out, context),
+            |out, context| encoder.fragment_with(&tree, out, context),
         )
     }
 
@@ -153,8 +153,8 @@ impl Encoder {
         let encoder = &self.0;
         fill_vector(
             out,
-            |out, context| encoder.label_vector(&label, out, context),
-            |out, context| encoder.label_vector(&label, out, context),
+            |out, context| encoder.label_vector_with(&label, out, context),
+            |out, context| encoder.label_vector_with(&label, out, context),
         )
     }
 
@@ -170,7 +170,7 @@ impl Encoder {
             let b: Values<'_, f32> = b;
             let (a, b) = (a.as_slice()?, b.as_slice()?);
             let composed = |out: &mut [f32], context: &Context| {
-                encoder.compose(a, b, out, context)
+                encoder.compose_with(a, b, out, context)
             };
             // The package makes `out` of the type of `a`, so the other function is not
             // called.
@@ -178,8 +178,9 @@ impl Encoder {
         }
         let (a, b): (Values<'_, f64>, Values<'_, f64>) = (a.extract()?, b.extract()?);
         let (a, b) = (a.as_slice()?, b.as_slice()?);
-        let composed =
-            |out: &mut [f64], context: &Context| encoder.compose(a, b, out, context);
+        let composed = |out: &mut [f64], context: &Context| {
+            encoder.compose_with(a, b, out, context)
+        };
         fill_vector(out, |_, _| Ok(()), composed)
     }
 
@@ -189,7 +190,7 @@ impl Encoder {
         x: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray1<u64>>> {
         let (py, x) = (x.py(), forest_of(x)?);
-        let pruned = interruptible(py, |context| self.0.prune(&x, context))?;
+        let pruned = interruptible(py, |context| self.0.prune_with(&x, context))?;
         let paths = pruned.settings().paths.as_ref();
         let hashes = paths.map(|paths| paths.hashes()).transpose()?;
         Ok(hashes.unwrap_or_default().into_pyarray(py))
@@ -198,7 +199,7 @@ impl Encoder {
     /// The decay that the rule for ranking finds; None: the kernel's.
     fn tuned_decay(&self, x: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
         let (py, x) = (x.py(), forest_of(x)?);
-        let tuned = interruptible(py, |context| self.0.tune(&x, context))?;
+        let tuned = interruptible(py, |context| self.0.tune_with(&x, context))?;
         Ok(tuned.settings().sketch_decay)
     }
 }

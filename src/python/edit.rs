@@ -96,7 +96,7 @@ impl EditCore {
     fn mapping(&self, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<Mapped> {
         let trees = (tree_of(a)?, tree_of(b)?);
         let found = interruptible(a.py(), |context| {
-            self.0.mapping(&trees.0, &trees.1, context)
+            self.0.mapping_with(&trees.0, &trees.1, context)
         })?;
         let Mapping { pairs, renamed, deleted, inserted, cost, .. } = found;
         Ok((pairs, renamed, deleted, inserted, cost))
@@ -148,9 +148,10 @@ impl EditCore {
     ) -> PyResult<f64> {
         let (measure, trees) = (self.divided(normalize)?, (tree_of(a)?, tree_of(b)?));
         interruptible(a.py(), |context| match max_distance {
-            None => measure.pair(&trees.0, &trees.1, context),
+            None => measure.pair_with(&trees.0, &trees.1, context),
             Some(most) => {
-                let found = measure.pair_within(&trees.0, &trees.1, most, context)?;
+                let found =
+                    measure.pair_within_with(&trees.0, &trees.1, most, context)?;
                 Ok(found.unwrap_or(f64::INFINITY))
             }
         })

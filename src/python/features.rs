@@ -72,7 +72,7 @@ impl Vocabulary {
         let (py, kind, x) = (x.py(), kind_of(kind, size)?, forest_of(x)?);
         let counts = counts_of(&counts)?;
         let (vocabulary, rows) = run(py, &Request::new(n_jobs, None), |context| {
-            features::Vocabulary::fit(&kind, &x, min_df, counts, context)
+            features::Vocabulary::fit_with(&kind, &x, min_df, counts, context)
         })?;
         Ok((Self(vocabulary), csr(py, rows)?))
     }
@@ -85,7 +85,7 @@ impl Vocabulary {
     ) -> PyResult<Csr<'py>> {
         let (py, x, counts) = (x.py(), forest_of(x)?, counts_of(&counts)?);
         let rows = run(py, &Request::new(n_jobs, None), |context| {
-            self.0.rows(&x, counts, context)
+            self.0.rows_with(&x, counts, context)
         })?;
         csr(py, rows)
     }
@@ -177,7 +177,7 @@ pub(super) fn hashed_features<'py>(
     let (py, kind, x) = (x.py(), kind_of(kind, size)?, forest_of(x)?);
     let counts = counts_of(&counts)?;
     let rows = run(py, &Request::new(n_jobs, None), |context| {
-        features::hashed(&kind, &x, n_features, signed, counts, context)
+        features::hashed_with(&kind, &x, n_features, signed, counts, context)
     })?;
     csr(py, rows)
 }

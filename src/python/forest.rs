@@ -265,7 +265,7 @@ impl Forest {
     /// >>> arrays["parents"].tolist()
     /// [-1, 0, 1, 0, 3]
     fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let mut arrays = interruptible(py, |context| self.0.try_to_arrays(context))?;
+        let mut arrays = interruptible(py, |context| self.0.to_arrays_with(context))?;
         // With the end of the last tree, as in an `indptr`.
         memory::push(&mut arrays.offsets, arrays.labels.len() as i64)?;
         let dict = PyDict::new(py);
@@ -297,7 +297,7 @@ impl Forest {
     /// >>> tk.Forest.from_trees([("NN", ["a b"]), ("NN", ["(c)"])]).to_brackets()
     /// ['(NN a\\ b)', '(NN \\(c\\))']
     fn to_brackets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let texts = interruptible(py, |context| self.0.try_to_brackets(context))?;
+        let texts = interruptible(py, |context| self.0.to_brackets_with(context))?;
         let (list, signals) = (PyList::empty(py), Signals::new(py));
         for text in texts {
             list.append(text)?;
@@ -464,7 +464,7 @@ impl Forest {
     /// >>> forest[0] == forest[1], str(forest[0])
     /// (True, '(S (A a) (B b))')
     fn sorted(&self, py: Python<'_>) -> PyResult<Self> {
-        interruptible(py, |context| self.0.sorted(context)).map(Self)
+        interruptible(py, |context| self.0.sorted_with(context)).map(Self)
     }
 
     /// The trees with one of each run of equal siblings.
@@ -488,7 +488,8 @@ impl Forest {
     /// '(ul (*2 (li a)) (li b) (li a))'
     #[pyo3(signature = (*, count=false))]
     fn collapse_repeats(&self, py: Python<'_>, count: bool) -> PyResult<Self> {
-        interruptible(py, |context| self.0.collapse_repeats(count, context)).map(Self)
+        interruptible(py, |context| self.0.collapse_repeats_with(count, context))
+            .map(Self)
     }
 
     /// The trees with other labels.
@@ -531,7 +532,8 @@ impl Forest {
             let name = Text::of(text, || format!("label {}: ", quoted(old)))?;
             memory::push(&mut names, memory::text(&name)?)?;
         }
-        interruptible(labels.py(), |context| self.0.relabel(&names, context)).map(Self)
+        interruptible(labels.py(), |context| self.0.relabel_with(&names, context))
+            .map(Self)
     }
 
     /// The trees without some nodes.
@@ -571,7 +573,7 @@ impl Forest {
             };
         }
         interruptible(labels.py(), |context| {
-            self.0.prune(|label| goes[label.index()], keep_children, context)
+            self.0.prune_with(|label| goes[label.index()], keep_children, context)
         })
         .map(Self)
     }
@@ -604,7 +606,7 @@ impl Forest {
         py: Python<'py>,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u32>>)> {
         let (starts, order) =
-            interruptible(py, |context| self.0.try_preorder(context))?;
+            interruptible(py, |context| self.0.preorder_with(context))?;
         let starts = memory::collect(starts.into_iter().map(|start| start as i64))?;
         let ids = memory::collect(order.into_iter().map(|node| node.0))?;
         Ok((starts.into_pyarray(py), ids.into_pyarray(py)))
@@ -740,7 +742,7 @@ pub(super) fn from_shared(
         children: unsigned("children", children)?,
         roots: unsigned("roots", roots)?,
     };
-    let build = |context: &Context| crate::Forest::from_shared(&arrays, context);
+    let build = |context: &Context| crate::Forest::from_shared_with(&arrays, context);
     interruptible(labels.py(), build)
 }
 

@@ -123,7 +123,7 @@ impl Kernel {
         let (x, y) = (forest_of(x)?, y.map(forest_of).transpose()?);
         let (y, options) = (y.as_ref(), Options::default().with_normalize(normalize));
         let report = written(out, &Request::new(n_jobs, progress), |out, context| {
-            gram::gradient(&*self.0, &x, y, options, out, context)
+            gram::gradient_with(&*self.0, &x, y, options, out, context)
         })?;
         Ok(zero_trees(report))
     }
@@ -209,7 +209,9 @@ impl Kernel {
     ) -> PyResult<f64> {
         let py = a.py();
         let (a, b) = (tree_of(a)?, tree_of(b)?);
-        interruptible(py, |context| gram::pair(&*self.0, &a, &b, normalize, context))
+        interruptible(py, |context| {
+            gram::pair_with(&*self.0, &a, &b, normalize, context)
+        })
     }
 }
 
@@ -247,7 +249,7 @@ impl TreeIndex {
     fn add(&self, forest: &Bound<'_, PyAny>) -> PyResult<()> {
         let (py, forest) = (forest.py(), forest_of(forest)?);
         let trees = self.0.change(py, &Request::default(), |index, context| {
-            index.add(&forest, context)?;
+            index.add_with(&forest, context)?;
             Ok(index.items().clone())
         })?;
         let mut newer = Py::new(py, forest::Forest(trees))?;
@@ -262,7 +264,7 @@ impl TreeIndex {
     /// Builds what is not there yet.
     fn build(&self, py: Python<'_>, n_jobs: Option<usize>) -> PyResult<()> {
         let request = Request::new(n_jobs, None);
-        self.0.read(py, &request, neighbours::Index::build)
+        self.0.read(py, &request, neighbours::Index::build_with)
     }
 
     fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
@@ -286,10 +288,10 @@ impl TreeIndex {
         let out = array_for(out, (x.len(), index.items().len()))?;
         let report = match Matrix::of(&out)? {
             Matrix::Single(out) => {
-                written(out, &request, |out, context| index.fill(&x, out, context))
+                written(out, &request, |out, context| index.fill_with(&x, out, context))
             }
             Matrix::Double(out) => {
-                written(out, &request, |out, context| index.fill(&x, out, context))
+                written(out, &request, |out, context| index.fill_with(&x, out, context))
             }
         }?;
         Ok((out, zero_trees(report)))
@@ -308,7 +310,7 @@ impl TreeIndex {
         let x = x.map(forest_of).transpose()?;
         let (n, found, report) =
             self.0.read(py, &Request::new(n_jobs, progress), |index, context| {
-                let (found, report) = index.top_k(x.as_ref(), k, context)?;
+                let (found, report) = index.top_k_with(x.as_ref(), k, context)?;
                 Ok((x.as_ref().unwrap_or(index.items()).len(), found, report))
             })?;
         Ok((nearest(py, n, found)?, zero_trees(report)))
@@ -328,7 +330,7 @@ impl TreeIndex {
         let x = x.map(forest_of).transpose()?;
         joined(py, out, |sink| {
             self.0.read(py, &Request::new(n_jobs, progress), |index, context| {
-                index.join(x.as_ref(), min_similarity, sink, context)
+                index.join_with(x.as_ref(), min_similarity, sink, context)
             })
         })
     }

@@ -41,10 +41,10 @@ impl<'a, X: Items> Call<'a, X> {
         let out = array_for(out, (x.n_items(), y.unwrap_or(x).n_items()))?;
         let report = match Matrix::of(&out)? {
             Matrix::Single(out) => written(out, request, |out, context| {
-                gram::fill(*measure, x, y, *options, out, context)
+                gram::fill_with(*measure, x, y, *options, out, context)
             }),
             Matrix::Double(out) => written(out, request, |out, context| {
-                gram::fill(*measure, x, y, *options, out, context)
+                gram::fill_with(*measure, x, y, *options, out, context)
             }),
         }?;
         let zeros = zero_trees(self.complete(report, &out)?);
@@ -58,7 +58,7 @@ impl<'a, X: Items> Call<'a, X> {
         x: &X,
     ) -> PyResult<(Values<'py>, Vec<usize>)> {
         let (values, report) = run(py, &self.request, |context| {
-            gram::diagonal(self.measure, x, self.options, context)
+            gram::diagonal_with(self.measure, x, self.options, context)
         })?;
         let values = values.into_pyarray(py);
         let report = self.complete(report, values.as_any())?;
@@ -72,7 +72,7 @@ impl<'a, X: Items> Call<'a, X> {
         x: &X,
     ) -> PyResult<Values<'py>> {
         let (values, report) = run(py, &self.request, |context| {
-            gram::condensed(self.measure, x, self.options, context)
+            gram::condensed_with(self.measure, x, self.options, context)
         })?;
         let values = values.into_pyarray(py);
         self.complete(report, values.as_any())?;
@@ -103,7 +103,7 @@ impl<'a, X: Items> Call<'a, X> {
         let i = items("i", i, x.n_items())?;
         let j = items("j", j, y.unwrap_or(x).n_items())?;
         let (values, report) = run(py, &self.request, |context| {
-            neighbours::pairs(self.measure, x, y, (&i, &j), self.options, context)
+            neighbours::pairs_with(self.measure, x, y, (&i, &j), self.options, context)
         })?;
         let values = values.into_pyarray(py);
         let report = self.complete(report, values.as_any())?;
@@ -124,7 +124,7 @@ impl<'a, X: Items> Call<'a, X> {
         let (measure, options) = (self.measure, self.options);
         joined(py, out, |sink| {
             run(py, &self.request, |context| {
-                neighbours::join(measure, x, y, least, options, sink, context)
+                neighbours::join_with(measure, x, y, least, options, sink, context)
             })
         })
     }
@@ -139,7 +139,7 @@ impl<'a, X: Items> Call<'a, X> {
         k: usize,
     ) -> PyResult<(Nearest<'py>, Zeros)> {
         let (found, report) = run(py, &self.request, |context| {
-            neighbours::top_k(self.measure, x, y, k, self.options, context)
+            neighbours::top_k_with(self.measure, x, y, k, self.options, context)
         })?;
         Ok((nearest(py, x.n_items(), found)?, zero_trees(report)))
     }
@@ -197,14 +197,14 @@ impl KernelRows {
         let which = match Index::of(index, n)? {
             Index::One(i) => {
                 let mut row = memory::filled(0.0, n)?;
-                interruptible(py, |context| self.rows.row(i, &mut row, context))?;
+                interruptible(py, |context| self.rows.row_with(i, &mut row, context))?;
                 return Ok(row.into_pyarray(py).into_any());
             }
             Index::Several(which) => which,
         };
         let out = zeros(py, (which.len(), n))?;
         written(&out, &Request::new(self.n_jobs, None), |out, context| {
-            self.rows.fill(&which, out, context)
+            self.rows.fill_with(&which, out, context)
         })?;
         Ok(out.into_any())
     }

@@ -574,7 +574,7 @@ pub(super) fn from_arrays(
     };
     let mut forest = Forest::default();
     interruptible(py, |context| {
-        forest.push_arrays(&names, &labels, &parents, &offsets, context)?;
+        forest.push_arrays_with(&names, &labels, &parents, &offsets, context)?;
         forest.shrink_to_fit();
         Ok(())
     })?;

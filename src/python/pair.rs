@@ -197,7 +197,7 @@ impl PairForest {
         // Nothing of Python's is called, so all of it runs without the interpreter.
         if head_of.is_none() && r#match.is_none() {
             return interruptible(py, |context| {
-                linking::anchored(
+                linking::anchored_with(
                     forests,
                     &mut |label, children| Ok(rules.head(label, children)),
                     &mut |word, tag| Ok(linking::key(word, tag)),
@@ -213,7 +213,7 @@ impl PairForest {
             *raised.borrow_mut() = Some(error);
             Error::Interrupted
         };
-        let pairs = linking::anchored(
+        let pairs = linking::anchored_with(
             forests,
             &mut |label, children| match head_of {
                 None => Ok(rules.head(label, children)),
@@ -738,7 +738,7 @@ impl PairCore {
         let py = a.py();
         let (a, b) = (pair_of(a)?, pair_of(b)?);
         interruptible(py, |context| {
-            core::pair(&self.0, (&a, 0), (&b, 0), normalize, context)
+            core::pair_with(&self.0, (&a, 0), (&b, 0), normalize, context)
         })
     }
 
@@ -751,7 +751,7 @@ impl PairCore {
         let py = a.py();
         let (a, b) = (pair_of(a)?, pair_of(b)?);
         interruptible(py, |context| {
-            core::constraints(&self.0, (&a, 0), (&b, 0), context)
+            core::constraints_with(&self.0, (&a, 0), (&b, 0), context)
         })
     }
 }

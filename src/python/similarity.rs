@@ -64,7 +64,7 @@ impl LabelTable {
         }
         let how = Cosines::new(power, threshold, clip);
         let table = interruptible(py, |context| {
-            Table::from_vectors(vectors, &classes, how, context)
+            Table::from_vectors_with(vectors, &classes, how, context)
         })?;
         Ok(Self(Arc::new(table)))
     }

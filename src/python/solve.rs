@@ -97,7 +97,7 @@ impl Solver {
         let features = features.as_ref().map(PyFeatures::features).transpose()?;
         let scores =
             self.0.read(py, &Request::new(n_jobs, progress), |core, context| {
-                core.score(&x, features, context)
+                core.score_with(&x, features, context)
             })?;
         Ok(scores.into_pyarray(py))
     }
@@ -115,7 +115,7 @@ impl Solver {
     ) -> PyResult<bool> {
         let limits = Limits { tol, max_iter, cache };
         self.0.change(py, &Request::new(n_jobs, progress), |core, context| {
-            core.run(limits, context)
+            core.run_with(limits, context)
         })
     }
 

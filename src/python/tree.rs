@@ -96,7 +96,7 @@ impl Tree {
 
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {
         let forest = self.forest();
-        let texts = interruptible(py, |context| forest.try_to_brackets(context))?;
+        let texts = interruptible(py, |context| forest.to_brackets_with(context))?;
         Ok(texts.into_iter().next().unwrap_or_default())
     }
 

@@ -2,13 +2,13 @@
 
 use treekernel_rs::dag::{Model, ModelArrays, ModelOptions};
 use treekernel_rs::kernel::SubsetTree;
-use treekernel_rs::{Context, Error, Forest};
+use treekernel_rs::{Error, Forest};
 
 fn refused(options: ModelOptions, array: &str, change: impl Fn(&mut ModelArrays)) {
     let kernel = SubsetTree::new(0.4);
     let mut model = Model::new(&kernel, options).unwrap();
     let forest = Forest::from_brackets("(S (A a) (B b)) (S (A a) (A a))").unwrap();
-    model.add(&forest, &[1.0, -1.0], &Context::default()).unwrap();
+    model.add(&forest, &[1.0, -1.0]).unwrap();
     let mut arrays = model.to_arrays();
     let again = Model::from_arrays(&kernel, options, &arrays).unwrap();
     assert_eq!(again.to_arrays(), arrays);

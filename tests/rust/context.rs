@@ -92,12 +92,14 @@ fn joins_of_two_stores_can_be_stopped_while_these_become_one() {
     let is_ready = Arc::new(AtomicBool::new(false));
     let kernel = Noting(Arc::clone(&is_ready));
     let (options, sink) = (Options::default(), &mut |_| Ok(()));
-    let join = neighbours::join(&kernel, &x, Some(&y), 0.5, options, sink, &stop());
+    let join =
+        neighbours::join_with(&kernel, &x, Some(&y), 0.5, options, sink, &stop());
     assert_eq!(join.err(), Some(Error::Interrupted));
-    let top = neighbours::top_k(&kernel, &x, Some(&y), 1, options, &stop());
+    let top = neighbours::top_k_with(&kernel, &x, Some(&y), 1, options, &stop());
     assert_eq!(top.err(), Some(Error::Interrupted));
     let (i, j) = (vec![0], vec![0]);
-    let pairs = neighbours::pairs(&kernel, &x, Some(&y), (&i, &j), options, &stop());
+    let pairs =
+        neighbours::pairs_with(&kernel, &x, Some(&y), (&i, &j), options, &stop());
     assert_eq!(pairs.err(), Some(Error::Interrupted));
     assert!(!is_ready.load(Ordering::Relaxed));
 }

@@ -95,11 +95,9 @@ fn scores_are_sums_over_support_trees() {
                 |alphas: &[f64], x| naive::score(&*kernel, normalize, &all, alphas, x);
             let mut model = Model::new(&kernel, options(normalize, 1)).unwrap();
             // In two parts, of two stores.
-            model.add(&all.select(0..11), &alphas[..11], &Context::default()).unwrap();
-            model
-                .add(&forest(&trees[11..24]), &alphas[11..], &Context::default())
-                .unwrap();
-            let (scores, _) = model.score(&all, &jobs(1)).unwrap();
+            model.add(&all.select(0..11), &alphas[..11]).unwrap();
+            model.add(&forest(&trees[11..24]), &alphas[11..]).unwrap();
+            let (scores, _) = model.score_with(&all, &jobs(1)).unwrap();
             for (x, &score) in scores.iter().enumerate() {
                 assert_near(score, right(&alphas, x), right(&sizes, x), &|| {
                     format!("{kernel:?} normalize {normalize}: {}", trees[x])
@@ -108,7 +106,7 @@ fn scores_are_sums_over_support_trees() {
             // Each tree in a store of its own; the same bits.
             for (text, score) in trees.iter().zip(&scores) {
                 let alone = forest(std::slice::from_ref(text));
-                let (again, _) = model.score(&alone, &Context::default()).unwrap();
+                let (again, _) = model.score(&alone).unwrap();
                 // (Self-kernels are summed in the order of ids.)
                 let same = again[0].to_bits() == score.to_bits();
                 assert!(same || normalize, "{kernel:?}: {} {score}", again[0]);
@@ -128,8 +126,8 @@ fn larger_trees_score_as_prepared_pairs_do() {
             let n = all.len() / 2;
             let alphas = random_alphas(&mut Random(3), n);
             let mut model = Model::new(&kernel, options(false, 1)).unwrap();
-            model.add(&all.select(0..n), &alphas, &Context::default()).unwrap();
-            let (scores, _) = model.score(&all, &jobs(2)).unwrap();
+            model.add(&all.select(0..n), &alphas).unwrap();
+            let (scores, _) = model.score_with(&all, &jobs(2)).unwrap();
             for (x, &score) in scores.iter().enumerate() {
                 let row: Vec<f64> = (0..n).map(|i| of(i, x).unwrap()).collect();
                 assert_score(score, &alphas, &row, &|| format!("{kernel:?} {x}"));
@@ -179,10 +177,10 @@ fn models_with_long_lists_score_as_the_definition_says() {
                 let more: Vec<f64> = (0..230 * n_outputs)
                     .map(|_| random.below(7) as f64 - 3.0)
                     .collect();
-                model.add(&support, &more, &Context::default()).unwrap();
+                model.add(&support, &more).unwrap();
                 alphas.iter_mut().zip(&more).for_each(|(alpha, more)| *alpha += more);
                 let before = model.nbytes();
-                let scores = model.score(&scored, &jobs(2)).unwrap().0;
+                let scores = model.score_with(&scored, &jobs(2)).unwrap().0;
                 assert!(model.nbytes() > before, "no tables were made");
                 for (x, row) in rows.outer_iter().enumerate() {
                     for output in 0..n_outputs {
@@ -213,9 +211,9 @@ fn several_outputs_are_models_of_one() {
             .flat_map(|i| [columns[0][i], columns[1][i], columns[2][i]])
             .collect();
         let mut model = Model::new(&kernel, options(true, 3)).unwrap();
-        model.add(&all, &rows, &Context::default()).unwrap();
+        model.add(&all, &rows).unwrap();
         model.set_intercept(&[1.0, 0.0, -2.0]).unwrap();
-        let (scores, _) = model.score(&all, &jobs(1)).unwrap();
+        let (scores, _) = model.score_with(&all, &jobs(1)).unwrap();
         let right = matrix(&*kernel, true, &all);
         for (x, scores) in scores.chunks(3).enumerate() {
             for output in 0..3 {
@@ -240,9 +238,9 @@ fn scores_do_not_depend_on_the_number_of_threads() {
         for n_outputs in [1, 2] {
             let mut model = Model::new(&kernel, options(true, n_outputs)).unwrap();
             let alphas = random_alphas(&mut Random(1), 300 * n_outputs);
-            model.add(&all, &alphas, &Context::default()).unwrap();
-            let one = model.score(&all, &jobs(1)).unwrap().0;
-            let three = model.score(&all, &jobs(3)).unwrap().0;
+            model.add(&all, &alphas).unwrap();
+            let one = model.score_with(&all, &jobs(1)).unwrap().0;
+            let three = model.score_with(&all, &jobs(3)).unwrap().0;
             assert!(one.iter().zip(&three).all(|(a, b)| a.to_bits() == b.to_bits()));
         }
     }
@@ -256,13 +254,13 @@ fn the_order_of_trees_does_not_matter() {
     for kernel in one_of_each() {
         let mut forward = Model::new(&kernel, options(false, 1)).unwrap();
         let mut backward = forward.clone();
-        forward.add(&all, &alphas, &Context::default()).unwrap();
+        forward.add(&all, &alphas).unwrap();
         let turned: Vec<f64> = alphas.iter().rev().copied().collect();
-        backward.add(&all.select((0..80).rev()), &turned, &Context::default()).unwrap();
+        backward.add(&all.select((0..80).rev()), &turned).unwrap();
         let sizes: Vec<f64> = alphas.iter().map(|alpha| alpha.abs()).collect();
         let mut size = Model::new(&kernel, options(false, 1)).unwrap();
-        size.add(&all, &sizes, &Context::default()).unwrap();
-        let of = |model: &Model| model.score(&all, &Context::default()).unwrap().0;
+        size.add(&all, &sizes).unwrap();
+        let of = |model: &Model| model.score(&all).unwrap().0;
         for ((a, b), size) in of(&forward).iter().zip(of(&backward)).zip(of(&size)) {
             assert!((a - b).abs() <= 1e-12 * size, "{kernel:?}: {a} {b}");
         }
@@ -278,30 +276,27 @@ fn trees_that_are_taken_out_again_leave_nothing() {
             let alphas: Vec<f64> = (0..60).map(|_| random.unit() - 0.3).collect();
             let minus: Vec<f64> = alphas.iter().map(|alpha| -alpha).collect();
             let mut model = Model::new(&kernel, options(normalize, 1)).unwrap();
-            model.add(&all, &alphas, &Context::default()).unwrap();
+            model.add(&all, &alphas).unwrap();
             let sizes: Vec<f64> = alphas.iter().map(|alpha| alpha.abs()).collect();
             let mut size = Model::new(&kernel, options(normalize, 1)).unwrap();
-            size.add(&all, &sizes, &Context::default()).unwrap();
-            let size = size.score(&all, &Context::default()).unwrap().0;
+            size.add(&all, &sizes).unwrap();
+            let size = size.score(&all).unwrap().0;
             model
                 .add(
                     &all.select((0..60).rev()),
                     &minus.iter().rev().copied().collect::<Vec<_>>(),
-                    &Context::default(),
                 )
                 .unwrap();
-            for (score, size) in
-                model.score(&all, &Context::default()).unwrap().0.iter().zip(size)
-            {
+            for (score, size) in model.score(&all).unwrap().0.iter().zip(size) {
                 assert!(score.abs() <= 1e-13 * size, "{kernel:?}: {score}");
             }
         }
         // Whole numbers cancel without a trace, and so does one tree.
         let all = forest(&random_trees(40, 9));
         let mut model = Model::new(&kernel, options(false, 1)).unwrap();
-        model.add(&all, &[2.0; 40], &Context::default()).unwrap();
-        model.add(&all, &[-2.0; 40], &Context::default()).unwrap();
-        let scores = model.score(&all, &Context::default()).unwrap().0;
+        model.add(&all, &[2.0; 40]).unwrap();
+        model.add(&all, &[-2.0; 40]).unwrap();
+        let scores = model.score(&all).unwrap().0;
         assert_eq!(scores, [0.0; 40]);
     }
 }
@@ -325,15 +320,15 @@ fn merged_models_score_as_sums_over_the_support_trees_of_both() {
                 } else {
                     &alphas[split..]
                 };
-                model.add(trees, own, &Context::default()).unwrap();
+                model.add(trees, own).unwrap();
                 model
             });
             let [model, other] = &mut models;
             // Trees with a weight of 0, or a normalised kernel of 0, are no part of a model.
             let n_trees = model.n_trees() + other.n_trees();
-            model.merge(other, -0.5, &Context::default()).unwrap();
+            model.merge(other, -0.5).unwrap();
             assert_eq!(model.n_trees(), n_trees);
-            let scores = model.score(&all, &jobs(1)).unwrap().0;
+            let scores = model.score_with(&all, &jobs(1)).unwrap().0;
             for (tree, row) in rows.iter().enumerate() {
                 for output in 0..n_outputs {
                     let of = |(at, alpha): (usize, &f64)| {
@@ -354,16 +349,16 @@ fn a_merge_that_is_stopped_changes_no_score() {
     let trees = forest(&random_trees(40, 3));
     let mut model = Model::new(&SST, ModelOptions::default()).unwrap();
     let mut other = model.clone();
-    model.add(&trees.select(0..20), &[1.0; 20], &Context::default()).unwrap();
-    other.add(&trees.select(20..40), &[1.0; 20], &Context::default()).unwrap();
-    let score = |model: &Model| model.score(&trees, &jobs(1)).unwrap();
+    model.add(&trees.select(0..20), &[1.0; 20]).unwrap();
+    other.add(&trees.select(20..40), &[1.0; 20]).unwrap();
+    let score = |model: &Model| model.score_with(&trees, &jobs(1)).unwrap();
     let before = score(&model);
-    let stopped = model.merge(&other, 1.0, &stop());
+    let stopped = model.merge_with(&other, 1.0, &stop());
     assert_eq!(stopped, Err(Error::Interrupted));
     assert_eq!(score(&model), before);
-    model.merge(&other, 1.0, &Context::default()).unwrap();
+    model.merge(&other, 1.0).unwrap();
     let mut whole = Model::new(&SST, ModelOptions::default()).unwrap();
-    whole.add(&trees, &[1.0; 40], &Context::default()).unwrap();
+    whole.add(&trees, &[1.0; 40]).unwrap();
     for (merged, at_once) in score(&model).0.iter().zip(score(&whole).0) {
         assert!((merged - at_once).abs() <= 1e-12 * at_once.abs());
     }
@@ -377,16 +372,15 @@ fn contributions_add_up_to_the_score() {
             let all = forest(&trees);
             let alphas = random_alphas(&mut Random(4), 32 * n_outputs);
             let mut model = Model::new(&kernel, options(normalize, n_outputs)).unwrap();
-            model.add(&all, &alphas, &Context::default()).unwrap();
+            model.add(&all, &alphas).unwrap();
             model.set_intercept(&vec![3.0; n_outputs]).unwrap();
-            let scores = model.score(&all, &Context::default()).unwrap().0;
+            let scores = model.score(&all).unwrap().0;
             let sizes: Vec<f64> = alphas.iter().map(|alpha| alpha.abs()).collect();
             let mut size = Model::new(&kernel, options(normalize, n_outputs)).unwrap();
-            size.add(&all, &sizes, &Context::default()).unwrap();
-            let sizes = size.score(&all, &Context::default()).unwrap().0;
+            size.add(&all, &sizes).unwrap();
+            let sizes = size.score(&all).unwrap().0;
             for (x, text) in trees.iter().enumerate() {
-                let shares =
-                    model.contributions(&all.select([x]), &Context::default()).unwrap();
+                let shares = model.contributions(&all.select([x])).unwrap();
                 let n_nodes = all.n_nodes()[x] as usize;
                 assert_eq!(shares.len(), n_nodes * n_outputs);
                 for output in 0..n_outputs {
@@ -406,9 +400,9 @@ fn contributions_stand_at_the_roots_of_fragments() {
     let kernel = &SubsetTree::new(1.0).with_leaf_weight(0.5);
     let all = forest(&["(S (A a) (B b))".to_owned(), "(S (A a) (B c))".to_owned()]);
     let mut model = Model::new(kernel, ModelOptions::default()).unwrap();
-    model.add(&all.select([0]), &[1.0], &Context::default()).unwrap();
+    model.add(&all.select([0]), &[1.0]).unwrap();
     // S: S→A B, with A→a; A: A→a; the leaf a.
-    let shares = model.contributions(&all.select([1]), &Context::default()).unwrap();
+    let shares = model.contributions(&all.select([1])).unwrap();
     assert_eq!(shares, [2.0, 1.0, 0.5, 0.0, 0.0]);
 }
 
@@ -418,18 +412,16 @@ fn arrays_give_back_the_same_bits() {
     for kernel in one_of_each() {
         let options = options(true, 2);
         let mut model = Model::new(&kernel, options).unwrap();
-        model
-            .add(&all, &random_alphas(&mut Random(6), 160), &Context::default())
-            .unwrap();
+        model.add(&all, &random_alphas(&mut Random(6), 160)).unwrap();
         model.set_intercept(&[0.5, -0.5]).unwrap();
         let arrays = model.to_arrays();
         let mut again = Model::from_arrays(&kernel, options, &arrays).unwrap();
         assert_eq!(again.to_arrays(), arrays);
         // And they go on alike.
         for model in [&mut model, &mut again] {
-            model.add(&all.select(3..9), &[0.3; 12], &Context::default()).unwrap();
+            model.add(&all.select(3..9), &[0.3; 12]).unwrap();
         }
-        let of = |model: &Model| model.score(&all, &Context::default()).unwrap().0;
+        let of = |model: &Model| model.score(&all).unwrap().0;
         assert_eq!(of(&model), of(&again));
     }
 }
@@ -437,9 +429,7 @@ fn arrays_give_back_the_same_bits() {
 #[test]
 fn wrong_arrays_are_named() {
     let mut model = Model::new(&SST, ModelOptions::default()).unwrap();
-    model
-        .add(&forest(&["(S (A a) (A b))".to_owned()]), &[1.0], &Context::default())
-        .unwrap();
+    model.add(&forest(&["(S (A a) (A b))".to_owned()]), &[1.0]).unwrap();
     let right = model.to_arrays();
     let read = |change: &dyn Fn(&mut treekernel_rs::dag::ModelArrays)| {
         let mut arrays = right.clone();
@@ -556,19 +546,13 @@ fn learning_is_the_plain_perceptron_mistake_by_mistake() {
                 }
                 let is_mistake = plain.learn(&all, x, y[x]);
                 for own in &mut all_of_them {
-                    let n = own
-                        .learn(
-                            &all.select([x]),
-                            &y[x..=x],
-                            part(x, x + 1),
-                            &Context::default(),
-                        )
-                        .unwrap();
+                    let n =
+                        own.learn(&all.select([x]), &y[x..=x], part(x, x + 1)).unwrap();
                     assert_eq!(n, usize::from(is_mistake), "{kernel:?} {x}");
                 }
             }
             for (own, vote) in all_of_them.iter().zip(votes) {
-                let (scores, _) = own.score(&all, part(0, 80), &jobs(2)).unwrap();
+                let (scores, _) = own.score_with(&all, part(0, 80), &jobs(2)).unwrap();
                 for (x, score) in scores.iter().enumerate() {
                     let expected = plain.score(&all, x, vote);
                     let size = match vote {
@@ -607,14 +591,7 @@ fn any_split_of_a_stream_gives_the_same_perceptron() {
                     let part = Some(Features::Dense { n_columns: 5, values });
                     // A store of its own for each part.
                     let texts = all.select(cut[0]..cut[1]).to_brackets();
-                    n += own
-                        .learn(
-                            &forest(&texts),
-                            &y[cut[0]..cut[1]],
-                            part,
-                            &Context::default(),
-                        )
-                        .unwrap();
+                    n += own.learn(&forest(&texts), &y[cut[0]..cut[1]], part).unwrap();
                 }
                 assert_eq!((own.n_examples(), own.n_mistakes()), (150, n as u64));
                 own
@@ -637,11 +614,9 @@ fn any_split_of_a_stream_gives_the_same_perceptron() {
             assert_eq!(again.to_arrays(), first.to_arrays());
             let part = Some(Features::Dense { n_columns: 5, values: &dense });
             for own in [&mut first, &mut again] {
-                own.learn(&all, &y, part, &Context::default()).unwrap();
+                own.learn(&all, &y, part).unwrap();
             }
-            let of = |own: &Perceptron| {
-                own.score(&all, part, &Context::default()).unwrap().0
-            };
+            let of = |own: &Perceptron| own.score(&all, part).unwrap().0;
             assert_eq!(of(&again), of(&first));
         }
     }
@@ -658,13 +633,13 @@ fn one_against_the_rest_is_several_perceptrons() {
                 Perceptron::new(&kernel, options(false, n), vote, None, 1.0).unwrap()
             };
             let mut together = new(2);
-            let n = together.learn(&all, &both, None, &Context::default()).unwrap();
-            let scores = together.score(&all, None, &Context::default()).unwrap().0;
+            let n = together.learn(&all, &both, None).unwrap();
+            let scores = together.score(&all, None).unwrap().0;
             let mut n_alone = 0;
             for (output, y) in [&y, &other].into_iter().enumerate() {
                 let mut alone = new(1);
-                n_alone += alone.learn(&all, y, None, &Context::default()).unwrap();
-                let own = alone.score(&all, None, &Context::default()).unwrap().0;
+                n_alone += alone.learn(&all, y, None).unwrap();
+                let own = alone.score(&all, None).unwrap().0;
                 for (x, own) in own.iter().enumerate() {
                     let gap = (scores[2 * x + output] - own).abs();
                     assert!(gap <= 1e-9 * own.abs().max(1.0), "{kernel:?} {vote:?}");
@@ -682,9 +657,9 @@ fn the_model_of_an_averaged_perceptron_scores_as_it_does() {
         let mut own =
             Perceptron::new(&kernel, options(true, 1), Vote::Average, None, 1.0)
                 .unwrap();
-        own.learn(&all, &y, None, &Context::default()).unwrap();
-        let scores = own.score(&all, None, &Context::default()).unwrap().0;
-        let model = own.model().score(&all, &Context::default()).unwrap().0;
+        own.learn(&all, &y, None).unwrap();
+        let scores = own.score(&all, None).unwrap().0;
+        let model = own.model().score(&all).unwrap().0;
         for (a, b) in scores.iter().zip(&model) {
             assert!((a - b).abs() <= 1e-9 * a.abs().max(1.0), "{a} {b}");
         }
@@ -718,8 +693,8 @@ fn sparse_vectors_are_dense_ones() {
         let mut own =
             Perceptron::new(&SST, options(true, 1), Vote::Average, Some(poly), 0.2)
                 .unwrap();
-        own.learn(&all, &y, Some(features), &Context::default()).unwrap();
-        own.score(&all, Some(features), &Context::default()).unwrap().0
+        own.learn(&all, &y, Some(features)).unwrap();
+        own.score(&all, Some(features)).unwrap().0
     };
     assert_eq!(run(dense), run(sparse));
 }
@@ -740,14 +715,14 @@ fn an_interrupted_pass_leaves_what_it_learned() {
                 if done >= 16 { Err(Error::Interrupted) } else { Ok(()) }
             },
         );
-    assert_eq!(own.learn(&all, &y, None, &stop), Err(Error::Interrupted));
+    assert_eq!(own.learn_with(&all, &y, None, &stop), Err(Error::Interrupted));
     let seen = own.n_examples() as usize;
     assert!((16..n).contains(&seen), "{seen}");
-    own.learn(&all.select(seen..n), &y[seen..], None, &Context::default()).unwrap();
+    own.learn(&all.select(seen..n), &y[seen..], None).unwrap();
     let mut whole =
         Perceptron::new(&SST, ModelOptions::default(), Vote::Average, None, 1.0)
             .unwrap();
-    whole.learn(&all, &y, None, &Context::default()).unwrap();
+    whole.learn(&all, &y, None).unwrap();
     assert_eq!(own.to_arrays(), whole.to_arrays());
 }
 
@@ -757,9 +732,7 @@ fn an_interrupted_pass_leaves_what_it_learned() {
 fn wrong_input_is_named_and_changes_nothing() {
     let (all, mut y) = stream(10, 1);
     let mut model = Model::new(&SST, ModelOptions::default()).unwrap();
-    let mut say = |alphas: &[f64]| {
-        model.add(&all, alphas, &Context::default()).unwrap_err().to_string()
-    };
+    let mut say = |alphas: &[f64]| model.add(&all, alphas).unwrap_err().to_string();
     assert_eq!(
         say(&[1.0; 9]),
         "alphas has 9 entries, expected 10, trees times n_outputs"
@@ -779,16 +752,16 @@ fn wrong_input_is_named_and_changes_nothing() {
     assert!(new(Some(PolynomialKernel::new(0, 1.0, 1.0)), 0.5).is_err());
     let mut own = new(None, 1.0).unwrap();
     y[3] = 0.0;
-    let error = own.learn(&all, &y, None, &Context::default()).unwrap_err().to_string();
+    let error = own.learn(&all, &y, None).unwrap_err().to_string();
     assert_eq!(error, "y[3]: expected -1 or 1, times a weight, got 0");
     assert_eq!(own.n_examples(), 0);
     let mut own = new(Some(poly), 0.5).unwrap();
-    assert!(own.learn(&all, &[1.0; 10], None, &Context::default()).is_err());
+    assert!(own.learn(&all, &[1.0; 10], None).is_err());
     let values = [1.0; 20];
     let dense = Features::Dense { n_columns: 2, values: &values };
-    own.learn(&all, &[1.0; 10], Some(dense), &Context::default()).unwrap();
+    own.learn(&all, &[1.0; 10], Some(dense)).unwrap();
     let other = Features::Dense { n_columns: 4, values: &values };
-    assert!(own.score(&all.select(0..5), Some(other), &Context::default()).is_err());
+    assert!(own.score(&all.select(0..5), Some(other)).is_err());
     let sparse = |indptr, indices| Features::Sparse {
         n_columns: 2,
         indptr,
@@ -799,7 +772,7 @@ fn wrong_input_is_named_and_changes_nothing() {
         [(&[0, 2][..], &[0][..]), (&[1, 1], &[0]), (&[0, 1], &[2]), (&[0, 1], &[-1])]
     {
         let features = Some(sparse(indptr, indices));
-        assert!(own.score(&all.select([0]), features, &Context::default()).is_err());
+        assert!(own.score(&all.select([0]), features).is_err());
     }
 }
 
@@ -810,30 +783,28 @@ fn scores_beyond_floats_name_their_tree() {
     let kernel = &SubsetTree::new(1.0);
     let wide = &ElasticTree::new(1.0);
     let mut model = Model::new(wide, ModelOptions::default()).unwrap();
-    model.add(&all.select([2]), &[1.0], &Context::default()).unwrap();
-    let error = model.score(&all, &jobs(2)).unwrap_err();
+    model.add(&all.select([2]), &[1.0]).unwrap();
+    let error = model.score_with(&all, &jobs(2)).unwrap_err();
     assert_eq!(error, Error::ScoreOverflow { tree: 2 });
     let bush = |n: usize| format!("(R{})", "(A a)".repeat(n));
     let all = forest(&[bush(3), bush(1_200)]);
     let mut model = Model::new(kernel, ModelOptions::default()).unwrap();
-    model.add(&all, &[1.0, 1.0], &Context::default()).unwrap();
+    model.add(&all, &[1.0, 1.0]).unwrap();
     assert_eq!(
-        model.score(&all, &jobs(2)).unwrap_err(),
+        model.score_with(&all, &jobs(2)).unwrap_err(),
         Error::ScoreOverflow { tree: 1 }
     );
     let mut normal = Model::new(kernel, options(true, 1)).unwrap();
-    normal.add(&all, &[1.0, 1.0], &Context::default()).unwrap();
+    normal.add(&all, &[1.0, 1.0]).unwrap();
     let large = all.select([1]);
-    let shares =
-        normal.contributions(&large, &Context::default()).unwrap().iter().sum::<f64>();
-    let score = normal.score(&large, &Context::default()).unwrap().0[0];
+    let shares = normal.contributions(&large).unwrap().iter().sum::<f64>();
+    let score = normal.score(&large).unwrap().0[0];
     assert!((shares - score).abs() < 1e-12 && score >= 1.0, "{shares} {score}");
     let mut own =
         Perceptron::new(kernel, ModelOptions::default(), Vote::Last, None, 1.0)
             .unwrap();
     let both = all.select([0, 1, 1]);
-    let error =
-        own.learn(&both, &[1.0, -1.0, -1.0], None, &Context::default()).unwrap_err();
+    let error = own.learn(&both, &[1.0, -1.0, -1.0], None).unwrap_err();
     assert_eq!((error, own.n_examples()), (Error::ScoreOverflow { tree: 2 }, 2));
 }
 
@@ -841,17 +812,14 @@ fn scores_beyond_floats_name_their_tree() {
 fn trees_without_a_kernel_are_reported_and_score_nothing() {
     let all = forest(&["(S a)".to_owned(), "(x)".to_owned(), "(S b)".to_owned()]);
     let mut model = Model::new(&SST, options(true, 1)).unwrap();
-    assert_eq!(model.add(&all, &[1.0, 5.0, 0.0], &Context::default()).unwrap(), [1]);
-    let (scores, zeros) = model.score(&all, &Context::default()).unwrap();
+    assert_eq!(model.add(&all, &[1.0, 5.0, 0.0]).unwrap(), [1]);
+    let (scores, zeros) = model.score(&all).unwrap();
     assert_eq!((scores, zeros), (vec![1.0, 0.0, 0.0], vec![1]));
     // A perceptron is mistaken about such a tree each time.
     let mut own =
         Perceptron::new(&SST, options(true, 1), Vote::Vote, None, 1.0).unwrap();
-    assert_eq!(
-        own.learn(&all.select([1, 1]), &[1.0, -1.0], None, &Context::default()),
-        Ok(2)
-    );
-    assert_eq!(own.score(&all, None, &Context::default()).unwrap().0, [0.0; 3]);
+    assert_eq!(own.learn(&all.select([1, 1]), &[1.0, -1.0], None), Ok(2));
+    assert_eq!(own.score(&all, None).unwrap().0, [0.0; 3]);
     let again = own.to_arrays();
     let again =
         Perceptron::from_arrays(&SST, options(true, 1), Vote::Vote, None, 1.0, &again)
@@ -864,17 +832,17 @@ fn nothing_is_scored_and_learned_from_nothing() {
     let none = Forest::default();
     for kernel in one_of_each() {
         let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
-        model.add(&none, &[], &Context::default()).unwrap();
-        assert!(model.score(&none, &Context::default()).unwrap().0.is_empty());
+        model.add(&none, &[]).unwrap();
+        assert!(model.score(&none).unwrap().0.is_empty());
         let one = forest(&["(S (A a))".to_owned()]);
-        assert_eq!(model.score(&one, &Context::default()).unwrap().0, [0.0]);
-        let shares = model.contributions(&one, &Context::default());
+        assert_eq!(model.score(&one).unwrap().0, [0.0]);
+        let shares = model.contributions(&one);
         assert_eq!(shares.ok(), model.is_graph().then(|| vec![0.0; 3]));
         let mut own =
             Perceptron::new(&kernel, ModelOptions::default(), Vote::Vote, None, 1.0)
                 .unwrap();
-        assert_eq!(own.learn(&none, &[], None, &Context::default()), Ok(0));
-        assert_eq!(own.score(&one, None, &Context::default()).unwrap().0, [0.0]);
+        assert_eq!(own.learn(&none, &[], None), Ok(0));
+        assert_eq!(own.score(&one, None).unwrap().0, [0.0]);
     }
 }
 
@@ -885,7 +853,7 @@ fn the_memory_of_a_model_grows_with_its_trees() {
             let texts = (0..n).map(|i| format!("(S (A a{i}) (B (C c{i}) b{}))", i % 7));
             let forest = forest(&texts.collect::<Vec<_>>());
             let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
-            model.add(&forest, &vec![1.0; n], &Context::default()).unwrap();
+            model.add(&forest, &vec![1.0; n]).unwrap();
             model.nbytes() as f64
         };
         // Lists have up to twice the room that they need.
@@ -898,7 +866,7 @@ fn the_memory_of_a_model_grows_with_its_trees() {
 fn models_hold_subtrees_once() {
     let all = forest(&["(S (A a) (A a))".to_owned(), "(S (A a) (B b))".to_owned()]);
     let mut model = Model::new(&SST, ModelOptions::default()).unwrap();
-    model.add(&all, &[1.0, -1.0], &Context::default()).unwrap();
+    model.add(&all, &[1.0, -1.0]).unwrap();
     assert_eq!((model.n_trees(), model.n_nodes(), model.n_tree_nodes()), (2, 6, 10));
     assert!(model.nbytes() > 0);
     let a = (0..6).map(NodeId).find(|&n| model.nodes().name(n) == "A").unwrap();
@@ -920,8 +888,8 @@ fn deep_and_wide_trees_take_no_quadratic_time() {
             _ => both.select([0]),
         };
         let mut model = Model::new(&kernel, options(true, 1)).unwrap();
-        model.add(&all, &vec![1.0; all.len()], &Context::default()).unwrap();
-        let (scores, _) = model.score(&all, &Context::default()).unwrap();
+        model.add(&all, &vec![1.0; all.len()]).unwrap();
+        let (scores, _) = model.score(&all).unwrap();
         for score in scores {
             assert!((score - 1.0).abs() < 1e-9, "{kernel:?}: {score}");
         }
@@ -948,9 +916,7 @@ fn a_real_stream_makes_the_mistakes_of_the_sum_over_support_trees() {
             sum += y * k;
             size += k;
         }
-        let is_mistake =
-            own.learn(&all.select([x]), &y[x..=x], None, &Context::default()).unwrap()
-                == 1;
+        let is_mistake = own.learn(&all.select([x]), &y[x..=x], None).unwrap() == 1;
         // A score that is 0 but for rounding may go either way.
         if sum.abs() > 1e-12 * size {
             assert_eq!(is_mistake, y[x] * sum <= 0.0, "{x}: {sum}");
@@ -972,9 +938,7 @@ fn weights_of_perceptrons_and_large_trees_stay_finite() {
         |vote| Perceptron::new(&kernel, options(true, 1), vote, None, 1.0).unwrap();
     for vote in [Vote::Average, Vote::Vote, Vote::Last] {
         let mut perceptron = new(vote);
-        let error = perceptron
-            .learn(&all, &[1.0, 1e308], None, &Context::default())
-            .unwrap_err();
+        let error = perceptron.learn(&all, &[1.0, 1e308], None).unwrap_err();
         assert!(matches!(error, Error::Array { array: "y", index: 1, .. }), "{error}");
         assert_eq!((perceptron.n_examples(), perceptron.n_mistakes()), (1, 1));
         let mut stored = perceptron.to_arrays();
@@ -990,7 +954,7 @@ fn weights_of_perceptrons_and_large_trees_stay_finite() {
         stored.alphas[0] = -1e270;
         stored.n_examples = 1 << 62;
         let mut model = read(&stored).unwrap().model();
-        let added = model.add(&all, &[-1e308, -1e308], &Context::default());
+        let added = model.add(&all, &[-1e308, -1e308]);
         assert!(
             matches!(added, Err(Error::Array { array: "alphas", .. })),
             "{added:?}"
@@ -1002,10 +966,9 @@ fn weights_of_perceptrons_and_large_trees_stay_finite() {
     let subsets = SubsetTree::new(1.0);
     let huge = (0..12).fold("(a b)".to_owned(), |tree, _| format!("(a {tree} {tree})"));
     let mut model = Model::new(&subsets, options(true, 1)).unwrap();
-    model.add(&forest(&[&huge]), &[1e308], &Context::default()).unwrap();
+    model.add(&forest(&[&huge]), &[1e308]).unwrap();
     assert_eq!(model.to_arrays().large_alphas, [1e308]);
-    let error =
-        model.add(&forest(&[&huge]), &[1e308], &Context::default()).unwrap_err();
+    let error = model.add(&forest(&[&huge]), &[1e308]).unwrap_err();
     assert!(matches!(error, Error::Array { array: "alphas", index: 0, .. }), "{error}");
     assert_eq!(model.to_arrays().large_alphas, [1e308]);
 }

@@ -51,7 +51,7 @@ fn encode_with<T: Real>(
 ) -> Vec<Vec<T>> {
     let d = trees.settings().n_components;
     let mut out = vec![T::default(); d * forest.len()];
-    trees.encode(forest, options, &mut out, context).unwrap();
+    trees.encode_with(forest, options, &mut out, context).unwrap();
     out.chunks(d).map(<[T]>::to_vec).collect()
 }
 
@@ -123,14 +123,12 @@ fn compositions_are_their_formulas() {
             let trees = trees(settings);
             let [a, b] = ["a", "b"].map(|label| {
                 let mut out = vec![0.0; d];
-                trees
-                    .label_vector::<f64>(label, &mut out, &Context::default())
-                    .unwrap();
+                trees.label_vector::<f64>(label, &mut out).unwrap();
                 out
             });
             let expected = naive::compose(&trees, &a, &b);
             let mut out = vec![f64::NAN; d];
-            trees.compose(&a, &b, &mut out, &Context::default()).unwrap();
+            trees.compose(&a, &b, &mut out).unwrap();
             assert!(
                 gap(&out, &expected) <= 1e-14 * norm(&expected),
                 "{d} {composition:?}"
@@ -138,7 +136,7 @@ fn compositions_are_their_formulas() {
             let [a, b] =
                 [&a, &b].map(|x| x.iter().map(|&x| x as f32).collect::<Vec<_>>());
             let mut out = vec![f32::NAN; d];
-            trees.compose(&a, &b, &mut out, &Context::default()).unwrap();
+            trees.compose(&a, &b, &mut out).unwrap();
             assert!(
                 gap(&out, &expected) <= 1e-6 * norm(&expected),
                 "{d} {composition:?}"
@@ -175,12 +173,12 @@ fn compositions_are_bilinear_but_neither_commute_nor_associate() {
         let trees = trees(settings);
         let [a, b, c] = ["a", "b", "c"].map(|label| {
             let mut out = vec![0.0; d];
-            trees.label_vector::<f64>(label, &mut out, &Context::default()).unwrap();
+            trees.label_vector::<f64>(label, &mut out).unwrap();
             out
         });
         let of = |x: &[f64], y: &[f64]| {
             let mut out = vec![0.0; d];
-            trees.compose(x, y, &mut out, &Context::default()).unwrap();
+            trees.compose(x, y, &mut out).unwrap();
             out
         };
         let sum = |x: &[f64], y: &[f64]| -> Vec<f64> {
@@ -211,9 +209,9 @@ fn fragments_have_unit_norm_where_it_is_promised() {
             (settings.composition, settings.fold) = (composition, fold);
             let trees = trees(settings);
             let mut double = vec![0.0f64; 4096];
-            trees.fragment(&forest, &mut double, &Context::default()).unwrap();
+            trees.fragment(&forest, &mut double).unwrap();
             let mut single = vec![0.0f32; 4096];
-            trees.fragment(&forest, &mut single, &Context::default()).unwrap();
+            trees.fragment(&forest, &mut single).unwrap();
             let norms = [norm(&double), norm(&single)];
             if exact {
                 assert!((norms[0] - 1.0).abs() < 1e-13, "{composition:?} {norms:?}");
@@ -266,9 +264,7 @@ fn different_small_trees_have_different_vectors_with_the_left_fold() {
                 let mut vectors = Array2::<f32>::zeros((count, d));
                 for (tree, mut vector) in vectors.outer_iter_mut().enumerate() {
                     let out = vector.as_slice_mut().unwrap();
-                    trees
-                        .fragment(&forest.select([tree]), out, &Context::default())
-                        .unwrap();
+                    trees.fragment(&forest.select([tree]), out).unwrap();
                     let size = norm(out) as f32;
                     vector /= size;
                 }
@@ -370,9 +366,7 @@ fn structures_of_one_label_stay_at_chance() {
         let vectors: Vec<Vec<f32>> = (0..forest.len())
             .map(|tree| {
                 let mut out = vec![0.0f32; d];
-                trees
-                    .fragment(&forest.select([tree]), &mut out, &Context::default())
-                    .unwrap();
+                trees.fragment(&forest.select([tree]), &mut out).unwrap();
                 out
             })
             .collect();
@@ -457,11 +451,10 @@ fn what_is_too_large_for_the_type_is_an_error_that_names_the_tree() {
     let forest = forest(&["(A a)", &wide]);
     let trees = trees(Settings::new(&SUBSET, 64));
     let mut out = vec![0.0f32; 128];
-    let result =
-        trees.encode(&forest, EncodeOptions::default(), &mut out, &Context::default());
+    let result = trees.encode(&forest, EncodeOptions::default(), &mut out);
     assert_eq!(result, Err(Error::VectorOverflow { tree: 1, wider: true }));
     let options = EncodeOptions::default().with_zero_too_large(true);
-    let report = trees.encode(&forest, options, &mut out, &jobs(1)).unwrap();
+    let report = trees.encode_with(&forest, options, &mut out, &jobs(1)).unwrap();
     assert_eq!(report.too_large, [1]);
     assert!(report.noisy.is_empty(), "{report:?}");
     assert!(norm(&out[..64]) > 0.5 && norm(&out[64..]) == 0.0);
@@ -479,7 +472,7 @@ fn normalized<T: Real>(
     let d = settings.n_components;
     let mut out = vec![T::default(); d * forest.len()];
     let report = trees(settings)
-        .encode(forest, EncodeOptions::default(), &mut out, &jobs(1))
+        .encode_with(forest, EncodeOptions::default(), &mut out, &jobs(1))
         .unwrap();
     assert!(report.too_large.is_empty(), "{report:?}");
     (out.chunks(d).map(<[T]>::to_vec).collect(), report.noisy)
@@ -613,9 +606,7 @@ fn normalised_vectors_have_kernels_near_one_or_norms_of_one() {
         settings.normalize = Some(norm_by);
         let trees = trees(settings);
         let mut out = vec![0.0f64; forest.len() * 8192];
-        let report = trees
-            .encode(&forest, EncodeOptions::default(), &mut out, &Context::default())
-            .unwrap();
+        let report = trees.encode(&forest, EncodeOptions::default(), &mut out).unwrap();
         assert_eq!(report.zero_rows, zero);
         for (tree, vector) in out.chunks(8192).enumerate().skip(1) {
             let tolerance = if norm_by == Norm::Own { 1e-12 } else { 0.15 };
@@ -637,7 +628,7 @@ fn each_distinct_subtree_and_left_prefix_is_composed_once() {
         let trees = trees(settings);
         let mut out = vec![0.0f32; forest.len() * 64];
         let options = EncodeOptions::default();
-        let report = trees.encode(&forest, options, &mut out, &jobs(1)).unwrap();
+        let report = trees.encode_with(&forest, options, &mut out, &jobs(1)).unwrap();
         // D, N, V, ADV: 1 each; NP 2, VP 1; S 2, and 1 more for the longer one.
         assert_eq!(report.n_compositions, 4 + 2 + 1 + 2 + 1);
     }
@@ -655,7 +646,7 @@ fn pruning_leaves_out_what_only_one_tree_has_and_nothing_else() {
     let d = 1 << 14;
     let kernel = SubsetTree::new(0.5);
     let full = trees(Settings::new(&kernel, d));
-    let pruned = full.prune(&forest, &Context::default()).unwrap();
+    let pruned = full.prune(&forest).unwrap();
     let exact = gram::gram(&kernel, &forest, None, gram::Options::default()).unwrap();
     let vectors = encode::<f64>(&pruned, &forest);
     for i in 0..4 {
@@ -677,7 +668,7 @@ fn pruning_leaves_out_what_only_one_tree_has_and_nothing_else() {
     assert_eq!(encode::<f64>(&trees(settings), &forest), vectors);
     // A dictionary of all paths changes nothing.
     let twice = forest.concat(&forest).unwrap();
-    let all = full.prune(&twice, &Context::default()).unwrap();
+    let all = full.prune(&twice).unwrap();
     assert_eq!(encode::<f64>(&all, &forest), encode::<f64>(&full, &forest));
 }
 
@@ -690,21 +681,19 @@ fn tuning_finds_the_decay_of_the_rule() {
     let forest = Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
     let kernel = SubsetTree::new(1.0);
     let (d, limit) = (1024, 24.0); // .75 sqrt(1024)
-    let tuned =
-        trees(Settings::new(&kernel, d)).tune(&forest, &Context::default()).unwrap();
+    let tuned = trees(Settings::new(&kernel, d)).tune(&forest).unwrap();
     let decay = tuned.settings().sketch_decay.unwrap();
     let median = |decay: f64| {
         let kernel = SubsetTree::new(decay);
         let options = gram::Options::default();
-        let mut values =
-            gram::diagonal(&kernel, &forest, options, &Context::default()).unwrap().0;
+        let mut values = gram::diagonal(&kernel, &forest, options).unwrap().0;
         values.sort_unstable_by(f64::total_cmp);
         f64::midpoint(values[19], values[20])
     };
     let fits = |decay: f64| median(decay) <= limit * decay;
     assert!(fits(decay) && !fits(decay + 0.001), "{decay}");
     let low = Settings::new(&SubsetTree::new(0.001), d);
-    let tuned = trees(low).tune(&forest, &Context::default()).unwrap();
+    let tuned = trees(low).tune(&forest).unwrap();
     assert_eq!(tuned.settings().sketch_decay, None);
 }
 
@@ -747,12 +736,8 @@ fn bad_settings_are_errors_that_name_parameter_range_and_value() {
     }
     let trees = trees(settings());
     let mut out = vec![0.0f32; 63];
-    assert!(matches!(
-        trees.label_vector("a", &mut out, &Context::default()),
-        Err(Error::Length { .. })
-    ));
-    let encoded =
-        trees.encode(&small(), EncodeOptions::default(), &mut out, &Context::default());
+    assert!(matches!(trees.label_vector("a", &mut out), Err(Error::Length { .. })));
+    let encoded = trees.encode(&small(), EncodeOptions::default(), &mut out);
     assert!(matches!(encoded, Err(Error::Length { array: "out", .. })));
 }
 
@@ -765,7 +750,7 @@ fn numbers_of_a_long_label_do_not_repeat() {
         let mut settings = Settings::new(&SUBSET, d);
         settings.composition = composition;
         let mut out = vec![0.0f64; d];
-        trees(settings).label_vector("a", &mut out, &Context::default()).unwrap();
+        trees(settings).label_vector("a", &mut out).unwrap();
         let (first, second) = out.split_at(d / 2);
         let dot: f64 = first.iter().zip(second).map(|(a, b)| a * b).sum();
         // Of two halves of length √½, 1/2 if they are equal.
@@ -828,8 +813,8 @@ fn label_vectors_are_the_same_for_ever() {
         (settings.composition, settings.seed) = (composition, 42);
         let trees = trees(settings);
         let [mut np, mut composed] = [vec![0.0f64; 8], vec![0.0; 8]];
-        trees.label_vector("NP", &mut np, &Context::default()).unwrap();
-        trees.compose(&np, &np, &mut composed, &Context::default()).unwrap();
+        trees.label_vector("NP", &mut np).unwrap();
+        trees.compose(&np, &np, &mut composed).unwrap();
         assert_eq!(
             [np[0], np[7], composed[0], composed[7]],
             expected,

@@ -98,7 +98,7 @@ impl Costs {
 
 fn pair(measure: &EditDistance, a: &str, b: &str) -> f64 {
     let [a, b] = [a, b].map(|text| read(&[text]));
-    measure.pair(&a, &b, &Context::default()).unwrap()
+    measure.pair(&a, &b).unwrap()
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn all_ways_to_a_value_have_its_bits() {
             let (i, j): (Vec<_>, Vec<_>) = (0..x.len() * columns.len())
                 .map(|n| (n / columns.len(), n % columns.len()))
                 .unzip();
-            let (values, _) = neighbours::pairs(
+            let (values, _) = neighbours::pairs_with(
                 &measure,
                 &x,
                 y,
@@ -274,7 +274,7 @@ fn all_ways_to_a_value_have_its_bits() {
                 assert_eq!(value, matrix[[i, j]]);
                 if (i + j) % 7 == 0 {
                     let (a, b) = (x.select([i]), columns.select([j]));
-                    let single = measure.pair(&a, &b, &Context::default()).unwrap();
+                    let single = measure.pair(&a, &b).unwrap();
                     assert_eq!(single, matrix[[i, j]]);
                 }
             }
@@ -283,11 +283,11 @@ fn all_ways_to_a_value_have_its_bits() {
         let rows = gram::KernelRows::new(&measure, &x, Options::default()).unwrap();
         let mut row = vec![0.0; x.len()];
         for i in [0, 7, 45] {
-            rows.row(i, &mut row, &Context::default()).unwrap();
+            rows.row(i, &mut row).unwrap();
             assert_eq!(row, matrix.row(i).to_vec());
         }
         let (diagonal, _) =
-            gram::diagonal(&measure, &x, Options::default(), &jobs(2)).unwrap();
+            gram::diagonal_with(&measure, &x, Options::default(), &jobs(2)).unwrap();
         assert_eq!(diagonal, vec![0.0; x.len()]);
     }
 }
@@ -367,17 +367,23 @@ fn texts_have_the_same_bits_whichever_others_are_there() {
             let (a, b) = (forest.select([i]), forest.select([j]));
             // Of two trees there are so few labels that a table of all of them is made.
             let context = Context::default();
-            assert_eq!(measure.pair(&a, &b, &context).unwrap(), all[[i, j]]);
-            let found = measure.mapping(&a, &b, &context).unwrap();
+            assert_eq!(measure.pair_with(&a, &b, &context).unwrap(), all[[i, j]]);
+            let found = measure.mapping_with(&a, &b, &context).unwrap();
             assert_eq!(found.cost, all[[i, j]]);
             is_valid(&found, &[&a, &b].map(subtree_ends));
         }
         let k = (0..60).map(|n| (n, 59 - n));
         let (i, j): (Vec<_>, Vec<_>) = k.unzip();
         let options = Options::default();
-        let (values, _) =
-            neighbours::pairs(&measure, &forest, None, (&i, &j), options, &jobs(2))
-                .unwrap();
+        let (values, _) = neighbours::pairs_with(
+            &measure,
+            &forest,
+            None,
+            (&i, &j),
+            options,
+            &jobs(2),
+        )
+        .unwrap();
         for ((i, j), value) in i.into_iter().zip(j).zip(values) {
             assert_eq!(value, all[[i, j]]);
         }
@@ -399,7 +405,7 @@ fn large_trees_have_their_unit_and_small_ones_keep_theirs() {
     for (i, &n) in sizes.iter().enumerate() {
         for (j, &m) in sizes.iter().enumerate() {
             let (a, b) = (forest.select([i]), forest.select([j]));
-            let value = measure.pair(&a, &b, &Context::default()).unwrap();
+            let value = measure.pair(&a, &b).unwrap();
             assert_eq!(value, all[[i, j]], "{n} {m}");
             let renamed = n.min(m) as f64 * if i % 2 == j % 2 { 0.0 } else { 1.15 };
             let (deleted, inserted) = (n.saturating_sub(m), m.saturating_sub(n));
@@ -441,8 +447,7 @@ fn wrong_costs_are_refused() {
         );
         let asked = RenameCosts::function(move |_, _| Ok(wrong));
         let [a, b] = ["(a)", "(b)"].map(|text| read(&[text]));
-        let value =
-            EditDistance::new(asked, 1.0, 1.0).pair(&a, &b, &Context::default());
+        let value = EditDistance::new(asked, 1.0, 1.0).pair(&a, &b);
         assert!(matches!(value, Err(Error::Parameter { name: "rename", .. })));
     }
     // What is never renamed is deleted and inserted.
@@ -507,7 +512,7 @@ fn a_long_call_is_stopped_and_a_pair_that_is_too_large_is_refused() {
         format!("{}{}", format!("({label} ").repeat(n), ")".repeat(n))
     };
     let (a, b) = (read(&[chain("a")]), read(&[chain("b")]));
-    let done = measure.pair(&a, &b, &Context::default());
+    let done = measure.pair(&a, &b);
     assert!(matches!(done, Err(Error::Memory { bytes }) if bytes > 3_000_000_000_000));
 }
 
@@ -523,12 +528,14 @@ fn mappings_cost_the_distance_in_any_shape() {
             for (measure, [rename, insert, delete]) in
                 measures.iter().zip([[1.0; 3], [1.5, 0.5, 2.0]])
             {
-                let found = measure.mapping(&trees[0], &trees[1], &context).unwrap();
+                let found =
+                    measure.mapping_with(&trees[0], &trees[1], &context).unwrap();
                 let cost = rename * found.renamed.len() as f64
                     + insert * found.inserted.len() as f64
                     + delete * found.deleted.len() as f64;
                 assert_eq!(cost, found.cost);
-                let distance = measure.pair(&trees[0], &trees[1], &context).unwrap();
+                let distance =
+                    measure.pair_with(&trees[0], &trees[1], &context).unwrap();
                 assert_eq!(distance, found.cost);
                 is_valid(&found, &trees.each_ref().map(subtree_ends));
             }
@@ -577,10 +584,10 @@ fn bounded_distances_are_distances_or_more_than_the_bound() {
         let normalization =
             [None, Some(Normalization::Max), Some(Normalization::Sum)][round % 3];
         let measure = measure.with_normalization(normalization);
-        let distance = measure.pair(&a, &b, &context).unwrap();
+        let distance = measure.pair_with(&a, &b, &context).unwrap();
         for most in [distance, distance * 0.99, random.unit() * 2.0 * distance] {
             let expected = Some(distance).filter(|&d| d <= most);
-            let found = measure.pair_within(&a, &b, most, &context).unwrap();
+            let found = measure.pair_within_with(&a, &b, most, &context).unwrap();
             assert_eq!(found, expected, "{texts:?} {measure:?} {most}");
         }
     }
@@ -600,7 +607,7 @@ fn near_as_by_all_distances(
     let most = most(matrix.as_slice().unwrap());
     let mut found = neighbours::FoundPairs::default();
     let sink = &mut |pairs| found.append(pairs);
-    let done = neighbours::join(measure, x, y, most, options, sink, context);
+    let done = neighbours::join_with(measure, x, y, most, options, sink, context);
     if y.is_none() && !measure.is_symmetric() {
         assert!(matches!(done, Err(Error::Parameter { .. })));
     } else {
@@ -614,7 +621,7 @@ fn near_as_by_all_distances(
         assert_eq!((found.rows, found.columns), (rows, columns), "{measure:?} {most}");
         assert_eq!(found.values, values);
     }
-    let (near, _) = neighbours::top_k(measure, x, y, k, options, context).unwrap();
+    let (near, _) = neighbours::top_k_with(measure, x, y, k, options, context).unwrap();
     for (i, row) in matrix.outer_iter().enumerate() {
         let others = (0..row.len()).filter(|&j| y.is_some() || i != j);
         let mut others: Vec<usize> = others.collect();
@@ -706,9 +713,9 @@ fn large_trees_that_are_close_are_found_by_bounds() {
         // The same of single pairs.
         let [a, b] = [0, 1 + round % 5].map(|tree| read(&[&texts[tree]]));
         let context = Context::default();
-        let distance = measure.pair(&a, &b, &context).unwrap();
+        let distance = measure.pair_with(&a, &b, &context).unwrap();
         for most in [0.5, 1.0, 1.0, 2.0].map(|factor| factor * distance) {
-            let found = measure.pair_within(&a, &b, most, &context).unwrap();
+            let found = measure.pair_within_with(&a, &b, most, &context).unwrap();
             assert_eq!(found, Some(distance).filter(|&d| d <= most));
         }
     }
@@ -720,6 +727,6 @@ fn a_pair_too_large_for_tables_is_compared_within_a_bound() {
     let [a, b] = [100_000, 100_003].map(|n| read(&[chain(n)]));
     let measure = EditDistance::default();
     let context = Context::default();
-    assert_eq!(measure.pair_within(&a, &b, 10.0, &context).unwrap(), Some(3.0));
-    assert_eq!(measure.pair_within(&a, &b, 2.0, &context).unwrap(), None);
+    assert_eq!(measure.pair_within_with(&a, &b, 10.0, &context).unwrap(), Some(3.0));
+    assert_eq!(measure.pair_within_with(&a, &b, 2.0, &context).unwrap(), None);
 }

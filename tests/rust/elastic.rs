@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::corpus::Random;
 use treekernel_rs::dag::{Model, ModelOptions};
 use treekernel_rs::kernel::ElasticTree;
-use treekernel_rs::{Context, Error, Forest, gram};
+use treekernel_rs::{Error, Forest, gram};
 
 const ET: ElasticTree = ElasticTree::new(0.4);
 
@@ -55,8 +55,8 @@ fn matrices_and_models_of_deep_trees_beside_flat_ones_are_their_pairs() {
     let matrix = gram::gram(&kernel, &forest, None, gram::Options::default()).unwrap();
     let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
     let half = forest.select(0..15);
-    model.add(&half, &[1.0; 15], &Context::default()).unwrap();
-    let scores = model.score(&forest, &jobs(1)).unwrap().0;
+    model.add(&half, &[1.0; 15]).unwrap();
+    let scores = model.score_with(&forest, &jobs(1)).unwrap().0;
     for i in 0..30 {
         let row: Vec<f64> = (0..30).map(|j| of(i, j).unwrap()).collect();
         for (j, &value) in row.iter().enumerate() {
@@ -93,20 +93,20 @@ fn large_pairs_rows_and_scores_ask_whether_to_go_on() {
     let forest = read(&texts);
     let [a, b] = [0, 1].map(|t| forest.select([t]));
     let mut model = Model::new(&ET, ModelOptions::default()).unwrap();
-    model.add(&a, &[1.0], &Context::default()).unwrap();
+    model.add(&a, &[1.0]).unwrap();
     let rows = gram::KernelRows::new(&ET, &forest, gram::Options::default()).unwrap();
     let mut out = [0.0; 2];
     let stop = &stop();
     let stopped = [
-        gram::pair(&ET, &a, &b, false, stop).err(),
-        rows.row(0, &mut out, stop).err(),
-        model.score(&b, stop).err(),
+        gram::pair_with(&ET, &a, &b, false, stop).err(),
+        rows.row_with(0, &mut out, stop).err(),
+        model.score_with(&b, stop).err(),
     ];
     assert_eq!(stopped, [const { Some(Error::Interrupted) }; 3]);
     // What was stopped leaves nothing behind.
-    rows.row(0, &mut out, &Context::default()).unwrap_or_default();
-    let again = model.score(&b, &jobs(1));
-    assert_eq!(again, model.score(&b, &jobs(1)));
+    rows.row(0, &mut out).unwrap_or_default();
+    let again = model.score_with(&b, &jobs(1));
+    assert_eq!(again, model.score_with(&b, &jobs(1)));
 }
 
 #[test]
@@ -119,8 +119,8 @@ fn scores_on_two_labels_take_little_memory() {
     let forest = read(&texts);
     let [a, b] = [0, 1].map(|t| forest.select([t]));
     let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
-    model.add(&a, &[1.0], &Context::default()).unwrap();
-    let score = model.score(&b, &jobs(1)).unwrap().0[0];
-    let value = gram::pair(&kernel, &a, &b, false, &Context::default()).unwrap();
+    model.add(&a, &[1.0]).unwrap();
+    let score = model.score_with(&b, &jobs(1)).unwrap().0[0];
+    let value = gram::pair(&kernel, &a, &b, false).unwrap();
     assert!((score - value).abs() <= 1e-10 * value, "{score} {value}");
 }

@@ -3,7 +3,7 @@
 use crate::corpus::read;
 use treekernel_rs::features::{Kind, Vocabulary, VocabularyArrays};
 use treekernel_rs::kernel::Counts;
-use treekernel_rs::{Context, Error, Result};
+use treekernel_rs::{Error, Result};
 
 fn kind() -> Kind {
     Kind::PqGrams { p: 2, q: 2 }
@@ -11,8 +11,7 @@ fn kind() -> Kind {
 
 fn fitted() -> Vocabulary {
     let forest = read(&["(S (A a) (B b))", "(A a)"]);
-    let fitted =
-        Vocabulary::fit(&kind(), &forest, 1, Counts::Linear, &Context::default());
+    let fitted = Vocabulary::fit(&kind(), &forest, 1, Counts::Linear);
     fitted.unwrap().0
 }
 
@@ -33,7 +32,7 @@ fn a_vocabulary_is_its_arrays() {
     assert_eq!(names(&old), names(&again));
     let forest = read(&["(S (A a) (C c))", "(S (A a) (B b))"]);
     let rows = |of: &Vocabulary| {
-        let rows = of.rows(&forest, Counts::Linear, &Context::default()).unwrap();
+        let rows = of.rows(&forest, Counts::Linear).unwrap();
         (rows.starts, rows.columns, rows.values)
     };
     assert_eq!(rows(&old), rows(&again));

@@ -8,7 +8,7 @@ use crate::plain::{self, Plain};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use treekernel_rs::forest::ForestArrays;
-use treekernel_rs::{Context, Error, Forest, Label, NodeId, Result};
+use treekernel_rs::{Error, Forest, Label, NodeId, Result};
 
 // --- trees --------------------------------------------------------------------------
 
@@ -453,7 +453,7 @@ proptest! {
         let right = everything(&forest);
         // Other trees, then known ones in new places, then the error.
         let text = write(&lost, style) + &write(&before[..1], style) + tail;
-        let error = forest.push_brackets(&text, &Context::default()).unwrap_err();
+        let error = forest.push_brackets(&text).unwrap_err();
         let Error::Parse(place) = error else { panic!("{error}") };
         prop_assert!(place.offset >= text.len() - tail.len());
         prop_assert_eq!(&everything(&forest), &right);
@@ -461,7 +461,7 @@ proptest! {
         // (A blank first: a byte-order mark may start an item.)
         let items = [write(&lost[..1], style), format!(" {tail}")];
         let items = items.iter().map(String::as_str);
-        prop_assert!(forest.push_bracket_items(items, &Context::default()).is_err());
+        prop_assert!(forest.push_bracket_items(items).is_err());
         prop_assert_eq!(&everything(&forest), &right);
         for tree in subtrees(&lost) {
             let known = pristine.nodes().labels().get(&tree.label);
@@ -471,8 +471,8 @@ proptest! {
         // What comes later, the lost trees too, gets the ids it would have got.
         for trees in [&after, &lost, &before] {
             let text = write(trees, style);
-            forest.push_brackets(&text, &Context::default()).unwrap();
-            pristine.push_brackets(&text, &Context::default()).unwrap();
+            forest.push_brackets(&text).unwrap();
+            pristine.push_brackets(&text).unwrap();
             prop_assert_eq!(&everything(&forest), &everything(&pristine));
         }
         let kept = if empty { vec![] } else { before.clone() };
@@ -489,7 +489,7 @@ proptest! {
         let right = everything(&forest);
         let mut copy = forest.clone();
         prop_assert!(copy.shares_store(&forest));
-        copy.push_brackets(&write(&more, style), &Context::default()).unwrap();
+        copy.push_brackets(&write(&more, style)).unwrap();
         prop_assert_eq!(everything(&forest), right);
         prop_assert_eq!(&copy.roots()[..before.len()], forest.roots());
         prop_assert_eq!(plain(&copy), [before, more].concat());
@@ -615,7 +615,7 @@ fn a_check_that_says_stop_changes_nothing() {
             calls += 1;
             if calls > patience { Err(Error::Interrupted) } else { Ok(()) }
         });
-        assert_eq!(forest.push_brackets(&text, &check), Err(Error::Interrupted));
+        assert_eq!(forest.push_brackets_with(&text, &check), Err(Error::Interrupted));
         drop(check);
         assert_eq!(calls, patience + 1);
         assert_eq!(everything(&forest), right);
@@ -625,13 +625,13 @@ fn a_check_that_says_stop_changes_nothing() {
             if calls > patience { Err(Error::Interrupted) } else { Ok(()) }
         });
         let pushed =
-            forest.push_bracket_items(items.iter().map(String::as_str), &check);
+            forest.push_bracket_items_with(items.iter().map(String::as_str), &check);
         assert_eq!(pushed, Err(Error::Interrupted));
         drop(check);
         assert_eq!(calls, patience + 1);
         assert_eq!(everything(&forest), right);
     }
-    forest.push_brackets(&text, &Context::default()).unwrap();
+    forest.push_brackets(&text).unwrap();
     assert_eq!(forest.len(), 200_002);
     assert_eq!(forest.roots()[0], forest.roots()[3], "(S (A a1) (B b)) is known");
 }

@@ -9,7 +9,7 @@ use treekernel_rs::dag::{Model, ModelOptions, Query, Rank};
 use treekernel_rs::kernel::{
     ElasticTree, Kernel, PartialTree, Subpath, SubsetTree, Subtree,
 };
-use treekernel_rs::{Context, Error, Forest, NodeId, Nodes};
+use treekernel_rs::{Error, Forest, NodeId, Nodes};
 
 /// The fragments rooted at a node, as text, with their productions.
 fn rooted(nodes: &Nodes, node: NodeId) -> Vec<(String, u64)> {
@@ -44,7 +44,7 @@ fn the_k_best_are_those_of_the_list_of_all() {
         let decay = [0.25, 0.5, 1.0][round / 3 % 3];
         let mut model =
             Model::new(&SubsetTree::new(decay), ModelOptions::default()).unwrap();
-        model.add(&forest, &alphas, &Context::default()).unwrap();
+        model.add(&forest, &alphas).unwrap();
 
         let nodes = forest.nodes();
         let mut all: BTreeMap<String, (f64, u64)> = BTreeMap::new();
@@ -77,7 +77,7 @@ fn the_k_best_are_those_of_the_list_of_all() {
                 let mut query = Query::default();
                 (query.k, query.rank) = (k, rank);
                 (query.min_size, query.max_size) = (min_size, max_size);
-                let found = model.top_fragments(&query, &Context::default()).unwrap();
+                let found = model.top_fragments(&query).unwrap();
                 let values: Vec<f64> =
                     found.weights.iter().map(|&w| value(w)).collect();
                 assert_eq!(values, wanted[..k.min(wanted.len())]);
@@ -173,7 +173,7 @@ fn the_k_best_parts_are_those_of_the_list_of_all() {
         ];
         let (kernel, rules, of_node, of_leaf) = kinds[round % 3].clone();
         let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
-        model.add(&forest, &alphas, &Context::default()).unwrap();
+        model.add(&forest, &alphas).unwrap();
 
         let nodes = forest.nodes();
         let mut all: BTreeMap<String, (f64, u64)> = BTreeMap::new();
@@ -188,7 +188,7 @@ fn the_k_best_parts_are_those_of_the_list_of_all() {
             }
         }
         // Together they are the scores.
-        let (scores, _) = model.score(&forest, &jobs(1)).unwrap();
+        let (scores, _) = model.score_with(&forest, &jobs(1)).unwrap();
         for (&root, score) in forest.roots().iter().zip(scores) {
             let (mut sum, mut todo) = (0.0, vec![root]);
             while let Some(node) = todo.pop() {
@@ -213,7 +213,7 @@ fn the_k_best_parts_are_those_of_the_list_of_all() {
                 let mut query = Query::default();
                 (query.k, query.rank) = (k, rank);
                 (query.min_size, query.max_size) = (min_size, max_size);
-                let found = model.top_fragments(&query, &Context::default()).unwrap();
+                let found = model.top_fragments(&query).unwrap();
                 let values: Vec<f64> =
                     found.weights.iter().map(|&w| value(w)).collect();
                 assert_eq!(values, wanted[..k.min(wanted.len())], "{kernel:?} {round}");
@@ -231,8 +231,8 @@ fn fragments_of_subtrees_weigh_a_power_of_their_inner_nodes_and_leaves_their_own
     let kernel = Subtree::new(0.5).with_leaf_weight(0.125);
     let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
     let forest = Forest::from_brackets("(S (A a) (A a) b)").unwrap();
-    model.add(&forest, &[4.0], &Context::default()).unwrap();
-    let found = model.top_fragments(&Query::default(), &Context::default()).unwrap();
+    model.add(&forest, &[4.0]).unwrap();
+    let found = model.top_fragments(&Query::default()).unwrap();
     let nodes = found.forest.nodes();
     let texts = found.forest.roots().iter().map(|&root| text(nodes, root));
     let weights = found.weights.iter().copied();
@@ -256,15 +256,15 @@ fn a_search_ends_at_its_limit_and_when_it_is_told_to() {
         .collect();
     let forest = Forest::from_brackets(&lines.join(" ")).unwrap();
     let alphas: Vec<f64> = (0..64).map(|i| [1.0, -1.0][i % 7 % 2]).collect();
-    model.add(&forest, &alphas, &Context::default()).unwrap();
+    model.add(&forest, &alphas).unwrap();
     let mut query = Query::default();
     (query.k, query.min_size, query.max_states) = (50, 6, 3);
-    let error = model.top_fragments(&query, &Context::default()).unwrap_err();
+    let error = model.top_fragments(&query).unwrap_err();
     assert_eq!(error, Error::Search { k: 50, max_states: 3 });
     query.max_states = usize::MAX;
     let stop = &stop();
-    assert_eq!(model.top_fragments(&query, stop).unwrap_err(), Error::Interrupted);
+    assert_eq!(model.top_fragments_with(&query, stop).unwrap_err(), Error::Interrupted);
     query.output = 1;
-    let error = model.top_fragments(&query, &Context::default()).unwrap_err();
+    let error = model.top_fragments(&query).unwrap_err();
     assert!(matches!(error, Error::Parameter { name: "output", .. }));
 }

@@ -25,7 +25,7 @@ fn gradient(
 ) -> Vec<f64> {
     let n = x.len() * y.unwrap_or(x).len() * gram::parameter_names(kernel).len();
     let mut out = vec![f64::NAN; n];
-    gram::gradient(kernel, x, y, options, &mut out, context).unwrap();
+    gram::gradient_with(kernel, x, y, options, &mut out, context).unwrap();
     out
 }
 
@@ -237,14 +237,7 @@ fn values_beyond_floats_have_normalised_derivatives_or_an_error() {
     let trees = ["(A a))", "(A b))", "(A a))"].map(|last| format!("{wide}{last}"));
     let all = read(&trees);
     let kernel = SubsetTree::new(1.0);
-    let error = gram::gradient(
-        &kernel,
-        &all,
-        None,
-        options(false),
-        &mut [0.0; 18],
-        &Context::default(),
-    );
+    let error = gram::gradient(&kernel, &all, None, options(false), &mut [0.0; 18]);
     assert_eq!(error, Err(Error::Overflow { row: 0, column: 0 }));
     let found = gradient(&kernel, &all, None, options(true), &Context::default());
     assert!(found.iter().all(|slope| slope.is_finite()), "{found:?}");
@@ -257,37 +250,18 @@ fn values_beyond_floats_have_normalised_derivatives_or_an_error() {
 fn what_has_no_derivative_is_refused() {
     let x = read(&["(A a)", "(A b)"]);
     let kernel = PartialTree::new(0.4, 0.4).with_leaf_factor(0.0);
-    let error = gram::gradient(
-        &kernel,
-        &x,
-        None,
-        options(false),
-        &mut [0.0; 12],
-        &Context::default(),
-    );
+    let error = gram::gradient(&kernel, &x, None, options(false), &mut [0.0; 12]);
     assert!(matches!(error, Err(Error::Parameter { name: "leaf_factor", .. })));
-    let error = gram::gradient(
-        &Subpath::new(0.4),
-        &x,
-        None,
-        options(false),
-        &mut [0.0; 3],
-        &Context::default(),
-    );
+    let error =
+        gram::gradient(&Subpath::new(0.4), &x, None, options(false), &mut [0.0; 3]);
     assert!(matches!(error, Err(Error::Length { array: "out", .. })));
-    let error = gram::gradient(
-        &Subpath::new(2.0),
-        &x,
-        None,
-        options(false),
-        &mut [0.0; 4],
-        &Context::default(),
-    );
+    let error =
+        gram::gradient(&Subpath::new(2.0), &x, None, options(false), &mut [0.0; 4]);
     assert!(matches!(error, Err(Error::Parameter { name: "decay", .. })));
     let stop = &stop();
     let many = corpus::forest(&mut Random(2), 400, 60);
     let mut out = vec![0.0; 400 * 400];
-    let error = gram::gradient(
+    let error = gram::gradient_with(
         &ElasticTree::new(0.4),
         &many,
         None,
@@ -304,8 +278,7 @@ fn what_has_no_derivative_is_refused() {
     let names = gram::parameter_names(&twice);
     assert_eq!(names[..2], ["factor", "base__left__decay"]);
     let mut out = vec![0.0; 4 * names.len()];
-    let error =
-        gram::gradient(&twice, &x, None, options(false), &mut out, &Context::default());
+    let error = gram::gradient(&twice, &x, None, options(false), &mut out);
     let Err(Error::Unsupported { kernel: part, can, .. }) = error else {
         panic!("{error:?}")
     };

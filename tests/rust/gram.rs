@@ -6,7 +6,7 @@ use crate::registry::{assert_close, jobs, stop};
 use crate::stopwatch::Stopwatch;
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{self, ElasticTree, PartialTree, SubsetTree, Subtree};
-use treekernel_rs::{Context, Error, Forest, Kernel};
+use treekernel_rs::{Error, Forest, Kernel};
 
 fn options(normalize: bool) -> Options {
     Options::default().with_normalize(normalize)
@@ -44,7 +44,7 @@ fn interruption_ends_the_call_with_its_error() {
     for n in [1, 2] {
         let context = stop().with_n_jobs(Some(n));
         let stopped =
-            gram::fill(&kernel, &all, None, options(false), &mut out, &context);
+            gram::fill_with(&kernel, &all, None, options(false), &mut out, &context);
         assert_eq!(stopped, Err(Error::Interrupted));
     }
 }
@@ -54,8 +54,7 @@ fn wrong_sizes_and_parameters_are_refused() {
     let all = forest(&["(a b)"; 5]);
     let kernel = SubsetTree::new(0.4);
     let mut out = vec![0.0f64; 24];
-    let error =
-        gram::fill(&kernel, &all, None, options(false), &mut out, &Context::default());
+    let error = gram::fill(&kernel, &all, None, options(false), &mut out);
     assert!(matches!(error, Err(Error::Length { array: "out", got: 24, .. })));
 }
 
@@ -94,16 +93,13 @@ fn rows_on_demand_name_overflows_and_zeros() {
     assert_eq!(rows.report(), &gram::Report::default());
     let mut row = vec![0.0; 5];
     for (i, column) in [(1, 1), (4, 1), (2, 1)] {
-        let error = rows.row(i, &mut row, &Context::default());
+        let error = rows.row(i, &mut row);
         assert_eq!(error, Err(Error::Overflow { row: i, column }));
     }
     // A failed row leaves nothing behind.
-    rows.row(0, &mut row, &Context::default()).unwrap();
+    rows.row(0, &mut row).unwrap();
     assert_eq!(row, [1.0, 4096.0, 4095.0, 0.0, 4096.0]);
-    assert!(matches!(
-        rows.row(0, &mut row[1..], &Context::default()),
-        Err(Error::Length { got: 4, .. })
-    ));
+    assert!(matches!(rows.row(0, &mut row[1..]), Err(Error::Length { got: 4, .. })));
 
     let rows = gram::KernelRows::new(&kernel, &all, options(true)).unwrap();
     assert_eq!(
@@ -112,7 +108,7 @@ fn rows_on_demand_name_overflows_and_zeros() {
     );
     let matrix = gram::gram(&kernel, &all, Some(&all), options(true)).unwrap();
     for i in 0..5 {
-        rows.row(i, &mut row, &Context::default()).unwrap();
+        rows.row(i, &mut row).unwrap();
         assert_eq!(bits(&row), bits(&matrix.row(i).to_vec()));
     }
     assert_eq!((row[1], row[3], row[4]), (1.0, 0.0, 1.0));
@@ -121,7 +117,7 @@ fn rows_on_demand_name_overflows_and_zeros() {
     assert_eq!(stopped.err(), Some(Error::Interrupted));
     let none =
         gram::KernelRows::new(&kernel, &Forest::default(), options(true)).unwrap();
-    assert!(none.is_empty() && none.fill(&[], &mut [], &Context::default()).is_ok());
+    assert!(none.is_empty() && none.fill(&[], &mut []).is_ok());
     let wrong = ElasticTree::new(0.0);
     let error = gram::KernelRows::new(&wrong, &all, Options::default()).err();
     assert!(matches!(error, Some(Error::Parameter { name: "decay", .. })));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::stopwatch::Stopwatch;
-use treekernel_rs::{Context, Error, Forest};
+use treekernel_rs::{Error, Forest};
 
 /// The hash that tables had before it depended on random numbers.
 mod unseeded {
@@ -112,14 +112,14 @@ fn one_large_tree_is_interrupted_and_leaves_no_trace() {
             calls += 1;
             if calls == 3 { Err(Error::Interrupted) } else { Ok(()) }
         });
-        let stopped = forest.push_brackets(&text, &third);
+        let stopped = forest.push_brackets_with(&text, &third);
         drop(third);
         assert_eq!((stopped, calls), (Err(Error::Interrupted), 3));
-        let stopped = forest.push_bracket_items([&*text], &stop());
+        let stopped = forest.push_bracket_items_with([&*text], &stop());
         assert_eq!(stopped, Err(Error::Interrupted));
         assert_eq!(forest.to_brackets(), ["(S a)"]);
         assert_eq!((forest.nodes().len(), forest.nodes().labels().len()), (2, 2));
-        forest.push_brackets("(S a) (A b)", &Context::default()).unwrap();
+        forest.push_brackets("(S a) (A b)").unwrap();
         assert_eq!(forest.to_brackets(), ["(S a)", "(S a)", "(A b)"]);
     }
 }

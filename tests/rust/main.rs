@@ -38,6 +38,7 @@ mod solve;
 mod stopwatch;
 mod subpath;
 mod support;
+mod surface;
 mod transform;
 mod uses;
 mod weights;

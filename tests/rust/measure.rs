@@ -114,7 +114,8 @@ fn matrices_rows_and_lists_have_its_values() {
             let (i, j): (Vec<_>, Vec<_>) = (0..60).map(|n| (n % 36, n % 14)).unzip();
             let context = &jobs(2);
             let (values, _) =
-                neighbours::pairs(&measure, &x, y, (&i, &j), options, context).unwrap();
+                neighbours::pairs_with(&measure, &x, y, (&i, &j), options, context)
+                    .unwrap();
             for (at, value) in values.into_iter().enumerate() {
                 assert!(cell(i[at], j[at]).is_some_and(|cell| close(cell, value)));
             }
@@ -123,14 +124,13 @@ fn matrices_rows_and_lists_have_its_values() {
         let mut row = vec![0.0; x.len()];
         let own = labels(&x);
         for i in [5, 2, 33] {
-            rows.row(i, &mut row, &Context::default()).unwrap();
+            rows.row(i, &mut row).unwrap();
             for (j, &value) in row.iter().enumerate() {
                 let right = right(&own[i], &own[j], normalize, most);
                 assert!(right.is_some_and(|right| close(right, value)));
             }
         }
-        let (diagonal, _) =
-            gram::diagonal(&measure, &x, options, &Context::default()).unwrap();
+        let (diagonal, _) = gram::diagonal(&measure, &x, options).unwrap();
         for (set, value) in own.iter().zip(diagonal) {
             assert_eq!(right(set, set, normalize, most), Some(value));
         }
@@ -152,7 +152,7 @@ fn neighbours_and_joins_are_those_of_all_pairs() {
             };
             let context = &jobs(2);
             let (found, _) =
-                neighbours::top_k(&measure, &x, y, 4, options, context).unwrap();
+                neighbours::top_k_with(&measure, &x, y, 4, options, context).unwrap();
             for i in 0..x.len() {
                 let others = (0..b.len()).filter(|&j| y.is_some() || i != j);
                 let mut others: Vec<usize> = others.collect();
@@ -165,7 +165,8 @@ fn neighbours_and_joins_are_those_of_all_pairs() {
             let mut pairs = neighbours::FoundPairs::default();
             let least = if normalize { 0.45 } else { 2.5 };
             let sink = &mut |some| pairs.append(some);
-            neighbours::join(&measure, &x, y, least, options, sink, context).unwrap();
+            neighbours::join_with(&measure, &x, y, least, options, sink, context)
+                .unwrap();
             pairs.sort().unwrap();
             let all = (0..x.len()).flat_map(|i| (0..b.len()).map(move |j| (i, j)));
             let is_right = |&(i, j): &(usize, usize)| {
@@ -182,7 +183,7 @@ fn neighbours_and_joins_are_those_of_all_pairs() {
                     .eq(expected)
             );
             if y.is_some() {
-                let asked = index.top_k(Some(&x), 4, context).unwrap().0;
+                let asked = index.top_k_with(Some(&x), 4, context).unwrap().0;
                 assert_eq!(asked, found);
             }
         }
@@ -199,7 +200,7 @@ fn what_it_gives_up_is_told_and_all_else_is_computed() {
             let (a, b) = (labels(&x), labels(columns));
             let mut out = vec![0.0; a.len() * b.len()];
             let report =
-                gram::fill(&measure, &x, y, options, &mut out, &jobs(2)).unwrap();
+                gram::fill_with(&measure, &x, y, options, &mut out, &jobs(2)).unwrap();
             let mut missing = Vec::new();
             for (i, row) in out.chunks(b.len()).enumerate() {
                 for (j, &value) in row.iter().enumerate() {
@@ -219,11 +220,12 @@ fn what_it_gives_up_is_told_and_all_else_is_computed() {
             let (i, j): (Vec<_>, Vec<_>) = missing[..5].iter().copied().unzip();
             let lists = (&*i, &*j);
             let (values, report) =
-                neighbours::pairs(&measure, &x, y, lists, options, &jobs(1)).unwrap();
+                neighbours::pairs_with(&measure, &x, y, lists, options, &jobs(1))
+                    .unwrap();
             assert!(values.iter().all(|value| value.is_nan()));
             assert_eq!(report.given_up, missing[..5]);
             // Nothing is known of the order of what is missing.
-            let found = neighbours::top_k(&measure, &x, y, 3, options, &jobs(2));
+            let found = neighbours::top_k_with(&measure, &x, y, 3, options, &jobs(2));
             let Err(Error::ConstraintLimit { pairs, limit: 7 }) = found else {
                 panic!("{found:?}");
             };
@@ -237,7 +239,7 @@ fn what_it_gives_up_is_told_and_all_else_is_computed() {
         for i in 0..x.len() {
             let lost = |j: &usize| right(&own[i], &own[*j], normalize, 7).is_none();
             let pairs: Vec<_> = (0..x.len()).filter(lost).map(|j| (i, j)).collect();
-            let done = rows.row(i, &mut row, &Context::default());
+            let done = rows.row(i, &mut row);
             if pairs.is_empty() {
                 assert_eq!(done, Ok(()));
             } else {
@@ -248,13 +250,13 @@ fn what_it_gives_up_is_told_and_all_else_is_computed() {
         let sink = |_: usize, row: &[f64]| {
             *seen.lock().unwrap() += row.iter().filter(|value| value.is_nan()).count();
         };
-        let report = gram::for_each_row(&measure, &x, options, sink, &jobs(2)).unwrap();
+        let report =
+            gram::for_each_row_with(&measure, &x, options, sink, &jobs(2)).unwrap();
         assert_eq!(seen.into_inner().unwrap(), report.given_up.len());
     }
     let lost = |set: &BTreeSet<String>| set.len() > 7;
     let own = labels(&x);
-    let (diagonal, report) =
-        gram::diagonal(&measure, &x, Options::default(), &Context::default()).unwrap();
+    let (diagonal, report) = gram::diagonal(&measure, &x, Options::default()).unwrap();
     let expected: Vec<_> = (0..x.len()).filter(|&i| lost(&own[i])).collect();
     assert!(!expected.is_empty() && expected.iter().all(|&i| diagonal[i].is_nan()));
     assert_eq!(report.given_up, expected.iter().map(|&i| (i, i)).collect::<Vec<_>>());
@@ -272,16 +274,20 @@ fn its_parameters_are_checked_and_its_calls_are_stopped() {
     };
     is_named(gram::gram(&wrong, &x, None, options).err());
     is_named(gram::KernelRows::new(&wrong, &x, options).err());
-    is_named(gram::diagonal(&wrong, &x, options, &jobs(1)).err());
+    is_named(gram::diagonal_with(&wrong, &x, options, &jobs(1)).err());
     is_named(gram::SinglePairs::new(&wrong, &x).err());
     is_named(Index::new(Arc::new(wrong.clone()), y.clone(), true).err());
-    is_named(neighbours::top_k(&wrong, &x, None, 1, options, &jobs(1)).err());
+    is_named(neighbours::top_k_with(&wrong, &x, None, 1, options, &jobs(1)).err());
     let sink = &mut |_| Ok(());
-    is_named(neighbours::join(&wrong, &x, None, 0.5, options, sink, &jobs(1)).err());
-    is_named(neighbours::pairs(&wrong, &x, None, (&[], &[]), options, &jobs(1)).err());
+    is_named(
+        neighbours::join_with(&wrong, &x, None, 0.5, options, sink, &jobs(1)).err(),
+    );
+    is_named(
+        neighbours::pairs_with(&wrong, &x, None, (&[], &[]), options, &jobs(1)).err(),
+    );
     let measure = SharedLabels::UNLIMITED;
     let stopped = gram::gram_with(&measure, &x, Some(&y), options, &stop());
     assert_eq!(stopped.err(), Some(Error::Interrupted));
-    let stopped = neighbours::top_k(&measure, &x, None, 2, options, &stop());
+    let stopped = neighbours::top_k_with(&measure, &x, None, 2, options, &stop());
     assert_eq!(stopped.err(), Some(Error::Interrupted));
 }

@@ -95,9 +95,9 @@ fn models_and_score_tables(wrong: &mut Wrong) {
         for is_scored in [false, true] {
             let make = || {
                 let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
-                model.add(&trees, &[0.5; 400], &single()).unwrap();
+                model.add_with(&trees, &[0.5; 400], &single()).unwrap();
                 if is_scored {
-                    model.score(&trees, &single()).unwrap();
+                    model.score_with(&trees, &single()).unwrap();
                 }
                 model
             };
@@ -132,7 +132,7 @@ fn perceptrons_with_vectors(wrong: &mut Wrong) {
                     .unwrap();
                     let values = &values[..300 * n_columns];
                     let features = poly.map(|_| Features::Dense { n_columns, values });
-                    made.learn(&trees, &y, features, &single()).unwrap();
+                    made.learn_with(&trees, &y, features, &single()).unwrap();
                     made
                 };
                 let what = format!("{} {vote:?}, {n_columns}", kernel.name());
@@ -151,7 +151,7 @@ fn indexes(wrong: &mut Wrong) {
             trees.as_mut().unwrap().shrink_to_fit();
             let index = neighbours::Index::new(kernel.clone(), trees.unwrap(), true);
             let index = index.unwrap();
-            index.build(&single()).unwrap();
+            index.build_with(&single()).unwrap();
             index
         };
         check(
@@ -167,7 +167,8 @@ fn vocabularies(wrong: &mut Wrong) {
     let trees = forest(400);
     for kind in [Kind::PqGrams { p: 2, q: 2 }, Kind::PqGrams { p: 1, q: 1 }] {
         let make = || {
-            let made = Vocabulary::fit(&kind, &trees, 1, Counts::Linear, &single());
+            let made =
+                Vocabulary::fit_with(&kind, &trees, 1, Counts::Linear, &single());
             made.unwrap().0
         };
         check(&format!("{kind:?}"), make, Vocabulary::nbytes, wrong);

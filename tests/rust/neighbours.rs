@@ -29,7 +29,7 @@ fn joined(
         all.extend(found.into_iter().map(|((i, j), value)| (i, j, value)));
         Ok(())
     };
-    neighbours::join(kernel, x, y, least, options, sink, context)?;
+    neighbours::join_with(kernel, x, y, least, options, sink, context)?;
     all.sort_unstable_by_key(|item| (item.0, item.1));
     Ok(all)
 }
@@ -92,9 +92,15 @@ fn answers_are_those_of_all_pairs() {
                 // Pair by pair they have the same values, bit for bit.
                 let i: Vec<usize> = found.iter().map(|f| f.0).collect();
                 let j: Vec<usize> = found.iter().map(|f| f.1).collect();
-                let (values, _) =
-                    neighbours::pairs(&**kernel, &x, y, (&i, &j), options, context)
-                        .unwrap();
+                let (values, _) = neighbours::pairs_with(
+                    &**kernel,
+                    &x,
+                    y,
+                    (&i, &j),
+                    options,
+                    context,
+                )
+                .unwrap();
                 assert!(
                     values.iter().zip(&found).all(|(value, f)| *value == f.2),
                     "{what}"
@@ -102,7 +108,7 @@ fn answers_are_those_of_all_pairs() {
             }
             let k = [1, 3, 100][round % 3];
             let (nearest, _) =
-                neighbours::top_k(&**kernel, &x, y, k, options, context).unwrap();
+                neighbours::top_k_with(&**kernel, &x, y, k, options, context).unwrap();
             let Nearest { k, indices, values, .. } = nearest;
             for (i, row) in matrix.outer_iter().enumerate() {
                 let others = (0..row.len()).filter(|&j| y.is_some() || i != j);
@@ -183,7 +189,8 @@ fn threads_and_stores_change_no_bit() {
                 assert_eq!(found.unwrap(), one);
                 let nearest = |n_jobs| {
                     let context = &jobs(n_jobs);
-                    neighbours::top_k(&**kernel, &x, None, 3, options, context).unwrap()
+                    neighbours::top_k_with(&**kernel, &x, None, 3, options, context)
+                        .unwrap()
                 };
                 assert_eq!(nearest(n_jobs), nearest(1));
             }
@@ -243,7 +250,8 @@ fn check_nearest(kernel: &dyn Kernel, x: &Forest, y: Option<&Forest>, k: usize) 
     for n_jobs in [1, 3] {
         let (options, context) = (options(true), &jobs(n_jobs));
         let expected = brute_force(kernel, x, y, k, options);
-        let (found, _) = neighbours::top_k(kernel, x, y, k, options, context).unwrap();
+        let (found, _) =
+            neighbours::top_k_with(kernel, x, y, k, options, context).unwrap();
         assert_eq!(found.indices, expected.iter().map(|e| e.0).collect::<Vec<_>>());
         let mut values = found.values.iter().zip(&expected);
         assert!(values.all(|(&value, expected)| close(value, expected.1)));
@@ -289,8 +297,7 @@ fn bad_input_is_refused_and_a_watch_ends_the_call() {
     let wrong = treekernel_rs::kernel::SubsetTree::new(2.0);
     assert!(is_parameter(joined(&wrong, &x, None, 0.5, options, context)));
     let pairs = |i: &[usize], j: &[usize]| {
-        neighbours::pairs(&kernel, &x, None, (i, j), options, &Context::default())
-            .map(|found| found.0)
+        neighbours::pairs(&kernel, &x, None, (i, j), options).map(|found| found.0)
     };
     assert!(matches!(pairs(&[0], &[]), Err(Error::Length { array: "j", .. })));
     assert!(matches!(
@@ -299,11 +306,10 @@ fn bad_input_is_refused_and_a_watch_ends_the_call() {
     ));
     assert_eq!(pairs(&[0, 0], &[0, 1]).unwrap(), [1.0, 0.0]);
     let stop = &stop();
-    let top = neighbours::top_k(&kernel, &x, None, 1, options, stop);
+    let top = neighbours::top_k_with(&kernel, &x, None, 1, options, stop);
     assert_eq!(top.err(), Some(Error::Interrupted));
     let sink = &mut |_| Err(Error::Interrupted);
-    let ended =
-        neighbours::join(&kernel, &x, None, -1.0, options, sink, &Context::default());
+    let ended = neighbours::join(&kernel, &x, None, -1.0, options, sink);
     assert_eq!(ended.err(), Some(Error::Interrupted));
 }
 
@@ -317,7 +323,8 @@ fn a_sink_gets_no_more_pairs_at_once_than_it_says() {
         (n_calls, n_pairs) = (n_calls + 1, n_pairs + pairs.rows.len());
         Ok(())
     };
-    neighbours::join(&kernel, &x, None, 0.8, options(true), sink, &jobs(2)).unwrap();
+    neighbours::join_with(&kernel, &x, None, 0.8, options(true), sink, &jobs(2))
+        .unwrap();
     assert_eq!((n_calls, n_pairs), (2, 1_600 * 1_599 / 2));
 }
 
@@ -335,23 +342,24 @@ fn a_kept_index_changes_no_bit() {
         let mut others = first;
         for _ in 0..2 {
             let mut out = vec![0.0; x.len() * others.len()];
-            index.fill(&x, &mut out, context).unwrap();
+            index.fill_with(&x, &mut out, context).unwrap();
             let expected =
                 gram::gram_with(&**kernel, &x, Some(&others), options, context)
                     .unwrap();
             assert_eq!(out, expected.into_raw_vec_and_offset().0, "{kernel:?} {round}");
             for x in [Some(&x), None] {
-                let (found, report) = index.top_k(x, 3, context).unwrap();
+                let (found, report) = index.top_k_with(x, 3, context).unwrap();
                 let (asked, among) = match x {
                     Some(x) => (x, Some(&others)),
                     None => (&others, None),
                 };
-                let expected =
-                    neighbours::top_k(&**kernel, asked, among, 3, options, context);
+                let expected = neighbours::top_k_with(
+                    &**kernel, asked, among, 3, options, context,
+                );
                 assert_eq!((found, report), expected.unwrap(), "{kernel:?} {round}");
                 let mut found = neighbours::FoundPairs::default();
                 let sink = &mut |pairs| found.append(pairs);
-                index.join(x, 0.4, sink, context).unwrap();
+                index.join_with(x, 0.4, sink, context).unwrap();
                 found.sort().unwrap();
                 let expected =
                     joined(&**kernel, asked, among, 0.4, options, context).unwrap();
@@ -359,7 +367,7 @@ fn a_kept_index_changes_no_bit() {
                 let found = places.zip(found.values).map(|((i, j), v)| (i, j, v));
                 assert!(found.eq(expected), "{kernel:?} {round}");
             }
-            index.add(&x, context).unwrap();
+            index.add_with(&x, context).unwrap();
             others = others.concat(&x).unwrap();
         }
         assert_eq!(index.items().len(), others.len());

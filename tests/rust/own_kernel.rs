@@ -113,28 +113,29 @@ fn it_has_matrices_rows_diagonals_and_pairs() {
                 gram::gram_with(&BAG, &all, Some(&columns), options, context).unwrap();
             block.indexed_iter().for_each(|((i, j), &value)| close(value, i, 30 + j));
             let mut single = vec![0f32; n * n];
-            gram::fill(&BAG, &all, None, options, &mut single, context).unwrap();
+            gram::fill_with(&BAG, &all, None, options, &mut single, context).unwrap();
             assert!(matrix.iter().zip(&single).all(|(&a, &b)| a as f32 == b));
             let rows =
                 gram::KernelRows::new_with(&BAG, &all, options, context).unwrap();
             let mut row = vec![0.0; n];
             for i in 0..n {
-                rows.row(i, &mut row, &Context::default()).unwrap();
+                rows.row(i, &mut row).unwrap();
                 row.iter().enumerate().for_each(|(j, &value)| close(value, i, j));
             }
-            let (diagonal, _) = gram::diagonal(&BAG, &all, options, context).unwrap();
+            let (diagonal, _) =
+                gram::diagonal_with(&BAG, &all, options, context).unwrap();
             diagonal.iter().enumerate().for_each(|(i, &value)| close(value, i, i));
             let packed = Mutex::new(0);
             let sink = |i: usize, row: &[f64]| {
                 row.iter().enumerate().for_each(|(j, &value)| close(value, i, j));
                 *packed.lock().unwrap() += row.len();
             };
-            gram::for_each_row(&BAG, &all, options, sink, context).unwrap();
+            gram::for_each_row_with(&BAG, &all, options, sink, context).unwrap();
             assert_eq!(*packed.lock().unwrap(), n * (n + 1) / 2);
         }
     }
     let (a, b) = (all.select([3]), all.select([4]));
-    assert_eq!(gram::pair(&BAG, &a, &b, false, &Context::default()), Ok(right(3, 4)));
+    assert_eq!(gram::pair(&BAG, &a, &b, false), Ok(right(3, 4)));
 }
 
 #[test]
@@ -160,10 +161,10 @@ fn what_it_cannot_do_is_refused_with_the_kernels_that_can() {
     };
     let trees = corpus::read(&["(a b)", "(a c)"]);
     let mut model = Model::new(&BAG, ModelOptions::default()).unwrap();
-    model.add(&trees, &[1.0, -1.0], &jobs(1)).unwrap();
-    let shares = model.contributions(&trees, &jobs(1)).err();
+    model.add_with(&trees, &[1.0, -1.0], &jobs(1)).unwrap();
+    let shares = model.contributions_with(&trees, &jobs(1)).err();
     assert_eq!(refused(shares), "contributions of nodes");
-    let fragments = model.top_fragments(&Query::default(), &jobs(1)).err();
+    let fragments = model.top_fragments_with(&Query::default(), &jobs(1)).err();
     assert_eq!(refused(fragments), "fragments with weights");
     let trees = DistributedTrees::new(Settings::new(&BAG, 64));
     assert_eq!(refused(trees.err()), "distributed trees");
@@ -326,14 +327,13 @@ fn two_kernels_of_one_name_and_equal_numbers_stay_two() {
         assert_eq!(matrix(&*kernel, &all), expected, "{kernel:?}");
         let index = Index::new(kernel.clone(), all.clone(), false).unwrap();
         let mut out = vec![0.0; n * n];
-        index.fill(&all, &mut out, &jobs(1)).unwrap();
+        index.fill_with(&all, &mut out, &jobs(1)).unwrap();
         assert_eq!(out, expected, "{kernel:?}");
     }
     // Each part has the derivative of its own.
     let mut slopes = vec![0.0; 2 * 4];
     let options = Options::default();
-    gram::gradient(&*sum, &trees, None, options, &mut slopes, &Context::default())
-        .unwrap();
+    gram::gradient(&*sum, &trees, None, options, &mut slopes).unwrap();
     assert_eq!(slopes, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
 }
 
@@ -363,29 +363,34 @@ fn models_of_it_score_what_its_definition_gives_also_in_sums_and_products() {
         let options = ModelOptions::default();
         let mut model = Model::new(kernel, options).unwrap();
         let mut by_parts = SumModel::new(kernel, options).unwrap();
-        model.add(&all, &alphas, &jobs(1)).unwrap();
-        by_parts.add(&all, &alphas, &jobs(1)).unwrap();
-        assert_eq!(model.score(&all, &jobs(2)).unwrap().0, expected, "{kernel:?}");
-        assert_eq!(by_parts.score(&all, &jobs(2)).unwrap().0, expected, "{kernel:?}");
+        model.add_with(&all, &alphas, &jobs(1)).unwrap();
+        by_parts.add_with(&all, &alphas, &jobs(1)).unwrap();
+        assert_eq!(model.score_with(&all, &jobs(2)).unwrap().0, expected, "{kernel:?}");
+        assert_eq!(
+            by_parts.score_with(&all, &jobs(2)).unwrap().0,
+            expected,
+            "{kernel:?}"
+        );
         let mut own = Perceptron::new(kernel, options, Vote::Last, None, 1.0).unwrap();
-        own.learn(&all.select([0, 1]), &[1.0, -1.0], None, &jobs(1)).unwrap();
+        own.learn_with(&all.select([0, 1]), &[1.0, -1.0], None, &jobs(1)).unwrap();
         // Both are mistakes: no kernel is below 0.
         let value = |tree: usize, x| kernel.definition(nodes, roots[tree], x);
         let expected: Vec<f64> =
             roots.iter().map(|&x| value(0, x) - value(1, x)).collect();
-        let scores = own.score(&all, None, &jobs(1)).unwrap().0;
+        let scores = own.score_with(&all, None, &jobs(1)).unwrap().0;
         assert_eq!(scores, expected, "{kernel:?}");
     }
     // Models of one object are merged, those of another of that name are not.
     let [mut one, two, other] = [&a, &a, &b].map(|kernel| {
         let mut model = Model::new(kernel, ModelOptions::default()).unwrap();
-        model.add(&all, &alphas, &jobs(1)).unwrap();
+        model.add_with(&all, &alphas, &jobs(1)).unwrap();
         model
     });
-    one.merge(&two, 2.0, &jobs(1)).unwrap();
-    let [once, thrice] = [&two, &one].map(|of| of.score(&all, &jobs(1)).unwrap().0);
+    one.merge_with(&two, 2.0, &jobs(1)).unwrap();
+    let [once, thrice] =
+        [&two, &one].map(|of| of.score_with(&all, &jobs(1)).unwrap().0);
     assert!(once.iter().zip(&thrice).all(|(once, thrice)| 3.0 * once == *thrice));
-    let refused = one.merge(&other, 1.0, &jobs(1));
+    let refused = one.merge_with(&other, 1.0, &jobs(1));
     assert!(matches!(refused, Err(Error::Parameter { name: "other", .. })));
 }
 

@@ -6,7 +6,7 @@ use crate::stopwatch::Stopwatch;
 use treekernel_rs::gram::Options;
 use treekernel_rs::pair::naive::{self, Occurrences};
 use treekernel_rs::pair::{self, Method, PairForest, PairKernel, Side};
-use treekernel_rs::{Context, Error, Forest, gram, kernel::SubsetTree, neighbours};
+use treekernel_rs::{Error, Forest, gram, kernel::SubsetTree, neighbours};
 
 const METHODS: [Method; 4] =
     [Method::Exact, Method::Paper, Method::Max, Method::MaxEnumerated];
@@ -28,7 +28,7 @@ fn kernel(method: Method, decay: f64) -> PairKernel {
 
 fn value(method: Method, decay: f64, pairs: &PairForest, i: usize, j: usize) -> f64 {
     let kernel = kernel(method, decay);
-    pair::pair(&kernel, (pairs, i), (pairs, j), false, &Context::default()).unwrap()
+    pair::pair(&kernel, (pairs, i), (pairs, j), false).unwrap()
 }
 
 fn close(a: f64, b: f64) -> bool {
@@ -89,7 +89,7 @@ fn from_the_roots_alone_figure_4_counts_seven() {
 
 fn constraints(method: Method, pairs: &PairForest) -> Vec<Vec<(u32, u32)>> {
     let kernel = kernel(method, 1.0);
-    pair::constraints(&kernel, (pairs, 0), (pairs, 1), &Context::default()).unwrap()
+    pair::constraints(&kernel, (pairs, 0), (pairs, 1)).unwrap()
 }
 
 #[test]
@@ -502,8 +502,7 @@ fn matrices_hold_what_single_pairs_have_whatever_the_threads() {
                 gram::gram_with(&kernel, x, y, options, &jobs(n_jobs)).unwrap()
             };
             let single = |x: &PairForest, i, y: &PairForest, j| {
-                pair::pair(&kernel, (x, i), (y, j), normalize, &Context::default())
-                    .unwrap()
+                pair::pair(&kernel, (x, i), (y, j), normalize).unwrap()
             };
             let one = matrix(&x, None, 1);
             let other = matrix(&x, Some(&y), 1);
@@ -521,7 +520,7 @@ fn matrices_hold_what_single_pairs_have_whatever_the_threads() {
             let options = Options::default().with_normalize(normalize);
             let context = &jobs(2);
             let (diagonal, report) =
-                gram::diagonal(&kernel, &x, options, context).unwrap();
+                gram::diagonal_with(&kernel, &x, options, context).unwrap();
             assert!(diagonal.iter().enumerate().all(|(i, &d)| d == one[[i, i]]));
             let zeros = (0..x.len()).filter(|&i| single(&x, i, &x, i) == 0.0);
             let zeros: Vec<usize> = if normalize { zeros.collect() } else { vec![] };
@@ -544,7 +543,7 @@ fn rows_and_single_values_are_those_of_the_matrix() {
                 gram::KernelRows::new_with(&kernel, &x, options, context).unwrap();
             let mut row = vec![f64::NAN; x.len()];
             for i in Random(1).order(x.len()) {
-                rows.row(i, &mut row, &Context::default()).unwrap();
+                rows.row(i, &mut row).unwrap();
                 assert_eq!(row, matrix.row(i).to_vec(), "{method:?} {i}");
             }
             let block =
@@ -552,9 +551,15 @@ fn rows_and_single_values_are_those_of_the_matrix() {
             let places: Vec<_> =
                 (0..x.len()).flat_map(|i| (0..y.len()).map(move |j| (i, j))).collect();
             let (i, j): (Vec<_>, Vec<_>) = places.into_iter().unzip();
-            let (values, _) =
-                neighbours::pairs(&kernel, &x, Some(&y), (&i, &j), options, context)
-                    .unwrap();
+            let (values, _) = neighbours::pairs_with(
+                &kernel,
+                &x,
+                Some(&y),
+                (&i, &j),
+                options,
+                context,
+            )
+            .unwrap();
             assert!(
                 values.iter().zip(&block).all(|(&a, &b)| close(a, b)),
                 "{method:?}"
@@ -567,7 +572,6 @@ fn rows_and_single_values_are_those_of_the_matrix() {
         None,
         (&[0], &[x.len()]),
         Options::default(),
-        &Context::default(),
     );
     assert!(matches!(refused, Err(Error::Array { array: "j", index: 0, .. })));
 }
@@ -619,9 +623,7 @@ fn the_worst_case_ends_in_the_named_error_and_spares_the_others() {
     let worst = matchings(30);
     let watch = Stopwatch::start();
     let kernel = PairKernel::new(1.0);
-    let error =
-        pair::pair(&kernel, (&worst, 0), (&worst, 1), false, &Context::default())
-            .unwrap_err();
+    let error = pair::pair(&kernel, (&worst, 0), (&worst, 1), false).unwrap_err();
     assert_eq!(error, Error::ConstraintLimit { pairs: vec![(0, 1)], limit: 100_000 });
     assert!(error.to_string().contains("max_constraints=100000"), "{error}");
     // A second in a release build.
@@ -630,7 +632,7 @@ fn the_worst_case_ends_in_the_named_error_and_spares_the_others() {
     let all = worst.concat(&pairs(&[P1])).unwrap();
     let mut out = vec![0.0f64; 9];
     let options = Options::default().with_normalize(true);
-    let report = gram::fill(&kernel, &all, None, options, &mut out, &jobs(2));
+    let report = gram::fill_with(&kernel, &all, None, options, &mut out, &jobs(2));
     let given_up = report.unwrap().given_up;
     assert!(given_up.contains(&(1, 0)), "{given_up:?}");
     for (index, value) in out.iter().enumerate() {
@@ -653,15 +655,13 @@ fn what_has_no_kernel_with_itself_shares_nothing_even_with_what_is_given_up() {
     let side = format!("(R {})", parts.join(" "));
     let all = pairs(&["(a) | (a)".to_owned(), format!("{side} | {side}")]);
     let kernel = PairKernel::new(1.0).with_max_constraints(1);
-    let (_, report) =
-        gram::diagonal(&kernel, &all, Options::default(), &Context::default()).unwrap();
+    let (_, report) = gram::diagonal(&kernel, &all, Options::default()).unwrap();
     assert_eq!(report.given_up, [(1, 1)]);
     let options = Options::default().with_normalize(true);
     let matrix = gram::gram(&kernel, &all, None, options).unwrap();
     assert_eq!(matrix.into_raw_vec_and_offset().0, [0.0, 0.0, 0.0, 1.0]);
     for (i, j) in [(0, 1), (1, 0)] {
-        let single =
-            pair::pair(&kernel, (&all, i), (&all, j), true, &Context::default());
+        let single = pair::pair(&kernel, (&all, i), (&all, j), true);
         assert_eq!(single, Ok(0.0));
     }
 }
@@ -670,9 +670,7 @@ fn what_has_no_kernel_with_itself_shares_nothing_even_with_what_is_given_up() {
 fn a_higher_limit_gives_the_value_that_a_lower_one_gave_up() {
     let pairs = matchings(6);
     let low = PairKernel::new(1.0).with_max_constraints(50);
-    let of = |kernel: &PairKernel| {
-        pair::pair(kernel, (&pairs, 0), (&pairs, 1), false, &Context::default())
-    };
+    let of = |kernel: &PairKernel| pair::pair(kernel, (&pairs, 0), (&pairs, 1), false);
     assert!(matches!(of(&low), Err(Error::ConstraintLimit { limit: 50, .. })));
     assert_eq!(of(&PairKernel::new(1.0)).unwrap(), 13_327.0 + 36.0);
 }
@@ -819,7 +817,6 @@ fn anchoring_reproduces_the_papers_figure_3() {
         [&forests[0], &forests[1]],
         &mut |label, children| Ok(rules.head(label, children)),
         &mut |word, tag| Ok(linking::key(word, tag)),
-        &Context::default(),
     )
     .unwrap();
     let swapped = p2("NN").replace(":4", ":?").replace(":5", ":4").replace(":?", ":5");

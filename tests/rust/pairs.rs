@@ -13,7 +13,7 @@ use treekernel_rs::kernel::{
 use treekernel_rs::{Context, Error, Forest, NodeId, Nodes, Result};
 
 fn pair(kernel: &dyn Kernel, a: &Forest, b: &Forest) -> f64 {
-    gram::pair(kernel, a, b, false, &Context::default()).unwrap()
+    gram::pair(kernel, a, b, false).unwrap()
 }
 
 fn chain(n: usize) -> String {
@@ -90,9 +90,7 @@ fn a_pair_has_the_same_bits_from_either_end_and_in_any_store() {
             let alone = [&trees[i..=i], &trees[j..=j]].map(read);
             let [a, b] = [all.select([i]), all.select([j])];
             for normalize in [false, true] {
-                let of = |a, b| {
-                    gram::pair(&*kernel, a, b, normalize, &Context::default()).unwrap()
-                };
+                let of = |a, b| gram::pair(&*kernel, a, b, normalize).unwrap();
                 let value = of(&a, &b);
                 let others = [of(&b, &a), of(&alone[0], &alone[1]), of(&alone[1], &a)];
                 assert_eq!(value.to_bits(), others[0].to_bits(), "{kernel:?} {i} {j}");
@@ -107,8 +105,7 @@ fn a_pair_has_the_same_bits_from_either_end_and_in_any_store() {
 fn a_forest_without_trees_is_named() {
     let (one, none) = (read(&["(a b)"]), Forest::default());
     for (a, b, name) in [(&none, &one, "a"), (&one, &none, "b")] {
-        let error = gram::pair(&SubsetTree::new(0.4), a, b, true, &Context::default())
-            .unwrap_err();
+        let error = gram::pair(&SubsetTree::new(0.4), a, b, true).unwrap_err();
         assert!(matches!(error, Error::Length { array, got: 0, .. } if array == name));
     }
 }
@@ -202,7 +199,8 @@ fn a_caller_who_waits_for_helpers_asks_on_the_way_whether_to_go_on() {
         if is_late { Err(Error::Interrupted) } else { Ok(()) }
     })
     .with_n_jobs(Some(2));
-    let stopped = gram::diagonal(&Slow, &read(&trees), Options::default(), &context);
+    let stopped =
+        gram::diagonal_with(&Slow, &read(&trees), Options::default(), &context);
     assert_eq!(stopped, Err(Error::Interrupted));
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }

@@ -6,7 +6,7 @@ use crate::registry::jobs;
 use treekernel_rs::dag::{self, Model};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::PartialTree;
-use treekernel_rs::{Context, Error, Forest};
+use treekernel_rs::{Error, Forest};
 
 const PT: PartialTree = PartialTree::new(0.4, 0.4);
 
@@ -46,7 +46,7 @@ fn assert_uses_agree(texts: &[String], kernel: &PartialTree) {
         gram::KernelRows::new_with(kernel, &all, Options::default(), &jobs(1)).unwrap();
     let mut row = vec![0.0; n];
     for (i, expected) in expected.iter().enumerate().rev() {
-        rows.row(i, &mut row, &Context::default()).unwrap();
+        rows.row(i, &mut row).unwrap();
         for (j, &k) in expected.iter().enumerate() {
             let what = || format!("{kernel:?} {i} {j}");
             assert_close(triangle[[i, j]], k, k, &what);
@@ -66,8 +66,8 @@ fn assert_uses_agree(texts: &[String], kernel: &PartialTree) {
         for part in [0..half, half..n] {
             let own = &alphas[part.start * width..part.end * width];
             let end = part.end;
-            model.add(&all.select(part), own, &Context::default()).unwrap();
-            let (scores, _) = model.score(&all, &jobs(1)).unwrap();
+            model.add(&all.select(part), own).unwrap();
+            let (scores, _) = model.score_with(&all, &jobs(1)).unwrap();
             for (at, &score) in scores.iter().enumerate() {
                 let (x, output) = (at / width, at % width);
                 let terms =
@@ -78,11 +78,10 @@ fn assert_uses_agree(texts: &[String], kernel: &PartialTree) {
                 assert_close(score, sum, size, &what);
             }
         }
-        let (scores, _) = model.score(&all, &jobs(1)).unwrap();
+        let (scores, _) = model.score_with(&all, &jobs(1)).unwrap();
         let most = expected.iter().flatten().fold(0.0, |a: f64, &b| a.max(b));
         for x in (0..n).step_by(7).filter(|&x| all.select([x]).n_nodes()[0] < 10_000) {
-            let shares =
-                model.contributions(&all.select([x]), &Context::default()).unwrap();
+            let shares = model.contributions(&all.select([x])).unwrap();
             for output in 0..width {
                 let sum: f64 = shares.iter().skip(output).step_by(width).sum();
                 assert_close(sum, scores[x * width + output], n as f64 * most, &|| {
@@ -202,7 +201,7 @@ fn lists_grow_beyond_65_536_entries() {
     let pairs = gram::SinglePairs::new(&PT, &all).unwrap();
     let mut of = pairs.worker();
     let mut row = vec![0.0; 66_000];
-    rows.row(65_999, &mut row, &Context::default()).unwrap();
+    rows.row(65_999, &mut row).unwrap();
     for (t, &value) in row.iter().enumerate() {
         let expected = of(65_999, t).unwrap();
         assert_close(value, expected, expected, &|| format!("{t}"));
@@ -223,12 +222,12 @@ fn overflow_stays_in_its_column() {
     .unwrap();
     let mut row = [0.0; 5];
     for x in [1, 3, 4] {
-        rows.row(x, &mut row, &Context::default()).unwrap();
+        rows.row(x, &mut row).unwrap();
         assert!(row.iter().all(|value| value.is_finite()), "{x}");
     }
     for x in [0, 2] {
         let expected = Err(Error::Overflow { row: x, column: 0 });
-        assert_eq!(rows.row(x, &mut row, &Context::default()), expected);
+        assert_eq!(rows.row(x, &mut row), expected);
     }
 }
 

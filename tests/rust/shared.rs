@@ -16,7 +16,7 @@ fn doubled(times: u32) -> SharedArrays {
 }
 
 fn forest(arrays: &SharedArrays) -> Result<Forest, Error> {
-    Forest::from_shared(arrays, &Context::default())
+    Forest::from_shared(arrays)
 }
 
 #[test]
@@ -36,10 +36,10 @@ fn sharing_is_kept_and_the_written_out_form_says_the_same() {
         let again = forest(&shared).unwrap();
         assert_eq!(again, part);
         assert_eq!(again.to_shared().unwrap(), shared);
-        assert_eq!(again.try_to_arrays(&Context::default()), Ok(part.to_arrays()));
-        assert_eq!(again.try_to_brackets(&Context::default()), Ok(part.to_brackets()));
+        assert_eq!(again.to_arrays_with(&Context::default()), Ok(part.to_arrays()));
+        assert_eq!(again.to_brackets_with(&Context::default()), Ok(part.to_brackets()));
         assert_eq!(shared.labels.len(), part.n_distinct());
-        let order = part.try_preorder(&Context::default());
+        let order = part.preorder_with(&Context::default());
         assert_eq!(order, Ok(part.preorder()));
     }
     let tower = doubled(70);
@@ -63,11 +63,11 @@ fn what_writes_out_every_node_refuses_with_both_numbers() {
     };
     for times in [28, 40, 70] {
         let forest = forest(&doubled(times)).unwrap();
-        refused(forest.try_to_arrays(&Context::default()).unwrap_err(), MAX_NODES);
-        refused(forest.try_preorder(&Context::default()).unwrap_err(), MAX_NODES);
+        refused(forest.to_arrays_with(&Context::default()).unwrap_err(), MAX_NODES);
+        refused(forest.preorder_with(&Context::default()).unwrap_err(), MAX_NODES);
         if times > 30 {
             refused(
-                forest.try_to_brackets(&Context::default()).unwrap_err(),
+                forest.to_brackets_with(&Context::default()).unwrap_err(),
                 MAX_BYTES,
             );
         }
@@ -82,9 +82,9 @@ fn what_is_written_out_can_be_stopped() {
         calls += 1;
         if calls % 1000 == 0 { Err(Error::Interrupted) } else { Ok(()) }
     });
-    assert_eq!(forest.try_to_arrays(&stop).unwrap_err(), Error::Interrupted);
-    assert_eq!(forest.try_preorder(&stop).unwrap_err(), Error::Interrupted);
-    assert_eq!(forest.try_to_brackets(&stop).unwrap_err(), Error::Interrupted);
+    assert_eq!(forest.to_arrays_with(&stop).unwrap_err(), Error::Interrupted);
+    assert_eq!(forest.preorder_with(&stop).unwrap_err(), Error::Interrupted);
+    assert_eq!(forest.to_brackets_with(&stop).unwrap_err(), Error::Interrupted);
     drop(stop);
     assert_eq!(calls, 3000);
 }

@@ -178,7 +178,7 @@ impl Similarity for Angles {
         let vectors: Vec<f64> = labels.iter().map(angle).flat_map(vector).collect();
         let classes = vec![0; labels.len()];
         let how = Cosines::new(1, Some(0.5), false);
-        Ok(Arc::new(Table::from_vectors(&vectors, &classes, how, context)?))
+        Ok(Arc::new(Table::from_vectors_with(&vectors, &classes, how, context)?))
     }
 }
 
@@ -211,8 +211,6 @@ fn a_self_kernel_that_is_not_above_zero_is_an_error_where_it_normalises() {
     let others = corpus::read(&["(a (b))", "(c)", "(b (c))"]);
     assert_eq!(found(&forest, Some(&others)), (1, "X", value));
     assert_eq!(found(&others, Some(&forest)), (1, "Y", value));
-    let (own, _) =
-        gram::diagonal(&kernel, &forest, Options::default(), &Context::default())
-            .unwrap();
+    let (own, _) = gram::diagonal(&kernel, &forest, Options::default()).unwrap();
     assert_eq!(own[1], value);
 }

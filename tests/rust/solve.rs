@@ -6,7 +6,7 @@ use crate::registry::{asked, jobs};
 use treekernel_rs::dag::solve::{Intercept, Limits, Loss, Problem, Solver};
 use treekernel_rs::dag::{ModelOptions, Perceptron, Vote};
 use treekernel_rs::kernel::{ElasticTree, Kernel, PartialTree, SubsetTree, Subtree};
-use treekernel_rs::{Context, Error, Forest, gram};
+use treekernel_rs::{Error, Forest, gram};
 
 const N: usize = 90;
 
@@ -79,7 +79,7 @@ fn machines_are_those_of_coordinate_descent_on_the_matrix() {
         for cache in [1 << 20, 0] {
             let mut solver =
                 Solver::new(&kernel, true, &trees, problem.clone(), 0).unwrap();
-            assert!(solver.run(limits(cache), &jobs(2)).unwrap());
+            assert!(solver.run_with(limits(cache), &jobs(2)).unwrap());
             let own = scores(&solver.dual_coef().unwrap());
             for (own, expected) in own.iter().zip(&expected) {
                 assert!((own - expected).abs() < 1e-4, "{own} {expected}");
@@ -108,7 +108,7 @@ fn states_do_not_depend_on_threads_or_interruptions() {
         let kernel = SubsetTree::new(0.4);
         let new = || Solver::new(&kernel, true, &trees, problem.clone(), 1).unwrap();
         let mut whole = new();
-        assert!(whole.run(limits(0), &jobs(1)).unwrap());
+        assert!(whole.run_with(limits(0), &jobs(1)).unwrap());
         let mut parts = new();
         let mut n_asked = 0;
         // Every second question is answered by a stop, wherever it comes.
@@ -119,7 +119,7 @@ fn states_do_not_depend_on_threads_or_interruptions() {
                 let is_late = done as u64 > before + n_asked % 3;
                 if is_late { Err(Error::Interrupted) } else { Ok(()) }
             });
-            let done = parts.run(limits(0), &context.with_n_jobs(Some(3)));
+            let done = parts.run_with(limits(0), &context.with_n_jobs(Some(3)));
             assert!(matches!(done, Ok(true) | Err(Error::Interrupted)));
             let mut next = new();
             next.set_state(parts.state().clone()).unwrap();
@@ -138,7 +138,7 @@ fn a_score_of_rounding_is_a_mistake() {
             ModelOptions::default().with_n_outputs(n_outputs).with_normalize(normalize);
         let kernel = SubsetTree::new(0.4);
         let mut own = Perceptron::new(&kernel, options, Vote::Last, None, 1.0).unwrap();
-        own.learn(&trees, labels, None, &Context::default()).unwrap()
+        own.learn(&trees, labels, None).unwrap()
     };
     // Normalised, the two kernels that cancel are different.
     for (normalize, expected) in [(false, 3), (true, 2)] {
@@ -168,7 +168,7 @@ fn every_machine_is_solved_within_a_few_passes_at_large_costs() {
             let mut solver =
                 Solver::new(&kernel, normalize, &trees, problem, 0).unwrap();
             let few = Limits { tol: 1e-3, max_iter: 8, ..limits(1 << 20) };
-            let is_solved = solver.run(few, &jobs(1)).unwrap();
+            let is_solved = solver.run_with(few, &jobs(1)).unwrap();
             let state = solver.reached();
             assert!(is_solved, "{loss:?}, {cost}: {}", state.violation);
         }
@@ -196,14 +196,14 @@ fn rankings_in_small_batches_are_solved_at_every_cost() {
             // One batch has the least objective.
             let mut whole = new();
             let tight = Limits { tol: 1e-9, max_iter: passes, cache: 1 << 20 };
-            assert!(whole.run(tight, &jobs(1)).unwrap());
+            assert!(whole.run_with(tight, &jobs(1)).unwrap());
             let expected = whole.reached().primal[0];
             // Batches of 32: the dual grows with every pass.
             let mut solver = new();
             let (mut dual, mut is_solved) = (f64::NEG_INFINITY, false);
             for max_iter in 1..=passes {
                 let limits = Limits { max_iter, cache: 0, ..tight };
-                is_solved = solver.run(limits, &jobs(1)).unwrap();
+                is_solved = solver.run_with(limits, &jobs(1)).unwrap();
                 let state = solver.reached();
                 let next = state.primal[0] - state.gap[0];
                 assert!(next >= dual - 1e-10 * expected, "{loss:?}: {dual} to {next}");

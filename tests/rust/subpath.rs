@@ -5,11 +5,11 @@ use crate::registry::{assert_close, stop};
 use crate::stopwatch::Stopwatch;
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::Subpath;
-use treekernel_rs::{Context, Error, Result};
+use treekernel_rs::{Error, Result};
 
 fn pair(decay: f64, a: &str, b: &str) -> Result<f64> {
     let [a, b] = [a, b].map(|text| corpus::read(&[text]));
-    gram::pair(&Subpath::new(decay), &a, &b, false, &Context::default())
+    gram::pair(&Subpath::new(decay), &a, &b, false)
 }
 
 #[test]
@@ -61,6 +61,7 @@ fn long_preparations_can_be_stopped() {
     let rows = gram::KernelRows::new_with(&kernel, &all, Options::default(), stop);
     assert_eq!(rows.err(), Some(Error::Interrupted));
     let mut out = vec![0f32; all.len() * all.len()];
-    let stopped = gram::fill(&kernel, &all, None, Options::default(), &mut out, stop);
+    let stopped =
+        gram::fill_with(&kernel, &all, None, Options::default(), &mut out, stop);
     assert_eq!(stopped, Err(Error::Interrupted));
 }

@@ -7,7 +7,7 @@ use crate::registry::{asked, jobs, of, stop, without_graphs};
 use treekernel_rs::dag::solve::{Intercept, Limits, Loss, Problem, Solver};
 use treekernel_rs::dag::{Model, ModelOptions, Perceptron, Vote};
 use treekernel_rs::kernel::{ElasticTree, Operation, SubsetTree};
-use treekernel_rs::{Context, Error, Forest, Kernel, gram};
+use treekernel_rs::{Error, Forest, Kernel, gram};
 
 fn options(normalize: bool, n_outputs: usize) -> ModelOptions {
     ModelOptions::default().with_normalize(normalize).with_n_outputs(n_outputs)
@@ -39,13 +39,13 @@ fn scores_depend_neither_on_threads_nor_on_the_trees_beside() {
             let supports = all.select((0..300).step_by(3));
             let alphas: Vec<f64> =
                 (0..200).map(|at| f64::from(at % 7) / 4.0 - 0.5).collect();
-            model.add(&supports, &alphas, &Context::default()).unwrap();
-            let expected = model.score(&all, &jobs(1)).unwrap();
-            assert_eq!(model.score(&all, &jobs(3)).unwrap(), expected);
+            model.add(&supports, &alphas).unwrap();
+            let expected = model.score_with(&all, &jobs(1)).unwrap();
+            assert_eq!(model.score_with(&all, &jobs(3)).unwrap(), expected);
             for part in [0..1, 7..150, 150..300] {
                 // Of a store of their own.
                 let some = read(&trees[part.clone()]);
-                let scores = model.score(&some, &jobs(2)).unwrap().0;
+                let scores = model.score_with(&some, &jobs(2)).unwrap().0;
                 let own = &expected.0[2 * part.start..2 * part.end];
                 assert_eq!(bits(&scores), bits(own), "{kernel:?} {part:?}");
             }
@@ -63,18 +63,18 @@ fn equal_support_trees_are_one_and_without_a_weight_none() {
         (arrays.large_trees.to_brackets(), arrays.large_alphas)
     };
     let alphas = [1.0, 0.5, 2.0, 0.0, 3.0, 0.0, 0.0, 0.0];
-    model.add(&all, &alphas, &Context::default()).unwrap();
+    model.add(&all, &alphas).unwrap();
     let [first, second] = [0, 1].map(|tree| all.select([tree]).to_brackets().remove(0));
     let both = vec![first.clone(), second];
     assert_eq!(kept(&model), (both, vec![4.0, 0.5, 2.0, 0.0]));
     assert_eq!((model.n_trees(), model.n_nodes(), model.n_tree_nodes()), (3, 8, 15));
     // One weight of a tree may be 0, not all.
-    model.add(&all.select([0, 1]), &[-4.0, 0.0, -2.0, 0.0], &jobs(1)).unwrap();
+    model.add_with(&all.select([0, 1]), &[-4.0, 0.0, -2.0, 0.0], &jobs(1)).unwrap();
     assert_eq!(kept(&model), (vec![first], vec![0.0, 0.5]));
     assert_eq!(model.n_nodes(), 5);
-    model.add(&all.select([2]), &[0.0, -0.5], &Context::default()).unwrap();
+    model.add(&all.select([2]), &[0.0, -0.5]).unwrap();
     assert_eq!((kept(&model), model.n_nodes()), ((vec![], vec![]), 0));
-    assert_eq!(model.score(&all, &Context::default()).unwrap().0, [0.0; 8]);
+    assert_eq!(model.score(&all).unwrap().0, [0.0; 8]);
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn what_perceptrons_and_machines_learn_by_graphs_they_learn_by_support_trees() {
                     Perceptron::new(&kernel, options, vote, None, 1.0).unwrap();
                 // More than two stretches, and twice the same trees.
                 for _ in 0..2 {
-                    own.learn(&all, &y, None, &jobs(2)).unwrap();
+                    own.learn_with(&all, &y, None, &jobs(2)).unwrap();
                 }
-                let scores = own.score(&all, None, &jobs(2)).unwrap().0;
+                let scores = own.score_with(&all, None, &jobs(2)).unwrap().0;
                 (own.to_arrays().before, own.n_mistakes(), scores)
             });
             assert_eq!((&graph.0, graph.1), (&support.0, support.1));
@@ -120,8 +120,8 @@ fn what_perceptrons_and_machines_learn_by_graphs_they_learn_by_support_trees() {
             let mut solver = Solver::new(&kernel, true, &few, problem, 1).unwrap();
             // Blocks of 64 trees, so that there are models between.
             let limits = Limits { tol: 1e-8, max_iter: 1000, cache: 0 };
-            assert!(solver.run(limits, &jobs(2)).unwrap());
-            solver.score(&all, None, &jobs(2)).unwrap()
+            assert!(solver.run_with(limits, &jobs(2)).unwrap());
+            solver.score_with(&all, None, &jobs(2)).unwrap()
         });
         for (a, b) in graph.iter().zip(&support) {
             assert!((a - b).abs() < 1e-6, "{loss:?}: {a} {b}");
@@ -137,7 +137,7 @@ fn a_call_that_is_stopped_leaves_what_it_did_and_goes_on() {
         let new =
             || Perceptron::new(&kernel, options(true, 1), Vote::Average, None, 1.0);
         let mut whole = new().unwrap();
-        whole.learn(&all, &y, None, &jobs(2)).unwrap();
+        whole.learn_with(&all, &y, None, &jobs(2)).unwrap();
         let mut own = new().unwrap();
         for stops in [1, 9, 100] {
             let mut left = stops;
@@ -147,17 +147,17 @@ fn a_call_that_is_stopped_leaves_what_it_did_and_goes_on() {
             });
             let seen = own.n_examples() as usize;
             let rest = all.select(seen..300);
-            let done = own.learn(&rest, &y[seen..], None, &watch);
+            let done = own.learn_with(&rest, &y[seen..], None, &watch);
             assert_eq!(done, Err(Error::Interrupted), "{kernel:?}");
         }
         let seen = own.n_examples() as usize;
         assert!((3..300).contains(&seen), "{seen}");
-        own.learn(&all.select(seen..300), &y[seen..], None, &jobs(2)).unwrap();
+        own.learn_with(&all.select(seen..300), &y[seen..], None, &jobs(2)).unwrap();
         assert_eq!(own.to_arrays(), whole.to_arrays());
         let mut model = whole.model();
         let before = model.to_arrays();
-        assert_eq!(model.score(&all, &stop()).err(), Some(Error::Interrupted));
-        assert_eq!(model.add(&all, &y, &stop()), Err(Error::Interrupted));
+        assert_eq!(model.score_with(&all, &stop()).err(), Some(Error::Interrupted));
+        assert_eq!(model.add_with(&all, &y, &stop()), Err(Error::Interrupted));
         assert_eq!(model.to_arrays(), before);
     }
 }
@@ -179,22 +179,22 @@ fn scores_beyond_floats_name_their_tree_and_normalised_ones_are_right() {
         of(Operation::Power(Some(2)), [sst]),
     ] {
         let mut model = Model::new(&kernel, options(false, 1)).unwrap();
-        model.add(&all.select([1]), &[1.0], &jobs(1)).unwrap();
+        model.add_with(&all.select([1]), &[1.0], &jobs(1)).unwrap();
         for n_jobs in [1, 2] {
-            let error = model.score(&all, &jobs(n_jobs)).unwrap_err();
+            let error = model.score_with(&all, &jobs(n_jobs)).unwrap_err();
             assert_eq!(error, Error::ScoreOverflow { tree: 1 });
         }
         let mut own =
             Perceptron::new(&kernel, options(false, 1), Vote::Last, None, 1.0).unwrap();
-        let error = own.learn(&all.select([0, 1, 1]), &[1.0; 3], None, &jobs(1));
+        let error = own.learn_with(&all.select([0, 1, 1]), &[1.0; 3], None, &jobs(1));
         let Err(Error::ScoreOverflow { tree }) = error else { panic!("{error:?}") };
         assert!((1..=2).contains(&tree));
         let mut model = Model::new(&kernel, options(true, 1)).unwrap();
-        model.add(&all.select([1, 0]), &[2.0, -1.0], &jobs(1)).unwrap();
-        let scores = model.score(&all, &jobs(2)).unwrap().0;
+        model.add_with(&all.select([1, 0]), &[2.0, -1.0], &jobs(1)).unwrap();
+        let scores = model.score_with(&all, &jobs(2)).unwrap().0;
         let pair = |a: usize, b: usize| {
             let [a, b] = [a, b].map(|tree| all.select([tree]));
-            gram::pair(&*kernel, &a, &b, true, &Context::default()).unwrap()
+            gram::pair(&*kernel, &a, &b, true).unwrap()
         };
         for (x, score) in scores.iter().enumerate() {
             let expected = 2.0 * pair(1, x) - pair(0, x);
@@ -208,16 +208,17 @@ fn weights_beyond_floats_are_refused_and_change_nothing() {
     let all = read(&["(S (A a))", "(S (B b))"]);
     let [_, kernel] = twins();
     let mut model = Model::new(&kernel, options(false, 1)).unwrap();
-    model.add(&all, &[1e308, 1.0], &jobs(1)).unwrap();
+    model.add_with(&all, &[1e308, 1.0], &jobs(1)).unwrap();
     let before = model.to_arrays();
-    let error = model.add(&all.select([1, 0]), &[1.0, 1e308], &jobs(1)).unwrap_err();
+    let error =
+        model.add_with(&all.select([1, 0]), &[1.0, 1e308], &jobs(1)).unwrap_err();
     assert!(matches!(error, Error::Array { array: "alphas", index: 1, .. }), "{error}");
     assert_eq!(model.to_arrays(), before);
     let other = model.clone();
-    let error = model.merge(&other, 1.0, &jobs(1)).unwrap_err();
+    let error = model.merge_with(&other, 1.0, &jobs(1)).unwrap_err();
     assert!(matches!(error, Error::Array { array: "large_alphas", .. }), "{error}");
     assert_eq!(model.to_arrays(), before);
-    model.merge(&other, -1.0, &jobs(1)).unwrap();
+    model.merge_with(&other, -1.0, &jobs(1)).unwrap();
     assert_eq!(model.n_nodes(), 0);
 }
 
@@ -227,7 +228,7 @@ fn arrays_of_another_kind_of_model_are_refused() {
     let [graph, support] = twins();
     let arrays = |kernel| {
         let mut model = Model::new(kernel, options(false, 1)).unwrap();
-        model.add(&all, &[1.0, 2.0], &jobs(1)).unwrap();
+        model.add_with(&all, &[1.0, 2.0], &jobs(1)).unwrap();
         model.to_arrays()
     };
     let refused = |kernel, arrays: &_| match Model::from_arrays(

@@ -1,7 +1,6 @@
 //! Forests made of others.
 
 use crate::corpus::read;
-use treekernel_rs::Context;
 
 #[test]
 fn runs_of_equal_siblings_become_one_with_its_number_or_without() {
@@ -19,7 +18,7 @@ fn runs_of_equal_siblings_become_one_with_its_number_or_without() {
     for (tree, numbered, plain) in cases {
         let forest = read(&[tree]);
         for (count, expected) in [(true, numbered), (false, plain)] {
-            let got = forest.collapse_repeats(count, &Context::default()).unwrap();
+            let got = forest.collapse_repeats(count).unwrap();
             assert_eq!(got.to_brackets(), [expected], "{tree} {count}");
         }
     }
@@ -39,7 +38,7 @@ fn nodes_go_with_what_is_below_them_or_without() {
         let forest = read(&[tree]);
         for (keep, expected) in [(false, pruned), (true, spliced)] {
             let is_x = |label| forest.nodes().labels().name(label) == "X";
-            let got = forest.prune(is_x, keep, &Context::default()).unwrap();
+            let got = forest.prune(is_x, keep).unwrap();
             assert_eq!(got.to_brackets(), [expected], "{tree} {keep}");
         }
     }
@@ -48,7 +47,7 @@ fn nodes_go_with_what_is_below_them_or_without() {
 #[test]
 fn children_are_sorted_by_what_they_are() {
     let texts = ["(S (B b) (A c) (A a))", "(S (A a) (B b) (A c))", "(S (A a) (A c))"];
-    let sorted = read(&texts).sorted(&Context::default()).unwrap();
+    let sorted = read(&texts).sorted().unwrap();
     let roots = sorted.roots();
     assert!(roots[0] == roots[1] && roots[0] != roots[2]);
 }
@@ -58,8 +57,6 @@ fn labels_are_replaced_by_names_in_their_order() {
     let forest = read(&["(S (B b) (A a))", "(A b)"]);
     let labels = forest.used_labels().into_iter();
     let name = |label| format!("{}1", forest.nodes().labels().name(label));
-    let got = forest
-        .relabel(&labels.map(name).collect::<Vec<_>>(), &Context::default())
-        .unwrap();
+    let got = forest.relabel(&labels.map(name).collect::<Vec<_>>()).unwrap();
     assert_eq!(got.to_brackets(), ["(S1 (B1 b1) (A1 a1))", "(A1 b1)"]);
 }

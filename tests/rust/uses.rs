@@ -45,7 +45,7 @@ fn filled<T: Element>(
     context: &Context,
 ) -> (Vec<T>, gram::Report) {
     let mut out = vec![T::default(); x.len() * y.unwrap_or(x).len()];
-    let report = gram::fill(kernel, x, y, options, &mut out, context).unwrap();
+    let report = gram::fill_with(kernel, x, y, options, &mut out, context).unwrap();
     (out, report)
 }
 
@@ -80,7 +80,7 @@ fn check_uses(
     // Its rows, half a row each.
     let seen = Mutex::new(vec![Vec::new(); n]);
     let sink = |i: usize, row: &[f64]| seen.lock().unwrap()[i] = row.to_vec();
-    gram::for_each_row(kernel, &all, options, sink, &Context::default()).unwrap();
+    gram::for_each_row(kernel, &all, options, sink).unwrap();
     for (i, row) in seen.into_inner().unwrap().iter().enumerate() {
         assert_eq!(row.len(), i + 1);
         for (j, &value) in row.iter().enumerate() {
@@ -88,8 +88,7 @@ fn check_uses(
         }
     }
     // Its diagonal.
-    let (diagonal, report) =
-        gram::diagonal(kernel, &all, options, &Context::default()).unwrap();
+    let (diagonal, report) = gram::diagonal(kernel, &all, options).unwrap();
     assert_eq!(report.zero_rows, zeros);
     for (i, &value) in diagonal.iter().enumerate() {
         assert_close(value, right[[i, i]], &what(i, i));
@@ -109,14 +108,14 @@ fn check_uses(
     assert_eq!((rows.len(), &rows.report().zero_rows), (n, &zeros));
     let mut row = vec![f64::NAN; n];
     for i in Random(n as u64).order(n) {
-        rows.row(i, &mut row, &Context::default()).unwrap();
+        rows.row(i, &mut row).unwrap();
         assert_eq!(bits(&row), bits(&square[n * i..][..n]), "{kernel:?} {i}");
     }
     // Single pairs.
     for i in 0..n {
         let j = (7 * i + 3) % n;
         let (a, b) = (all.select([i]), all.select([j]));
-        let value = gram::pair(kernel, &a, &b, normalize, &Context::default()).unwrap();
+        let value = gram::pair(kernel, &a, &b, normalize).unwrap();
         assert_close(value, right[[i, j]], &what(i, j));
     }
 }
@@ -228,7 +227,7 @@ fn rows_are_the_same_for_threads_that_ask_at_once() {
                     scope.spawn(move || {
                         let mut row = vec![f64::NAN; n];
                         for i in Random(seed).order(n) {
-                            rows.row(i, &mut row, &Context::default()).unwrap();
+                            rows.row(i, &mut row).unwrap();
                             assert_eq!(bits(&row), expected(i), "{i}");
                         }
                     });
@@ -236,7 +235,7 @@ fn rows_are_the_same_for_threads_that_ask_at_once() {
             });
             let which = [n - 1, 0, 7, 7];
             let mut some = vec![f64::NAN; 4 * n];
-            rows.fill(&which, &mut some, &Context::default()).unwrap();
+            rows.fill(&which, &mut some).unwrap();
             for (row, &i) in some.chunks(n).zip(&which) {
                 assert_eq!(bits(row), expected(i));
             }
@@ -270,13 +269,13 @@ fn values_beyond_floats_are_named_and_their_normalised_ones_are_right() {
             let error = |row, column| Error::Overflow { row, column };
             assert_eq!(matrix, Err(error(1, 1)), "{kernel:?}");
             assert_eq!(of(4, 2), Err(error(4, 2)));
-            assert_eq!(rows.row(4, &mut row, &Context::default()), Err(error(4, 1)));
+            assert_eq!(rows.row(4, &mut row), Err(error(4, 1)));
             let (x, y) = (all.select([0, 1]), all.select([0, 3, 2]));
             let error =
                 gram::gram_with(&*kernel, &x, Some(&y), options(false), &jobs(2));
             assert_eq!(error, Err(Error::Overflow { row: 1, column: 2 }));
             // A failed row leaves nothing behind.
-            rows.row(0, &mut row, &Context::default()).unwrap();
+            rows.row(0, &mut row).unwrap();
             assert_eq!(row[1].to_bits(), of(0, 1).unwrap().to_bits(), "{kernel:?}");
         }
         for n_jobs in [1, 2] {
@@ -285,7 +284,7 @@ fn values_beyond_floats_are_named_and_their_normalised_ones_are_right() {
                     .unwrap();
             assert!(matrix.iter().all(|v| v.is_finite()));
             let (a, b) = (all.select([1]), all.select([2]));
-            let pair = gram::pair(&*kernel, &a, &b, true, &Context::default()).unwrap();
+            let pair = gram::pair(&*kernel, &a, &b, true).unwrap();
             assert!(pair > 0.1 && pair < 1.0, "{kernel:?} {pair}");
             for place in [[1, 2], [2, 1], [4, 2]] {
                 assert_close(matrix[place], pair, &|| format!("{kernel:?}"));
@@ -305,8 +304,8 @@ fn models_score_as_rows_do() {
         let mut model = dag::Model::new(&kernel, dag::ModelOptions::default()).unwrap();
         let mut random = Random(3);
         let alphas: Vec<f64> = trees.iter().map(|_| random.unit() - 0.5).collect();
-        model.add(&all, &alphas, &Context::default()).unwrap();
-        let scores = model.score(&all, &jobs(2)).unwrap().0;
+        model.add(&all, &alphas).unwrap();
+        let scores = model.score_with(&all, &jobs(2)).unwrap().0;
         let rows =
             gram::gram_with(&*kernel, &all, None, options(false), &jobs(2)).unwrap();
         for (x, row) in rows.outer_iter().enumerate() {
@@ -342,8 +341,8 @@ fn models_of_sums_have_a_part_for_each_term_and_score_as_rows_do() {
             let n_graphs = model.parts().iter().filter(|part| part.is_graph()).count();
             assert_eq!(model.is_graph(), n_graphs == model.parts().len());
             assert!(n_graphs >= n_terms.min(5), "{kernel:?}");
-            model.add(&all, &alphas, &Context::default()).unwrap();
-            let scores = model.score(&all, &jobs(2)).unwrap().0;
+            model.add(&all, &alphas).unwrap();
+            let scores = model.score_with(&all, &jobs(2)).unwrap().0;
             let rows =
                 gram::gram_with(&*kernel, &all, None, options(normalize), &jobs(2))
                     .unwrap();
@@ -379,20 +378,9 @@ fn parameters_out_of_range_are_named_by_every_use() {
                 let options = options(false);
                 named(gram::gram(&*kernel, &all, None, options).err());
                 named(gram::KernelRows::new(&*kernel, &all, options).err());
-                named(
-                    gram::diagonal(&*kernel, &all, options, &Context::default()).err(),
-                );
+                named(gram::diagonal(&*kernel, &all, options).err());
                 named(gram::SinglePairs::new(&*kernel, &all).err());
-                named(
-                    gram::for_each_row(
-                        &*kernel,
-                        &all,
-                        options,
-                        |_, _| {},
-                        &Context::default(),
-                    )
-                    .err(),
-                );
+                named(gram::for_each_row(&*kernel, &all, options, |_, _| {}).err());
                 named(dag::SumModel::new(&kernel, dag::ModelOptions::default()).err());
             }
         }
@@ -416,8 +404,6 @@ fn nothing_has_no_kernels() {
         assert_eq!(matrix.dim(), (0, 0));
         let rows = gram::KernelRows::new_with(&*kernel, &none, options(true), &jobs(1))
             .unwrap();
-        assert!(
-            rows.is_empty() && rows.fill(&[], &mut [], &Context::default()).is_ok()
-        );
+        assert!(rows.is_empty() && rows.fill(&[], &mut []).is_ok());
     }
 }

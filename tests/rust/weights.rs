@@ -8,7 +8,7 @@ use crate::corpus::{self, Random, read};
 use crate::registry::{assert_close, jobs, settings};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{Counts, Kernel, Subtree, Weighted, Weights};
-use treekernel_rs::{Context, Error, Forest, dag};
+use treekernel_rs::{Error, Forest, dag};
 
 /// A weight for most labels and for some productions; one in six is 0.
 fn weights(random: &mut Random, all: &Forest) -> Weights {
@@ -61,7 +61,7 @@ fn every_use_is_the_definition() {
             let mut of = pairs.worker();
             for i in 0..n {
                 let mut row = vec![0.0; n];
-                rows.row(i, &mut row, &Context::default()).unwrap();
+                rows.row(i, &mut row).unwrap();
                 for j in 0..n {
                     let what = || format!("{kernel:?} {} {}", trees[i], trees[j]);
                     let right = kernel.definition(nodes, roots[i], roots[j]);
@@ -94,11 +94,9 @@ fn models_of_subtrees_score_as_rows_do() {
         let mut model = dag::Model::new(&kernel, options).unwrap();
         // In two parts: labels and productions of the second are new.
         let n = all.len() / 2;
-        model.add(&all.select(0..n), &alphas[..n], &Context::default()).unwrap();
-        model
-            .add(&all.select(n..all.len()), &alphas[n..], &Context::default())
-            .unwrap();
-        let scores = model.score(&all, &jobs(2)).unwrap().0;
+        model.add(&all.select(0..n), &alphas[..n]).unwrap();
+        model.add(&all.select(n..all.len()), &alphas[n..]).unwrap();
+        let scores = model.score_with(&all, &jobs(2)).unwrap().0;
         let options = Options::default().with_normalize(normalize);
         let matrix = gram::gram(&kernel, &all, None, options).unwrap();
         for (x, row) in matrix.outer_iter().enumerate() {
@@ -108,7 +106,7 @@ fn models_of_subtrees_score_as_rows_do() {
         }
         let again =
             dag::Model::from_arrays(&kernel, model.options(), &model.to_arrays());
-        let again = again.unwrap().score(&all, &jobs(1)).unwrap().0;
+        let again = again.unwrap().score_with(&all, &jobs(1)).unwrap().0;
         assert_eq!(again, scores);
     }
 }

@@ -29,10 +29,23 @@ impl Perceptron {
     /// # Errors
     /// [`Error::Length`], [`Error::Array`] for a wrong label or vector: with nothing
     /// changed. [`Error::Array`] for a weight that is too large for sums of weights to stay
-    /// finite, [`Error::ScoreOverflow`], [`Error::Capacity`] and what `context` returns end the
+    /// finite, [`Error::ScoreOverflow`], [`Error::Capacity`] end the
     /// pass; the perceptron then has learned from the trees before, as
     /// [`n_examples`](Self::n_examples) tells.
     pub fn learn(
+        &mut self,
+        forest: &Forest,
+        labels: &[f64],
+        features: Option<Features<'_>>,
+    ) -> Result<usize> {
+        self.learn_with(forest, labels, features, &Context::default())
+    }
+
+    /// As [`learn`](Self::learn), in a context.
+    ///
+    /// # Errors
+    /// As [`learn`](Self::learn), and what `context` returns.
+    pub fn learn_with(
         &mut self,
         forest: &Forest,
         labels: &[f64],

@@ -31,6 +31,18 @@ impl Perceptron {
         &self,
         forest: &Forest,
         features: Option<Features<'_>>,
+    ) -> Result<(Vec<f64>, Vec<usize>)> {
+        self.score_with(forest, features, &Context::default())
+    }
+
+    /// As [`score`](Self::score), in a context.
+    ///
+    /// # Errors
+    /// As [`score`](Self::score), and what `context` returns.
+    pub fn score_with(
+        &self,
+        forest: &Forest,
+        features: Option<Features<'_>>,
         context: &Context,
     ) -> Result<(Vec<f64>, Vec<usize>)> {
         let width = self.model.options.n_outputs;
@@ -48,7 +60,7 @@ impl Perceptron {
         context.advance(0, forest.len())?;
         let forest = compact(forest, context)?;
         if let Some(averaged) = self.averaged(&forest)? {
-            let zeros = averaged.score_into(&forest, &mut out, context)?;
+            let zeros = averaged.score_into_with(&forest, &mut out, context)?;
             return Ok((out, zeros));
         }
         // Tables hold the weights of the last version alone.

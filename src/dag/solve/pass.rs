@@ -80,7 +80,7 @@ impl Solver {
             let changes = self.changes(&block, &next)?;
             // A single batch is the last, so nobody asks the model again.
             if !is_whole {
-                model.add(&self.select(&block.trees)?, &changes, context)?;
+                model.add_with(&self.select(&block.trees)?, &changes, context)?;
             }
             // Those left out wait until all are scored: most of them stay right.
             memory::extend(&mut next.active, block.examples)?;
