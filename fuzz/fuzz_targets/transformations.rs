@@ -9,9 +9,9 @@ mod plain;
 use libfuzzer_sys::fuzz_target;
 use plain::Plain;
 use source::{LABELS, Source, jobs};
+use treekernel_rs::Forest;
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::SubsetTree;
-use treekernel_rs::Forest;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
