@@ -13,6 +13,10 @@
 //!   Σ_ξ C(v,ξ) f(ξ) + Σ_ξ' C(v',ξ') f(ξ')  =  λ Σ_ξ f(ξ) + Σ_ξ' C(v',ξ') (f(ξ') + λ f(ξ))
 //!   ```
 //!
+//!   A score by 5,000 question trees takes 1.4 times the instructions without folds (125 and
+//!   175 thousand), with six outputs 1.7 times (327 and 566). Where roots have several
+//!   children, as in WSJ, there are no folds and nothing is lost.
+//!
 //! # Complexity
 //! They are made in time by the model's edges and the sizes of what they hold.
 
