@@ -13,6 +13,11 @@
 //! wide 1.0. A line per row as soon as it is full (eight rows at a time, still in the
 //! second-level cache): 2.4, for each line is on a page of its own. On two threads, which
 //! share the memory's bandwidth, a matrix of all questions gains a sixth.
+//!
+//! What safe code reaches, processor time per pair. Mirroring alone: streamed 0.52, strips with
+//! ordinary stores 0.98, tiles of 8 rows by 256 columns 1.49 (8 x 32: 1.44, 64 x 32: 1.41).
+//! Whole matrices: SST 5.06 streamed, 5.70 with ordinary stores, 6.48 if each row above is
+//! written in turn; ST 2.13, 2.61 and 3.33.
 
 use super::matrix::{Distinct, Element, Stretch};
 use crate::Result;
