@@ -29,7 +29,12 @@ def figures() -> dict[str, tk.drawing.Drawing]:
     large = "(NN dog)"
     for label in ("NP", "PP", "VP", "S", "TOP"):
         large = f"({label} {large} {large} {large})"
+    sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+    from compare_versions import EXAMPLES, compared
+
+    versions = {f"compare-{name}": compared(name).draw() for name in EXAMPLES}
     return {
+        **versions,
         "tree": tk.draw(X[0]),
         "explained": tk.draw(question, svc.contributions(question, "person")),
         "folded": tk.draw(large, max_nodes=13),

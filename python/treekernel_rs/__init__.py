@@ -15,7 +15,8 @@ Estimators  TreeSVC, TreeLogisticRegression, TreePerceptron, TreeSVR, TreeRidge,
 for         TreeKNeighborsClassifier, TreeKNeighborsRegressor, TreeRanker,
 scikit-     TreeOneClassSVM, TreeGram, TreeKNeighborsTransformer, TreeVectorizer,
 learn       TreeNystroem, DistributedTreeEncoder; gaussian_process (a module)
-Distances   EditDistance; metrics (a module: TEDS, TSED, Robinson-Foulds)
+Distances   EditDistance; compare (two trees: what changed); metrics (a module:
+            TEDS, TSED, Robinson-Foulds)
 Search      top_k, join and index of a kernel; TreeIndex
 Explain     draw, report; contributions and top_fragments of models
 Scale       DagModel (scores without support trees), Perceptron (for streams),
@@ -28,6 +29,7 @@ neighbors, index, dag, drawing, pairs. docs/GUIDE.md answers questions by task.
 
 from typing import TYPE_CHECKING
 
+from treekernel_rs import comparing as comparing
 from treekernel_rs import dag as dag
 from treekernel_rs import datasets, kernels, readers
 from treekernel_rs import drawing as drawing
@@ -39,6 +41,7 @@ from treekernel_rs import pairs as pairs
 from treekernel_rs import solve as solve
 from treekernel_rs._core import Forest, PairForest, ParseError, Tree, __version__
 from treekernel_rs._public import listing
+from treekernel_rs.comparing import compare
 from treekernel_rs.dag import DagModel
 from treekernel_rs.distributed import DistributedTrees
 from treekernel_rs.drawing import draw
@@ -110,6 +113,7 @@ __all__ = [
     "TreeSVR",
     "TreeVectorizer",
     "__version__",
+    "compare",
     "datasets",
     "draw",
     "kernels",

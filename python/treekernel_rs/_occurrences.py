@@ -7,11 +7,28 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from treekernel_rs._core import Forest
+from treekernel_rs.algebra import ScaledKernel
+from treekernel_rs.tree_kernels import (
+    ElasticTreeKernel,
+    SubsetTreeKernel,
+    SubtreeKernel,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["occurrences"]
+__all__ = ["fragment_kind", "occurrences"]
+
+
+def fragment_kind(kernel: Any) -> str:
+    """Return what a fragment of a kernel is: see `occurrences`."""
+    while isinstance(kernel, ScaledKernel):
+        kernel = kernel.get_params(deep=False)["base"]
+    if isinstance(kernel, SubtreeKernel):
+        return "whole"
+    if isinstance(kernel, SubsetTreeKernel):
+        return "rules"
+    return "loose" if isinstance(kernel, ElasticTreeKernel) else "part"
 
 
 def occurrences(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["output_text", "plural", "printable", "signed"]
+__all__ = ["label_text", "output_text", "plural", "printable", "signed"]
 
 
 def output_text(output: object) -> str:
@@ -10,6 +10,15 @@ def output_text(output: object) -> str:
     if isinstance(output, tuple):
         return "/".join(map(str, output))
     return str(output)
+
+
+def label_text(label: str, longest: int = 60) -> str:
+    """Return a label as it is shown: cut, and with a sign where it is empty."""
+    if not label:
+        return "\u2205"
+    return printable(
+        label if len(label) <= longest else label[: longest - 1] + "\u2026"
+    )
 
 
 def plural(n: int, one: str) -> str:

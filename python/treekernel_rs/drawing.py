@@ -22,7 +22,7 @@ from treekernel_rs._core import Forest, Tree, as_tree
 from treekernel_rs._extras import needs
 from treekernel_rs._public import listing
 from treekernel_rs._replacing import replacing
-from treekernel_rs._wording import printable, signed
+from treekernel_rs._wording import label_text, printable, signed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +41,7 @@ _PADDING = 7  # between a box and its text
 _MARGIN = 10
 _LEGEND_WIDTH = 180
 _LONGEST = 24  # characters of a label that are shown
+_WIDEST = 1400  # of pictures side by side
 
 # The arrays of a tree of this size take some hundred megabytes; nobody reads its picture.
 _MOST_NODES = 10_000_000
@@ -50,6 +51,14 @@ _MOST_NODES = 10_000_000
 _DARK, _LIGHT = "#000000", "#ffffff"  # one has a contrast of 4.5 to any ground
 _LINE = "#8b949e"
 _INNER_FILL, _LEAF_FILL = "#dde3ea", "#f6f8fa"
+
+#: What became of a node: the sign before its label, and the ground of its box.
+MARKS = {
+    "deleted": ("\u2212", "#f7b9b2"),
+    "inserted": ("+", "#b4e2b9"),
+    "renamed": ("~", "#ffe08f"),
+    "moved": ("\u00bb", "#b5d4f4"),
+}
 
 # Blue below 0, red above; of equal lightness on both sides (ColorBrewer's RdBu).
 _COLOURS = np.array(
@@ -198,10 +207,67 @@ def draw(
         raise ValueError(msg)
     values = None if weights is None else _checked(weights, n_nodes)
     boxes = _boxes(one, values, max_nodes)
-    _lay_out(boxes)
     if values is not None and scale is None:
         scale = float(np.abs(values).max())
     return _svg(boxes, n_nodes, scale if values is not None else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What became of the nodes of a tree, and which of them to draw."""
+
+    #: Of each node, in preorder: a key of `MARKS`, or None.
+    kinds: Sequence[str | None]
+    #: Of each node: whether to draw it. If not, none below is drawn either.
+    shown: NDArray[np.bool_]
+    #: The node to begin at: the others are folded.
+    top: int = 0
+
+
+def draw_marked(tree: Tree, marks: Marks, *, max_nodes: int) -> Drawing:
+    """Draw a tree with marks; what is not to be drawn is folded."""
+    boxes = _boxes(tree, None, max_nodes, marks)
+    return _svg(boxes, tree.n_nodes, None)
+
+
+def side_by_side(pictures: Sequence[tuple[str, Drawing]], kinds: list[str]) -> Drawing:
+    """Put drawings with captions together, with a legend of some marks.
+
+    They stand beside each other, or below each other if that would be too wide.
+    """
+    head, foot = 26.0, 34.0 if kinds else 0.0
+    widths = [
+        max(drawing.width, _text_width(caption) + 2 * _MARGIN)
+        for caption, drawing in pictures
+    ]
+    is_row = sum(widths) <= _WIDEST
+    parts, x, y = [], 0.0, 0.0
+    width = height = 0.0
+    for (caption, drawing), room in zip(pictures, widths, strict=True):
+        middle = x + room / 2
+        parts.append(
+            f'<text x="{middle:.0f}" y="{y + 18:.0f}" fill="{_LINE}" '
+            f'text-anchor="middle">{escape(caption)}</text>'
+        )
+        place = f'x="{middle - drawing.width / 2:.0f}" y="{y + head:.0f}"'
+        parts.append(drawing.svg.replace("<svg ", f"<svg {place} ", 1))
+        width, height = max(width, x + room), max(height, y + head + drawing.height)
+        x, y = (x + room + 2 * _MARGIN, y) if is_row else (x, height)
+    at = float(_MARGIN)
+    for kind in kinds:
+        sign, fill = MARKS[kind]
+        room = _text_width(f"{sign} {kind}") + 2 * _PADDING
+        parts.append(_labelled((at, height + 4), room, f"{sign} {kind}", fill))
+        at += room + _GAP
+    width, height = max(width, at + _MARGIN - _GAP), height + foot
+    about = " and ".join(caption for caption, _ in pictures)
+    opening = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" '
+        f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+        f'aria-label={quoteattr(about)} font-family="{_FONT}" '
+        f'font-size="{_FONT_SIZE}" text-anchor="middle">'
+    )
+    return Drawing("\n".join([opening, *parts, "</svg>"]), round(width), round(height))
 
 
 def _checked(weights: ArrayLike, n_nodes: int) -> NDArray[np.float64]:
@@ -227,13 +293,17 @@ class _Box:
     weight: float | None
     depth: int
     node: int | None = None  # none where many are folded
+    mark: str | None = None
     children: list[int] = field(default_factory=list)
     width: float = 0.0
     x: float = 0.0  # of the middle; while laying out, relative to the parent
 
 
 def _boxes(
-    tree: Tree, weights: NDArray[np.float64] | None, max_nodes: int
+    tree: Tree,
+    weights: NDArray[np.float64] | None,
+    max_nodes: int,
+    marks: Marks | None = None,
 ) -> list[_Box]:
     """Choose what to draw, level by level; parents come before their children."""
     arrays = Forest.from_trees([tree]).to_arrays()
@@ -246,29 +316,53 @@ def _boxes(
     def box(node: int, depth: int) -> _Box:
         label = names[ends[labels[node]] : ends[labels[node] + 1]].decode()
         weight = None if weights is None else float(weights[node])
-        title = f"{printable(label) or 'empty label'} (node {node})"
+        text, title = (
+            label_text(label, _LONGEST),
+            f"{printable(label) or 'empty label'} (node {node})",
+        )
         if weight is not None:
             title += f": {signed(weight)}"
-        return _Box(_shown(label), title, weight, depth, node)
+        mark = None if marks is None else marks.kinds[node]
+        if mark is not None:
+            text, title = f"{MARKS[mark][0]} {text}", f"{title}: {mark}"
+        return _Box(text, title, weight, depth, node, mark)
 
-    def fold(start: int, end: int, depth: int) -> _Box:
-        count = f"{end - start:,} node{'s' * (end - start != 1)}"
-        weight, title = None, f"{count} not drawn"
+    def fold(start: int, end: int, depth: int, n_nodes: int | None = None) -> _Box:
+        n_nodes = end - start if n_nodes is None else n_nodes
+        count = f"{n_nodes:,} node{'s' * (n_nodes != 1)}"
+        weight, title, mark = None, f"{count} not drawn", None
         if weights is not None:
             # Beyond what a float holds, the largest one has the right colour.
             with np.errstate(over="ignore", invalid="ignore"):
                 weight = float(np.nan_to_num(weights[start:end].sum()))
             title += f", sum of weights {signed(weight)}"
-        return _Box(f"\u22ef {count}", title, weight, depth)
+        if marks is not None and len(kinds := set(marks.kinds[start:end])) == 1:
+            (mark,) = kinds
+            title += "" if mark is None else f": {mark}"
+        return _Box(f"\u22ef {count}", title, weight, depth, mark=mark)
 
-    boxes = [box(0, 0)]
-    nodes = [0]
+    top = 0 if marks is None else marks.top
+    boxes, nodes = [box(top, 0)], [top]
+    if top:  # the nodes above and beside it, in a box above it
+        above = fold(0, top, 0, len(labels) - sizes[top])
+        above.children.append(1)
+        boxes, nodes = [above, box(top, 1)], [-1, top]
     folds: list[tuple[int, int, int]] = []
     for at, node in enumerate(nodes):  # grows while it is gone through
+        if node < 0:
+            continue  # folded
         child, end = node + 1, node + sizes[node]
         # What is left is folded, unless it is one node: a fold takes as much room.
         while child < end and (len(nodes) < max_nodes or end - child == 1):
+            stop = child
+            while marks is not None and stop < end and not marks.shown[stop]:
+                stop += sizes[stop]
             boxes[at].children.append(len(boxes))
+            if stop - child > 1:
+                boxes.append(fold(child, stop, boxes[at].depth + 1))
+                nodes.append(-1)
+                child = stop
+                continue
             boxes.append(box(child, boxes[at].depth + 1))
             nodes.append(child)
             child += sizes[child]
@@ -374,6 +468,7 @@ def _lay_out(boxes: list[_Box]) -> None:
 
 
 def _svg(boxes: list[_Box], n_nodes: int, scale: float | None) -> Drawing:
+    _lay_out(boxes)
     width = max(box.x + box.width / 2 for box in boxes) + _MARGIN
     height = max(box.depth for box in boxes) * _LEVEL + _BOX_HEIGHT + 2.0 * _MARGIN
     legend: list[str] = []
@@ -410,18 +505,33 @@ def _node(box: _Box, scale: float | None) -> str:
     fill = _INNER_FILL if box.children else _LEAF_FILL
     if scale is not None and box.weight is not None:
         fill = _colour(box.weight / scale if scale > 0 else 0.0)
+    if box.mark is not None:
+        _, fill = MARKS[box.mark]
     # A leaf has a square box, an inner node a round one, so that `(A A)` can be told
     # from `(A (A))` by more than the place.
     corner = 3 if not box.children else _BOX_HEIGHT / 2
     dashes = ' stroke-dasharray="3 2"' if box.node is None else ""
     number = "" if box.node is None else f' data-node="{box.node}"'
-    y = _MARGIN + box.depth * _LEVEL
+    place = box.x - box.width / 2, _MARGIN + box.depth * _LEVEL
+    drawn = _labelled(place, box.width, box.text, fill, f' rx="{corner}"', dashes)
+    return f"<g{number}><title>{escape(box.title)}</title>{drawn}</g>"
+
+
+def _labelled(
+    place: tuple[float, float],
+    width: float,
+    text: str,
+    fill: str,
+    corner: str = ' rx="3"',
+    dashes: str = "",
+) -> str:
+    """Draw a box with its text; `place` is its left upper corner."""
+    x, y = place
     return (
-        f"<g{number}><title>{escape(box.title)}</title>"
-        f'<rect x="{box.x - box.width / 2:.1f}" y="{y}" width="{box.width:.1f}" '
-        f'height="{_BOX_HEIGHT}" rx="{corner}" fill="{fill}" stroke="{_LINE}"{dashes}/>'
-        f'<text x="{box.x:.1f}" y="{y + _BOX_HEIGHT / 2 + 0.35 * _FONT_SIZE:.1f}" '
-        f'fill="{_ink(fill)}">{escape(box.text)}</text></g>'
+        f'<rect x="{x:.1f}" y="{y:g}" width="{width:.1f}" height="{_BOX_HEIGHT}"'
+        f'{corner} fill="{fill}" stroke="{_LINE}"{dashes}/>'
+        f'<text x="{x + width / 2:.1f}" y="{y + _BOX_HEIGHT / 2 + 0.35 * _FONT_SIZE:.1f}" '
+        f'fill="{_ink(fill)}">{escape(text)}</text>'
     )
 
 
@@ -477,14 +587,6 @@ def _ink(fill: str) -> str:
         return (high + 0.05) / (low + 0.05)
 
     return max((_DARK, _LIGHT), key=contrast)
-
-
-def _shown(label: str) -> str:
-    """Return a label as it stands in its box."""
-    if not label:
-        return "\u2205"
-    text = printable(label)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "\u2026"
 
 
 # Widths in ems, at least those of DejaVu Sans, which is wider than its like: fonts differ

@@ -9,7 +9,7 @@ import numpy as np
 
 from treekernel_rs._core import Forest, as_forest
 from treekernel_rs._public import listing
-from treekernel_rs._wording import printable
+from treekernel_rs._wording import label_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from treekernel_rs._core import Tree
 
 __all__ = ["Node"]
+__dir__ = listing(__all__)
+
 __dir__ = listing(__all__)
 
 #: Labels of a path that are shown: the root's, and the last ones.
@@ -62,7 +64,11 @@ class NodeTable:
 
     def nodes(self) -> Iterator[Node]:
         """Yield all nodes in preorder."""
-        return (Node(self, number) for number in range(len(self)))
+        return map(self.node, range(len(self)))
+
+    def node(self, number: int) -> Node:
+        """Return a node by its number."""
+        return Node(self, number)
 
     def label(self, number: int) -> str:
         """Return the label of a node."""
@@ -106,7 +112,7 @@ def path_text(node: Node) -> str:
         labels.append("\u2026")
     if above.depth > 1:
         labels.append(node._table.label(0))
-    return "/".join(printable(label) or "\u2205" for label in reversed(labels))
+    return "/".join(label_text(label) for label in reversed(labels))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -21,19 +21,13 @@ import numpy as np
 from treekernel_rs._arguments import check_integer
 from treekernel_rs._core import Forest, __version__
 from treekernel_rs._extras import SKLEARN, needs
-from treekernel_rs._occurrences import occurrences
+from treekernel_rs._occurrences import fragment_kind, occurrences
 from treekernel_rs._public import listing
 from treekernel_rs._replacing import replacing
 from treekernel_rs._wording import output_text, plural, printable, signed
-from treekernel_rs.algebra import ScaledKernel
 from treekernel_rs.dag import DagModel
 from treekernel_rs.drawing import draw
-from treekernel_rs.tree_kernels import (
-    ElasticTreeKernel,
-    SubsetTreeKernel,
-    SubtreeKernel,
-    TreeKernel,
-)
+from treekernel_rs.tree_kernels import TreeKernel
 
 if TYPE_CHECKING:
     import os
@@ -169,7 +163,7 @@ def report(
     # 1. The fragments, and where they stand.
     explained = estimator if isinstance(estimator, ExplainedClassifier) else None
     fragments, note = _fragments(explained, shown_labels, n_fragments, min_size)
-    kind = _fragment_kind(estimator)
+    kind = fragment_kind(getattr(estimator, "kernel_", None))
     limit = _MOST_SEARCHED_FOR_PARTS if kind in ("part", "loose") else _MOST_SEARCHED
     roots = [fragment.tree for _, _, fragment in fragments]
 
@@ -319,18 +313,6 @@ def _margins(estimator: Any, forest: Forest) -> NDArray[np.float64] | None:
     return None
 
 
-def _fragment_kind(estimator: Any) -> str:
-    """Return what a fragment of the estimator's kernel is: see `occurrences`."""
-    kernel: Any = getattr(estimator, "kernel_", None)
-    while isinstance(kernel, ScaledKernel):
-        kernel = kernel.get_params(deep=False)["base"]
-    if isinstance(kernel, SubtreeKernel):
-        return "whole"
-    if isinstance(kernel, SubsetTreeKernel):
-        return "rules"
-    return "loose" if isinstance(kernel, ElasticTreeKernel) else "part"
-
-
 def _fragments(
     estimator: Any, shown: NDArray[Any], k: int, min_size: int
 ) -> tuple[list[tuple[Any, str, Fragment]], str]:
@@ -339,7 +321,9 @@ def _fragments(
         return [], "This classifier is not a sum over fragments, as TreeSVC is."
     found, note = [], ""
     # What bounds the time of the search for them. Subtrees are found by their ids.
-    max_size = None if _fragment_kind(estimator) == "whole" else _LARGEST_FRAGMENT
+    max_size = (
+        None if fragment_kind(estimator.kernel_) == "whole" else _LARGEST_FRAGMENT
+    )
     try:
         model, outputs = estimator._model(), estimator._outputs()
         if len(outputs) > _MOST_CLASSES and isinstance(outputs[0], tuple):

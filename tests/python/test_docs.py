@@ -34,7 +34,7 @@ PAGES = sorted(
 
 #: Modules with public names that are not among those of the package.
 MODULES = ("kernels", "readers", "datasets", "solve", "neighbors", "index", "dag")
-MODULES += ("drawing", "pairs", "metrics", "nodes", "gaussian_process")
+MODULES += ("drawing", "pairs", "metrics", "nodes", "comparing", "gaussian_process")
 
 
 def public_names() -> Iterator[tuple[str, Any]]:

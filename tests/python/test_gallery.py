@@ -1,5 +1,6 @@
 """The gallery's examples run, in their short form, and better than by chance."""
 
+import importlib
 import json
 import re
 import runpy
@@ -52,6 +53,47 @@ def test_the_page_says_what_was_recorded():
         said = re.findall(r"(?<![\d.])\.\d{3}(?: ± \.\d{3})?", text)
         assert said
         assert [number for number in said if number not in written] == [], name
+
+
+VERSIONS = {"page": "html", "model": "json", "function": "py"}
+
+
+@pytest.fixture
+def versions(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    return importlib.import_module("compare_versions")
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_the_page_has_the_changes_of_two_versions_and_their_picture(name, versions):
+    if name == "page":
+        pytest.importorskip("lxml", reason="the extra web is not installed")
+    comparison = versions.compared(name)
+    page = (ROOT / "docs/GALLERY.md").read_text(encoding="utf-8")
+    assert f"\n{comparison!r}\n" in page
+    picture = ROOT / f"docs/images/compare-{name}.svg"
+    assert f"(images/{picture.name})" in page
+    assert picture.read_text(encoding="utf-8") == str(comparison.draw())
+
+
+@pytest.mark.parametrize("name", ["model", "function"])
+def test_two_files_are_compared(name, versions, tmp_path, monkeypatch, capsys):
+    suffix = VERSIONS[name]
+    files = tmp_path / f"old.{suffix}", tmp_path / f"new.{suffix}"
+    for path, text in zip(files, versions.EXAMPLES[name], strict=True):
+        path.write_text(text, encoding="utf-8")
+    out = tmp_path / "changes.html"
+    monkeypatch.setattr(sys, "argv", ["", *map(str, files), "--out", str(out)])
+    versions.main()
+    assert capsys.readouterr().out.startswith(f"new.{suffix}: <Comparison: similarity")
+    assert out.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    monkeypatch.setattr(sys, "argv", ["", str(files[0])])
+    with pytest.raises(SystemExit):
+        versions.main()
+    with pytest.raises(
+        ValueError, match=r"ends in \.html, \.json or \.py, got '\.txt'"
+    ):
+        versions.tree("x", ".txt")
 
 
 @pytest.mark.slow
