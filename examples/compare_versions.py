@@ -102,26 +102,27 @@ MEASURE = tk.EditDistance(rename=1.9)
 EXAMPLES = {"page": PAGE, "model": MODEL, "function": FUNCTION}
 
 
-def tree(text: str, kind: str) -> tk.Tree:
+def read(text: str, kind: str) -> tk.readers.Reading:
     """Read a text of some kind as a tree, with all that it says."""
     if kind in (".html", ".htm"):
-        reading = tk.readers.html(
-            text=text, attributes=["id", "class", "href"], text_nodes="keep"
+        return tk.readers.html(
+            text=text,
+            attributes=["id", "class", "href"],
+            text_nodes="keep",
+            node_spans=True,
         )
-    elif kind == ".json":
-        reading = tk.readers.json(text=text)
-    elif kind == ".py":
-        reading = tk.readers.python_ast(text=text, literals="keep", docstrings=True)
-    else:
-        msg = f"expected a file that ends in .html, .json or .py, got {kind!r}"
-        raise ValueError(msg)
-    return reading.forest[0]
+    if kind == ".json":
+        return tk.readers.json(text=text)
+    if kind == ".py":
+        return tk.readers.python_ast(text=text, literals="keep", docstrings=True)
+    msg = f"expected a file that ends in .html, .json or .py, got {kind!r}"
+    raise ValueError(msg)
 
 
 def compared(name: str) -> tk.comparing.Comparison:
     """Compare the two versions of an example."""
     kind = {"page": ".html", "model": ".json", "function": ".py"}[name]
-    old, new = (tree(text, kind) for text in EXAMPLES[name])
+    old, new = (read(text, kind) for text in EXAMPLES[name])
     return tk.compare(old, new, MEASURE)
 
 
@@ -139,7 +140,7 @@ def main() -> None:
     if len(args.files) not in (0, 2):
         parser.error("expected two files, or none for the examples")
     if args.files:
-        old, new = (tree(path.read_text("utf-8"), path.suffix) for path in args.files)
+        old, new = (read(path.read_text("utf-8"), path.suffix) for path in args.files)
         comparisons = {args.files[1].name: tk.compare(old, new, MEASURE)}
     else:
         comparisons = {name: compared(name) for name in EXAMPLES}

@@ -12,7 +12,7 @@ import numpy as np
 from treekernel_rs._arguments import check_integer
 from treekernel_rs._wording import label_text, plural
 from treekernel_rs.drawing import MARKS, Drawing, Marks, draw_marked
-from treekernel_rs.nodes import path_text
+from treekernel_rs.nodes import lines_text, path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -372,9 +372,8 @@ def _place(node: Node | None, kind: str = "") -> str:
     if node is None:
         return ""
     path = label_text(node.label) if kind == "renamed" else path_text(node)
-    lines = "" if node.span is None else f", lines {node.span[0]} to {node.span[1]}"
     # A path may break behind a slash.
-    text = escape(path + lines).replace("/", "/<wbr>")
+    text = escape(path + lines_text(node)).replace("/", "/<wbr>")
     return f'<span class="number">{node.number}</span>{text}'
 
 

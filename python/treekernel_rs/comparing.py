@@ -34,7 +34,8 @@ from treekernel_rs._wording import label_text, plural
 from treekernel_rs.dag import DagModel
 from treekernel_rs.drawing import Drawing, side_by_side
 from treekernel_rs.edit import EditDistance
-from treekernel_rs.nodes import NodeTable, path_text
+from treekernel_rs.nodes import NodeTable, lines_text, path_text
+from treekernel_rs.readers import Reading
 from treekernel_rs.tree_kernels import TreeKernel
 
 if TYPE_CHECKING:
@@ -102,23 +103,16 @@ class Change:
         places = []
         for node in (self.old, self.new):
             if node is not None:
-                places.append(f"{node.number} {path_text(node)}{_lines(node)}")
+                places.append(f"{node.number} {path_text(node)}{lines_text(node)}")
         size = f" ({plural(self.n_nodes, 'node')})" if self.n_nodes > 1 else ""
         if self.kind == "renamed" and self.new is not None:
             label = label_text(self.new.label)
-            return f"renamed {places[0]} to {label}{_lines(self.new)}"
+            return f"renamed {places[0]} to {label}{lines_text(self.new)}"
         return f"{self.kind} {' to '.join(places)}{size}"
 
     def __repr__(self) -> str:
         """Say what happened, and where."""
         return f"<Change: {self}>"
-
-
-def _lines(node: Node) -> str:
-    if node.span is None:
-        return ""
-    first, last = node.span
-    return f", line {first}" if first == last else f", lines {first}-{last}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -327,8 +321,9 @@ def compare(
 
     Parameters
     ----------
-    a, b : Tree, str or object as in Forest.from_trees
-        The trees, the old one first.
+    a, b : Tree, str, object as in Forest.from_trees, or Reading
+        The trees, the old one first. A reading has one tree; if it has the lines of its
+        nodes, places have lines.
     measure : EditDistance or TreeKernel, optional
         What decides how similar they are; by default the edit distance at unit costs. An
         edit distance also decides which nodes become which: with
@@ -364,14 +359,8 @@ def compare(
             f"{type(measure).__name__}"
         )
         raise TypeError(msg)
-    for name, given in (("a", a), ("b", b)):
-        if isinstance(given, Forest):
-            msg = (
-                f"{name} must be one tree, got a Forest; compare(forest[i], forest[j])"
-            )
-            raise TypeError(msg)
-    old, new = as_tree(a), as_tree(b)
-    sides = _sides(old, new)
+    sides = _sides(_table("a", a), _table("b", b))
+    old, new = (side.table.tree for side in sides)
     edit = measure if isinstance(measure, EditDistance) else EditDistance()
     pairs = _paired(edit, sides)
     if isinstance(measure, EditDistance):
@@ -398,12 +387,27 @@ class _Side:
         return int(self.table.ends[node])
 
 
-def _sides(old: Tree, new: Tree) -> tuple[_Side, _Side]:
-    a, b = NodeTable(old), NodeTable(new)
+def _table(name: str, given: object) -> NodeTable:
+    """Return the nodes of a tree; `name` is what errors call it."""
+    if isinstance(given, Forest):
+        msg = f"{name} must be one tree, got a Forest; compare(forest[i], forest[j])"
+        raise TypeError(msg)
+    if isinstance(given, Reading):
+        if len(given) != 1:
+            msg = (
+                f"{name} must be a Reading of one tree, got {len(given)}; "
+                "compare(reading.forest[i], ...)"
+            )
+            raise ValueError(msg)
+        return NodeTable(given.forest[0], given.spans_of(0))
+    return NodeTable(as_tree(given))
+
+
+def _sides(a: NodeTable, b: NodeTable) -> tuple[_Side, _Side]:
     numbers = {a.name(label): label for label in range(len(a.starts) - 1)}
     names = (b.name(label) for label in range(len(b.starts) - 1))
     shared = np.array([numbers.setdefault(name, len(numbers)) for name in names])
-    subtrees = as_forest([old, new]).subtree_ids()[1]
+    subtrees = as_forest([a.tree, b.tree]).subtree_ids()[1]
     return (
         _Side(a, a.labels, subtrees[: len(a)]),
         _Side(b, shared[b.labels], subtrees[len(a) :]),

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from treekernel_rs._core import Tree
 
 __all__ = ["Node"]
-__dir__ = listing(__all__)
 
 __dir__ = listing(__all__)
 
@@ -113,6 +112,14 @@ def path_text(node: Node) -> str:
     if above.depth > 1:
         labels.append(node._table.label(0))
     return "/".join(label_text(label) for label in reversed(labels))
+
+
+def lines_text(node: Node) -> str:
+    """Return the lines of a node as they follow its path; nothing where not known."""
+    if node.span is None:
+        return ""
+    first, last = node.span
+    return f", line {first}" if first == last else f", lines {first}-{last}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -522,6 +522,20 @@ def test_trees_come_as_text_as_objects_and_as_trees():
         assert tk.compare("(S (A b))", tree).distance == 1
 
 
+def test_a_reading_of_one_tree_gives_its_lines():
+    texts = ["<a>\n<b/>\n<c/>\n</a>", "<a>\n<b/>\n\n<d/></a>"]
+    old, new = (tk.readers.xml(text=text, node_spans=True) for text in texts)
+    (change,) = tk.compare(old, new).changes
+    assert (change.old.span, change.new.span) == ((3, 3), (4, 4))
+    assert str(change) == "renamed 2 a/c, line 3 to d, line 4"
+    assert "a/<wbr>c, line 3<" in tk.compare(old, new)._repr_html_()
+    (change,) = tk.compare(tk.readers.xml(text=texts[0]), new).changes
+    assert (change.old.span, change.new.span) == (None, (4, 4))
+    both = tk.readers.xml(text=texts, node_spans=True)
+    with pytest.raises(ValueError, match="a must be a Reading of one tree, got 2"):
+        tk.compare(both, new)
+
+
 def test_what_cannot_be_compared_is_refused():
     with pytest.raises(tk.ParseError):
         tk.compare("(S", "(S)")

@@ -93,7 +93,7 @@ def test_two_files_are_compared(name, versions, tmp_path, monkeypatch, capsys):
     with pytest.raises(
         ValueError, match=r"ends in \.html, \.json or \.py, got '\.txt'"
     ):
-        versions.tree("x", ".txt")
+        versions.read("x", ".txt")
 
 
 @pytest.mark.slow

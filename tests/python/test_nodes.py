@@ -126,3 +126,78 @@ def test_a_tree_beyond_all_measure_is_refused():
         tree = tk.Forest.from_trees([("A", [tree, tree])])[0]
     with pytest.raises(ValueError, match="nodes, above the limit"):
         tree.walk()
+
+
+# --- Lines of nodes, by readers ---------------------------------------------------------
+
+elements = st.recursive(
+    st.tuples(st.sampled_from("abp"), st.integers(0, 2), st.just(())),
+    lambda below: st.tuples(
+        st.sampled_from("abp"),
+        st.integers(0, 2),
+        st.lists(below, max_size=3).map(tuple),
+    ),
+    max_leaves=12,
+)
+
+
+def written(element, line, *, ends):
+    """Write an element; return the text, its last line, and the lines of all nodes.
+
+    Where ends of elements are not known, the last line is that of a beginning.
+    """
+    tag, n_breaks, children = element
+    text, last, below = f"<{tag} id='x'>" + "\n" * n_breaks, line, []
+    at = line + n_breaks
+    for child in children:
+        inner, at, spans = written(child, at, ends=ends)
+        text += inner + "word\n"
+        below += [*spans, None]
+        last = max(last, spans[0][1])
+        at += 1
+    last = at if ends else last
+    span = (line, last)
+    found = [span, span, span, *(span if place is None else place for place in below)]
+    return f"{text}</{tag}>", at, found
+
+
+@given(st.lists(elements, min_size=1, max_size=3))
+def test_lines_of_xml_are_those_where_elements_begin_and_end(trees):
+    texts, spans = [], []
+    for tree in trees:
+        text, _, found = written(tree, 2, ends=True)
+        texts.append("\n" + text)
+        spans.append(found)
+    texts.insert(1, "<a>\n<b>")  # left out
+    reading = tk.readers.xml(
+        text=texts, attributes="keep", text_nodes="keep", node_spans=True, errors="skip"
+    )
+    assert len(reading.skipped) == 1
+    for number, found in enumerate(spans):
+        assert [node.span for node in reading.walk(number)] == found
+        assert np.array_equal(reading.spans_of(number), found)
+    assert np.array_equal(reading.spans_of(-1), spans[-1])
+    assert [found[0] for found in spans] == [
+        (first, last) for first, last in reading.spans
+    ]
+    plain = tk.readers.xml(text=texts, errors="skip")
+    assert plain.node_spans is plain.spans_of(0) is None
+    assert {node.span for node in plain.walk()} == {None}
+
+
+@given(elements)
+def test_lines_of_html_are_those_where_elements_begin(tree):
+    pytest.importorskip("lxml", reason="the extra web is not installed")
+
+    def plain(element):  # such that nothing is repaired
+        _, n_breaks, children = element
+        return "div" if children else "i", n_breaks, tuple(plain(c) for c in children)
+
+    text, _, found = written(plain(tree), 1, ends=False)
+    reading = tk.readers.html(
+        text=f"<html><body>{text}</body></html>",
+        attributes="keep",
+        text_nodes="keep",
+        node_spans=True,
+    )
+    assert [node.span for node in reading.walk()][2:] == found

@@ -7,6 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
+import numpy as np
+
 from treekernel_rs._extras import needed
 from treekernel_rs.readers._reading import (
     Collector,
@@ -18,6 +20,8 @@ from treekernel_rs.readers._reading import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
 
     from treekernel_rs._core import ParseError
     from treekernel_rs.readers._reading import Progress, Text
@@ -36,6 +40,8 @@ class Elements:
         text_nodes: str = "blank",
         element: str | None = None,
         namespaces: str = "keep",
+        *,
+        node_spans: bool = False,
     ) -> None:
         if isinstance(attributes, str):
             choice("attributes", attributes, *_ATTRIBUTES)
@@ -52,6 +58,10 @@ class Elements:
         self.outside = 0
         self.spans: list[list[int]] = []
         self.names: list[str] = []
+        # Of each node, if wanted: its element, whose first and last line it has.
+        self.keeps_lines = node_spans
+        self.elements: list[int] = []
+        self.lines: list[list[int]] = []
 
     def mark(self) -> int:
         """Return what `back` takes: how many trees there are."""
@@ -66,6 +76,7 @@ class Elements:
         """Take back all trees since a mark."""
         while len(self.table.offsets) > mark:
             self.table.forget()
+        del self.lines[len(self.table.labels) :], self.elements[len(self.lines) :]
 
     def name(self, name: str) -> str:
         """Return a name as it is wanted; expat and lxml write namespaces differently."""
@@ -85,6 +96,7 @@ class Elements:
             self.names.append(next(filter(None, named), ""))
         node = self.table.node(tag, self.path[-1] if self.path else -1)
         self.path.append(node)
+        self.placed(node, line)
         if self.attributes == "drop":
             return
         for key, value in sorted(attributes.items()):
@@ -92,8 +104,10 @@ class Elements:
             if not isinstance(self.attributes, str) and key not in self.attributes:
                 continue
             at = self.table.node(f"@{key}", node)
+            self.placed(node, line)
             if self.attributes != "names":
                 self.table.node(value, at)
+                self.placed(node, line)
 
     def end(self, line: int) -> None:
         """Close an element."""
@@ -101,7 +115,12 @@ class Elements:
         if not self.path:
             self.outside -= 1
             return
-        self.path.pop()
+        node = self.path.pop()
+        if self.keeps_lines:
+            last = self.lines[node][1] = max(self.lines[node][1], line)
+            if self.path:
+                above = self.lines[self.path[-1]]
+                above[1] = max(above[1], last)
         if not self.path:
             self.spans[-1][1] = line
 
@@ -124,6 +143,20 @@ class Elements:
             words = [" ".join(words)]
         for word in words:
             self.table.node(word, self.path[-1])
+            self.placed(self.path[-1], 0)
+
+    def placed(self, element: int, line: int) -> None:
+        """Keep what is known of the place of the node that was appended last."""
+        if self.keeps_lines:
+            self.elements.append(element)
+            self.lines.append([line, line])
+
+    def node_spans(self) -> NDArray[np.int64] | None:
+        """Return the lines of all nodes."""
+        if not self.keeps_lines:
+            return None
+        lines = np.array(self.lines, dtype=np.int64).reshape(-1, 2)
+        return lines[np.array(self.elements, dtype=np.int64)]
 
     def walk(self, etree: Any, root: Any) -> None:
         """Take an element of lxml and all below."""
@@ -151,6 +184,7 @@ def xml(
     text_nodes: str = "blank",
     element: str | None = None,
     namespaces: str = "strip",
+    node_spans: bool = False,
     errors: str = "raise",
     progress: Progress = None,
 ) -> Reading:
@@ -173,6 +207,8 @@ def xml(
         document is a tree.
     namespaces : {"strip", "keep"}, default "strip"
         ``title``, or ``{http://purl.org/dc/elements/1.1/}title``.
+    node_spans : bool, default False
+        Keep the lines of each node. Attributes and texts have those of their element.
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the documents that are not well-formed, and lists why.
     progress : callable or True, optional
@@ -203,7 +239,9 @@ def xml(
     >>> tk.readers.xml(text=text, element="li", text_nodes="keep").forest.to_brackets()
     ['(li one\\ two)', '(li)']
     """
-    elements = Elements(attributes, text_nodes, element, namespaces)
+    elements = Elements(
+        attributes, text_nodes, element, namespaces, node_spans=node_spans
+    )
     collector = Collector(source, text, (".xml",), errors=errors, progress=progress)
     for each in collector.texts(raw=True):
         mark = elements.mark()
@@ -236,7 +274,8 @@ def xml(
             collector.wrong(wrong)
             continue
         elements.keep(each, collector)
-    return collector.reading(elements.table.forest())
+    spans = elements.node_spans()
+    return collector.reading(elements.table.forest(), node_spans=spans)
 
 
 def _clark(name: str) -> str:
@@ -250,6 +289,7 @@ def html(
     attributes: str | Iterable[str] = "drop",
     text_nodes: str = "drop",
     element: str | None = None,
+    node_spans: bool = False,
     errors: str = "raise",
     progress: Progress = None,
 ) -> Reading:
@@ -270,6 +310,9 @@ def html(
     element : str, optional
         A tag, such as ``"form"``: one tree for each element with it that is in no
         other. By default a page is a tree.
+    node_spans : bool, default False
+        Keep the lines of each node: that on which its element begins, and the last one on
+        which an element in it begins. Attributes and texts have those of their element.
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out pages without any element or deeper than 2,048, and lists why.
     progress : callable or True, optional
@@ -294,7 +337,7 @@ def html(
     >>> str(tk.readers.html(text=page).forest[0])  # doctest: +SKIP
     '(html (head title) (body (form input input)))'
     """
-    elements = Elements(attributes, text_nodes, element)
+    elements = Elements(attributes, text_nodes, element, node_spans=node_spans)
     etree = needed("this reader", "lxml.etree", "web")
     collector = Collector(
         source, text, (".html", ".htm"), errors=errors, progress=progress
@@ -310,7 +353,8 @@ def html(
             continue
         elements.walk(etree, root)
         elements.keep(each, collector)
-    return collector.reading(elements.table.forest())
+    spans = elements.node_spans()
+    return collector.reading(elements.table.forest(), node_spans=spans)
 
 
 def html_root(etree: Any, page: str | bytes) -> tuple[Any, Any]:

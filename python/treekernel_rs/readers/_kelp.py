@@ -95,7 +95,7 @@ class KlpReading(Reading):
     left, right : KlpReading or None
         The members of pairs, with as many examples as there are pairs; None if the file
         has no pairs.
-    names, sources, spans, tokens, metadata, skipped
+    names, sources, spans, tokens, node_spans, metadata, skipped
         As in `Reading`.
 
     Examples

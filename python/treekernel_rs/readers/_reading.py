@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from treekernel_rs.nodes import Node
     from treekernel_rs.readers._source import Source, Texts
 
 Progress: TypeAlias = "Callable[[int, int], object] | bool | None"
@@ -51,6 +52,9 @@ class Reading:
     tokens : ndarray of int64 or None
         Per node, in the order of ``forest.to_arrays()``: the number of the token that
         the node stands for. Trees of dependencies only.
+    node_spans : ndarray of int64, shape (n_nodes, 2), or None
+        Per node, in the order of ``forest.to_arrays()``: first and last line, from 1. With
+        ``node_spans=True`` of `xml` and `html`.
     metadata : list of dict
         Other data of each tree, such as the comments of a sentence; empty if the
         format has none.
@@ -75,12 +79,49 @@ class Reading:
     sources: list[str]
     spans: NDArray[np.int64]
     tokens: NDArray[np.int64] | Any = None  # callers know which they have
+    node_spans: NDArray[np.int64] | Any = None
     metadata: list[dict[str, str]] = field(default_factory=list)
     skipped: list[ParseError] = field(default_factory=list)
 
     def __len__(self) -> int:
         """Count the trees."""
         return len(self.forest)
+
+    def walk(self, tree: int = 0) -> Iterator[Node]:
+        r"""Go through the nodes of a tree, with their lines if these are kept.
+
+        Parameters
+        ----------
+        tree : int, default 0
+            The number of the tree.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> text = "<ul>\n<li>one</li>\n<li>two</li>\n</ul>"
+        >>> reading = tk.readers.xml(text=text, text_nodes="keep", node_spans=True)
+        >>> [(node.label, node.span) for node in reading.walk()]
+        [('ul', (1, 4)), ('li', (2, 2)), ('one', (2, 2)), ('li', (3, 3)), ('two', (3, 3))]
+        """
+        return self.forest[tree].walk(self.spans_of(tree))
+
+    def spans_of(self, tree: int) -> NDArray[np.int64] | None:
+        r"""Return the lines of the nodes of a tree; None if these are not kept.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> reading = tk.readers.xml(text=["<a/>", "\n<b/>"], node_spans=True)
+        >>> reading.spans_of(1)
+        array([[2, 2]])
+        """
+        if self.node_spans is None:
+            return None
+        sizes = self.forest.n_nodes
+        tree = range(len(sizes))[tree]
+        start = int(sizes[:tree].sum())
+        spans: NDArray[np.int64] = self.node_spans[start : start + int(sizes[tree])]
+        return spans
 
     def __repr__(self) -> str:
         """Say how much there is."""
@@ -296,10 +337,14 @@ class Collector:
         }
 
     def reading(
-        self, forest: Forest, tokens: NDArray[np.int64] | None = None
+        self,
+        forest: Forest,
+        tokens: NDArray[np.int64] | None = None,
+        node_spans: NDArray[np.int64] | None = None,
     ) -> Reading:
         """Return all of it."""
-        return Reading(forest=forest, tokens=tokens, **self.kept())
+        kept = self.kept()
+        return Reading(forest=forest, tokens=tokens, node_spans=node_spans, **kept)
 
 
 class Table:

@@ -72,7 +72,7 @@ class SvmLightReading(Reading):
         without one has an empty row. Feature ``k`` of the file is column ``k - 1``.
     n_trees, n_vectors : ndarray of int64, shape (n_examples,)
         How many trees and vectors each example has, empty ones included.
-    names, sources, spans, tokens, metadata, skipped
+    names, sources, spans, tokens, node_spans, metadata, skipped
         As in `Reading`.
 
     Examples
