@@ -289,7 +289,7 @@ fn label_features(forest: &Forest) -> (usize, Vec<i64>, Vec<i64>, Vec<f64>) {
     for &root in forest.roots() {
         let start = indices.len();
         let inner = nodes.subtrees(root).into_iter().filter(|&n| !nodes.is_leaf(n));
-        indices.extend(inner.map(|n| i64::from(nodes.label(n).0)));
+        indices.extend(inner.map(|n| nodes.label(n).index() as i64));
         indices[start..].sort_unstable();
         let mut row = indices.split_off(start);
         row.dedup();

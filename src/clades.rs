@@ -40,7 +40,7 @@ use crate::gram::Measure;
 use crate::kernel::{Prepared, Scaled, Worker};
 use crate::memory::{collect, filled, push, reach, reserve};
 use crate::ragged::Ragged;
-use crate::{Context, Error, Forest, NodeId, Result};
+use crate::{Context, Error, Forest, Result};
 
 /// The Robinson-Foulds distance. Taxa are the labels of leaves; other labels do not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,7 +94,7 @@ impl Measure<Forest> for RobinsonFoulds {
         let (store, labels) = (trees.nodes(), self.labels(trees)?);
         // 1. Of each subtree: the sum of its taxa, and how many there are.
         let mut below: Vec<(u128, u64)> = filled((0, 0), store.len())?;
-        for node in (0..store.len() as u32).map(NodeId) {
+        for node in store.ids() {
             let mut group = (0_u128, 0_u64);
             for child in store.children(node) {
                 let (taxa, n) = below[child.index()];

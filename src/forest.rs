@@ -47,12 +47,12 @@ use crate::{Context, Error, Label, Result};
 /// A distinct subtree's id within one [`Nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
-pub struct NodeId(pub u32);
+pub struct NodeId(pub(crate) u32);
 
 /// A production's id within one [`Nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
-pub struct ProductionId(pub u32);
+pub struct ProductionId(pub(crate) u32);
 
 impl NodeId {
     /// The id as an index.
@@ -395,6 +395,41 @@ impl Forest {
             }
         }
         Ok(())
+    }
+}
+
+/// The trees of several forests, one forest after another, over the store of the first: as
+/// [`Forest::concat_all`], which returns an error where this panics. So text that comes
+/// piece by piece is one forest, or the first error:
+///
+/// ```
+/// use treekernel_rs::{Forest, Result};
+///
+/// let lines = "(S (A a))\n(S (A b))".lines();
+/// let forest = lines.map(Forest::from_brackets).collect::<Result<Forest>>()?;
+/// assert_eq!(forest.len(), 2);
+/// # Ok::<(), treekernel_rs::Error>(())
+/// ```
+impl FromIterator<Self> for Forest {
+    /// # Panics
+    /// Where they have too many trees or distinct subtrees, or there is no memory.
+    fn from_iter<I: IntoIterator<Item = Self>>(forests: I) -> Self {
+        let mut forests = forests.into_iter();
+        let mut joined = forests.next().unwrap_or_default();
+        joined.extend(forests);
+        joined
+    }
+}
+
+impl Extend<Self> for Forest {
+    /// As [`append`](Forest::append), of each.
+    ///
+    /// # Panics
+    /// Where they have too many trees or distinct subtrees, or there is no memory.
+    fn extend<I: IntoIterator<Item = Self>>(&mut self, forests: I) {
+        for forest in forests {
+            or_panic(self.append(&forest));
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// A label's id within one [`Labels`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
-pub struct Label(pub u32);
+pub struct Label(pub(crate) u32);
 
 impl Label {
     /// The id as an index.

@@ -63,7 +63,10 @@ impl<'a> EachOnce<'a> {
     }
 
     fn production(&self, node: NodeId) -> u32 {
-        self.forest.nodes().production(node).map_or(NONE, |production| production.0)
+        self.forest
+            .nodes()
+            .production(node)
+            .map_or(NONE, |production| production.index() as u32)
     }
 
     pub fn add(&mut self, tree: usize, alpha: f64) {
@@ -106,7 +109,8 @@ impl<'a> EachOnce<'a> {
                 let mut c = self.decay;
                 let others = &self.children[group][u * arity..][..arity];
                 for (child, &(production, number)) in below.iter().zip(others) {
-                    let own = nodes.production(*child).map_or(NONE, |p| p.0);
+                    let own =
+                        nodes.production(*child).map_or(NONE, |p| p.index() as u32);
                     if own == production && own != NONE {
                         let place = self.place[child.index()] as usize;
                         c *= 1.0 + done[place][number as usize];

@@ -80,8 +80,10 @@ impl Trees {
                 let below = store.children(node);
                 let first = trees.children.len();
                 trees.nodes.push(Node {
-                    label: store.label(node).0,
-                    production: store.production(node).map_or(LEAF, |p| p.0),
+                    label: store.label(node).index() as u32,
+                    production: store
+                        .production(node)
+                        .map_or(LEAF, |p| p.index() as u32),
                     first_child: first as u32,
                     n_children: below.len() as u32,
                 });

@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use source::{LABELS, Source, close};
 use treekernel_rs::gram;
-use treekernel_rs::neighbours::{self, FoundPairs, Index, MOST_AT_ONCE, Nearest};
+use treekernel_rs::neighbours::{self, FoundPairs, Index, MAX_PAIRS_AT_ONCE, Nearest};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
@@ -45,7 +45,11 @@ fuzz_target!(|bytes: &[u8]| {
 
         let mut found = FoundPairs::default();
         let sink = &mut |pairs: FoundPairs| {
-            assert!(pairs.rows.len() <= MOST_AT_ONCE, "{} pairs", pairs.rows.len());
+            assert!(
+                pairs.rows.len() <= MAX_PAIRS_AT_ONCE,
+                "{} pairs",
+                pairs.rows.len()
+            );
             found.append(pairs)
         };
         neighbours::join_with(&*kernel, rows, y_of, least, options, sink, &context)

@@ -21,7 +21,7 @@
 //! A kernel without an index is no such sum: its models keep the support trees themselves,
 //! and a score is a row of kernels with them (`dag/support.rs`).
 //!
-//! A [`Perceptron`] learns such a model from a stream of trees. [`naive`] is the sum over
+//! A [`Perceptron`] learns such a model from a stream of trees. `naive` is the sum over
 //! support trees that everything here is held to.
 //!
 //! ```
@@ -45,6 +45,7 @@ mod arrays;
 mod contributions;
 mod fragments;
 mod merge;
+#[doc(hidden)]
 pub mod naive;
 mod perceptron;
 mod score;

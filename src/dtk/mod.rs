@@ -56,6 +56,7 @@
 mod cache;
 mod composition;
 mod finish;
+#[doc(hidden)]
 pub mod naive;
 mod paths;
 mod plan;

@@ -62,6 +62,11 @@ impl Nodes {
         self.heads.is_empty()
     }
 
+    /// All subtrees, children before parents.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = NodeId> + use<> {
+        (0..self.len() as u32).map(NodeId)
+    }
+
     /// The alphabet.
     pub fn labels(&self) -> &Labels {
         &self.labels

@@ -61,6 +61,7 @@ pub(crate) mod engines {
 pub use gradient::{gradient, gradient_with, parameter_names};
 pub use matrix::Element;
 pub(crate) use matrix::{Distinct, Finish, Matrix};
+#[doc(hidden)]
 pub use measure::Near;
 pub(crate) use measure::Numbers;
 pub use measure::{Items, Measure};
@@ -106,7 +107,10 @@ impl Report {
     ///
     /// # Errors
     /// [`Error::ConstraintLimit`].
-    pub fn complete<X: Items>(mut self, measure: &dyn Measure<X>) -> Result<Self> {
+    pub(crate) fn complete<X: Items>(
+        mut self,
+        measure: &dyn Measure<X>,
+    ) -> Result<Self> {
         if self.given_up.is_empty() {
             return Ok(self);
         }

@@ -9,14 +9,17 @@ use std::ops::{Add, Mul};
 
 /// What a kernel is computed in: added and multiplied, never subtracted. Negative only where
 /// labels have negative similarities.
+///
+/// Sealed: it is `f64`, [`Scaled`], and one with derivatives. Implement
+/// [`Pairs`](super::Pairs) for any of them.
 pub trait Number:
-    Copy + PartialEq + Send + Sync + Add<Output = Self> + Mul<Output = Self>
+    Sealed + Copy + PartialEq + Send + Sync + Add<Output = Self> + Mul<Output = Self>
 {
     /// The number of this value.
     fn from_f64(value: f64) -> Self;
 
     /// The number of a value that depends on the kernel's real parameters: `slopes` has its
-    /// derivatives by them, in their order. Only a [`Dual`] asks for these.
+    /// derivatives by them, in their order. They are made only where they are wanted.
     #[inline]
     fn depending(value: f64, _slopes: impl FnOnce() -> Slopes) -> Self {
         Self::from_f64(value)
@@ -54,6 +57,13 @@ impl Number for f64 {
         self < other
     }
 }
+
+/// What keeps [`Number`] to the types of this file.
+pub trait Sealed {}
+
+impl Sealed for f64 {}
+impl Sealed for Scaled {}
+impl<N> Sealed for Dual<N> {}
 
 /// A float with an exponent of 64 bits: `mantissa * 2^exponent`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -99,13 +109,13 @@ impl Scaled {
     }
 
     /// Whether the value is zero.
-    pub fn is_zero(self) -> bool {
+    pub(crate) fn is_zero(self) -> bool {
         self.mantissa == 0.0
     }
 
     /// This number times a power of two.
     #[must_use]
-    pub fn times_two_to(self, bits: i64) -> Self {
+    pub(crate) fn times_two_to(self, bits: i64) -> Self {
         // Whole steps go to the exponent, what is left to the mantissa.
         let rest = bits.rem_euclid(STEP);
         let exponent = self.exponent.saturating_add(bits - rest);
@@ -114,22 +124,22 @@ impl Scaled {
 
     /// `1 / sqrt(self)` of a number above zero.
     #[must_use]
-    pub fn inverse_root(self) -> Self {
+    pub(crate) fn inverse_root(self) -> Self {
         Self::from_f64(1.0 / self.mantissa.sqrt()).times_two_to(-self.exponent / 2)
     }
 
     /// The logarithm of its absolute value; that of zero is minus infinity.
-    pub fn log2(self) -> f64 {
+    pub(crate) fn log2(self) -> f64 {
         self.mantissa.abs().log2() + self.exponent as f64
     }
 
     /// `self / sqrt(a * b)`, at most 1: a normalised kernel value; 0 where a or b is.
-    pub fn normalized(self, a: Self, b: Self) -> f64 {
+    pub(crate) fn normalized(self, a: Self, b: Self) -> f64 {
         self.cosine(a, b).min(1.0)
     }
 
     /// The same without the limit, for values that are no dot products.
-    pub fn cosine(self, a: Self, b: Self) -> f64 {
+    pub(crate) fn cosine(self, a: Self, b: Self) -> f64 {
         if a.is_zero() || b.is_zero() {
             return 0.0;
         }
@@ -208,11 +218,11 @@ pub type Slopes = [f64; MAX_SLOPES];
 /// derivatives are not negative either: [`Dual<Scaled>`] is what [`Dual<f64>`] is not enough
 /// for.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Dual<N> {
+pub(crate) struct Dual<N> {
     /// The number.
-    pub value: N,
+    pub(crate) value: N,
     /// Its derivatives by the real parameters.
-    pub slopes: [N; MAX_SLOPES],
+    pub(crate) slopes: [N; MAX_SLOPES],
 }
 
 impl<N: Number> Number for Dual<N> {

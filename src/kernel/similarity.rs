@@ -1,7 +1,7 @@
 //! Similarities of labels: σ(x,y), from -1 to 1 and symmetric, 1 for equal labels.
 //!
 //! Kernels that match labels by similarity ask for it once per call: a [`Similarity`] gets
-//! all labels of the trees at hand, and answers with a [`Table`]. So it may be anything: a
+//! all labels of the trees at hand, and answers with a [`SimilarityTable`]. So it may be anything: a
 //! list of pairs, cosines of vectors, a function of a user's.
 //!
 //! **Blocks.** Labels that are similar, directly or through others, are a *block*; two
@@ -34,8 +34,9 @@ pub trait Similarity: Debug + Send + Sync + 'static {
     /// takes long.
     ///
     /// # Errors
-    /// Those of [`Table`], and what `context` returns.
-    fn table(&self, labels: &[&str], context: &Context) -> Result<Arc<Table>>;
+    /// Those of [`SimilarityTable`], and what `context` returns.
+    fn table(&self, labels: &[&str], context: &Context)
+    -> Result<Arc<SimilarityTable>>;
 }
 
 /// Labels that are equal or not.
@@ -43,8 +44,8 @@ pub trait Similarity: Debug + Send + Sync + 'static {
 pub struct Equality;
 
 impl Similarity for Equality {
-    fn table(&self, labels: &[&str], _: &Context) -> Result<Arc<Table>> {
-        Ok(Arc::new(Table::from_pairs(labels.len(), Vec::new())?))
+    fn table(&self, labels: &[&str], _: &Context) -> Result<Arc<SimilarityTable>> {
+        Ok(Arc::new(SimilarityTable::from_pairs(labels.len(), Vec::new())?))
     }
 }
 
@@ -76,7 +77,7 @@ impl LabelPairs {
 }
 
 impl Similarity for LabelPairs {
-    fn table(&self, labels: &[&str], _: &Context) -> Result<Arc<Table>> {
+    fn table(&self, labels: &[&str], _: &Context) -> Result<Arc<SimilarityTable>> {
         let ids: Map<&str, u32> = Map::of(labels.iter().copied().zip(0..))?;
         let mut pairs = Vec::new();
         for (x, y, value) in &self.pairs {
@@ -90,13 +91,13 @@ impl Similarity for LabelPairs {
                 memory::push(&mut pairs, (x, y, *value))?;
             }
         }
-        Ok(Arc::new(Table::from_pairs(labels.len(), pairs)?))
+        Ok(Arc::new(SimilarityTable::from_pairs(labels.len(), pairs)?))
     }
 }
 
 /// σ of all pairs of some labels, by their numbers.
 #[derive(Debug, Clone, Default)]
-pub struct Table {
+pub struct SimilarityTable {
     /// By label: its block, or `NONE`, and its place there.
     block: Vec<u32>,
     place: Vec<u32>,
@@ -105,7 +106,7 @@ pub struct Table {
 
 /// σ within a block, by places.
 #[derive(Debug, Clone)]
-pub enum Block {
+pub(crate) enum Block {
     /// Row by row.
     Matrix {
         /// How many labels there are.
@@ -124,16 +125,12 @@ pub enum Block {
 
 impl Block {
     /// How many labels there are.
-    pub fn len(&self) -> usize {
+    #[cfg(feature = "python")]
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Matrix { n, .. } => *n,
             Self::Rows { ends, .. } => ends.len(),
         }
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     #[inline]
@@ -199,7 +196,7 @@ impl Cosines {
     }
 }
 
-impl Table {
+impl SimilarityTable {
     /// Of so many labels, some pairs of which have a σ that is not 0, each given once. The
     /// diagonal is 1.
     ///
@@ -411,13 +408,13 @@ impl Table {
     }
 
     /// The blocks.
-    pub fn blocks(&self) -> &[Block] {
+    pub(crate) fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
     /// A label's block, or `NONE`, and its place there.
     #[inline]
-    pub fn place(&self, label: usize) -> (u32, u32) {
+    pub(crate) fn place(&self, label: usize) -> (u32, u32) {
         (self.block[label], self.place[label])
     }
 
@@ -585,7 +582,7 @@ mod tests {
                         }
                     }
                 }
-                let table = Table::from_pairs(n, pairs).unwrap();
+                let table = SimilarityTable::from_pairs(n, pairs).unwrap();
                 for (at, &value) in expected.iter().enumerate() {
                     assert_eq!(table.get(at / n, at % n), value);
                 }
@@ -608,8 +605,12 @@ mod tests {
             Cosines::new(2, Some(0.2), false),
         ];
         for how in hows {
-            let all = Table::from_vectors(&vectors, &classes, how).unwrap();
-            let some = Table::from_vectors(&vectors[..20 * len], &classes[..20], how);
+            let all = SimilarityTable::from_vectors(&vectors, &classes, how).unwrap();
+            let some = SimilarityTable::from_vectors(
+                &vectors[..20 * len],
+                &classes[..20],
+                how,
+            );
             let some = some.unwrap();
             for x in 0..n {
                 for y in 0..n {
@@ -647,7 +648,7 @@ mod tests {
     fn what_is_no_similarity_is_refused() {
         for pair in [(0, 1, 1.5), (0, 1, f64::NAN), (1, 1, 0.5), (0, 2, 0.5)] {
             assert!(matches!(
-                Table::from_pairs(2, vec![pair]),
+                SimilarityTable::from_pairs(2, vec![pair]),
                 Err(Error::Parameter { name: "similarity", .. })
             ));
         }

@@ -27,7 +27,7 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use super::partial::{NONE, PreparedTrees, Scratch as PartialScratch, Tree};
-use super::similarity::{Similarity, Table};
+use super::similarity::{Similarity, SimilarityTable};
 use super::{
     Builtin, Equality, Kernel, Number, Pairs, Parameter, PartialTree, Prepared, Scaled,
     Sloped, Value, naive,
@@ -59,7 +59,7 @@ impl PartialEq for SmoothedPartialTree {
 #[derive(Debug)]
 struct NamedTable {
     names: Vec<String>,
-    table: Arc<Table>,
+    table: Arc<SimilarityTable>,
 }
 
 impl Default for SmoothedPartialTree {
@@ -142,7 +142,7 @@ impl Kernel for SmoothedPartialTree {
 pub(crate) struct Labels {
     /// By label of the store: its number in the table, or [`NONE`].
     pub(crate) numbers: Vec<u32>,
-    pub(crate) table: Arc<Table>,
+    pub(crate) table: Arc<SimilarityTable>,
     /// Kept for who asks next.
     _kept: Arc<NamedTable>,
 }

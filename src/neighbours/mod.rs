@@ -10,7 +10,7 @@
 //! there first.
 //!
 //! # Complexity
-//! Memory: the index, [`MOST_AT_ONCE`] pairs of a join, the answer of a batch of rows
+//! Memory: the index, [`MAX_PAIRS_AT_ONCE`] pairs of a join, the answer of a batch of rows
 //! (each different tree once, however often it stands), and for each thread some numbers
 //! per tree.
 
@@ -36,7 +36,7 @@ use index::Built;
 pub use index::Index;
 
 /// How many pairs a [`Sink`] is given at most in one call: 2^20, 24 MB.
-pub const MOST_AT_ONCE: usize = 1 << 20;
+pub const MAX_PAIRS_AT_ONCE: usize = 1 << 20;
 /// Pairs of trees with their values.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
@@ -92,7 +92,7 @@ pub type Sink<'a> = dyn FnMut(FoundPairs) -> Result<()> + 'a;
 /// `least`, or whose distance is at most that, some at a time; without Y with those of two
 /// trees i < j of X, each once.
 ///
-/// Each call has at most [`MOST_AT_ONCE`] pairs, whatever the trees, in ascending order. No
+/// Each call has at most [`MAX_PAIRS_AT_ONCE`] pairs, whatever the trees, in ascending order. No
 /// two calls have the same pair; they may have the same tree of X. Calls do not depend on
 /// the number of threads.
 ///
@@ -222,7 +222,7 @@ struct Chunk<'a, 'b> {
 
 impl Chunk<'_, '_> {
     fn push(&mut self, pair: (u32, u32, f64)) -> Result<()> {
-        if self.pairs.len() == MOST_AT_ONCE {
+        if self.pairs.len() == MAX_PAIRS_AT_ONCE {
             self.hand_on()?;
         }
         push(&mut self.pairs, pair)

@@ -463,7 +463,7 @@ fn split<'a>(label: &'a str, separator: &str) -> Split<'a> {
 ///
 /// # Errors
 /// [`Error::Parameter`] as [`PairForest::from_brackets`].
-pub fn check_separator(separator: &str) -> Result<()> {
+pub(crate) fn check_separator(separator: &str) -> Result<()> {
     let is_bad = |c: char| {
         c.is_whitespace() || c.is_ascii_digit() || matches!(c, '(' | ')' | '\\' | '-')
     };

@@ -23,7 +23,7 @@
 //! else are those of [`gram`](crate::gram) and [`neighbours`](crate::neighbours).
 //! `forest.rs` holds pairs, `alignment.rs` finds what two trees have in common,
 //! `constraints.rs` has sets of placeholder pairs, `linking.rs` gives placeholders to pairs
-//! of plain trees, and [`naive`] transcribes the definitions.
+//! of plain trees, and `naive` transcribes the definitions.
 //!
 //! ```
 //! use treekernel_rs::gram::{self, Options};
@@ -43,6 +43,7 @@ mod exact;
 mod forest;
 pub mod linking;
 mod max;
+#[doc(hidden)]
 pub mod naive;
 mod paper;
 mod stemmer;
@@ -54,8 +55,10 @@ use crate::kernel::{LARGEST, Number, Prepared, Range, SMALLEST, Scaled, Worker};
 use crate::{Context, Error, Forest, NodeId, Result, memory};
 use alignment::{Found, PairTrees};
 use constraints::{Bits, Bounded, Budget, Stop, Universe, retain_conflicting};
+#[cfg(feature = "python")]
+pub(crate) use forest::check_separator;
 use forest::renumbered;
-pub use forest::{PairForest, Side, check_separator};
+pub use forest::{PairForest, Side};
 
 /// How a kernel of pairs is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -13,12 +13,13 @@ use pyo3::types::PyList;
 use super::interruptible;
 use crate::Context;
 use crate::Error;
-use crate::kernel::{Block, Cosines, Similarity, Table};
+use crate::kernel::similarity::Block;
+use crate::kernel::{Cosines, Similarity, SimilarityTable};
 use crate::memory;
 
 /// The similarities of some labels, by their numbers.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "LabelTable")]
-pub(super) struct LabelTable(Arc<Table>);
+pub(super) struct LabelTable(Arc<SimilarityTable>);
 
 type Places<'py> = Bound<'py, PyArray1<i64>>;
 type Blocks<'py> = Vec<(usize, Bound<'py, PyAny>)>;
@@ -42,7 +43,7 @@ impl LabelTable {
         let ids = i.iter().map(id).zip(j.iter().map(id));
         let pairs = ids.zip(values).map(|((i, j), &value)| (i, j, value));
         let pairs = memory::collect(pairs)?;
-        Ok(Self(Arc::new(Table::from_pairs(n, pairs)?)))
+        Ok(Self(Arc::new(SimilarityTable::from_pairs(n, pairs)?)))
     }
 
     /// By cosines of rows of the same class; a class below 0 is none.
@@ -64,7 +65,7 @@ impl LabelTable {
         }
         let how = Cosines::new(power, threshold, clip);
         let table = interruptible(py, |context| {
-            Table::from_vectors_with(vectors, &classes, how, context)
+            SimilarityTable::from_vectors_with(vectors, &classes, how, context)
         })?;
         Ok(Self(Arc::new(table)))
     }
@@ -125,8 +126,12 @@ impl LabelTable {
 pub(super) struct PySimilarity(pub(super) Py<PyAny>);
 
 impl Similarity for PySimilarity {
-    fn table(&self, labels: &[&str], _: &Context) -> crate::Result<Arc<Table>> {
-        let ask = |py: Python<'_>| -> PyResult<Arc<Table>> {
+    fn table(
+        &self,
+        labels: &[&str],
+        _: &Context,
+    ) -> crate::Result<Arc<SimilarityTable>> {
+        let ask = |py: Python<'_>| -> PyResult<Arc<SimilarityTable>> {
             let labels = PyList::new(py, labels)?;
             let table = self.0.bind(py).call_method1("_table", (labels,))?;
             let table = table.cast_into::<LabelTable>()?;

@@ -11,7 +11,7 @@ use treekernel_rs::dag::{
 use treekernel_rs::kernel::{
     Counts, ElasticTree, Operation, PartialTree, SubsetTree, Subtree, Weighted, Weights,
 };
-use treekernel_rs::{Context, Error, Forest, Kernel, NodeId, gram};
+use treekernel_rs::{Context, Error, Forest, Kernel, gram};
 
 const SST: SubsetTree = SubsetTree::new(0.4);
 
@@ -869,7 +869,7 @@ fn models_hold_subtrees_once() {
     model.add(&all, &[1.0, -1.0]).unwrap();
     assert_eq!((model.n_trees(), model.n_nodes(), model.n_tree_nodes()), (2, 6, 10));
     assert!(model.nbytes() > 0);
-    let a = (0..6).map(NodeId).find(|&n| model.nodes().name(n) == "A").unwrap();
+    let a = model.nodes().ids().find(|&n| model.nodes().name(n) == "A").unwrap();
     assert_eq!(model.weights(a), [1.0]); // twice there, once less here
 }
 

@@ -159,7 +159,7 @@ fn ids_agree_with(forest: &Forest, trees: &[Plain]) -> bool {
 /// All that a forest shows of itself, ids included.
 fn everything(forest: &Forest) -> impl PartialEq + std::fmt::Debug + use<> {
     let nodes = forest.nodes();
-    let ids = || (0..nodes.len() as u32).map(NodeId);
+    let ids = || nodes.ids();
     let names: Vec<String> = nodes.labels().names().map(str::to_owned).collect();
     let found: Vec<Option<Label>> =
         names.iter().map(|n| nodes.labels().get(n)).collect();
@@ -271,6 +271,7 @@ proptest! {
         let mut grown = a.clone();
         grown.append(&b).unwrap();
         prop_assert!(grown == all);
+        prop_assert!([a.clone(), b.clone()].into_iter().collect::<Forest>() == all);
         // Of one store: nothing is copied.
         grown.append(&grown.clone()).unwrap();
         prop_assert_eq!(grown.len(), 2 * all.len());
@@ -435,7 +436,7 @@ proptest! {
         let (a, b) = (build(&left, style), build(&right, style >> 1));
         for forest in [&a, &b, &a.concat(&b).unwrap()] {
             let nodes = forest.nodes();
-            for id in (0..nodes.len() as u32).map(NodeId) {
+            for id in nodes.ids() {
                 prop_assert!(nodes.children(id).iter().all(|&child| child < id));
             }
         }
@@ -553,6 +554,24 @@ fn an_empty_forest_has_nothing_and_joins_with_all() {
     assert_eq!(some.concat(&none), Ok(some.clone()));
     assert_eq!(none.concat(&some), Ok(some.clone()));
     assert_ne!(some, none);
+    assert_eq!(std::iter::empty::<Forest>().collect::<Forest>(), none);
+}
+
+#[test]
+fn texts_are_collected_into_one_forest_or_the_first_error() {
+    let read = |texts: &[&str]| {
+        texts.iter().copied().map(Forest::from_brackets).collect::<Result<Forest>>()
+    };
+    let whole = Forest::from_brackets("(S (A a)) (x) (x) (B (A a))").unwrap();
+    assert_eq!(read(&["(S (A a)) (x)", "", "(x) (B (A a))"]), Ok(whole.clone()));
+    let errors = ["(a", "(a))"].map(|text| Forest::from_brackets(text).unwrap_err());
+    assert_eq!(read(&["(x)", "(a", "(a))"]), Err(errors[0].clone()));
+    assert_ne!(errors[0], errors[1]);
+    // Parts of one store stay in it.
+    let parts = [2, 0].map(|tree| whole.select([tree]));
+    let joined: Forest = parts.into_iter().collect();
+    assert!(joined.shares_store(&whole));
+    assert_eq!(joined.to_brackets(), ["(x)", "(S (A a))"]);
 }
 
 #[test]

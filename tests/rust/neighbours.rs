@@ -319,7 +319,7 @@ fn a_sink_gets_no_more_pairs_at_once_than_it_says() {
     let kernel = treekernel_rs::kernel::SubsetTree::new(0.4);
     let (mut n_calls, mut n_pairs) = (0, 0);
     let sink = &mut |pairs: neighbours::FoundPairs| {
-        assert!(pairs.rows.len() <= neighbours::MOST_AT_ONCE);
+        assert!(pairs.rows.len() <= neighbours::MAX_PAIRS_AT_ONCE);
         (n_calls, n_pairs) = (n_calls + 1, n_pairs + pairs.rows.len());
         Ok(())
     };

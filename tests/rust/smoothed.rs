@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::corpus::{self, Random};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
-    Cosines, Kernel, LabelPairs, PartialTree, Similarity, SmoothedPartialTree, Table,
+    Cosines, Kernel, LabelPairs, PartialTree, Similarity, SimilarityTable,
+    SmoothedPartialTree,
 };
 use treekernel_rs::{Context, Error, Forest, Result};
 
@@ -162,7 +163,7 @@ fn bits_are_those_of_the_trees() {
 struct Failing;
 
 impl Similarity for Failing {
-    fn table(&self, _: &[&str], _: &Context) -> Result<Arc<Table>> {
+    fn table(&self, _: &[&str], _: &Context) -> Result<Arc<SimilarityTable>> {
         Err(Error::Interrupted)
     }
 }
@@ -172,13 +173,19 @@ impl Similarity for Failing {
 struct Angles;
 
 impl Similarity for Angles {
-    fn table(&self, labels: &[&str], context: &Context) -> Result<Arc<Table>> {
+    fn table(
+        &self,
+        labels: &[&str],
+        context: &Context,
+    ) -> Result<Arc<SimilarityTable>> {
         let angle = |label: &&str| label[1..].parse::<f64>().unwrap_or(0.0);
         let vector = |angle: f64| [angle.cos(), angle.sin()];
         let vectors: Vec<f64> = labels.iter().map(angle).flat_map(vector).collect();
         let classes = vec![0; labels.len()];
         let how = Cosines::new(1, Some(0.5), false);
-        Ok(Arc::new(Table::from_vectors_with(&vectors, &classes, how, context)?))
+        Ok(Arc::new(SimilarityTable::from_vectors_with(
+            &vectors, &classes, how, context,
+        )?))
     }
 }
 

@@ -22,7 +22,7 @@ use crate::index::prefixes::{Bounds, Extent};
 use crate::index::reader::{NONE, Reader};
 use crate::index::weights::{LEAF, Sink, View};
 use crate::kernel::partial::{Chains, Table, grow_powers};
-use crate::kernel::similarity::{Block, Table as Similarities};
+use crate::kernel::similarity::{Block, SimilarityTable};
 use crate::memory::{self, reserve};
 use crate::ragged::Ragged;
 use crate::{Context, Error, Label, NodeId, Nodes, Result};
@@ -33,7 +33,7 @@ const MAX_VALUES: usize = 1 << 28;
 /// How labels go together. Labels are numbers in the table of similarities.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    pub(crate) table: Arc<Similarities>,
+    pub(crate) table: Arc<SimilarityTable>,
     /// By label: its group. Those of blocks come after those of single labels.
     of_label: Vec<u32>,
     /// By group of blocks: the place of each subtree's label.
@@ -59,7 +59,7 @@ struct Near {
 impl Groups {
     /// # Errors
     /// [`Error::Memory`].
-    pub(crate) fn new(table: Arc<Similarities>) -> Result<Self> {
+    pub(crate) fn new(table: Arc<SimilarityTable>) -> Result<Self> {
         let n = table.len();
         // Labels of a matrix block have the block's group, which comes after those of
         // all labels.
