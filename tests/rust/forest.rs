@@ -563,7 +563,7 @@ fn texts_are_collected_into_one_forest_or_the_first_error() {
         texts.iter().copied().map(Forest::from_brackets).collect::<Result<Forest>>()
     };
     let whole = Forest::from_brackets("(S (A a)) (x) (x) (B (A a))").unwrap();
-    assert_eq!(read(&["(S (A a)) (x)", "", "(x) (B (A a))"]), Ok(whole.clone()));
+    assert_eq!(read(&["(S (A a)) (x)", "(x) (B (A a))"]), Ok(whole.clone()));
     let errors = ["(a", "(a))"].map(|text| Forest::from_brackets(text).unwrap_err());
     assert_eq!(read(&["(x)", "(a", "(a))"]), Err(errors[0].clone()));
     assert_ne!(errors[0], errors[1]);
