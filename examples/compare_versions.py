@@ -114,7 +114,9 @@ def read(text: str, kind: str) -> tk.readers.Reading:
     if kind == ".json":
         return tk.readers.json(text=text)
     if kind == ".py":
-        return tk.readers.python_ast(text=text, literals="keep", docstrings=True)
+        return tk.readers.python_ast(
+            text=text, literals="keep", docstrings=True, node_spans=True
+        )
     msg = f"expected a file that ends in .html, .json or .py, got {kind!r}"
     raise ValueError(msg)
 

@@ -3,6 +3,7 @@
 //! several times as long).
 
 use std::collections::HashMap;
+use std::slice;
 use std::sync::Arc;
 
 use pyo3::intern;
@@ -14,7 +15,7 @@ use super::forest::Forest;
 use super::objects::{extended, intern as interned};
 use super::text::Text;
 use crate::forest::{MAX_NODES, check_size};
-use crate::memory::reserve;
+use crate::memory::{push, reserve};
 use crate::{Label, NodeId};
 
 /// A forest that grows by the trees of source code.
@@ -54,10 +55,13 @@ struct Symbol {
     is_root: bool,
 }
 
-/// What is left to do, last things first.
+/// First and last line of a node.
+type Lines = (i64, i64);
+
+/// What is left to do, last things first; with the lines of the node above.
 enum Todo<'py> {
-    Object(Bound<'py, PyAny>),
-    Wrap(Label, Vec<Bound<'py, PyAny>>),
+    Object(Bound<'py, PyAny>, Lines),
+    Wrap(Label, Vec<Bound<'py, PyAny>>, Lines),
     Close(Label, usize),
 }
 
@@ -74,7 +78,16 @@ impl CodeBuilder {
     }
 
     /// Append the tree of a node of `ast`. One that contains itself exceeds the limit.
-    fn push_ast<'py>(&mut self, node: Bound<'py, PyAny>) -> PyResult<()> {
+    ///
+    /// With `lines`, those of the whole, return the lines of all nodes in preorder. Nodes
+    /// without lines of their own have those of the node above, wrappers those of what is
+    /// in them.
+    #[pyo3(signature = (node, lines=None))]
+    fn push_ast<'py>(
+        &mut self,
+        node: Bound<'py, PyAny>,
+        lines: Option<Lines>,
+    ) -> PyResult<Vec<Lines>> {
         let py = node.py();
         let Self { forest, describe, classes, .. } = self;
         let mut class_of = |object: &Bound<'py, PyAny>| -> PyResult<Arc<Class>> {
@@ -88,9 +101,19 @@ impl CodeBuilder {
             classes.insert(class.as_ptr() as usize, entry);
             Ok(new)
         };
+        let mut found = Vec::new();
+        let mut wanted_lines =
+            |items: &[Bound<'py, PyAny>], above| -> PyResult<Lines> {
+                if lines.is_none() {
+                    return Ok(above);
+                }
+                let at = lines_of(items, above)?;
+                push(&mut found, at)?;
+                Ok(at)
+            };
         let signals = Signals::new(py);
         extended(forest, |nodes, roots| {
-            let mut todo = vec![Todo::Object(node)];
+            let mut todo = vec![Todo::Object(node, lines.unwrap_or_default())];
             let (mut children, mut n_steps): (Vec<NodeId>, u64) = (Vec::new(), 0);
             while let Some(next) = todo.pop() {
                 n_steps += 1;
@@ -99,20 +122,23 @@ impl CodeBuilder {
                 check_size("the tree", "nodes", n_steps, 2 * MAX_NODES)?;
                 signals.check()?;
                 reserve(&mut children, 1)?;
-                let object = match next {
+                let (object, above) = match next {
                     Todo::Close(label, first) => {
                         let node = nodes.intern(label, &children[first..])?;
                         children.truncate(first);
                         children.push(node);
                         continue;
                     }
-                    Todo::Wrap(label, items) => {
+                    Todo::Wrap(label, items, above) => {
+                        let at = wanted_lines(&items, above)?;
                         todo.push(Todo::Close(label, children.len()));
-                        todo.extend(items.into_iter().rev().map(Todo::Object));
+                        let items = items.into_iter().rev();
+                        todo.extend(items.map(|item| Todo::Object(item, at)));
                         continue;
                     }
-                    Todo::Object(object) => object,
+                    Todo::Object(object, above) => (object, above),
                 };
+                let at = wanted_lines(slice::from_ref(&object), above)?;
                 if object.is_instance_of::<PyString>() {
                     let label = interned(nodes, &object, roots.len())?;
                     children.push(nodes.intern_leaf(label)?);
@@ -129,56 +155,37 @@ impl CodeBuilder {
                         let (label, below): (Bound<'_, PyAny>, Vec<_>) =
                             leaf?.extract()?;
                         let label = interned(nodes, &label, roots.len())?;
-                        todo.push(Todo::Wrap(label, below));
+                        todo.push(Todo::Wrap(label, below, at));
                     }
                 }
                 for (field, wrapper, skips) in &class.fields {
                     let Some(value) = object.getattr_opt(field.bind(py))? else {
                         continue;
                     };
-                    let mut items = Vec::new();
-                    let mut keep = |item: Bound<'py, PyAny>, in_list| -> PyResult<()> {
-                        if item.is_none() {
-                            // None in a list holds a place, as in the keys of `{**a}`.
-                            if in_list {
-                                items.push(intern!(py, "None").clone().into_any());
-                            }
-                        } else if item.is_instance_of::<PyString>() {
-                            if class.keep_text {
-                                items.push(item);
-                            }
-                        } else if item.hasattr(intern!(py, "_fields"))? {
-                            items.push(item);
-                        }
-                        Ok(())
-                    };
-                    if let Ok(list) = value.cast::<PyList>() {
-                        for item in list {
-                            keep(item, true)?;
-                        }
-                        if let (Some(skips), Some(first)) = (skips, items.first())
-                            && skips.bind(py).call1((first,))?.is_truthy()?
-                        {
-                            items.remove(0);
-                        }
-                    } else {
-                        keep(value, false)?;
+                    let mut items = items_in(value, class.keep_text)?;
+                    if let (Some(skips), Some(first)) = (skips, items.first())
+                        && skips.bind(py).call1((first,))?.is_truthy()?
+                    {
+                        items.remove(0);
                     }
                     match wrapper {
                         // A field without items has no node.
                         Some(_) if items.is_empty() => {}
                         Some(name) => {
                             let label = nodes.labels_mut().intern(name)?;
-                            todo.push(Todo::Wrap(label, items));
+                            todo.push(Todo::Wrap(label, items, at));
                         }
-                        None => todo.extend(items.into_iter().map(Todo::Object)),
+                        None => todo.extend(
+                            items.into_iter().map(|item| Todo::Object(item, at)),
+                        ),
                     }
                 }
                 todo[first..].reverse();
             }
             roots.extend(children);
             Ok(())
-        })
+        })?;
+        Ok(found)
     }
 
     /// Append the trees below a cursor of tree-sitter, and return their root nodes: the
@@ -283,4 +290,52 @@ impl CodeBuilder {
         forest.shrink_to_fit();
         Forest(forest)
     }
+}
+
+/// From the first line of the first node of `ast` to the last line of the last one; of
+/// those without lines, the lines of the node above.
+fn lines_of(items: &[Bound<'_, PyAny>], above: Lines) -> PyResult<Lines> {
+    let (Some(first), Some(last)) = (items.first(), items.last()) else {
+        return Ok(above);
+    };
+    let line = |object: &Bound<'_, PyAny>, name| -> PyResult<Option<i64>> {
+        let found = object.getattr_opt(name)?;
+        found.map_or(Ok(None), |line| line.extract())
+    };
+    Ok((
+        line(first, intern!(first.py(), "lineno"))?.unwrap_or(above.0),
+        line(last, intern!(last.py(), "end_lineno"))?.unwrap_or(above.1),
+    ))
+}
+
+/// The nodes and strings that a field holds, one or a list of them.
+fn items_in<'py>(
+    value: Bound<'py, PyAny>,
+    keep_text: bool,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let py = value.py();
+    let mut items = Vec::new();
+    let mut keep = |item: Bound<'py, PyAny>, in_list| -> PyResult<()> {
+        if item.is_none() {
+            // None in a list holds a place, as in the keys of `{**a}`.
+            if in_list {
+                items.push(intern!(py, "None").clone().into_any());
+            }
+        } else if item.is_instance_of::<PyString>() {
+            if keep_text {
+                items.push(item);
+            }
+        } else if item.hasattr(intern!(py, "_fields"))? {
+            items.push(item);
+        }
+        Ok(())
+    };
+    if let Ok(list) = value.cast::<PyList>() {
+        for item in list {
+            keep(item, true)?;
+        }
+    } else {
+        keep(value, false)?;
+    }
+    Ok(items)
 }

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import json.decoder
 import pickle
+import textwrap
 import time
+from collections import Counter
 
 import numpy as np
 import oracle
@@ -201,3 +206,52 @@ def test_lines_of_html_are_those_where_elements_begin(tree):
         node_spans=True,
     )
     assert [node.span for node in reading.walk()][2:] == found
+
+
+@pytest.mark.parametrize("module", [json.decoder, textwrap, inspect])
+@pytest.mark.parametrize("level", ["module", "function"])
+def test_lines_of_python_are_those_of_ast(module, level):
+    source = inspect.getsource(module)
+    reading = tk.readers.python_ast(
+        text=[source, "def f(:", source],
+        level=level,
+        identifiers="blank",
+        docstrings=True,
+        node_spans=True,
+        errors="skip",
+    )
+    assert len(reading.node_spans) == reading.forest.n_nodes.sum()
+    nodes = [node for tree in range(len(reading)) for node in reading.walk(tree)]
+    placed = {
+        name
+        for name, kind in vars(ast).items()
+        if "end_lineno" in getattr(kind, "_attributes", ())
+    }
+    found = Counter((n.label, n.span) for n in nodes if n.label in placed)
+    roots = [ast.parse(source)]
+    if level == "function":
+        roots = functions(roots[0])
+    expected = Counter(
+        (type(node).__name__, (node.lineno, node.end_lineno))
+        for root in roots
+        for node in ast.walk(root)
+        if hasattr(node, "lineno")
+    )
+    assert len(found) > 100
+    assert found == Counter({place: 2 * n for place, n in expected.items()})
+    for node in nodes:
+        if node.label not in placed:
+            span = (1, source.count("\n") + 1) if not node.parent else node.parent.span
+            below = node.children
+            if not hasattr(ast, node.label) and below:  # a field, such as body
+                span = below[0].span[0], below[-1].span[1]
+            assert node.span == span
+    plain = tk.readers.python_ast(text=source, level=level)
+    assert plain.node_spans is None
+
+
+def functions(node):
+    """List functions that are in no other."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return [node]
+    return [f for child in ast.iter_child_nodes(node) for f in functions(child)]

@@ -11,9 +11,13 @@ import contextlib
 import gc
 import re
 import warnings
+from array import array
 from bisect import bisect_left
 from importlib import metadata
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from treekernel_rs._core import CodeBuilder, ParseError
 from treekernel_rs._extras import missing, needed
@@ -74,6 +78,7 @@ def python_ast(
     identifiers: str = "keep",
     literals: str = "type",
     docstrings: bool = False,
+    node_spans: bool = False,
     errors: str = "raise",
     progress: Progress = None,
 ) -> Reading:
@@ -94,6 +99,9 @@ def python_ast(
         A constant is ``(Constant (int 1))``, ``(Constant int)`` or ``Constant``.
     docstrings : bool, default False
         Keep them.
+    node_spans : bool, default False
+        Keep the lines of each node. Nodes that have none in `ast`, such as names of
+        arguments, have those of the node above; fields have those of what is in them.
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the texts that do not parse, and lists why.
     progress : callable or True, optional
@@ -130,6 +138,7 @@ def python_ast(
     choice("literals", literals, *_LITERALS)
     builder = CodeBuilder(ast_class(identifiers, literals, docstrings=docstrings))
     collector = Collector(source, text, (".py",), errors=errors, progress=progress)
+    lines = array("q")
     for each in collector.texts(encoding=_declared):
         try:
             with warnings.catch_warnings():
@@ -146,14 +155,16 @@ def python_ast(
             got = str(error) or type(error).__name__
             collector.wrong(each.error_at(1, 1, "Python", got))
             continue
+        whole = (1, each.content.count("\n") + 1) if node_spans else None
         if level == "module":
-            builder.push_ast(module)
+            lines.extend(chain.from_iterable(builder.push_ast(module, whole)))
             collector.add(each)
             continue
         for name, node in functions_in(module):
-            builder.push_ast(node)
+            lines.extend(chain.from_iterable(builder.push_ast(node, whole)))
             collector.add(each, name, (node.lineno, node.end_lineno))
-    return collector.reading(builder.finish())
+    spans = np.array(lines, dtype=np.int64).reshape(-1, 2) if node_spans else None
+    return collector.reading(builder.finish(), node_spans=spans)
 
 
 @contextlib.contextmanager

@@ -54,7 +54,7 @@ class Reading:
         the node stands for. Trees of dependencies only.
     node_spans : ndarray of int64, shape (n_nodes, 2), or None
         Per node, in the order of ``forest.to_arrays()``: first and last line, from 1. With
-        ``node_spans=True`` of `xml` and `html`.
+        ``node_spans=True`` of `xml`, `html` and `python_ast`.
     metadata : list of dict
         Other data of each tree, such as the comments of a sentence; empty if the
         format has none.
