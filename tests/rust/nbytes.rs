@@ -4,6 +4,7 @@
 mod corpus;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 use corpus::Random;
@@ -11,8 +12,8 @@ use treekernel_rs::dag::{
     Features, Model, ModelOptions, Perceptron, PolynomialKernel, Vote,
 };
 use treekernel_rs::features::{Kind, Vocabulary};
-use treekernel_rs::kernel::{self, Counts};
-use treekernel_rs::{Context, Forest, neighbours};
+use treekernel_rs::kernel::{self, Counts, Weighted, Weights};
+use treekernel_rs::{Context, Forest, Kernel, neighbours};
 
 struct Counting;
 
@@ -79,6 +80,22 @@ fn single() -> Context<'static> {
     Context::default().with_n_jobs(Some(1))
 }
 
+/// All, and those that can have weights with some, of labels and of productions.
+fn kernels() -> Vec<Arc<dyn Kernel>> {
+    let mut weights = Weights::new().with_others(0.75).unwrap();
+    weights.set_label("a", 0.5).unwrap();
+    weights.set_production("A", ["a"], 0.25).unwrap();
+    let weights = Arc::new(weights);
+    let mut kernels = kernel::builtin_kernels();
+    let weighted = kernels.iter().filter_map(|kernel| {
+        Weighted::new(Arc::clone(kernel), Arc::clone(&weights), Counts::Linear).ok()
+    });
+    let weighted: Vec<_> = weighted.map(|kernel| Arc::new(kernel) as _).collect();
+    assert!(weighted.len() > 1);
+    kernels.extend(weighted);
+    kernels
+}
+
 fn forests(wrong: &mut Wrong) {
     let texts = texts(500);
     let make = || {
@@ -91,7 +108,7 @@ fn forests(wrong: &mut Wrong) {
 
 fn models_and_score_tables(wrong: &mut Wrong) {
     let trees = forest(400);
-    for kernel in kernel::builtin_kernels() {
+    for kernel in kernels() {
         for is_scored in [false, true] {
             let make = || {
                 let mut model = Model::new(&kernel, ModelOptions::default()).unwrap();
@@ -114,7 +131,7 @@ fn perceptrons_with_vectors(wrong: &mut Wrong) {
     let dense: Vec<f64> = (0..300 * 400).map(|_| random.unit()).collect();
     let sparse: Vec<f64> =
         dense.iter().map(|&x| if x < 0.02 { x } else { 0.0 }).collect();
-    for kernel in kernel::builtin_kernels() {
+    for kernel in kernels() {
         for vote in [Vote::Last, Vote::Average, Vote::Vote] {
             for (n_columns, values) in
                 [(0, &dense), (4, &dense), (400, &dense), (400, &sparse)]
@@ -144,7 +161,14 @@ fn perceptrons_with_vectors(wrong: &mut Wrong) {
 
 fn indexes(wrong: &mut Wrong) {
     let trees = forest(400);
-    for kernel in kernel::builtin_kernels() {
+    // What is made ready for single pairs is not counted: no index of these kernels is.
+    let is_indexed = |kernel: &Arc<dyn Kernel>| {
+        let is_weighted = kernel.name().starts_with("weighted");
+        !is_weighted
+            || kernel.name().ends_with("SubsetTree")
+            || kernel.name().ends_with("Subtree")
+    };
+    for kernel in kernels().into_iter().filter(is_indexed) {
         let make = || {
             let texts = trees.to_brackets();
             let mut trees = Forest::from_bracket_items(texts.iter().map(|t| &**t));
