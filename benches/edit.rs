@@ -1,17 +1,21 @@
-//! Tree edit distance against the plain recursion of Zhang & Shasha in the same run, within
-//! a bound against without, joins and nearest trees.
+//! Tree edit distance against Zhang & Shasha's and APTED in the same run, within a bound
+//! against without, joins and nearest trees.
 //!
 //! `cargo bench --bench edit` (a minute; `-- 10000` for so many Java functions). Trees are
 //! parsed and put in order before single pairs are timed.
 
+#[path = "baseline/edit.rs"]
+mod baseline;
 #[path = "corpus/mod.rs"]
 mod corpus;
 
 use std::hint::black_box;
 use std::time::Instant;
+
+use baseline::{Apted, Plain, Shape, zhang_shasha};
 use treekernel_rs::edit::{EditDistance, Normalization};
 use treekernel_rs::gram::{Measure, Options};
-use treekernel_rs::{Context, Forest, NodeId, neighbours};
+use treekernel_rs::{Context, Forest, neighbours};
 
 /// The most nodes of a Java function.
 const LARGEST: u64 = 2_000;
@@ -30,79 +34,6 @@ fn jobs(n: usize) -> Context<'static> {
     Context::default().with_n_jobs(Some(n))
 }
 
-/// A tree in postorder, as the paper has it.
-struct Plain {
-    labels: Vec<usize>,
-    leftmost: Vec<usize>,
-    keyroots: Vec<usize>,
-    n_below: usize,
-}
-
-impl Plain {
-    fn new(forest: &Forest, tree: usize, is_mirrored: bool) -> Self {
-        let nodes = forest.nodes();
-        let (mut labels, mut leftmost) = (Vec::new(), Vec::new());
-        let mut open: Vec<(NodeId, usize, usize)> = vec![(forest.roots()[tree], 0, 0)];
-        while let Some(&mut (node, ref mut next, first)) = open.last_mut() {
-            let children = nodes.children(node);
-            if *next < children.len() {
-                let at = if is_mirrored { children.len() - 1 - *next } else { *next };
-                *next += 1;
-                open.push((children[at], 0, labels.len()));
-            } else {
-                labels.push(nodes.label(node).index());
-                leftmost.push(first);
-                open.pop();
-            }
-        }
-        let last =
-            |&i: &usize| leftmost[i + 1..].iter().all(|other| *other != leftmost[i]);
-        let keyroots: Vec<usize> = (0..labels.len()).filter(last).collect();
-        let n_below = keyroots.iter().map(|&i| i - leftmost[i] + 1).sum();
-        Self { labels, leftmost, keyroots, n_below }
-    }
-}
-
-/// Zhang & Shasha, SIAM J. Comput. 1989, at unit costs.
-fn zhang_shasha(a: &Plain, b: &Plain, tables: &mut [Vec<Vec<u32>>; 2]) -> u32 {
-    let [trees, forests] = tables;
-    for table in [&mut *trees, &mut *forests] {
-        if table.len() <= a.labels.len() || table[0].len() <= b.labels.len() {
-            *table = vec![vec![0; b.labels.len() + 1]; a.labels.len() + 1];
-        }
-    }
-    for &i in &a.keyroots {
-        for &j in &b.keyroots {
-            let (top, left) = (a.leftmost[i], b.leftmost[j]);
-            forests[0][0] = 0;
-            for x in top..=i {
-                forests[x - top + 1][0] = forests[x - top][0] + 1;
-            }
-            for y in left..=j {
-                forests[0][y - left + 1] = forests[0][y - left] + 1;
-            }
-            for x in top..=i {
-                for y in left..=j {
-                    let (row, column) = (x - top, y - left);
-                    let apart =
-                        forests[row][column + 1].min(forests[row + 1][column]) + 1;
-                    let are_trees = a.leftmost[x] == top && b.leftmost[y] == left;
-                    let together = if are_trees {
-                        forests[row][column] + u32::from(a.labels[x] != b.labels[y])
-                    } else {
-                        forests[a.leftmost[x] - top][b.leftmost[y] - left] + trees[x][y]
-                    };
-                    forests[row + 1][column + 1] = apart.min(together);
-                    if are_trees {
-                        trees[x][y] = apart.min(together);
-                    }
-                }
-            }
-        }
-    }
-    trees[a.labels.len() - 1][b.labels.len() - 1]
-}
-
 /// Random pairs of one forest.
 fn single_pairs(name: &str, forest: &Forest, n_pairs: usize) {
     let mut random = corpus::Random(7);
@@ -114,7 +45,7 @@ fn single_pairs(name: &str, forest: &Forest, n_pairs: usize) {
         (0..forest.len()).map(|tree| Plain::new(forest, tree, is_mirrored)).collect()
     });
     let mut tables = [const { Vec::new() }; 2];
-    let mut sums = [0.0; 3];
+    let mut sums = [0.0; 4];
     let mut plain = |is_best: bool| {
         seconds(3, || {
             let distance = |&[a, b]: &[usize; 2]| {
@@ -126,55 +57,50 @@ fn single_pairs(name: &str, forest: &Forest, n_pairs: usize) {
             sums[usize::from(is_best)] = pairs.iter().map(distance).sum();
         })
     };
-    let times = [plain(false), plain(true)];
+    let [left, best] = [plain(false), plain(true)];
+    let shapes: Vec<Shape> =
+        (0..forest.len()).map(|tree| Shape::new(forest, tree)).collect();
+    let mut apted = Apted::default();
+    let by_paths = seconds(3, || {
+        let mut distance =
+            |&[a, b]: &[usize; 2]| f64::from(apted.distance(&shapes[a], &shapes[b]));
+        sums[2] = pairs.iter().map(&mut distance).sum();
+    });
     let context = jobs(1);
     let prepared = EditDistance::default().prepare(forest, &context).expect("fits");
     let mut of = prepared.worker();
     let time = seconds(5, || {
         let mut value =
             |&[a, b]: &[usize; 2]| of(a, b, &context).expect("fits").value();
-        sums[2] = pairs.iter().map(&mut value).sum();
+        sums[3] = pairs.iter().map(&mut value).sum();
     });
-    assert!(sums.iter().all(|sum| *sum == sums[2]), "{sums:?}");
-    let [left, best] = times.map(|plain| plain / time);
+    assert!(sums.iter().all(|sum| *sum == sums[3]), "{sums:?}");
+    let [left, best, by_paths] = [left, best, by_paths].map(|plain| plain / time);
     println!(
-        "{name}: {:.2} ns a pair of nodes, {:.2} us a pair; Zhang-Shasha {left:.1} \
-         times as long, from the better side {best:.1}",
+        "{name}: {:.2} ns a pair of nodes, {:.2} us a pair; Zhang-Shasha {left:.1} times \
+         as long, from the better side {best:.1}, APTED {by_paths:.1}",
         time / n_node_pairs * 1e9,
         time / n_pairs as f64 * 1e6,
     );
 }
 
-/// A path that turns at every node, each with a leaf beside it; and random binary trees.
-fn shapes(random: &mut corpus::Random) -> [(&'static str, Forest); 2] {
-    let mut label = || ["a", "b", "c", "d", "e", "f"][random.below(6)];
-    let mut zigzags = Vec::new();
-    for _ in 0..6 {
-        let mut text = format!("({})", label());
-        for turn in 0..200 {
-            let leaf = format!("({})", label());
-            let (left, right) = if turn % 2 == 0 { (leaf, text) } else { (text, leaf) };
-            text = format!("({} {left} {right})", label());
-        }
-        zigzags.push(text);
+/// Trees along whose leftmost and rightmost paths much is to be compared.
+fn shapes(random: &mut corpus::Random) -> Vec<(String, Forest)> {
+    let mut shapes = Vec::new();
+    let mut add = |name: &str, tree: &mut dyn FnMut() -> String| {
+        let forest = corpus::read(&[(); 6].map(|()| tree()));
+        let most = forest.roots().iter().map(|&root| forest.nodes().size(root)).max();
+        let most = most.unwrap_or(0);
+        shapes.push((format!("{name} of at most {most} nodes"), forest));
+    };
+    for len in [50, 200, 400] {
+        add("zigzags", &mut || corpus::turning(random, len, 1, true, 6));
     }
-    let mut binary = Vec::new();
-    for _ in 0..6 {
-        let mut open: Vec<String> =
-            (0..125).map(|_| format!("({})", label())).collect();
-        let mut seed = open.len() * 7919;
-        while open.len() > 1 {
-            seed = seed * 1_103_515_245 % 2_147_483_647;
-            let left = open.swap_remove(seed % open.len());
-            let right = open.swap_remove(seed / 7 % open.len());
-            open.push(format!("({} {left} {right})", label()));
-        }
-        binary.extend(open);
+    for n_leaves in [50, 125, 400] {
+        add("random binary trees", &mut || corpus::binary(random, n_leaves, 6));
     }
-    [
-        ("zigzags of 401 nodes", corpus::read(&zigzags)),
-        ("random binary trees of 249 nodes", corpus::read(&binary)),
-    ]
+    add("paths with trees beside", &mut || corpus::turning(random, 40, 20, false, 6));
+    shapes
 }
 
 fn join(forest: &Forest, n_jobs: usize) -> (f64, neighbours::FoundPairs) {
@@ -226,7 +152,7 @@ fn survivors(forest: &Forest, found: &neighbours::FoundPairs) {
 fn main() {
     let n = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(usize::MAX);
     for (name, forest) in shapes(&mut corpus::Random(3)) {
-        single_pairs(name, &forest, 6);
+        single_pairs(&name, &forest, 6);
     }
     let read = |path: &str, column| {
         corpus::real(path, column).map(|texts| corpus::read(&texts))

@@ -115,6 +115,37 @@ fn deep(random: &mut Random, size: usize, n_labels: usize) -> String {
     })
 }
 
+/// A path of so many nodes, each with a random tree of up to `size` nodes on one side: in
+/// turn on either, or on a random one.
+pub fn turning(
+    random: &mut Random,
+    len: usize,
+    size: usize,
+    in_turn: bool,
+    n_labels: usize,
+) -> String {
+    (0..len).fold(format!("({})", label(random, n_labels)), |below, turn| {
+        let size = 1 + random.below(size);
+        let side = mixed(random, size, n_labels);
+        let is_left = if in_turn { turn % 2 == 0 } else { random.below(2) == 0 };
+        let (a, b) = if is_left { (side, below) } else { (below, side) };
+        format!("({} {a} {b})", label(random, n_labels))
+    })
+}
+
+/// A tree whose nodes have two children or none: two random subtrees become one until one is
+/// left.
+pub fn binary(random: &mut Random, n_leaves: usize, n_labels: usize) -> String {
+    let leaf = |random: &mut Random| format!("({})", label(random, n_labels));
+    let mut open: Vec<String> = (0..n_leaves).map(|_| leaf(random)).collect();
+    while open.len() > 1 {
+        let left = open.swap_remove(random.below(open.len()));
+        let right = open.swap_remove(random.below(open.len()));
+        open.push(format!("({} {left} {right})", label(random, n_labels)));
+    }
+    open.swap_remove(0)
+}
+
 /// Phrases over parts of speech over words: labels that do not mix.
 fn phrase(random: &mut Random, size: usize) -> String {
     if size < 3 {

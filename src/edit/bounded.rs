@@ -20,7 +20,7 @@
 
 use super::costs::Gain;
 use super::distance::larger;
-use super::order::Order;
+use super::order::{Order, Sides};
 use crate::memory::{collect, extend, filled, push, reach, room};
 use crate::{Context, Result};
 
@@ -105,13 +105,13 @@ pub(super) struct Bounded<'a> {
 }
 
 impl<'a> Bounded<'a> {
-    /// Two trees from the side from which they are compared, and from the other.
+    /// Two trees with the labels of all costs.
     ///
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory).
-    pub(super) fn new(trees: [Order<'a>; 2], others: [Order<'a>; 2]) -> Result<Self> {
-        let [a, b] = trees;
-        let [c, d] = others;
+    pub(super) fn new(sides: &Sides<'a>) -> Result<Self> {
+        let [a, b] = sides.trees;
+        let [c, d] = sides.others;
         Ok(Self { sides: [Side::new(a, c.labels)?, Side::new(b, d.labels)?] })
     }
 
@@ -455,12 +455,12 @@ mod tests {
             for pair in (0..forest.len()).flat_map(|a| (0..=a).map(move |b| [a, b])) {
                 for side in [0, 1] {
                     let of = |side: usize| pair.map(|tree| orders[side].get(tree));
-                    let (trees, others) = (of(side), of(1 - side));
-                    let [n, m] = trees.map(|tree| tree.len());
+                    let sides = Sides { trees: of(side), others: of(1 - side) };
+                    let [n, m] = sides.trees.map(|tree| tree.len());
                     let all = n as f64 * constant.delete + m as f64 * constant.insert;
                     let most =
-                        saving(trees, &costs.gains, &mut tables, &context).unwrap();
-                    let bounded = Bounded::new(trees, others).unwrap();
+                        saving(&sides, &costs.gains, &mut tables, &context).unwrap();
+                    let bounded = Bounded::new(&sides).unwrap();
                     for edits in 0..=(n + m) as u32 {
                         let corridors = &mut tables.corridors;
                         let saved =

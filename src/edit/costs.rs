@@ -13,7 +13,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::order::Order;
+use super::order::Sides;
 use super::text::{Matcher, TextKind, Texts};
 use crate::error::quoted;
 use crate::label::Labels;
@@ -589,17 +589,19 @@ impl UnitCosts {
         Some(costs).filter(|costs| costs.edit > 0.0)
     }
 
-    /// What matches of two trees save, and the trees with the codes that this asks for.
+    /// What matches of two trees save, and the trees with the codes that this asks for, from
+    /// the side from which they are compared.
     ///
     /// # Errors
     /// [`Error::Memory`], and what `context` returns.
     pub(super) fn between<'a>(
         &'a self,
-        [a, b]: [Order<'a>; 2],
+        sides: Sides<'a>,
         pair: &'a mut PairGains,
         context: &Context,
-    ) -> Result<([Order<'a>; 2], &'a Gains)> {
-        let Some(texts) = &self.texts else { return Ok(([a, b], &self.gains)) };
+    ) -> Result<(Sides<'a>, &'a Gains)> {
+        let Some(texts) = &self.texts else { return Ok((sides, &self.gains)) };
+        let [a, b] = sides.trees;
         let PairGains { codes, used, labels, gains, matcher } = pair;
         // 1. Codes: those of the second tree, which are columns, then others.
         reach(codes, self.delete.len(), None)?;
@@ -647,7 +649,8 @@ impl UnitCosts {
         *gains = Some(Gains::Table(GainTable { n: n_columns, gains: table }));
         let [x, y] = &*labels;
         let gains = gains.as_ref().unwrap_or(&self.gains);
-        Ok(([a.with_labels(x), b.with_labels(y)], gains))
+        let trees = [a.with_labels(x), b.with_labels(y)];
+        Ok((Sides { trees, ..sides }, gains))
     }
 }
 

@@ -23,7 +23,9 @@
 
 use super::bounded::{Corridors, Strings};
 use super::costs::{Gain, Gains, Transposed};
-use super::order::{Order, Orders};
+use super::forests::Lanes;
+use super::order::{Order, Orders, Sides};
+use super::strategy;
 use crate::memory::{reserve, room};
 use crate::{Context, Result};
 
@@ -31,42 +33,33 @@ use crate::{Context, Result};
 #[derive(Default)]
 pub(super) struct Tables {
     /// By nodes of the one tree and the other: what the subtrees save.
-    saved: Vec<f64>,
-    /// The same, by nodes of the other tree and the one.
-    transposed: Vec<f64>,
+    pub(super) saved: Vec<f64>,
+    /// The same, by nodes of the other tree and the one; or by nodes in the other order.
+    pub(super) others: Vec<f64>,
     /// The block at work, with a row and a column of zeros before it.
-    block: Vec<f64>,
-    row: Vec<f64>,
+    pub(super) block: Vec<f64>,
+    pub(super) row: Vec<f64>,
+    pub(super) lanes: Lanes,
     pub(super) corridors: Corridors,
     /// The sequences of labels of one tree, in both orders.
     pub(super) strings: [Strings; 2],
 }
 
 impl Tables {
-    fn grow(&mut self, n: usize, m: usize, context: &Context) -> Result<()> {
+    pub(super) fn grow(&mut self, n: usize, m: usize, context: &Context) -> Result<()> {
         let (n_pairs, n_cells) = (n.saturating_mul(m), (n + 1).saturating_mul(m + 1));
         if self.block.len() >= n_cells && self.saved.len() >= n_pairs {
             return Ok(());
         }
         // What there is goes first, and all is asked for at once.
-        for table in [&mut self.saved, &mut self.transposed, &mut self.block] {
+        for table in [&mut self.saved, &mut self.others, &mut self.block] {
             *table = Vec::new();
         }
         room(n_cells, 3 * size_of::<f64>())?;
         self.saved = zeros(n_pairs, context)?;
-        self.transposed = zeros(n_pairs, context)?;
+        self.others = zeros(n_pairs, context)?;
         self.block = zeros(n_cells, context)?;
         Ok(())
-    }
-
-    /// Room for one row of other cells.
-    pub(super) fn row(&mut self) -> &mut Vec<f64> {
-        &mut self.row
-    }
-
-    /// The cells of the last block, row after row.
-    pub(super) fn block(&self) -> &[f64] {
-        &self.block
     }
 }
 
@@ -87,68 +80,75 @@ pub(super) struct BothOrders(pub(super) [Orders; 2]);
 
 impl BothOrders {
     /// Two trees from the side from which there are fewer cells to fill.
-    pub(super) fn pair(&self, a: usize, b: usize) -> [Order<'_>; 2] {
+    pub(super) fn pair(&self, a: usize, b: usize) -> Sides<'_> {
         let [left, right] =
             self.0.each_ref().map(|orders| [a, b].map(|t| orders.get(t)));
-        let n_cells = |trees: &[Order; 2]| {
-            u128::from(trees[0].n_below) * u128::from(trees[1].n_below)
-        };
-        if n_cells(&right) < n_cells(&left) { right } else { left }
-    }
-
-    /// Two trees from the side from which [`pair`](Self::pair) has not taken them.
-    pub(super) fn others(
-        &self,
-        pair: [usize; 2],
-        trees: &[Order<'_>; 2],
-    ) -> [Order<'_>; 2] {
-        let side = usize::from(!trees[0].is_mirrored());
-        pair.map(|tree| self.0[side].get(tree))
+        let sides = Sides { trees: left, others: right };
+        if sides.turned().n_cells() < sides.n_cells() { sides.turned() } else { sides }
     }
 }
 
-/// The largest saving of a mapping of two trees, both from one side.
+/// The largest saving of a mapping of two trees.
 ///
 /// # Errors
 /// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
 pub(super) fn saving(
-    trees: [Order<'_>; 2],
+    sides: &Sides<'_>,
     gains: &Gains,
     tables: &mut Tables,
     context: &Context,
 ) -> Result<f64> {
     match gains {
-        Gains::Constant(gains) => largest_saving(trees, gains, tables, context),
-        Gains::ByLabel(gains) => largest_saving(trees, gains, tables, context),
-        Gains::Table(gains) => largest_saving(trees, gains, tables, context),
+        Gains::Constant(gains) => largest_saving(sides, gains, tables, context),
+        Gains::ByLabel(gains) => largest_saving(sides, gains, tables, context),
+        Gains::Table(gains) => largest_saving(sides, gains, tables, context),
     }
 }
 
 fn largest_saving(
-    [a, b]: [Order<'_>; 2],
+    sides: &Sides<'_>,
     gains: &impl Gain,
     tables: &mut Tables,
     context: &Context,
 ) -> Result<f64> {
+    let [a, b] = &sides.trees;
     tables.grow(a.len(), b.len(), context)?;
-    let Tables { saved, transposed, block, .. } = tables;
+    if let Some(saved) = strategy::largest_saving(sides, gains, tables, context)? {
+        return Ok(saved);
+    }
+    along_leftmost_paths([a, b], gains, tables, context)
+}
+
+/// The largest saving, by blocks of all keyroots.
+pub(super) fn along_leftmost_paths(
+    [a, b]: [&Order<'_>; 2],
+    gains: &impl Gain,
+    tables: &mut Tables,
+    context: &Context,
+) -> Result<f64> {
+    let Tables { saved, others, block, .. } = tables;
     // 1. Half of all nodes are leaves, and most keyroots: these need no blocks.
-    fill_leaves([&a, &b], saved, transposed, gains, context)?;
     let turned = &Transposed(gains);
-    fill_leaves([&b, &a], transposed, saved, turned, context)?;
+    let (n, m) = (a.len(), b.len());
+    let savings = &mut Savings::transposed(saved, others, n);
+    fill_leaves([a, b], a.leaf_keyroots(), savings, gains, context)?;
+    let savings = &mut Savings::transposed(others, saved, m);
+    fill_leaves([b, a], b.leaf_keyroots(), savings, turned, context)?;
     // 2. Of other keyroots. The longer side is the inner loop.
-    for i in a.inner_keyroots() {
-        for j in b.inner_keyroots() {
+    for i in a.inner_keyroots(n - 1) {
+        for j in b.inner_keyroots(m - 1) {
             let height = i - a.leftmost[i] as usize;
             let width = j - b.leftmost[j] as usize;
             if height <= width {
-                fill([&a, &b], [i, j], saved, transposed, block, gains, context)?;
+                let savings = &mut Savings::transposed(saved, others, n);
+                fill([a, b], [i, j], savings, block, gains, context)?;
             } else {
-                fill([&b, &a], [j, i], transposed, saved, block, turned, context)?;
+                let savings = &mut Savings::transposed(others, saved, m);
+                fill([b, a], [j, i], savings, block, turned, context)?;
             }
         }
     }
-    Ok(saved[a.len() * b.len() - 1])
+    Ok(saved[n * m - 1])
 }
 
 /// Fills the block of two nodes once more, after [`saving`], a row for each node of the
@@ -157,35 +157,56 @@ fn largest_saving(
 /// # Errors
 /// What `context` returns.
 pub(super) fn fill_block(
-    trees: [Order<'_>; 2],
+    trees: [&Order<'_>; 2],
     roots: [usize; 2],
     gains: &Gains,
     tables: &mut Tables,
     context: &Context,
 ) -> Result<()> {
-    let Tables { saved, transposed, block, .. } = tables;
-    fill([&trees[0], &trees[1]], roots, saved, transposed, block, gains, context)
+    let Tables { saved, others, block, .. } = tables;
+    let savings = &mut Savings::transposed(saved, others, trees[0].len());
+    fill(trees, roots, savings, block, gains, context)
 }
 
-/// What leaves that are keyroots save with all subtrees of the other tree: the largest gain
-/// of a leaf and a node there.
-fn fill_leaves(
+/// What subtrees save, twice.
+pub(super) struct Savings<'a, P> {
+    /// By nodes of rows, and of columns.
+    pub(super) saved: &'a mut [f64],
+    pub(super) others: &'a mut [f64],
+    /// Where `others` has two nodes.
+    pub(super) place: P,
+}
+
+impl<'a> Savings<'a, ()> {
+    /// The second table is the first one, transposed.
+    fn transposed(
+        saved: &'a mut [f64],
+        others: &'a mut [f64],
+        n_rows: usize,
+    ) -> Savings<'a, impl Fn(usize, usize) -> usize + use<>> {
+        Savings { saved, others, place: move |i, j| j * n_rows + i }
+    }
+}
+
+/// What some leaves save with all subtrees of the other tree: the largest gain of the leaf
+/// and a node there.
+pub(super) fn fill_leaves(
     [rows, columns]: [&Order<'_>; 2],
-    saved: &mut [f64],
-    transposed: &mut [f64],
+    leaves: impl Iterator<Item = usize>,
+    savings: &mut Savings<'_, impl Fn(usize, usize) -> usize>,
     gains: &impl Gain,
     context: &Context,
 ) -> Result<()> {
-    let (n, m) = (rows.len(), columns.len());
-    let is_leaf = |i: &usize| rows.leftmost[*i] as usize == *i;
-    for leaf in rows.keyroots.iter().map(|&i| i as usize).filter(is_leaf) {
+    let m = columns.len();
+    let Savings { saved: table, others, place } = savings;
+    for leaf in leaves {
         // In a large table each number stands in a page of its own.
         if m >= LONG_ROW {
             context.check_now()?;
         } else {
             context.check()?;
         }
-        let saved = &mut saved[leaf * m..][..m];
+        let saved = &mut table[leaf * m..][..m];
         let (labels, parents) = (&columns.labels[..m], &columns.parents[..m]);
         let gain = gains.row(rows.labels[leaf]);
         saved.fill(0.0);
@@ -194,7 +215,7 @@ fn fill_leaves(
             let above = &mut saved[parents[j] as usize];
             *above = larger(*above, value);
             saved[j] = value;
-            transposed[j * n + leaf] = value;
+            others[place(leaf, j)] = value;
         }
     }
     Ok(())
@@ -205,11 +226,10 @@ const LONG_ROW: usize = 1 << 10;
 
 /// Fills the block of two nodes, and what the subtrees on their paths save in both tables.
 /// Savings of all other subtrees in it are known.
-fn fill(
+pub(super) fn fill(
     [rows, columns]: [&Order<'_>; 2],
     [row_root, column_root]: [usize; 2],
-    saved: &mut [f64],
-    transposed: &mut [f64],
+    savings: &mut Savings<'_, impl Fn(usize, usize) -> usize>,
     block: &mut [f64],
     gains: &impl Gain,
     context: &Context,
@@ -218,7 +238,8 @@ fn fill(
     let first_column = columns.leftmost[column_root] as usize;
     let width = column_root - first_column + 1;
     let stride = width + 1;
-    let (n_rows, n_columns) = (rows.len(), columns.len());
+    let n_columns = columns.len();
+    let Savings { saved: table, others, place } = savings;
     let leftmost = &columns.leftmost[first_column..=column_root];
     let labels = &columns.labels[first_column..=column_root];
     let path = first_column as u32;
@@ -232,7 +253,7 @@ fn fill(
         let above = &before[y * stride..][..stride];
         let current = &mut current[..stride];
         current[0] = 0.0;
-        let saved = &mut saved[i * n_columns + first_column..][..width];
+        let saved = &mut table[i * n_columns + first_column..][..width];
         let n_before = rows.leftmost[i] as usize - first_row;
         let mut best = 0.0;
         if n_before == 0 {
@@ -244,7 +265,7 @@ fn fill(
                 if leftmost[x] == path {
                     best = larger(best, larger(apart, above[x] + gain(labels[x])));
                     saved[x] = best;
-                    transposed[(first_column + x) * n_rows + i] = best;
+                    others[place(i, first_column + x)] = best;
                 } else {
                     best = larger(best, larger(apart, saved[x]));
                 }
@@ -308,9 +329,11 @@ mod tests {
             for b in 0..forest.len() {
                 let mut values = Vec::new();
                 for (gains, orders) in &ways {
-                    for orders in orders {
-                        let trees = [a, b].map(|tree| orders.get(tree));
-                        let value = saving(trees, gains, &mut tables, &context);
+                    let [trees, others] =
+                        orders.each_ref().map(|of| [a, b].map(|tree| of.get(tree)));
+                    let sides = Sides { trees, others };
+                    for sides in [sides, sides.turned()] {
+                        let value = saving(&sides, gains, &mut tables, &context);
                         values.push(value.unwrap());
                     }
                 }

@@ -6,7 +6,7 @@
 
 use super::costs::Gains;
 use super::distance::{Tables, fill_block, saving};
-use super::order::Order;
+use super::order::Sides;
 use crate::memory::{collect, filled, push};
 use crate::{Context, Result};
 
@@ -32,23 +32,24 @@ pub struct Mapping {
 /// # Errors
 /// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
 pub(super) fn mapping(
-    trees: [Order<'_>; 2],
+    sides: &Sides<'_>,
     gains: &Gains,
     context: &Context,
 ) -> Result<(Mapping, f64)> {
     let mut tables = Tables::default();
-    let saved = saving(trees, gains, &mut tables, context)?;
-    let [a, b] = trees;
+    let saved = saving(sides, gains, &mut tables, context)?;
+    let [a, b] = &sides.trees;
     let numbers = [a.preorder()?, b.preorder()?];
     // 1. From the last cell of a block to its border: a cell that is larger than those
     // before it matches two nodes, or takes two subtrees, which are to be looked into.
     let mut pairs = Vec::new();
     let mut open = collect([[a.len() - 1, b.len() - 1]])?;
     while let Some(roots) = open.pop() {
-        fill_block(trees, roots, gains, &mut tables, context)?;
-        let [top, left] = [0, 1].map(|side| trees[side].leftmost[roots[side]] as usize);
+        fill_block([a, b], roots, gains, &mut tables, context)?;
+        let [top, left] =
+            [0, 1].map(|side| sides.trees[side].leftmost[roots[side]] as usize);
         let stride = roots[1] - left + 2;
-        let cell = |x: usize, y: usize| tables.block()[x * stride + y];
+        let cell = |x: usize, y: usize| tables.block[x * stride + y];
         let (mut x, mut y) = (roots[0] - top + 1, stride - 1);
         while x > 0 && y > 0 {
             let value = cell(x, y);

@@ -43,9 +43,11 @@ mod bounded;
 mod bounds;
 mod costs;
 mod distance;
+mod forests;
 mod mapping;
 mod order;
 mod search;
+mod strategy;
 mod text;
 
 use std::sync::Arc;
@@ -205,9 +207,9 @@ impl EditDistance {
         let both = self.both(a, b, context)?;
         let trees = Trees::new(self, &both, context)?;
         let (priced, mut gains) = (trees.priced([0, 1]), PairGains::default());
-        let orders = trees.orders.pair(0, 1);
-        let (orders, gains) = priced.costs.between(orders, &mut gains, context)?;
-        let (mapping, saved) = mapping(orders, gains, context)?;
+        let sides = trees.orders.pair(0, 1);
+        let (sides, gains) = priced.costs.between(sides, &mut gains, context)?;
+        let (mapping, saved) = mapping(&sides, gains, context)?;
         let cost = (priced.delete[0] + priced.insert[1] - saved) * priced.costs.unit;
         Ok(Mapping { cost, ..mapping })
     }
@@ -377,10 +379,10 @@ impl Trees {
         context: &Context,
     ) -> Result<f64> {
         let Scratch { tables, gains } = scratch;
-        let trees = self.orders.pair(a, b);
-        let (trees, gains) =
-            self.priced([a, b]).costs.between(trees, gains, context)?;
-        let saved = saving(trees, gains, tables, context)?;
+        let sides = self.orders.pair(a, b);
+        let (sides, gains) =
+            self.priced([a, b]).costs.between(sides, gains, context)?;
+        let saved = saving(&sides, gains, tables, context)?;
         Ok(self.value([a, b], saved))
     }
 
@@ -429,7 +431,7 @@ impl Trees {
         }
         for orders in &self.orders.0 {
             let [a, b] = pair.map(|tree| orders.get(tree).labels);
-            let (gains, row) = (&priced.costs.gains, scratch.tables.row());
+            let (gains, row) = (&priced.costs.gains, &mut scratch.tables.row);
             if is_beyond(bounds::by_alignment(a, b, gains, row, context)?) {
                 return Ok(f64::INFINITY);
             }
@@ -502,15 +504,14 @@ impl Trees {
         let Gains::Constant(gains) = &priced.costs.gains else {
             return self.full([a, b], scratch, context);
         };
-        let trees = self.orders.pair(a, b);
-        let n_cells = trees[0].n_below as f64 * trees[1].n_below as f64;
-        let (n, m) = (trees[0].len(), trees[1].len());
+        let sides = self.orders.pair(a, b);
+        let (n_cells, [n, m]) = (sides.n_cells(), sides.trees.map(|tree| tree.len()));
         let mut edits = (least + 1 + least / 8).min(most);
         let is_slow = |edits: u32| Bounded::n_cells(n, m, edits) > n_cells;
         if is_slow(edits) {
             return self.full([a, b], scratch, context);
         }
-        let bounded = Bounded::new(trees, self.orders.others([a, b], &trees))?;
+        let bounded = Bounded::new(&sides)?;
         loop {
             let saved =
                 bounded.saving(edits, gains, &mut scratch.tables.corridors, context)?;

@@ -43,24 +43,56 @@ pub(super) struct Order<'a> {
     is_mirrored: bool,
 }
 
+/// Two trees from the side from which they are compared, and from the other.
+#[derive(Clone, Copy)]
+pub(super) struct Sides<'a> {
+    pub(super) trees: [Order<'a>; 2],
+    pub(super) others: [Order<'a>; 2],
+}
+
+impl Sides<'_> {
+    /// Compared from the other side.
+    pub(super) fn turned(self) -> Self {
+        Self { trees: self.others, others: self.trees }
+    }
+
+    /// Cells of the blocks of all keyroots.
+    pub(super) fn n_cells(&self) -> f64 {
+        self.trees[0].n_below as f64 * self.trees[1].n_below as f64
+    }
+}
+
 impl<'a> Order<'a> {
     pub(super) fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Places of the keyroots that are no leaves, ascending.
-    pub(super) fn inner_keyroots(&self) -> impl Iterator<Item = usize> {
+    /// Leaves.
+    pub(super) fn leaves(&self) -> impl Iterator<Item = usize> {
+        (0..self.len()).filter(|&place| self.is_leaf(place))
+    }
+
+    /// Keyroots that are leaves.
+    pub(super) fn leaf_keyroots(&self) -> impl Iterator<Item = usize> {
         let keyroots = self.keyroots.iter().map(|&place| place as usize);
-        keyroots.filter(|&place| self.leftmost[place] as usize != place)
+        keyroots.filter(|&place| self.is_leaf(place))
+    }
+
+    /// Keyroots of the subtree of a node, ascending, but for leaves below it.
+    pub(super) fn inner_keyroots(&self, root: usize) -> impl Iterator<Item = usize> {
+        let first = self.keyroots.partition_point(|&place| place < self.leftmost[root]);
+        let keyroots = self.keyroots[first..].iter().map(|&place| place as usize);
+        let below = keyroots.take_while(move |&place| place < root);
+        below.filter(|&place| !self.is_leaf(place)).chain([root])
+    }
+
+    fn is_leaf(&self, place: usize) -> bool {
+        self.leftmost[place] as usize == place
     }
 
     /// The same tree with other codes.
     pub(super) fn with_labels(self, labels: &'a [u32]) -> Self {
         Self { labels, ..self }
-    }
-
-    pub(super) fn is_mirrored(&self) -> bool {
-        self.is_mirrored
     }
 
     /// By place: how many ancestors the node has.
