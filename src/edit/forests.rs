@@ -1,50 +1,44 @@
 //! What a forest that grows saves with all forests of a subtree.
 //!
 //! The forests of a subtree are what remains when first and last roots are taken away one by
-//! one: the nodes G(q, p) that are at most the q-th in postorder from the left, and at most
-//! the p-th from the right. Let F be a forest of another tree, and
+//! one. They are told by their first root p and their last root q, and G(p, q) are all nodes
+//! of them. Let F be a forest of another tree, and s(p, q) the largest saving of F and
+//! G(p, q). If F gets a node x behind all others in postorder, then s becomes
 //!
 //! ```text
-//! s[q][p] = the largest saving of F and G(q, p)
+//! s'(p, q) = max( s(p, q), s'(p, q - 1), r(p, q - tree) + tree[x][q] )
 //! ```
 //!
-//! If F gets a node x behind all others in postorder from the left, then s becomes s', which
-//! for each p is the recursion of `distance.rs` over q, on top of what there is:
+//! where q - 1 is what G(p, q) has as its last root without the node q, q - tree without
+//! the subtree of q, and r is s as it was before F had the first node of x's subtree: for
+//! each p that is the recursion of `distance.rs`, on top of what there is. In postorder from
+//! the right, the same is so with p and q swapped. (Demaine, Mozes, Rossman & Weimann, "An
+//! optimal decomposition algorithm for tree edit distance", ACM TALG 2009, have this for
+//! costs.)
 //!
 //! ```text
-//! s'[q][p] = max( s[q][p], s'[q-1][p], r[l(q)-1][p] + tree[x][q] )    q in G(q, p)
-//! s'[q][p] = s'[q-1][p]                                               else
+//! (a (b (c) (d)) (e))      p, q with q = p or right of p     c c, c d, c e, d d, d e,
+//!                                                            b b, b e, e e, a a
 //! ```
 //!
-//! where r is s as it was before F had the first node of x's subtree. In postorder from the
-//! right, the same is so with q and p swapped. (Demaine, Mozes, Rossman & Weimann, "An optimal
-//! decomposition algorithm for tree edit distance", ACM TALG 2009, have this for costs.)
+//! All p are gone through from the last in preorder on. A row of cells then has a cell for
+//! each q, and those of nodes below p are what they were for the last p: the cell of the
+//! last child of p is that of all below p.
 //!
-//! Nothing there leads from one p to another, so [`LANES`] of them are computed at a time,
-//! some 3 times as fast as one by one. For nodes in the other order the table is turned.
+//! Tried: eight p at a time in words of the processor. The cells of ancestors of p have to
+//! be copied then, and of zigzags 2 to 4 times as many were computed as there are forests.
 //!
 //! # Complexity
-//! For a subtree of m nodes, m² cells for each node that F gets, of which half are copies.
-//! Memory: 8 m² bytes, and 64 m for each node that is added at once.
+//! A cell for each forest and each node that F gets: of m nodes, m (m + 3) / 2 less the sum
+//! of the sizes of all subtrees. Memory: 8 m² bytes, 8 for each forest from either side, and
+//! 8 m for each node that is added at once.
 
 use super::distance::larger;
-use crate::memory::reach;
+use crate::memory::{extend, push, reach};
+use crate::ragged::Ragged;
 use crate::{Context, Result};
 
-/// How many numbers p are computed at a time.
-const LANES: usize = 8;
-/// By p.
-type Cell = [f64; LANES];
-const NOTHING: Cell = [0.0; LANES];
-
-/// What one worker keeps from pair to pair.
-#[derive(Default)]
-pub(super) struct Lanes {
-    forests: Vec<Cell>,
-    block: Vec<Cell>,
-}
-
-/// A subtree in one order.
+/// A subtree in one order. Its nodes are told by their numbers there, from 0.
 #[derive(Clone, Copy)]
 pub(super) struct Columns<'a> {
     /// The place of its first node, and that in the other order.
@@ -55,139 +49,178 @@ pub(super) struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.leftmost.len()
     }
 
-    /// How many nodes are before the subtree of the q-th.
-    fn n_before(&self, q: usize) -> usize {
-        (self.leftmost[q] - self.first[0]) as usize
+    /// How many nodes are before the subtree of a node.
+    #[inline]
+    fn n_before(&self, node: usize) -> usize {
+        (self.leftmost[node] - self.first[0]) as usize
     }
 
-    /// The number of the q-th node in the other order.
-    fn across(&self, q: usize) -> usize {
-        (self.turned[q] - self.first[1]) as usize
+    /// A node's number in the other order.
+    #[inline]
+    fn across(&self, node: usize) -> usize {
+        (self.turned[node] - self.first[1]) as usize
     }
 }
 
-/// Savings with all forests of a subtree.
-pub(super) struct Forests<'a> {
+/// All forests of a subtree, and what the forest F saves with them: kept from pair to pair.
+#[derive(Default)]
+pub(super) struct Forests {
     /// From the left, and from the right.
-    columns: [Columns<'a>; 2],
-    /// The order of q.
-    side: usize,
-    /// Savings: by p, `LANES` of which are a chunk, and by q.
-    savings: &'a mut [Cell],
-    /// Cells of a chunk.
-    stride: usize,
-    block: &'a mut Vec<Cell>,
+    sides: [Side; 2],
+    /// What F saves: where a forest stands, its first and last root say, one for each side.
+    savings: Vec<f64>,
+    block: Vec<f64>,
 }
 
-impl<'a> Forests<'a> {
-    /// Of an empty F.
-    ///
-    /// # Errors
-    /// [`Error::Memory`](crate::Error::Memory).
-    pub(super) fn new(columns: [Columns<'a>; 2], lanes: &'a mut Lanes) -> Result<Self> {
-        let n_chunks = columns[0].len().div_ceil(LANES);
-        let (stride, n_cells) = (n_chunks * LANES, n_chunks * n_chunks * LANES);
-        let Lanes { forests, block } = lanes;
-        forests.clear();
-        reach(forests, n_cells, NOTHING)?;
-        Ok(Self { columns, side: 0, savings: forests, stride, block })
-    }
+/// The forests from one side. The cell of a node is its number and 1, that of no node is 0.
+#[derive(Default)]
+struct Side {
+    /// By first root, the last one in preorder first: last roots in postorder, each with the
+    /// cell of what is before its subtree.
+    lasts: Ragged<(u32, u32)>,
+    /// As `lasts`: the cell of all that is below the first root.
+    below: Vec<u32>,
+    /// By node: its part of the place of forests of which it is the last root.
+    places: Vec<usize>,
+    /// Room for a number of each node.
+    before: Vec<u32>,
+}
 
-    /// The order of q.
-    pub(super) fn side(&self) -> usize {
-        self.side
-    }
-
-    /// Makes q what p was.
-    pub(super) fn turn(&mut self) {
-        self.side = 1 - self.side;
-        let n_chunks = self.stride / LANES;
-        for p in 0..n_chunks {
-            for q in 0..=p {
-                // Two squares, or one.
-                let [a, b] = [p * self.stride + q * LANES, q * self.stride + p * LANES];
-                for i in 0..LANES {
-                    for j in 0..if p == q { i } else { LANES } {
-                        let cell = self.savings[a + i][j];
-                        self.savings[a + i][j] = self.savings[b + j][i];
-                        self.savings[b + j][i] = cell;
-                    }
+impl Side {
+    /// All forests, with a node's part of the place of those of which it is the last root.
+    fn set(
+        &mut self,
+        [columns, others]: [&Columns<'_>; 2],
+        place: impl Fn(usize) -> usize,
+        context: &Context,
+    ) -> Result<()> {
+        let m = columns.len();
+        let Self { lasts, below, places, before } = self;
+        below.clear();
+        lasts.truncate(0);
+        // By node: the cell of the last root among the nodes before it.
+        before.clear();
+        reach(before, m, 0)?;
+        for number in 0..m {
+            context.check()?;
+            let first = others.across(number);
+            let is_leaf = columns.n_before(first) == first;
+            push(below, if is_leaf { 0 } else { first as u32 })?;
+            let mut cell = 0;
+            for node in first..m {
+                before[node] = cell;
+                if columns.across(node) <= number {
+                    let start = columns.n_before(node).max(first);
+                    cell = node as u32 + 1;
+                    lasts.push((cell, before[start]))?;
                 }
             }
+            lasts.close("forests of a tree")?;
         }
+        places.clear();
+        extend(places, (0..m).map(place))
+    }
+}
+
+impl Forests {
+    /// Takes the forests of a subtree, from the left and from the right, and an empty F.
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory), [`Error::Capacity`](crate::Error::Capacity)
+    /// for 2^32 forests, and what `context` returns.
+    pub(super) fn set(
+        &mut self,
+        columns: &[Columns<'_>; 2],
+        context: &Context,
+    ) -> Result<()> {
+        let [left, right] = columns;
+        let m = left.len();
+        self.savings.clear();
+        reach(&mut self.savings, m.saturating_mul(m), 0.0)?;
+        let [first, last] = &mut self.sides;
+        // By numbers from the left: row after row of first roots.
+        first.set([left, right], |node| node, context)?;
+        last.set([right, left], |node| right.across(node) * m, context)
     }
 
-    /// Adds nodes to F in the order of q. `saved` has what their subtrees save with those of
-    /// all columns, row after row; `n_before` is how many of the nodes were there before the
-    /// first of a row's subtree, and None if it is all of F.
+    /// Adds nodes to F behind all others in postorder from one side. `saved` has what their
+    /// subtrees save, row after row, by cell; `n_before` is how many of the nodes were there
+    /// before the first of a row's subtree, and None if that is all of F.
     ///
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
     pub(super) fn add(
         &mut self,
+        side: usize,
         saved: &[f64],
         n_before: impl Fn(usize) -> Option<usize>,
         context: &Context,
     ) -> Result<()> {
-        let columns = &self.columns[self.side];
-        let (m, stride) = (columns.len(), columns.len() + 1);
-        let n_rows = saved.len() / m;
-        // Rows: of no F, of F as it is, and after each node. Before each row is no column.
-        reach(self.block, (n_rows + 2).saturating_mul(stride), NOTHING)?;
-        self.block[..stride].fill(NOTHING);
-        for (chunk, savings) in self.savings.chunks_mut(self.stride).enumerate() {
-            let first = chunk * LANES;
-            self.block[stride] = NOTHING;
-            self.block[stride + 1..][..m].copy_from_slice(&savings[..m]);
-            for (row, saved) in saved.chunks(m).enumerate() {
+        let Self { sides, savings, block } = self;
+        let Side { lasts, below, places, .. } = &sides[side];
+        let stride = places.len() + 1;
+        let n_rows = saved.len() / stride;
+        // Rows: of no F, of F as it is, and after each node.
+        block.clear();
+        reach(block, (n_rows + 2).saturating_mul(stride), 0.0)?;
+        let firsts = &sides[1 - side].places;
+        for ((lasts, &below), &place) in lasts.iter().zip(below).zip(firsts) {
+            for &(last, _) in lasts {
+                block[stride + last as usize] =
+                    savings[place + places[last as usize - 1]];
+            }
+            for (row, saved) in saved.chunks_exact(stride).enumerate() {
                 context.check()?;
-                let (before, current) = self.block.split_at_mut((row + 2) * stride);
-                let above = &before[(row + 1) * stride..][1..=m];
+                let (before, current) = block.split_at_mut((row + 2) * stride);
+                let above = &before[(row + 1) * stride..][..stride];
                 let start = n_before(row).map_or(0, |n| (n + 1) * stride);
                 let apart = &before[start..][..stride];
-                current[0] = NOTHING;
-                let current = &mut current[1..=m];
-                let mut best = NOTHING;
-                for q in 0..m {
-                    let across = columns.across(q);
-                    if across < first + LANES {
-                        let with_tree = apart[columns.n_before(q)];
-                        let is_whole = across <= first;
-                        for lane in 0..LANES {
-                            let value =
-                                larger(above[q][lane], with_tree[lane] + saved[q]);
-                            if is_whole || across <= first + lane {
-                                best[lane] = larger(best[lane], value);
-                            }
-                        }
-                    }
-                    current[q] = best;
+                // All of one length, so that one look says that a number is in each.
+                let (saved, current) = (&saved[..stride], &mut current[..stride]);
+                let mut best = current[below as usize];
+                for &(last, before) in lasts {
+                    let last = last as usize;
+                    let with_tree = apart[before as usize] + saved[last];
+                    best = larger(best, larger(above[last], with_tree));
+                    current[last] = best;
                 }
             }
-            savings[..m].copy_from_slice(&self.block[(n_rows + 1) * stride + 1..][..m]);
+            let row = &block[(n_rows + 1) * stride..];
+            for &(last, _) in lasts {
+                savings[place + places[last as usize - 1]] = row[last as usize];
+            }
         }
         Ok(())
     }
 
-    /// What F under a root saves with all subtrees, if the root and the root of the q-th
-    /// save `gain(q)`.
-    pub(super) fn save_below(&self, gain: impl Fn(usize) -> f64, saved: &mut [f64]) {
-        let columns = &self.columns[self.side];
-        let forest =
-            |q: usize, p: usize| self.savings[p / LANES * self.stride + q][p % LANES];
-        for q in 0..columns.len() {
-            let p = columns.across(q);
-            let below = if q > 0 && p > 0 { forest(q - 1, p - 1) } else { 0.0 };
-            saved[q] = larger(forest(q, p), gain(q) + below);
-            // Its last child is right before, the one before that left of its subtree.
-            let mut child = q;
-            while child > columns.n_before(q) {
-                saved[q] = larger(saved[q], saved[child - 1]);
-                child = columns.n_before(child - 1);
+    /// What F under a root saves with all subtrees, in postorder from the left, if the root
+    /// and a node there save `gain(node)`.
+    pub(super) fn save_below(
+        &self,
+        columns: &[Columns<'_>; 2],
+        gain: impl Fn(usize) -> f64,
+        saved: &mut [f64],
+    ) {
+        let [left, right] = columns;
+        let m = left.len();
+        let forest = |first: usize, last: usize| self.savings[first * m + last];
+        for node in 0..m {
+            // The last child is right before, from either side.
+            let is_leaf = left.n_before(node) == node;
+            let below = if is_leaf {
+                0.0
+            } else {
+                forest(right.across(left.across(node) - 1), node - 1)
+            };
+            saved[node] = larger(forest(node, node), gain(node) + below);
+            let mut child = node;
+            while child > left.n_before(node) {
+                saved[node] = larger(saved[node], saved[child - 1]);
+                child = left.n_before(child - 1);
             }
         }
     }

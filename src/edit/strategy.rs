@@ -12,7 +12,7 @@
 //!
 //! to the first leaf    w(j) = Σ sizes of the subtrees of all keyroots in j, from the left
 //! to the last leaf     w(j) = the same from the right
-//! heavy path           w(j) = a part of |j|²: all forests of j
+//! heavy path           w(j) = all forests of j, each taking the time of 2 cells
 //! ```
 //!
 //! (Pawlik & Augsten, "RTED: a robust algorithm for the tree edit distance", PVLDB 2011, and
@@ -22,9 +22,9 @@
 //! 1. What the subtrees beside paths cost is summed up from the leaves, for each two nodes,
 //!    and the cheapest path kept. Leaves cost nothing: what they save is known in advance.
 //! 2. From the roots on, each two subtrees are a step; so are those beside their path.
-//! 3. Steps are made backwards. The heavy path starts from its leaf with an empty forest,
-//!    which gets the nodes right of the path in postorder from the left, those left of it in
-//!    postorder from the right, and then the node of the path above them.
+//! 3. Steps are made backwards. Along the heavy path a forest grows from its leaf on: by the
+//!    nodes right of the path in postorder from the left, by those left of it in postorder
+//!    from the right, and then by the node of the path above them.
 //!
 //! # Complexity
 //! O(n m) for the choice, among nodes that are no leaves; then the cells that it finds, which
@@ -32,7 +32,7 @@
 
 use super::costs::{Gain, Transposed};
 use super::distance::{Savings, Tables, fill, fill_leaves};
-use super::forests::{Columns, Forests, Lanes};
+use super::forests::{Columns, Forests};
 use super::order::{Order, Sides};
 use crate::memory::{collect, extend, filled, push, reach, reserve};
 use crate::{Context, Result};
@@ -42,13 +42,13 @@ const FIRST: usize = 0;
 const LAST: usize = 1;
 const HEAVY: usize = 2;
 
-/// Cells for each pair of nodes from which on it is worth a choice.
-const MANY_CELLS: f64 = 40.0;
-/// What the forests of j take, as a part of |j|² cells of other blocks.
-const FOREST: f64 = 0.35;
-
+/// Cells for each pair of nodes from which on it is worth a choice: that takes the time of
+/// some 15, and single paths have short rows.
+const MANY_CELLS: f64 = 60.0;
 /// The part of its cells from which on the plain way is left.
-const MOST_PART: f64 = 0.8;
+const MOST_PART: f64 = 0.5;
+/// The time of a forest's cell, in cells of other blocks.
+const FOREST: f64 = 2.0;
 
 /// A node that is no leaf.
 struct Inner {
@@ -101,35 +101,41 @@ impl<'a> Shape<'a> {
         // 2. Inner nodes, with what is below them.
         let size = |place: usize| place as u32 - order.leftmost[place] + 1;
         let mut heavy = collect(0..n as u32)?;
-        let mut below = filled([0.0; 2], n)?;
+        // By kind of path: the sums that widths are made of, of what is below a node.
+        let mut below = filled([0.0; 3], n)?;
         let (mut numbers, mut inner) = (filled(0, n)?, Vec::new());
         for place in 0..n {
             let parent = order.parents[place] as usize;
             let of_node = f64::from(size(place));
+            let [first, last, sizes] = below[place].map(|below| below + of_node);
+            let is_leaf = size(place) == 1; // takes no block
             if parent != place {
                 let largest = &mut heavy[parent];
                 if *largest as usize == parent || size(*largest as usize) < size(place)
                 {
                     *largest = place as u32;
                 }
+                let [is_first, is_last] = [
+                    order.leftmost[parent] == order.leftmost[place],
+                    place + 1 == parent,
+                ];
+                let above = &mut below[parent];
+                above[FIRST] +=
+                    if is_leaf || is_first { first - of_node } else { first };
+                above[LAST] += if is_leaf || is_last { last - of_node } else { last };
+                above[HEAVY] += sizes;
             }
-            if size(place) == 1 {
-                continue; // takes no block
-            }
-            let [first, last] = below[place].map(|below| below + of_node);
-            if parent != place {
-                let is_first = order.leftmost[parent] == order.leftmost[place];
-                below[parent][FIRST] += if is_first { first - of_node } else { first };
-                let is_last = place + 1 == parent;
-                below[parent][LAST] += if is_last { last - of_node } else { last };
+            if is_leaf {
+                continue;
             }
             numbers[place] = inner.len();
+            let n_forests = of_node * (of_node + 3.0) / 2.0 - sizes;
             let node = Inner {
                 places: [place, turned[0][place] as usize],
                 parent: 0,
                 first: inner.len(),
                 size: of_node,
-                widths: [first, last, FOREST * of_node * of_node],
+                widths: [first, last, FOREST * n_forests],
                 is_on_path: [false; 3],
             };
             push(&mut inner, node)?;
@@ -288,13 +294,13 @@ fn along(
     context: &Context,
 ) -> Result<f64> {
     let [n, m] = shapes.each_ref().map(|shape| shape.orders[FIRST].len());
-    let Tables { saved, others, block, lanes, row, .. } = tables;
+    let Tables { saved, others, block, forests, row, .. } = tables;
     let mut run = Run {
         shapes,
         gains,
         saved: [&mut saved[..n * m], &mut others[..n * m]],
         block,
-        lanes,
+        forests,
         rows: row,
         context,
     };
@@ -315,7 +321,7 @@ struct Run<'a, G> {
     /// By nodes of the one tree and the other, in either order: what the subtrees save.
     saved: [&'a mut [f64]; 2],
     block: &'a mut [f64],
-    lanes: &'a mut Lanes,
+    forests: &'a mut Forests,
     /// What subtrees save with those of some columns.
     rows: &'a mut Vec<f64>,
     context: &'a Context<'a>,
@@ -371,15 +377,15 @@ impl<G: Gain> Run<'_, G> {
 
     /// Compares two subtrees along the heavy path of one of them.
     fn along_heavy_path(&mut self, tree: usize, pair: [usize; 2]) -> Result<()> {
-        let Self { shapes, gains, saved, lanes, rows, context, .. } = self;
+        let Self { shapes, gains, saved, forests, rows, context, .. } = self;
         let [on_path, other] = [&shapes[tree], &shapes[1 - tree]];
         let n_columns = shapes[1].orders[FIRST].len();
         let cell = |x: usize, y: usize| {
             if tree == 0 { x * n_columns + y } else { y * n_columns + x }
         };
         let columns = [FIRST, LAST].map(|order| other.columns(pair[1 - tree], order));
-        let (m, starts) = (columns[FIRST].leftmost.len(), columns[FIRST].first);
-        let mut forests = Forests::new(columns, lanes)?;
+        let (m, starts) = (columns[FIRST].len(), columns[FIRST].first);
+        forests.set(&columns, context)?;
         // 1. The path, from its leaf up.
         let mut path = collect([on_path.inner[pair[tree]].places[FIRST]])?;
         while let Some(&node) = path.last() {
@@ -389,51 +395,51 @@ impl<G: Gain> Run<'_, G> {
             }
             push(&mut path, child)?;
         }
-        let mut before: Option<usize> = None;
+        let mut child = None;
         while let Some(node) = path.pop() {
             let places = |node: usize| [node, on_path.turned[FIRST][node] as usize];
-            // 2. Nodes beside it: first those in the order in which the table stands.
-            for side in [forests.side(), 1 - forests.side()] {
-                let Some(before) = before else { break };
-                let beside = places(before)[side] + 1..places(node)[side];
-                if beside.is_empty() {
-                    continue;
+            // 2. The path's node below, with those right of it, or without any; then those
+            // left of it. It may be added from either side.
+            if let Some(child) = child {
+                let [start, end] = [child, node].map(places);
+                let right = usize::from(end[LAST] > start[LAST] + 1);
+                let side = if end[FIRST] > start[FIRST] + 1 { FIRST } else { right };
+                for (side, is_added) in [(side, 0), (1 - side, 1)] {
+                    let added = start[side] + is_added..end[side];
+                    if added.is_empty() {
+                        continue;
+                    }
+                    rows.clear();
+                    reserve(rows, added.len() * (m + 1))?;
+                    let first = starts[side] as usize;
+                    for x in added.clone() {
+                        context.check()?;
+                        let row = (first..first + m).map(|y| saved[side][cell(x, y)]);
+                        extend(rows, [0.0].into_iter().chain(row))?;
+                    }
+                    let leftmost = &on_path.orders[side].leftmost[added.clone()];
+                    let n_before =
+                        |row: usize| (leftmost[row] as usize).checked_sub(added.start);
+                    forests.add(side, rows, n_before, context)?;
                 }
-                if forests.side() != side {
-                    forests.turn();
-                }
-                rows.clear();
-                reserve(rows, beside.len() * m)?;
-                let start = starts[side] as usize;
-                for x in beside.clone() {
-                    context.check()?;
-                    extend(rows, (start..start + m).map(|y| saved[side][cell(x, y)]))?;
-                }
-                let leftmost = &on_path.orders[side].leftmost[beside.clone()];
-                let n_before = |row: usize| leftmost[row] as usize - beside.start;
-                forests.add(rows, |row| Some(n_before(row)), context)?;
             }
-            // 3. The node itself.
-            let side = forests.side();
-            let (x, start) = (places(node)[side], starts[side] as usize);
-            let label = on_path.orders[side].labels[x];
-            let labels = &other.orders[side].labels[start..][..m];
-            let gain = |q: usize| match tree {
-                0 => gains.gain(label, labels[q]),
-                _ => gains.gain(labels[q], label),
+            // 3. The node itself, with all nodes of the other tree.
+            let first = starts[FIRST] as usize;
+            let label = on_path.orders[FIRST].labels[node];
+            let labels = &other.orders[FIRST].labels[first..][..m];
+            let gain = |y: usize| match tree {
+                0 => gains.gain(label, labels[y]),
+                _ => gains.gain(labels[y], label),
             };
             rows.clear();
             reach(rows, m, 0.0)?;
-            forests.save_below(gain, rows);
-            let (there, turned) = (places(node)[1 - side], &other.turned[side]);
-            for (y, &value) in (start..).zip(rows.iter()) {
-                saved[side][cell(x, y)] = value;
-                saved[1 - side][cell(there, turned[y] as usize)] = value;
+            forests.save_below(&columns, gain, rows);
+            let (there, turned) = (places(node)[LAST], &other.turned[FIRST]);
+            for (y, &value) in (first..).zip(rows.iter()) {
+                saved[FIRST][cell(node, y)] = value;
+                saved[LAST][cell(there, turned[y] as usize)] = value;
             }
-            if !path.is_empty() {
-                forests.add(rows, |_| None, context)?;
-            }
-            before = Some(node);
+            child = Some(node);
         }
         Ok(())
     }
@@ -514,16 +520,15 @@ mod tests {
                 Orders::new(&forest, &codes, is_mirrored, &context).unwrap()
             });
             for a in 0..forest.len() {
-                for b in [random.below(forest.len()), random.below(forest.len())] {
-                    let [trees, others] =
-                        orders.each_ref().map(|of| [a, b].map(|tree| of.get(tree)));
-                    let sides = Sides { trees, others };
-                    for sides in [sides, sides.turned()] {
-                        match &costs.gains {
-                            Gains::Constant(gains) => check(gains, &sides, &mut random),
-                            Gains::Table(gains) => check(gains, &sides, &mut random),
-                            Gains::ByLabel(_) => unreachable!(),
-                        }
+                let b = random.below(forest.len());
+                let [trees, others] =
+                    orders.each_ref().map(|of| [a, b].map(|tree| of.get(tree)));
+                let sides = Sides { trees, others };
+                for sides in [sides, sides.turned()] {
+                    match &costs.gains {
+                        Gains::Constant(gains) => check(gains, &sides, &mut random),
+                        Gains::Table(gains) => check(gains, &sides, &mut random),
+                        Gains::ByLabel(_) => unreachable!(),
                     }
                 }
             }
