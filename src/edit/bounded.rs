@@ -21,7 +21,7 @@
 use super::costs::Gain;
 use super::distance::larger;
 use super::order::{Order, Sides};
-use crate::memory::{collect, extend, filled, push, reach, room};
+use crate::memory::{collect, filled, push, reach, room};
 use crate::{Context, Result};
 
 /// More edits than there can be.
@@ -334,98 +334,6 @@ fn fill(
     Ok(())
 }
 
-/// String edit distances from one sequence of labels, 64 cells at a time (Myers, JACM 1999;
-/// Hyyrö, 2003).
-#[derive(Default)]
-pub(super) struct Strings {
-    len: usize,
-    n_blocks: usize,
-    labels: Vec<u32>,
-    /// By label: which of the rows of `places` it has; the first is that of all others.
-    rows: Vec<u32>,
-    places: Vec<u64>,
-    plus: Vec<u64>,
-    minus: Vec<u64>,
-}
-
-impl Strings {
-    /// Takes one sequence, of labels below `n_labels`, in place of the last one.
-    ///
-    /// # Errors
-    /// [`Error::Memory`](crate::Error::Memory).
-    pub(super) fn set(&mut self, labels: &[u32], n_labels: usize) -> Result<()> {
-        reach(&mut self.rows, n_labels, 0)?;
-        for &label in &self.labels {
-            self.rows[label as usize] = 0;
-        }
-        self.labels.clear();
-        self.places.clear();
-        extend(&mut self.labels, labels.iter().copied())?;
-        (self.len, self.n_blocks) = (labels.len(), labels.len().div_ceil(64));
-        let mut n_rows = 1;
-        reach(&mut self.places, self.n_blocks, 0)?;
-        for (place, &label) in labels.iter().enumerate() {
-            let row = &mut self.rows[label as usize];
-            if *row == 0 {
-                *row = n_rows;
-                n_rows += 1;
-                reach(&mut self.places, n_rows as usize * self.n_blocks, 0)?;
-            }
-            let word = *row as usize * self.n_blocks + place / 64;
-            self.places[word] |= 1 << (place % 64);
-        }
-        Ok(())
-    }
-
-    /// The distance to another sequence if it is at most `most`, else more than that.
-    ///
-    /// # Errors
-    /// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
-    pub(super) fn distance(
-        &mut self,
-        other: &[u32],
-        most: u32,
-        context: &Context,
-    ) -> Result<u32> {
-        let Self { plus, minus, .. } = self;
-        plus.clear();
-        minus.clear();
-        reach(plus, self.n_blocks, !0)?;
-        reach(minus, self.n_blocks, 0)?;
-        let last = 1 << ((self.len - 1) % 64);
-        let mut distance = self.len as u64;
-        for (&label, n_left) in other.iter().zip((0..other.len() as u64).rev()) {
-            context.check()?;
-            let row = self.rows[label as usize] as usize * self.n_blocks;
-            let places = &self.places[row..][..self.n_blocks];
-            let (mut up, mut down) = (1, 0);
-            let cells = plus.iter_mut().zip(minus.iter_mut());
-            let end = self.n_blocks - 1;
-            for (block, (&equal, (plus, minus))) in places.iter().zip(cells).enumerate()
-            {
-                let vertical = equal | *minus;
-                let equal = equal | down;
-                let horizontal = ((equal & *plus).wrapping_add(*plus) ^ *plus) | equal;
-                let more = *minus | !(horizontal | *plus);
-                let less = *plus & horizontal;
-                if block == end {
-                    distance += u64::from(more & last != 0);
-                    distance -= u64::from(less & last != 0);
-                }
-                let (shifted_more, shifted_less) =
-                    ((more << 1) | up, (less << 1) | down);
-                (up, down) = (more >> 63, less >> 63);
-                *plus = shifted_less | !(vertical | shifted_more);
-                *minus = shifted_more & vertical;
-            }
-            if distance > n_left + u64::from(most) {
-                return Ok(most.saturating_add(1));
-            }
-        }
-        Ok(distance as u32)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::costs::{Costs, Gains, LabelCosts, Unit};
@@ -472,36 +380,6 @@ mod tests {
                         }
                     }
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn strings_are_as_far_apart_as_the_plain_recursion_says() {
-        let mut random = Random(6);
-        let mut strings = Strings::default();
-        let context = Context::default();
-        for round in 0..400 {
-            let mut string = |most: usize| -> Vec<u32> {
-                let n = 1 + random.below(most);
-                (0..n).map(|_| random.below(3 + round % 9) as u32).collect()
-            };
-            let most = [5, 70, 200][round % 3];
-            let (a, b) = (string(most), string(most));
-            let mut row: Vec<u32> = (0..=b.len() as u32).collect();
-            for (i, x) in (1..).zip(&a) {
-                let mut diagonal = std::mem::replace(&mut row[0], i);
-                for (j, y) in b.iter().enumerate() {
-                    let replaced = diagonal + u32::from(x != y);
-                    diagonal = row[j + 1];
-                    row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-                }
-            }
-            let expected = row[b.len()];
-            strings.set(&a, 12).unwrap();
-            for most in [expected, expected + 3, expected.saturating_sub(1)] {
-                let found = strings.distance(&b, most, &context).unwrap();
-                assert!(found == expected || expected > most && found > most);
             }
         }
     }

@@ -21,11 +21,12 @@
 //! Time: the product of the sizes of all keyroots' subtrees, 6 to 16 cells for each pair of
 //! nodes of real trees; O(n² m²) for zigzags. Memory: 24 bytes for each pair of nodes.
 
-use super::bounded::{Corridors, Strings};
+use super::bounded::Corridors;
 use super::costs::{Gain, Gains, Transposed};
-use super::forests::Lanes;
+use super::forests::Forests;
 use super::order::{Order, Orders, Sides};
 use super::strategy;
+use super::text::Matcher;
 use crate::memory::{reserve, room};
 use crate::{Context, Result};
 
@@ -39,10 +40,10 @@ pub(super) struct Tables {
     /// The block at work, with a row and a column of zeros before it.
     pub(super) block: Vec<f64>,
     pub(super) row: Vec<f64>,
-    pub(super) lanes: Lanes,
+    pub(super) forests: Forests,
     pub(super) corridors: Corridors,
     /// The sequences of labels of one tree, in both orders.
-    pub(super) strings: [Strings; 2],
+    pub(super) strings: [Matcher; 2],
 }
 
 impl Tables {

@@ -443,7 +443,7 @@ impl Trees {
     fn ask(&self, tree: usize, tables: &mut Tables) -> Result<()> {
         let n_labels = self.priced.costs.delete.len();
         for (orders, strings) in self.orders.0.iter().zip(&mut tables.strings) {
-            strings.set(orders.get(tree).labels, n_labels)?;
+            strings.read(orders.get(tree).labels, n_labels)?;
         }
         Ok(())
     }

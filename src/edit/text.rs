@@ -1,6 +1,6 @@
-//! String edit distances of labels.
+//! String edit distances: of labels, and of the sequences of labels of two trees.
 //!
-//! A renaming costs the least number of tokens that are inserted, deleted and replaced to
+//! Where texts are compared, a renaming costs the least number of tokens that are inserted, deleted and replaced to
 //! make one text the other (Levenshtein 1966), divided by the length of the longer one. The
 //! text of a label is its characters; or, of a table's cell, what stands behind its start
 //! tag, where a tag and an entity are a token each:
@@ -94,7 +94,7 @@ impl Texts {
             } else if head.is_none() || head != self.heads[to as usize] {
                 1.0
             } else {
-                f64::from(matcher.distance(other, context)?) / longer
+                f64::from(matcher.distance(other, u32::MAX, context)?) / longer
             });
             context.check()?;
         }
@@ -116,7 +116,9 @@ fn token_end(text: &str, kind: TextKind) -> usize {
 #[derive(Default)]
 pub(super) struct Matcher {
     text: Vec<u32>,
-    /// By token, a word for each 64 places of the text: where it stands.
+    /// By token: the row of `places` that it has; the first one is that of all others.
+    rows: Vec<u32>,
+    /// Rows of a word for each 64 places of the text: where a token stands.
     places: Vec<u64>,
     /// A word for each 64 places: where a column's cell is one more, and one less, than that
     /// before it.
@@ -125,51 +127,75 @@ pub(super) struct Matcher {
 
 impl Matcher {
     /// Takes a text of tokens below `n_tokens`.
-    fn read(&mut self, text: &[u32], n_tokens: usize) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory).
+    pub(super) fn read(&mut self, text: &[u32], n_tokens: usize) -> Result<()> {
         let n_words = text.len().div_ceil(64);
-        // The places of the last text are taken back, for there may be many tokens.
-        let n_before = self.column.len();
+        // The rows of the last text are taken back, for there may be many tokens.
         for &token in &self.text {
-            self.places[token as usize * n_before..][..n_before].fill(0);
+            self.rows[token as usize] = 0;
         }
         self.text.clear();
         self.column.clear();
-        reach(&mut self.places, n_tokens.saturating_mul(n_words), 0)?;
+        self.places.clear();
+        reach(&mut self.rows, n_tokens, 0)?;
         extend(&mut self.text, text.iter().copied())?;
         reach(&mut self.column, n_words, [0; 2])?;
+        reach(&mut self.places, n_words, 0)?;
+        let mut n_rows = 1;
         for (place, &token) in text.iter().enumerate() {
-            self.places[token as usize * n_words + place / 64] |= 1 << (place % 64);
+            let row = &mut self.rows[token as usize];
+            if *row == 0 {
+                *row = n_rows;
+                n_rows += 1;
+                reach(&mut self.places, n_rows as usize * n_words, 0)?;
+            }
+            self.places[*row as usize * n_words + place / 64] |= 1 << (place % 64);
         }
         Ok(())
     }
 
-    /// The edit distance from the text to another.
-    fn distance(&mut self, other: &[u32], context: &Context) -> Result<u32> {
-        let (n, n_words) = (self.text.len(), self.column.len());
-        let Some(last) = n.checked_sub(1) else { return Ok(other.len() as u32) };
-        let last = 1 << (last % 64);
+    /// The edit distance from the text to another if it is at most `most`, else more than
+    /// that.
+    ///
+    /// # Errors
+    /// What `context` returns.
+    pub(super) fn distance(
+        &mut self,
+        other: &[u32],
+        most: u32,
+        context: &Context,
+    ) -> Result<u32> {
+        let Self { text, rows, places, column } = self;
+        let Some(last) = text.len().checked_sub(1) else {
+            return Ok(other.len() as u32);
+        };
+        let (n_words, last) = (column.len(), 1 << (last % 64));
         // In the first column each cell is one more than that before it.
-        let mut distance = n as u32;
-        if let [_] = self.column[..] {
-            let (mut column, first) = ([u64::MAX, 0], [1, 0]);
-            for &token in other {
-                let ends = step(&mut column, self.places[token as usize], first);
-                distance += u32::from(ends[0] & last != 0);
-                distance -= u32::from(ends[1] & last != 0);
-            }
-            return Ok(distance);
-        }
-        self.column.fill([u64::MAX, 0]);
-        for &token in other {
-            let places = &self.places[token as usize * n_words..][..n_words];
-            let (mut before, mut ends) = ([1, 0], [0; 2]);
-            for (column, &places) in self.column.iter_mut().zip(places) {
-                ends = step(column, places, before);
-                before = ends.map(|word| word >> 63);
-            }
+        column.fill([u64::MAX, 0]);
+        let mut only = [u64::MAX, 0];
+        let mut distance = text.len() as u32;
+        for (&token, n_left) in other.iter().zip((0..other.len() as u32).rev()) {
+            let row = rows[token as usize] as usize;
+            let ends = if n_words == 1 {
+                step(&mut only, places[row], [1, 0])
+            } else {
+                let (mut before, mut ends) = ([1, 0], [0; 2]);
+                let places = &places[row * n_words..][..n_words];
+                for (column, &places) in column.iter_mut().zip(places) {
+                    ends = step(column, places, before);
+                    before = ends.map(|word| word >> 63);
+                }
+                context.check()?;
+                ends
+            };
             distance += u32::from(ends[0] & last != 0);
             distance -= u32::from(ends[1] & last != 0);
-            context.check()?;
+            // Each token that is left takes away one at most.
+            if distance > n_left.saturating_add(most) {
+                return Ok(most.saturating_add(1));
+            }
         }
         Ok(distance)
     }
@@ -225,8 +251,16 @@ mod tests {
                 others.push(a.clone());
                 matcher.read(&a, n_tokens).unwrap();
                 for b in others {
-                    let found = matcher.distance(&b, &Context::default());
-                    assert_eq!(found, Ok(by_rows(&a, &b)), "{a:?} {b:?}");
+                    let expected = by_rows(&a, &b);
+                    for most in [u32::MAX, expected + 3, expected, expected / 2] {
+                        let found = matcher.distance(&b, most, &Context::default());
+                        let found = found.unwrap();
+                        if expected <= most {
+                            assert_eq!(found, expected, "{a:?} {b:?}");
+                        } else {
+                            assert!(found > most, "{a:?} {b:?}");
+                        }
+                    }
                 }
             }
         }
