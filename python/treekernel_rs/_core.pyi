@@ -673,6 +673,7 @@ class EditCore:
         x: Any,
         y: Any | None,
         k: int,
+        max_distance: float | None,
         normalize: str | None,
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,

@@ -97,11 +97,12 @@ class Computing:
         k: int,
         n_jobs: int | None,
         progress: Progress | bool | None,
+        *within: float | None,
     ) -> Neighbors:
         k = check_at_least_one("k", k)
         x, y = self._examples(X), None if Y is None else self._examples(Y)
         run = check_jobs(n_jobs), progress_callback(progress, self._title())
-        found, zeros = self._compute("top_k", x, y, (k,), run)
+        found, zeros = self._compute("top_k", x, y, (k, *within), run)
         self._warn(zeros, y)
         return Neighbors(*found)
 
@@ -321,8 +322,6 @@ class MatrixMethods(Computing, Parameters, Generic[_Items]):
         >>> found = tk.SubsetTreeKernel(0.4).top_k(X, k=2)
         >>> found.indices.tolist(), found.values.round(2).tolist()
         ([[1, 2], [0, 2], [0, 1]], [[0.96, 0.4], [0.96, 0.4], [0.4, 0.4]])
-        >>> tk.EditDistance().top_k(X, k=1).values.ravel()
-        array([1., 1., 3.])
         """
         return self._top_k(X, Y, k, n_jobs, progress)
 

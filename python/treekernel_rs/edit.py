@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from treekernel_rs._arguments import Progress, Trees
     from treekernel_rs._core import Tree
-    from treekernel_rs.neighbors import JoinResult
+    from treekernel_rs.neighbors import JoinResult, Neighbors
 
     NodeCosts = float | Mapping[str | None, float]
     RenameCosts = (
@@ -261,6 +261,52 @@ class EditDistance(MatrixMethods["Trees"]):
         most = check_number("max_distance", max_distance)
         return self._join(X, Y, most, n_jobs, out, progress)
 
+    def top_k(
+        self,
+        X: Trees,
+        Y: Trees | None = None,
+        *,
+        k: int = 10,
+        max_distance: float | None = None,
+        n_jobs: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> Neighbors:
+        """Find the trees of Y that are nearest to each tree of X.
+
+        Where costs do not depend on labels, few distances are computed, and fewer with
+        `max_distance`.
+
+        Parameters
+        ----------
+        X, Y : Forest or sequence of str
+            The trees. Without Y, each tree of X is compared with the other trees of X.
+        k : int, default 10
+            How many to find for each tree of X; fewer if Y is smaller.
+        max_distance : float, optional
+            The largest distance, as `normalize` has it. A row with fewer than k trees so
+            near ends with indices -1 and values of infinity.
+        n_jobs, progress
+            As in a call.
+
+        Returns
+        -------
+        Neighbors
+            `indices` and `values`, each of shape (len(X), k), the nearest first. If values
+            are equal, the lower index comes first.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> d, X = tk.EditDistance(), ["(a b c)", "(a b)", "(x (y z))"]
+        >>> d.top_k(X, k=1).values.ravel()
+        array([1., 1., 3.])
+        >>> found = d.top_k(X, k=2, max_distance=2)
+        >>> found.indices.tolist(), found.values.tolist()
+        ([[1, -1], [0, -1], [-1, -1]], [[1.0, inf], [1.0, inf], [inf, inf]])
+        """
+        most = _most(max_distance)
+        return self._top_k(X, Y, k, n_jobs, progress, most)
+
     def pair(
         self,
         a: Tree | str | object,
@@ -284,10 +330,7 @@ class EditDistance(MatrixMethods["Trees"]):
         >>> round(d.pair("(a (color))", "(a (colour))"), 6)
         0.166667
         """
-        most = (
-            None if max_distance is None else check_number("max_distance", max_distance)
-        )
-        return self._core.pair(a, b, self.normalize, most)
+        return self._core.pair(a, b, self.normalize, _most(max_distance))
 
     def mapping(self, a: Tree | str | object, b: Tree | str | object) -> EditMapping:
         """Find a cheapest mapping of two trees.
@@ -317,6 +360,11 @@ class EditDistance(MatrixMethods["Trees"]):
         found = self._core.mapping(*trees)
         old, new = (_labels_of(tree) for tree in trees)
         return EditMapping(*found, _labels=(old, new))
+
+
+def _most(max_distance: float | None) -> float | None:
+    """Check a largest distance, if there is one."""
+    return None if max_distance is None else check_number("max_distance", max_distance)
 
 
 def _labels_of(tree: Tree) -> list[str]:

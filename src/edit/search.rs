@@ -10,7 +10,8 @@
 //!
 //! The nearest trees are looked for from the smallest bound on: first that of the common
 //! tokens, of all trees, then the strings', then the distance, until the bound of the next
-//! tree is above the distance of the last one wanted.
+//! tree is above the distance of the last one wanted. If they must not be farther than some
+//! distance, only the trees are looked at that a join would look at.
 //!
 //! All this is for costs that do not depend on labels.
 //!
@@ -64,6 +65,10 @@ struct Scratch {
     /// How many trees have asked.
     n_asked: u64,
 }
+
+/// A column that may be near: the bits of a bound of its distance, and, once they have been
+/// asked for, how many edits there are at least. The smallest comes first.
+type Candidate = Reverse<(u64, u32, Option<u32>)>;
 
 impl Neighbourhood {
     /// Trees of which the first `n_columns` may be near. None: their costs depend on labels.
@@ -220,16 +225,13 @@ impl Neighbourhood {
         Ok(found)
     }
 
-    fn nearest_by(
+    /// All columns, each with a bound of its distance by the tokens in common.
+    fn bounds(
         &self,
         item: usize,
-        wanted: usize,
-        scratch: &mut Scratch,
+        common: &mut Vec<u32>,
         context: &Context,
-    ) -> Result<Vec<u32>> {
-        let Scratch { single, common, .. } = scratch;
-        let trees = &self.trees;
-        // 1. The bounds of all columns.
+    ) -> Result<Vec<Candidate>> {
         let row = self.tokens.get(item);
         common.clear();
         reach(common, self.columns.items.len(), 0)?;
@@ -245,10 +247,30 @@ impl Neighbourhood {
             let costs = self.costs(pair);
             let saved = f64::from(common) * costs.equal
                 + (shorter as f64 - f64::from(common)) * costs.different;
-            let least = trees.value(pair, saved);
-            Reverse((least.to_bits(), column, None))
+            Reverse((self.trees.value(pair, saved).to_bits(), column, None))
         };
-        let bounds = collect((0..).zip(&*common).map(by_tokens))?;
+        collect((0..).zip(&*common).map(by_tokens))
+    }
+
+    fn nearest_by(
+        &self,
+        item: usize,
+        wanted: usize,
+        scratch: &mut Scratch,
+        context: &Context,
+    ) -> Result<Vec<u32>> {
+        let trees = &self.trees;
+        // 1. Columns, by a bound of their distances.
+        let bounds = if trees.most.is_some() {
+            // Those with as many tokens as they need, of which no more is known.
+            let n_columns = self.columns.items.len();
+            let near = self.candidates(item, n_columns, scratch, context)?;
+            collect(near.into_iter().map(|column| Reverse((0, column, None))))?
+        } else {
+            self.bounds(item, &mut scratch.common, context)?
+        };
+        let single = &mut scratch.single;
+        let farthest = (trees.most.unwrap_or(f64::INFINITY).to_bits(), NONE);
         let mut open = BinaryHeap::from(bounds);
         let mut best: BinaryHeap<(u64, u32)> = BinaryHeap::new();
         trees.ask(item, &mut single.tables)?;
@@ -256,7 +278,7 @@ impl Neighbourhood {
         while let Some(Reverse((least, column, edits))) = open.pop() {
             let worst = match best.peek() {
                 Some(&worst) if best.len() == wanted => worst,
-                _ => (f64::INFINITY.to_bits(), NONE),
+                _ => farthest,
             };
             if least > worst.0 {
                 break;
@@ -335,7 +357,7 @@ impl Near for Neighbourhood {
         wanted: usize,
         context: &Context,
     ) -> Result<Vec<u32>> {
-        if wanted == 0 {
+        if wanted == 0 || self.trees.most.is_some_and(|most| most < 0.0) {
             return Ok(Vec::new());
         }
         let mut scratch = self.take();

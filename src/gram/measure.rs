@@ -205,7 +205,8 @@ pub trait Near: Prepared {
     fn within(&self, item: usize, end: usize, context: &Context) -> Result<Vec<u32>>;
 
     /// As many columns as are wanted with the smallest distances from an item, the first
-    /// ones where these are equal, in any order.
+    /// ones where these are equal, in any order; fewer if others are farther than is
+    /// [wanted](Measure::within).
     ///
     /// # Errors
     /// As [`within`](Self::within).

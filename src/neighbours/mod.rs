@@ -250,11 +250,15 @@ impl Chunk<'_, '_> {
 pub struct Nearest {
     /// How many each tree has.
     pub k: usize,
-    /// Trees of Y (of X, where there is no Y), `k` after `k`, the nearest first.
+    /// Trees of Y (of X, where there is no Y), `k` after `k`, the nearest first. Behind those
+    /// that [`top_k_within`] finds, [`NOBODY`].
     pub indices: Vec<usize>,
-    /// Their kernels.
+    /// Their kernels or distances; those of nobody are infinite.
     pub values: Vec<f64>,
 }
+
+/// In place of a tree where none is near enough.
+pub const NOBODY: usize = usize::MAX;
 
 /// The `k` trees of Y that have the largest kernels with each tree of X, or the smallest
 /// distances to it, the lower index first where these are equal; without Y those of X,
@@ -300,6 +304,35 @@ pub fn top_k_with<X: Items>(
     built.top_k(measure, options, x, k, context)
 }
 
+/// The nearest trees by a distance, as [`top_k`], among those whose distance is at most
+/// `most`: the others are [`NOBODY`].
+///
+/// # Errors
+/// As [`join`].
+pub fn top_k_within<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    y: Option<&X>,
+    (k, most): (usize, f64),
+    options: Options,
+    context: &Context,
+) -> Result<(Nearest, Report)> {
+    if most.is_nan() || !measure.is_distance() {
+        let (name, expected) = ("max_distance", "a number, for a distance");
+        return Err(Error::Parameter { name, expected, got: most.to_string() });
+    }
+    measure.check()?;
+    let within = measure.within(most);
+    let measure = within.as_deref().unwrap_or(measure);
+    let (mut found, report) = top_k(measure, x, y, k, options, context)?;
+    for (index, value) in found.indices.iter_mut().zip(&mut found.values) {
+        if *value > most {
+            (*index, *value) = (NOBODY, f64::INFINITY);
+        }
+    }
+    Ok((found, report))
+}
+
 fn top_k_by<X: Items>(
     corpus: &Corpus<'_, X>,
     finder: &Finder<'_>,
@@ -309,7 +342,7 @@ fn top_k_by<X: Items>(
     let (n_rows, n) = (corpus.rows().of.len(), corpus.columns().of.len());
     let k = k.min(if corpus.is_self() { n.saturating_sub(1) } else { n });
     let len = n_rows.saturating_mul(k);
-    let (indices, values) = (filled(0, len)?, filled(0.0, len)?);
+    let (indices, values) = (filled(NOBODY, len)?, filled(f64::INFINITY, len)?);
     let mut nearest = Nearest { k, indices, values };
     let rows = collect(0..corpus.rows().len() as u32)?;
     let best = match finder {

@@ -121,20 +121,27 @@ impl EditCore {
         call.join(x.py(), &forest_of(x)?, y.as_ref(), max_distance, out)
     }
 
-    /// See [`Call::top_k`].
+    /// See [`Call::top_k`] and [`Call::top_k_within`].
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (x, y, k, max_distance, normalize, n_jobs, progress))]
     fn top_k<'py>(
         &self,
         x: &Bound<'py, PyAny>,
         y: Option<&Bound<'py, PyAny>>,
         k: usize,
+        max_distance: Option<f64>,
         normalize: Option<Text>,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Nearest<'py>, Zeros)> {
         let measure = self.divided(normalize)?;
         let call = Call::new(&measure, false, n_jobs, progress);
-        let y = y.map(forest_of).transpose()?;
-        call.top_k(x.py(), &forest_of(x)?, y.as_ref(), k)
+        let py = x.py();
+        let (x, y) = (forest_of(x)?, y.map(forest_of).transpose()?);
+        match max_distance {
+            None => call.top_k(py, &x, y.as_ref(), k),
+            Some(most) => call.top_k_within(py, &x, y.as_ref(), (k, most)),
+        }
     }
 
     /// One distance; infinity where it is more than `max_distance`.

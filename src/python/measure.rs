@@ -144,6 +144,20 @@ impl<'a, X: Items> Call<'a, X> {
         Ok((nearest(py, x.n_items(), found)?, zero_trees(report)))
     }
 
+    /// The nearest items by a distance that is at most so much: -1 and infinity behind them.
+    pub(super) fn top_k_within<'py>(
+        &self,
+        py: Python<'py>,
+        x: &X,
+        y: Option<&X>,
+        wanted: (usize, f64),
+    ) -> PyResult<(Nearest<'py>, Zeros)> {
+        let (found, report) = run(py, &self.request, |context| {
+            neighbours::top_k_within(self.measure, x, y, wanted, self.options, context)
+        })?;
+        Ok((nearest(py, x.n_items(), found)?, zero_trees(report)))
+    }
+
     /// Raises where something is missing, with what is there.
     fn complete(&self, report: Report, result: &Bound<'_, PyAny>) -> PyResult<Report> {
         report.complete(self.measure).map_err(|error| {

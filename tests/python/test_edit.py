@@ -223,12 +223,19 @@ def test_neighbours_and_joins_are_those_of_all_pairs(x, y):
             ]
             assert np.array_equal(found.values, values[close])
             near = distance.top_k(x, others, k=2)
+            within = distance.top_k(x, others, k=2, max_distance=most)
             for i, row in enumerate(values):
                 order = np.argsort(row, kind="stable")
                 if others is None:
                     order = order[order != i]
-                assert near.indices[i].tolist() == order[:2].tolist()
-                assert np.array_equal(near.values[i], row[order[:2]])
+                order = order[:2]
+                assert near.indices[i].tolist() == order.tolist()
+                assert np.array_equal(near.values[i], row[order])
+                is_close = row[order] <= most
+                order = np.where(is_close, order, -1)
+                assert within.indices[i].tolist() == order.tolist()
+                expected = np.where(is_close, near.values[i], np.inf)
+                assert np.array_equal(within.values[i], expected)
     for a in x[:3]:
         for b in y[:3]:
             value = distance.pair(a, b)
@@ -244,6 +251,8 @@ def test_without_y_two_trees_have_one_distance():
     assert near.values.ravel().tolist() == [1.0, 2.0, 3.0]
     with pytest.raises(ValueError, match="max_distance"):
         tk.EditDistance().pair("(a)", "(b)", max_distance=float("nan"))
+    with pytest.raises(ValueError, match="max_distance"):
+        tk.EditDistance().top_k(TREES, max_distance=float("nan"))
 
 
 def test_options_are_those_of_kernels():
