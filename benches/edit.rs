@@ -93,7 +93,7 @@ fn shapes(random: &mut corpus::Random) -> Vec<(String, Forest)> {
         let most = most.unwrap_or(0);
         shapes.push((format!("{name} of at most {most} nodes"), forest));
     };
-    for len in [50, 200, 400] {
+    for len in [50, 200] {
         add("zigzags", &mut || corpus::turning(random, len, 1, true, 6));
     }
     for n_leaves in [50, 125, 400] {

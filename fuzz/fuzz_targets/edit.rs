@@ -61,6 +61,17 @@ fuzz_target!(|bytes: &[u8]| {
             right.truncate(nearest.k);
             assert_eq!(nearest.indices[i * nearest.k..][..nearest.k], right, "of {i}");
         }
+        let wanted = (k, most);
+        let (within, _) =
+            neighbours::top_k_within(&measure, &x, y, wanted, options, &context)
+                .expect("small trees");
+        let mut right = nearest;
+        for (index, value) in right.indices.iter_mut().zip(&mut right.values) {
+            if *value > most {
+                (*index, *value) = (neighbours::NOBODY, f64::INFINITY);
+            }
+        }
+        assert_eq!(within, right, "up to {most}");
     }
     let (a, b) = (x.select([0]), y.select([0]));
     let distance = measure.pair_with(&a, &b, &context).expect("small trees");

@@ -23,8 +23,8 @@
 //! An [`EditDistance`] is a [measure](crate::gram::Measure) of trees: matrices, rows and
 //! lists of pairs are those of [`gram`](crate::gram) and [`neighbours`](crate::neighbours).
 //! `costs.rs` has costs, `order.rs` trees as arrays, `distance.rs` the recursion,
-//! `bounded.rs` that of distances that are small, `search.rs` which trees are near,
-//! `mapping.rs` traces back.
+//! `strategy.rs` and `forests.rs` that of trees that turn, `bounded.rs` that of distances
+//! that are small, `search.rs` which trees are near, `mapping.rs` traces back.
 //!
 //! ```
 //! use treekernel_rs::edit::EditDistance;

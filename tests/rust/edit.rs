@@ -1,6 +1,7 @@
 //! Tree edit distance, against all mappings of small trees.
 
-use crate::corpus::{Random, forest, read, trees};
+use crate::corpus::{Random, binary, forest, read, trees, turning};
+use crate::edit_baseline::{Apted, Plain, Shape, zhang_shasha};
 use crate::registry::jobs;
 use treekernel_rs::edit::{
     EditDistance, Mapping, NodeCosts, Normalization, RenameCosts,
@@ -539,6 +540,45 @@ fn mappings_cost_the_distance_in_any_shape() {
                 assert_eq!(distance, found.cost);
                 is_valid(&found, &trees.each_ref().map(subtree_ends));
             }
+        }
+    }
+}
+
+#[test]
+fn trees_that_turn_have_the_published_distances_and_mappings() {
+    let mut random = Random(17);
+    let mut texts = trees(&mut random, 4, 60);
+    for _ in 0..2 {
+        // The first and the last are compared along paths of their own.
+        texts.push(turning(&mut random, 40, 1, true, 4));
+        texts.push(turning(&mut random, 14, 8, false, 3));
+        texts.push(binary(&mut random, 50, 3));
+        texts.push(turning(&mut random, 50, 2, false, 4));
+    }
+    let forest = read(&texts);
+    let sides = [false, true].map(|is_mirrored| -> Vec<Plain> {
+        (0..forest.len()).map(|tree| Plain::new(&forest, tree, is_mirrored)).collect()
+    });
+    let shapes: Vec<_> = (0..forest.len()).map(|t| Shape::new(&forest, t)).collect();
+    let (mut tables, mut apted) = ([const { Vec::new() }; 2], Apted::default());
+    let measure = EditDistance::default();
+    let matrix = gram::gram(&measure, &forest, None, Options::default()).unwrap();
+    for a in 0..forest.len() {
+        for b in 0..=a {
+            let distance = matrix[[a, b]];
+            for plain in &sides {
+                let found = zhang_shasha(&plain[a], &plain[b], &mut tables);
+                assert_eq!(f64::from(found), distance, "{a} {b}");
+            }
+            let found = apted.distance(&shapes[a], &shapes[b]);
+            assert_eq!(f64::from(found), distance, "{a} {b}");
+            let trees = [b, a].map(|tree| forest.select([tree]));
+            let found = measure.mapping(&trees[0], &trees[1], &Context::default());
+            let found = found.unwrap();
+            let n_edits =
+                found.renamed.len() + found.inserted.len() + found.deleted.len();
+            assert_eq!([found.cost, n_edits as f64], [distance; 2]);
+            is_valid(&found, &trees.each_ref().map(subtree_ends));
         }
     }
 }

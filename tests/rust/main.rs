@@ -5,6 +5,8 @@
 mod baseline;
 #[path = "../../benches/corpus/mod.rs"]
 mod corpus;
+#[path = "../../benches/baseline/edit.rs"]
+mod edit_baseline;
 #[path = "../../benches/worst/mod.rs"]
 mod worst;
 
