@@ -91,11 +91,16 @@ def test_methods_of_tree_kernels_are_written_once() -> None:
 
 
 def test_kernels_of_trees_and_pairs_and_distances_have_the_same_methods() -> None:
-    for name in ("__call__", "rows", "pairs", "top_k"):
+    for name in ("__call__", "rows", "pairs"):
         of_trees = getattr(tk.TreeKernel, name)
         assert (
             of_trees is getattr(tk.PairKernel, name) is getattr(tk.EditDistance, name)
         )
+    assert tk.TreeKernel.top_k is tk.PairKernel.top_k
+    shared = inspect.signature(tk.TreeKernel.top_k).parameters
+    of_distances = [*inspect.signature(tk.EditDistance.top_k).parameters]
+    of_distances.remove("max_distance")
+    assert of_distances == [*shared]
     for name in ("diag", "join"):
         assert getattr(tk.TreeKernel, name) is getattr(tk.PairKernel, name)
 
