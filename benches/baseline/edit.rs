@@ -56,9 +56,8 @@ impl Plain {
         for node in (0..n - 1).rev() {
             depths[node] = depths[parents[node]] + 1;
         }
-        let preorder = (0..n).map(|node| match is_mirrored {
-            true => n - 1 - node,
-            false => leftmost[node] + depths[node],
+        let preorder = (0..n).map(|node| {
+            if is_mirrored { n - 1 - node } else { leftmost[node] + depths[node] }
         });
         let preorder = preorder.collect();
         let last =
@@ -146,13 +145,14 @@ impl Shape {
             let parent = left.parents[node];
             let size = left.size(node);
             let is_leaf = size == 1;
-            for kind in 0..2 {
-                let next = if kind == 0 { &*first } else { &*last };
-                let below = if is_leaf { 0 } else { left.size(next[node]) };
-                n_forests[kind][node] += size - below;
+            // The last one so far: the sum of the sizes below.
+            let on_paths = [first[node], last[node], node];
+            for ((kind, forests), next) in
+                n_forests.iter_mut().enumerate().zip(on_paths)
+            {
+                let is_one = is_leaf || kind == HEAVY;
+                forests[node] += if is_one { size } else { size - left.size(next) };
             }
-            // So far the sum of the sizes below.
-            n_forests[HEAVY][node] += size;
             if parent < n {
                 for kinds in &mut n_forests {
                     kinds[parent] += kinds[node];
@@ -292,11 +292,11 @@ impl Apted {
         for &i in &rows {
             for &j in &columns {
                 let (top, left) = (x_side.leftmost[i], y_side.leftmost[j]);
-                for x in 0..=i - top + 1 {
-                    forests[x][0] = x as u32;
+                for (row, n) in forests[..i - top + 2].iter_mut().zip(0..) {
+                    row[0] = n;
                 }
-                for y in 0..=j - left + 1 {
-                    forests[0][y] = y as u32;
+                for (cell, n) in forests[0][..j - left + 2].iter_mut().zip(0..) {
+                    *cell = n;
                 }
                 for x in top..=i {
                     for y in left..=j {
@@ -351,11 +351,11 @@ impl Apted {
         let mut child: Option<usize> = None;
         while let Some(node) = path.pop() {
             let mut n_nodes = child.map_or(0, |child| f.sides[0].size(child)) as u32;
-            for side in 0..2 {
+            for (side, lasts) in lasts.iter().enumerate() {
                 let Some(child) = child else { break };
                 let place = |x: usize| if side == 0 { x } else { f.turned[0][x] };
                 let rows = place(child) + 1..place(node);
-                self.grow(f, g, tree, side, rows.clone(), n_nodes, &lasts[side]);
+                self.grow(f, g, tree, side, rows.clone(), n_nodes, lasts);
                 n_nodes += rows.len() as u32;
             }
             // The node itself: against trees, then against forests.

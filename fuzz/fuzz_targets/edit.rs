@@ -63,7 +63,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         let wanted = (k, most);
         let (within, _) =
-            neighbours::top_k_within(&measure, &x, y, wanted, options, &context)
+            neighbours::top_k_within_with(&measure, &x, y, wanted, options, &context)
                 .expect("small trees");
         let mut right = nearest;
         for (index, value) in right.indices.iter_mut().zip(&mut right.values) {

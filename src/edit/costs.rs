@@ -596,11 +596,11 @@ impl UnitCosts {
     /// [`Error::Memory`], and what `context` returns.
     pub(super) fn between<'a>(
         &'a self,
-        sides: Sides<'a>,
+        sides: &Sides<'a>,
         pair: &'a mut PairGains,
         context: &Context,
     ) -> Result<(Sides<'a>, &'a Gains)> {
-        let Some(texts) = &self.texts else { return Ok((sides, &self.gains)) };
+        let Some(texts) = &self.texts else { return Ok((*sides, &self.gains)) };
         let [a, b] = sides.trees;
         let PairGains { codes, used, labels, gains, matcher } = pair;
         // 1. Codes: those of the second tree, which are columns, then others.
@@ -650,7 +650,7 @@ impl UnitCosts {
         let [x, y] = &*labels;
         let gains = gains.as_ref().unwrap_or(&self.gains);
         let trees = [a.with_labels(x), b.with_labels(y)];
-        Ok((Sides { trees, ..sides }, gains))
+        Ok((Sides { trees, ..*sides }, gains))
     }
 }
 

@@ -208,7 +208,7 @@ impl EditDistance {
         let trees = Trees::new(self, &both, context)?;
         let (priced, mut gains) = (trees.priced([0, 1]), PairGains::default());
         let sides = trees.orders.pair(0, 1);
-        let (sides, gains) = priced.costs.between(sides, &mut gains, context)?;
+        let (sides, gains) = priced.costs.between(&sides, &mut gains, context)?;
         let (mapping, saved) = mapping(&sides, gains, context)?;
         let cost = (priced.delete[0] + priced.insert[1] - saved) * priced.costs.unit;
         Ok(Mapping { cost, ..mapping })
@@ -381,7 +381,7 @@ impl Trees {
         let Scratch { tables, gains } = scratch;
         let sides = self.orders.pair(a, b);
         let (sides, gains) =
-            self.priced([a, b]).costs.between(sides, gains, context)?;
+            self.priced([a, b]).costs.between(&sides, gains, context)?;
         let saved = saving(&sides, gains, tables, context)?;
         Ok(self.value([a, b], saved))
     }

@@ -181,14 +181,18 @@ impl Strategy {
     /// The cheapest one, and the cells that it takes. `sums` have room for each two nodes.
     fn cheapest(
         [a, b]: [&[Inner]; 2],
-        mut sums: [&mut [f64]; 3],
+        sums: [&mut [f64]; 3],
         context: &Context,
     ) -> Result<(Self, f64)> {
         let m = b.len();
         let mut ways = filled(0, a.len() * m)?;
         // Cells of the subtrees beside the paths of each kind: of paths in the first tree by
         // both nodes, of those in the second tree by its nodes.
-        sums.iter_mut().for_each(|sums| sums[..a.len() * m].fill(0.0));
+        let sums = sums.map(|sums| {
+            let sums = &mut sums[..a.len() * m];
+            sums.fill(0.0);
+            sums
+        });
         let mut row = filled([0.0; 3], m)?;
         let mut least = 0.0;
         for (i, x) in a.iter().enumerate() {

@@ -304,12 +304,26 @@ pub fn top_k_with<X: Items>(
     built.top_k(measure, options, x, k, context)
 }
 
-/// The nearest trees by a distance, as [`top_k`], among those whose distance is at most
-/// `most`: the others are [`NOBODY`].
+/// The nearest trees by a distance, as [`top_k`], among those whose distance is at most the
+/// second of what is `wanted`, k and that distance: the others are [`NOBODY`].
 ///
 /// # Errors
 /// As [`join`].
 pub fn top_k_within<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    y: Option<&X>,
+    wanted: (usize, f64),
+    options: Options,
+) -> Result<(Nearest, Report)> {
+    top_k_within_with(measure, x, y, wanted, options, &Context::default())
+}
+
+/// As [`top_k_within`], in a context.
+///
+/// # Errors
+/// As [`top_k_within`], and what `context` returns.
+pub fn top_k_within_with<X: Items>(
     measure: &dyn Measure<X>,
     x: &X,
     y: Option<&X>,
@@ -324,7 +338,7 @@ pub fn top_k_within<X: Items>(
     measure.check()?;
     let within = measure.within(most);
     let measure = within.as_deref().unwrap_or(measure);
-    let (mut found, report) = top_k(measure, x, y, k, options, context)?;
+    let (mut found, report) = top_k_with(measure, x, y, k, options, context)?;
     for (index, value) in found.indices.iter_mut().zip(&mut found.values) {
         if *value > most {
             (*index, *value) = (NOBODY, f64::INFINITY);

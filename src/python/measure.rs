@@ -153,7 +153,14 @@ impl<'a, X: Items> Call<'a, X> {
         wanted: (usize, f64),
     ) -> PyResult<(Nearest<'py>, Zeros)> {
         let (found, report) = run(py, &self.request, |context| {
-            neighbours::top_k_within(self.measure, x, y, wanted, self.options, context)
+            neighbours::top_k_within_with(
+                self.measure,
+                x,
+                y,
+                wanted,
+                self.options,
+                context,
+            )
         })?;
         Ok((nearest(py, x.n_items(), found)?, zero_trees(report)))
     }

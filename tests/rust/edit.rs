@@ -573,7 +573,7 @@ fn trees_that_turn_have_the_published_distances_and_mappings() {
             let found = apted.distance(&shapes[a], &shapes[b]);
             assert_eq!(f64::from(found), distance, "{a} {b}");
             let trees = [b, a].map(|tree| forest.select([tree]));
-            let found = measure.mapping(&trees[0], &trees[1], &Context::default());
+            let found = measure.mapping(&trees[0], &trees[1]);
             let found = found.unwrap();
             let n_edits =
                 found.renamed.len() + found.inserted.len() + found.deleted.len();
@@ -672,7 +672,7 @@ fn near_as_by_all_distances(
         assert_eq!(near.values[i * near.k..][..near.k], values);
     }
     let wanted = (k, most);
-    let found = neighbours::top_k_within(measure, x, y, wanted, options, context);
+    let found = neighbours::top_k_within_with(measure, x, y, wanted, options, context);
     let mut expected = near;
     for (index, value) in expected.indices.iter_mut().zip(&mut expected.values) {
         if *value > most {
