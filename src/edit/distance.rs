@@ -136,8 +136,8 @@ pub(super) fn along_leftmost_paths(
     let savings = &mut Savings::transposed(others, saved, m);
     fill_leaves([b, a], b.leaf_keyroots(), savings, turned, context)?;
     // 2. Of other keyroots. The longer side is the inner loop.
-    for i in a.inner_keyroots(n - 1) {
-        for j in b.inner_keyroots(m - 1) {
+    for i in a.inner_keyroots() {
+        for j in b.inner_keyroots() {
             let height = i - a.leftmost[i] as usize;
             let width = j - b.leftmost[j] as usize;
             if height <= width {
@@ -180,6 +180,7 @@ pub(super) struct Savings<'a, P> {
 
 impl<'a> Savings<'a, ()> {
     /// The second table is the first one, transposed.
+    #[inline]
     fn transposed(
         saved: &'a mut [f64],
         others: &'a mut [f64],

@@ -78,14 +78,21 @@ impl<'a> Order<'a> {
         keyroots.filter(|&place| self.is_leaf(place))
     }
 
-    /// Keyroots of the subtree of a node, ascending, but for leaves below it.
-    pub(super) fn inner_keyroots(&self, root: usize) -> impl Iterator<Item = usize> {
-        let first = self.keyroots.partition_point(|&place| place < self.leftmost[root]);
-        let keyroots = self.keyroots[first..].iter().map(|&place| place as usize);
-        let below = keyroots.take_while(move |&place| place < root);
-        below.filter(|&place| !self.is_leaf(place)).chain([root])
+    /// Places of the keyroots that are no leaves, ascending.
+    #[inline]
+    pub(super) fn inner_keyroots(&self) -> impl Iterator<Item = usize> {
+        let keyroots = self.keyroots.iter().map(|&place| place as usize);
+        keyroots.filter(|&place| !self.is_leaf(place))
     }
 
+    /// Those of the subtree of a node, of which it is one itself.
+    pub(super) fn keyroots_of(&self, root: usize) -> impl Iterator<Item = usize> {
+        let first = self.leftmost[root] as usize;
+        let below = self.inner_keyroots().skip_while(move |&place| place < first);
+        below.take_while(move |&place| place < root).chain([root])
+    }
+
+    #[inline]
     fn is_leaf(&self, place: usize) -> bool {
         self.leftmost[place] as usize == place
     }

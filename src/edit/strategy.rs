@@ -371,7 +371,7 @@ impl<G: Gain> Run<'_, G> {
         let savings = &mut Savings { saved, others, place };
         let roots = [0, 1].map(|at| self.shapes[at].inner[pair[at]].places[side]);
         let other = 1 - tree;
-        for keyroot in trees[other].inner_keyroots(roots[other]) {
+        for keyroot in trees[other].keyroots_of(roots[other]) {
             let mut roots = roots;
             roots[other] = keyroot;
             fill(trees, roots, savings, self.block, self.gains, self.context)?;
