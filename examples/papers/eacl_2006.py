@@ -8,9 +8,9 @@ Of the quadratic and the fast algorithm, figure 5 (learning time by training set
 
 An argument is the smallest tree with the predicate (tag with -P) and the argument (label
 with -B), as in the paper. The corpus is MASC (gold trees, PropBank roles), split by document:
-docs/DATA.md says how to build it; without it, trees are generated. The paper used the
-Penn Treebank and FrameNet, which have no free copy, so table 3 is not computed. Decays are
-the paper's (ST 1, SST 0.4), C and the weight of an added kernel are chosen on the training
+docs/DATA.md says how to build it; without it, trees are generated. The paper used the Penn
+Treebank, which has no free copy, and FrameNet, which has no free trees, so table 3 is not
+computed. Decays are the paper's (ST 1, SST 0.4), C and the weight of an added kernel are chosen on the training
 set. Needs scikit-learn.
 """
 
@@ -32,6 +32,7 @@ from _common import (
     seconds,
     table,
 )
+from _srl import flat
 from scipy.sparse import csr_matrix
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.metrics import f1_score
@@ -66,41 +67,6 @@ def arguments(args: argparse.Namespace) -> tuple[list[str], np.ndarray, np.ndarr
     held_out = [zlib.crc32(row[1].split(":")[0].encode()) % 5 == 0 for row in kept]
     roles = [row[4].split("-")[0] for row in kept]
     return [row[5] for row in kept], np.array(roles), np.array(held_out)
-
-
-def flat(tree: tk.Tree) -> dict[str, float]:
-    """Return the features of Gildea & Jurafsky (2002) that the pruned tree shows."""
-    ways: dict[str, list[str]] = {}
-    nodes: dict[str, tk.Tree] = {}
-    order = []
-    stack: list[tuple[tk.Tree, list[str]]] = [(tree, [])]
-    while stack:
-        node, above = stack.pop()
-        way = [*above, node.label]
-        for mark in ("-P", "-B"):
-            if node.label.endswith(mark) and node.children and mark not in ways:
-                ways[mark], nodes[mark] = way, node
-                order.append(mark)
-        stack.extend((child, way) for child in reversed(node.children))
-    up, down = ways.get("-P", [""]), ways.get("-B", [""])
-    shared = 0
-    while shared < min(len(up), len(down)) and up[shared] == down[shared]:
-        shared += 1
-    path = "^".join(up[: shared - 1 : -1]) + "!" + "!".join(down[shared:])
-    head = nodes.get("-B", tree)
-    while head.children:  # the last word stands for the head word
-        head = head.children[-1]
-    verb = nodes.get("-P", tree)
-    governing = next((x for x in reversed(down[:-1]) if x in ("S", "VP")), "")
-    return {
-        f"phrase={down[-1]}": 1.0,
-        f"path={path}": 1.0,
-        f"verb={verb.children[0].label if verb.children else ''}": 1.0,
-        f"head={head.label}": 1.0,
-        f"governing={governing}": 1.0,
-        f"before={order[:1] == ['-B']}": 1.0,
-        f"participle={verb.label == 'VBN-P'}": 1.0,
-    }
 
 
 def matrices(
@@ -328,9 +294,9 @@ def main() -> None:
         args,
         [
             {"title": "Figure 5: learning ARG0", "xlabel": "training arguments",
-             "ylabel": "seconds", "curves": curves_5, "log": True},
+             "ylabel": "seconds", "curves": curves_5, "log": "xy"},
             {"title": "Figure 6: one kernel", "xlabel": "nodes of a tree",
-             "ylabel": "microseconds", "curves": curves_6, "log": True},
+             "ylabel": "microseconds", "curves": curves_6, "log": "xy"},
             {"title": "Figure 7", "xlabel": "training arguments", "ylabel": "accuracy",
              "curves": curves},
         ],
