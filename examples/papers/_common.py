@@ -11,13 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from sklearn.model_selection import cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
 import treekernel_rs as tk
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 import _data
+import _plots
+
+#: Names of files in place of which data were generated.
+generated: set[str] = set()
 
 
 def options(doc: str) -> argparse.ArgumentParser:
@@ -26,7 +32,6 @@ def options(doc: str) -> argparse.ArgumentParser:
     parser.add_argument("--short", action="store_true", help="small, for tests")
     parser.add_argument("--plot", type=Path, help="file to draw into")
     parser.add_argument("--seed", type=int, default=0)
-    parser.set_defaults(is_generated=False)
     _data.add_argument(parser)
     return parser
 
@@ -34,13 +39,13 @@ def options(doc: str) -> argparse.ArgumentParser:
 def rows(name: str, options: argparse.Namespace) -> list[list[str]] | None:
     """Return the rows of a file of docs/DATA.md; None if it is missing, or with --short.
 
-    Then the data have to be generated, which `options.is_generated` keeps for `draw`.
+    Then the data have to be generated, which the headings of all later tables say.
     """
     path = None if options.short else _data.find(name, options.data)
     if path is not None:
         return _data.rows(path)
     print(f"generated data instead of {name}: {_data.HINT}")
-    options.is_generated = True
+    generated.add(name)
     return None
 
 
@@ -62,14 +67,14 @@ def table(
     body: Sequence[Sequence[object]],
     digits: int = 3,
 ) -> None:
-    """Print a table."""
+    """Print a table; its heading says where data were generated."""
 
     def cell(value: object) -> str:
         return f"{value:.{digits}f}" if isinstance(value, float) else str(value)
 
     lines = [[cell(value) for value in line] for line in (head, *body)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    print(f"\n{title}\n")
+    print(f"\n{title}{' (generated data)' if generated else ''}\n")
     for line in lines:
         first, *others = zip(line, widths, strict=True)
         print(f"  {first[0]:<{first[1]}}", *(f"{text:>{w}}" for text, w in others))
@@ -93,52 +98,53 @@ def normalised(K: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarr
 
 
 def best_svm(
-    K: np.ndarray, y: np.ndarray, costs: Sequence[float] = (1, 10, 100), folds: int = 3
-) -> SVC:
+    K: np.ndarray,
+    y: np.ndarray,
+    costs: Sequence[float] = (1, 10, 100),
+    folds: int = 3,
+    *,
+    against_all: bool = False,
+) -> SVC | OneVsRestClassifier:
     """Return a machine fitted with the C that is best in cross-validation on K.
 
-    Its accuracy in cross-validation is kept as `score_`.
+    With several classes it has a machine for each pair, or one for each class against all.
+
+    The C is kept as `cost_`, its accuracy in cross-validation as `score_` (not a number if
+    there is but one C).
     """
-    scores = [
-        cross_val_score(SVC(kernel="precomputed", C=C), K, y, cv=folds).mean()
-        for C in costs
-    ]
-    svm = SVC(kernel="precomputed", C=costs[int(np.argmax(scores))]).fit(K, y)
-    svm.score_ = max(scores)
-    return svm
+
+    def machine(C: float) -> SVC | OneVsRestClassifier:
+        svm = SVC(kernel="precomputed", C=C, cache_size=500)
+        return OneVsRestClassifier(svm) if against_all else svm
+
+    scores = [np.nan]
+    if len(costs) > 1:
+        scores = [cross_val_score(machine(C), K, y, cv=folds).mean() for C in costs]
+    cost = costs[int(np.argmax(scores))]
+    fitted = machine(cost).fit(K, y)
+    fitted.cost_, fitted.score_ = cost, max(scores)
+    return fitted
+
+
+def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """Return the mean, and half of Student's 95 % interval around it."""
+    n = len(values)
+    half = (
+        stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / n**0.5 if n > 1 else np.nan
+    )
+    return float(np.mean(values)), float(half)
+
+
+def with_interval(values: Sequence[float] | np.ndarray, digits: int = 3) -> str:
+    """Write a mean and its 95 % interval."""
+    mean, half = interval(values)
+    return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if len(values) > 1 else "")
 
 
 def draw(options: argparse.Namespace, panels: Sequence[dict[str, Any]]) -> None:
-    """Draw panels in rows of two: title, xlabel, ylabel, curves by name, log."""
-    path = options.plot
-    if not _data.may_draw(path, options.is_generated):
-        return
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        print("\nnothing drawn: matplotlib is not installed")
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    columns = min(2, len(panels))
-    rows = -(-len(panels) // columns)
-    figure, axes = plt.subplots(
-        rows,
-        columns,
-        figsize=(4.5 * columns, 3.4 * rows),
-        layout="constrained",
-        squeeze=False,
-    )
-    for ax in axes.flat[len(panels) :]:
-        ax.remove()
-    for ax, panel in zip(axes.flat, panels, strict=False):
-        for name, (x, y) in panel["curves"].items():
-            ax.plot(x, y, marker="o", markersize=3, label=name)
-        ax.set(title=panel["title"], xlabel=panel["xlabel"], ylabel=panel["ylabel"])
-        if panel.get("log"):
-            ax.set_yscale("log")
-        ax.legend(fontsize=7)
-    figure.savefig(path, dpi=90)
-    plt.close(figure)
+    """Draw panels into the file that --plot names, if data are not generated."""
+    if _data.may_draw(options.plot, is_generated=bool(generated)):
+        _plots.save(panels, options.plot)
 
 
 def forest(lines: Sequence[str]) -> tk.Forest:

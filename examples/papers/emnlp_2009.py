@@ -141,9 +141,9 @@ def main() -> None:
         args,
         [
             {"title": "Figure 7", "xlabel": "n * m", "ylabel": "milliseconds",
-             "curves": seven, "log": True},
+             "curves": seven, "log": "y"},
             {"title": "Figure 8", "xlabel": "placeholders", "ylabel": "seconds",
-             "curves": eight, "log": True},
+             "curves": eight, "log": "y"},
         ],
     )  # fmt: skip
 
