@@ -343,7 +343,8 @@ impl Model {
                 walk.walk(sink, context)
             }
             Index::Partial(index) => {
-                let query = partial::Query { store, id_map, tree: reader };
+                let matching = partial::Equal(id_map);
+                let query = partial::Query { store, tree: reader, matching };
                 index.walk(query, &Whole, partial, sink, context)
             }
             Index::Elastic(index) => {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use crate::index::counts::{CountsScratch, Products, tally};
 use crate::index::id_map::{IdMap, Wanted};
-use crate::index::partial::{self, Below, Index, Query};
+use crate::index::partial::{self, Below, Equal, Index, Matching, Query};
 use crate::index::prefixes::{Prefix, Prefixes};
 use crate::index::reader::{NONE, Reader};
 use crate::index::rows::{self, Slots};
@@ -302,6 +302,50 @@ impl Engine {
         Ok(Self { params, index, prefixes, slots, bases, symbols, rows })
     }
 
+    /// Begins a row of so many columns with what single nodes with equal labels have in
+    /// common; returns it to be added to.
+    fn start_row<'s>(
+        &self,
+        rows: &Rows,
+        x: usize,
+        scratch: &'s mut Scratch,
+        len: usize,
+    ) -> Result<&'s mut [f64]> {
+        scratch.prefix.reveal(len, &self.prefixes);
+        let trees = scratch.slots.trees(len);
+        let bases_and_rows = self.bases.iter().zip(&rows.bases);
+        for (((base, _), symbols), scratch) in bases_and_rows.zip(&mut scratch.bases) {
+            base.add_to(symbols.get(x), scratch, trees)?;
+        }
+        Ok(trees)
+    }
+
+    /// Adds what larger fragments have, by labels that match, and writes the row.
+    fn finish_row(
+        &self,
+        rows: &Rows,
+        x: usize,
+        matching: impl Matching,
+        scratch: &mut Scratch,
+        row: &mut [f64],
+        context: &Context,
+    ) -> Result<()> {
+        let Scratch { prefix, reader, walk, slots, .. } = scratch;
+        // 1. The walk, which adds to slots. Leaves are in lists of their parents and
+        // need not be read.
+        reader.read(&rows.nodes, rows.roots[x], false)?;
+        let query = Query { store: &rows.nodes, tree: reader, matching };
+        if let Err(error) =
+            self.index.walk(query, prefix, walk, &mut slots.sink(), context)
+        {
+            slots.clear();
+            return Err(error);
+        }
+        // 2. What shared subtrees have collected goes to their trees.
+        self.slots.finish(slots, row);
+        Ok(())
+    }
+
     /// Trees of a store as rows.
     fn rows_of(
         &self,
@@ -394,27 +438,8 @@ impl super::Engine for Engine {
         row: &mut [f64],
         context: &Context,
     ) -> Result<()> {
-        let Scratch { prefix, reader, walk, slots, bases } = scratch;
-        // 1. The columns that this row has, and their integer products.
-        prefix.reveal(row.len(), &self.prefixes);
-        let trees = slots.trees(row.len());
-        let bases_and_rows = self.bases.iter().zip(&rows.bases);
-        for (((base, _), symbols), scratch) in bases_and_rows.zip(bases) {
-            base.add_to(symbols.get(x), scratch, trees)?;
-        }
-        // 2. The walk, which adds to slots. Leaves are in lists of their parents and
-        // need not be read.
-        reader.read(&rows.nodes, rows.roots[x], false)?;
-        let query = Query { store: &rows.nodes, id_map: &rows.id_map, tree: reader };
-        if let Err(error) =
-            self.index.walk(query, prefix, walk, &mut slots.sink(), context)
-        {
-            slots.clear();
-            return Err(error);
-        }
-        // 3. What shared subtrees have collected goes to their trees.
-        self.slots.finish(slots, row);
-        Ok(())
+        self.start_row(rows, x, scratch, row.len())?;
+        self.finish_row(rows, x, Equal(&rows.id_map), scratch, row, context)
     }
 
     fn read(

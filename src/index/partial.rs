@@ -37,9 +37,11 @@
 //! index, and by their pairs, at most a constant times the grids; a new subtree by its
 //! children and their pairs. Memory: 16 to 20 bytes per edge, 8 per pair.
 
-pub(crate) mod smoothed;
+mod matching;
+pub(crate) mod similar;
 mod walk;
 
+pub(crate) use matching::{Equal, Matching};
 pub(crate) use walk::{Query, Scratch};
 
 use super::SinkId;
@@ -327,6 +329,20 @@ impl<T: SinkId> Index<T> {
             + self.open.capacity()
     }
 
+    /// How many subtrees a group has.
+    #[inline]
+    fn n_members(&self, group: u32) -> usize {
+        let is_there = (group as usize) < self.members.len();
+        if is_there { self.members.len_of(group as usize) } else { 0 }
+    }
+
+    /// D of two simple preterminals, by whether they are the same.
+    #[inline]
+    fn simple_values(&self) -> [f64; 2] {
+        let Weights { inner, leaf, .. } = self.weights;
+        [inner, inner + self.mu * leaf]
+    }
+
     /// The pairs of two lists, by gap, and λ^gap.
     #[inline]
     fn pairs_of(&self, joined: u32) -> impl Iterator<Item = (&[Pair], f64)> {
@@ -340,9 +356,7 @@ impl<T: SinkId> Index<T> {
 impl Index<()> {
     /// Where the weight of the next subtree of a label will be.
     pub(crate) fn next_slot(&self, group: u32) -> Slot {
-        let is_there = (group as usize) < self.members.len();
-        let number = if is_there { self.members.len_of(group as usize) } else { 0 };
-        Slot { group, number: number as u32 }
+        Slot { group, number: self.n_members(group) as u32 }
     }
 
     /// Enters a new inner subtree of a model; `slots` are those of all before it.

@@ -40,7 +40,9 @@ mod trees;
 use std::sync::Arc;
 
 pub(crate) use chains::{Chains, NONE, Table, Weights, grow_powers};
-pub(crate) use trees::{PreparedTrees, Scratch, Tree};
+pub(crate) use trees::{
+    EqualLabels, MatchingLabel, MatchingLabels, PreparedTrees, Scratch, Tree,
+};
 
 use super::weights::{ResolvedWeights, Weightable};
 use super::{

@@ -26,7 +26,9 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use super::partial::{NONE, PreparedTrees, Scratch as PartialScratch, Tree};
+use super::partial::{
+    self, EqualLabels, MatchingLabel, MatchingLabels, NONE, PreparedTrees, Tree,
+};
 use super::similarity::{Similarity, SimilarityTable};
 use super::{
     Builtin, Equality, Kernel, Number, Pairs, Parameter, PartialTree, Prepared, Scaled,
@@ -210,50 +212,66 @@ struct Smoothed {
     ends: Vec<u32>,
 }
 
-/// Labels of b that are similar to one of a.
-#[derive(Debug, Clone, Copy)]
-struct Similar {
-    /// Its number in b.
-    label: u32,
-    /// Where the values with its nodes start among those of a node.
-    offset: u32,
-    sigma: f64,
-}
+type Scratch<N> = partial::Scratch<N, SimilarLabels>;
 
-/// What is kept from pair to pair.
+/// Labels match that are similar.
 #[derive(Debug)]
-struct Scratch<N> {
-    /// As for PT; `labels` is not used, and `free` is by label of a.
-    partial: PartialScratch<N>,
-    similar: Vec<Similar>,
-    /// By label of a: where its similar ones end.
+struct SimilarLabels {
+    equal: EqualLabels,
+    /// Those that match, by label of a.
+    matching: Vec<MatchingLabel>,
+    /// By label of a: where they end.
     ends: Vec<u32>,
-    /// By label of a and of b the offset, or [`NONE`]; where there are not too many.
+    /// By label of a and of b the offset, or [`NONE`]; none if they would be too many.
     offsets: Vec<u32>,
-    row: Vec<(u32, N)>,
+    /// How many labels b has.
+    width: usize,
     /// So many offsets may there be: set low by tests.
     max_offsets: usize,
 }
 
-impl<N> Default for Scratch<N> {
+impl Default for SimilarLabels {
     fn default() -> Self {
         Self {
-            partial: PartialScratch::default(),
-            similar: Vec::new(),
+            equal: EqualLabels::default(),
+            matching: Vec::new(),
             ends: Vec::new(),
             offsets: Vec::new(),
-            row: Vec::new(),
+            width: 0,
             max_offsets: 1 << 20,
         }
     }
 }
 
-/// The similar ones of a label of a.
+impl MatchingLabels for SimilarLabels {
+    #[inline]
+    fn matching(&self, label: u32) -> impl Iterator<Item = MatchingLabel> {
+        self.matching[range(&self.ends, label)].iter().copied()
+    }
+
+    #[inline]
+    fn offset(&self, label: u32) -> impl Fn(u32) -> Option<u32> {
+        let offsets = &self.offsets[label as usize * self.width..][..self.width];
+        |other| Some(offsets[other as usize]).filter(|&offset| offset != NONE)
+    }
+
+    #[inline]
+    fn has_offsets(&self) -> bool {
+        !self.offsets.is_empty()
+    }
+
+    #[inline]
+    fn scaled<N: Number>(sigma: f64, value: N) -> N {
+        N::from_f64(sigma) * value
+    }
+}
+
+/// The items of a number, given where those of each end.
 #[inline]
-fn range(ends: &[u32], label: u32) -> std::ops::Range<usize> {
-    let label = label as usize;
-    let start = label.checked_sub(1).map_or(0, |before| ends[before]);
-    start as usize..ends[label] as usize
+fn range(ends: &[u32], number: u32) -> std::ops::Range<usize> {
+    let number = number as usize;
+    let start = number.checked_sub(1).map_or(0, |before| ends[before]);
+    start as usize..ends[number] as usize
 }
 
 impl Smoothed {
@@ -302,8 +320,9 @@ impl Smoothed {
         Ok(Self { trees, labels, leaves_count, by_block, ends })
     }
 
-    /// Finds the labels of b that are similar to those of a.
-    fn match_labels<N>(
+    /// Finds the labels of b that are similar to those of a; `blocks` are those of b by
+    /// block.
+    fn find_similar<N>(
         &self,
         (a, b): (Tree<'_>, Tree<'_>),
         blocks: &[(u32, u32)],
@@ -312,31 +331,35 @@ impl Smoothed {
     ) -> Result<()> {
         // What is similar depends on labels only, so it is found once for all nodes of
         // a.
-        let Scratch { partial, similar, ends, offsets, max_offsets, .. } = scratch;
-        let width = b.labels.len();
-        similar.clear();
+        let Scratch { labels, pair } = scratch;
+        let SimilarLabels { equal, matching, ends, offsets, width, max_offsets } =
+            labels;
+        *width = b.labels.len();
+        matching.clear();
         ends.clear();
         offsets.clear();
-        if a.labels.len().saturating_mul(width) <= *max_offsets {
-            memory::reach(offsets, a.labels.len() * width, NONE)?;
+        if a.labels.len().saturating_mul(*width) <= *max_offsets {
+            memory::reach(offsets, a.labels.len() * *width, NONE)?;
         }
-        partial.match_labels(self.trees.n_labels, a.labels, b.labels)?;
+        equal.find(self.trees.n_labels, a.labels, b.labels)?;
         let table = &*self.labels.table;
-        for (row, &(label, _)) in a.labels.iter().enumerate() {
+        for (row, &(label, _)) in (0..).zip(a.labels) {
             let x = self.labels.number(Label(label));
             let (block, _) = table.place(x);
             let mut offset = 0;
-            let mut add = |number: u32, sigma: f64| {
-                memory::push(similar, Similar { label: number, offset, sigma })?;
-                if let Some(place) = offsets.get_mut(row * width + number as usize) {
+            let mut add = |label: u32, sigma: f64| {
+                memory::push(matching, MatchingLabel { label, offset, sigma })?;
+                if let Some(place) =
+                    offsets.get_mut(row as usize * *width + label as usize)
+                {
                     *place = offset;
                 }
-                offset += b.group(number).len() as u32;
+                offset += b.group(label).len() as u32;
                 Ok::<_, Error>(())
             };
             // A label in no block is similar to itself alone.
             if block == NONE {
-                let same = partial.labels[row];
+                let same = equal.in_b(row);
                 if same != NONE {
                     add(same, 1.0)?;
                 }
@@ -352,97 +375,10 @@ impl Smoothed {
                     }
                 }
             }
-            memory::push(ends, similar.len() as u32)?;
-            partial
-                .chains
-                .step(similar.len() - range(ends, row as u32).start + 1, context)?;
+            memory::push(ends, matching.len() as u32)?;
+            pair.chains.step(range(ends, row).len() + 1, context)?;
         }
         Ok(())
-    }
-
-    /// The sum over subsequences of two nodes' children, all of whose D are known.
-    #[inline]
-    fn children_sum<N: Number>(
-        &self,
-        (a, below): (Tree<'_>, &[u32]),
-        (b, other): (Tree<'_>, &[u32]),
-        scratch: &mut Scratch<N>,
-        context: &Context,
-    ) -> Result<N> {
-        /// As for PT: about where a table of labels begins to pay.
-        const MAX_COMPARED: usize = 64;
-        let Scratch { partial, similar, ends, offsets, row, .. } = scratch;
-        let PartialScratch { starts, values, matches, table, chains, .. } = partial;
-        let (powers, longest) = (&*self.trees.powers, self.trees.longest);
-        let width = b.labels.len();
-        let rank = |y: u32| b.nodes[y as usize].rank;
-        // 1. Few: compare all.
-        if below.len() * other.len() <= MAX_COMPARED && !offsets.is_empty() {
-            matches.clear();
-            for (i, &x) in below.iter().enumerate() {
-                let label = a.nodes[x as usize].label as usize;
-                let offsets = &offsets[label * width..][..width];
-                let start = starts[x as usize];
-                for (j, &y) in other.iter().enumerate() {
-                    let offset = offsets[b.nodes[y as usize].label as usize];
-                    if offset != NONE {
-                        let value = values[(start + offset + rank(y)) as usize];
-                        // bounded: MAX_COMPARED
-                        matches.push((i as u32, j as u32, value));
-                    }
-                }
-            }
-            let shape = (below.len(), other.len());
-            return chains.sum_list(matches, shape, powers, longest);
-        }
-        // 2. Many: load b's children by label, and go row by row.
-        let labels = other.iter().map(|&y| b.nodes[y as usize].label);
-        table.fill(width, labels.clone())?;
-        // A match is two children with similar labels, and some labels have several.
-        let similar_to = |x: u32| {
-            let label = a.nodes[x as usize].label;
-            &similar[range(ends, label)]
-        };
-        let found = |x: u32| -> usize {
-            similar_to(x).iter().map(|entry| table.count(entry.label) as usize).sum()
-        };
-        let n_rows = below.iter().filter(|&&x| found(x) > 0).count();
-        let n_matches = below.iter().map(|&x| found(x)).sum();
-        let mut total = N::from_f64(0.0);
-        let mut done = Ok(());
-        if n_matches > 0 {
-            row.clear();
-            done = chains.start(n_rows, other.len(), n_matches, longest);
-            // Without memory no row is entered, but the table is emptied all the same.
-            done = done.and_then(|()| memory::reserve(row, other.len()));
-            let rows = if done.is_ok() { below } else { &[] };
-            for (i, &x) in rows.iter().enumerate() {
-                row.clear();
-                let similar = similar_to(x);
-                for entry in similar {
-                    let start = starts[x as usize] + entry.offset;
-                    // has room
-                    row.extend(table.positions(entry.label).map(|j| {
-                        (j, values[(start + rank(other[j as usize])) as usize])
-                    }));
-                }
-                // Label by label they come; chains want them by position.
-                if similar.len() > 1 {
-                    row.sort_unstable_by_key(|entry| entry.0);
-                }
-                if !row.is_empty() {
-                    total = total + chains.row(i as u32, row, powers);
-                }
-                done = chains.step(chains.per_row(row.len()) + similar.len(), context);
-                if done.is_err() {
-                    break;
-                }
-            }
-        }
-        table.clear(labels);
-        done?;
-        chains.step(below.len() + other.len(), context)?;
-        Ok(total)
     }
 }
 
@@ -456,59 +392,11 @@ impl Pairs for Smoothed {
         scratch: &mut Scratch<N>,
         context: &Context,
     ) -> Result<N> {
-        let trees = &self.trees;
-        let is_ordered = trees.content[a] <= trees.content[b];
-        let (a, b) = if is_ordered { (a, b) } else { (b, a) };
+        let (a, b) = self.trees.ordered(a, b);
         let blocks = &self.by_block[range(&self.ends, b as u32)];
-        let (a, b) = (trees.tree(a), trees.tree(b));
-        self.match_labels((a, b), blocks, scratch, context)?;
-        scratch.partial.values.clear();
-        scratch.partial.free.clear();
-        memory::reach(&mut scratch.partial.starts, a.nodes.len(), NONE)?;
-        let (zero, mu) = (N::from_f64(0.0), N::parameter(trees.mu, 1));
-        let mut total = zero;
-        // Children first, as D of the children is asked for.
-        for (v, node) in a.nodes.iter().enumerate() {
-            let similar = range(&scratch.ends, node.label);
-            if similar.is_empty() {
-                continue;
-            }
-            let start = scratch.partial.values.len();
-            scratch.partial.starts[v] = start as u32;
-            let below = a.children(v);
-            let mut node_sum = zero;
-            for at in similar {
-                let Similar { label, sigma, .. } = scratch.similar[at];
-                let sigma = N::from_f64(sigma);
-                // Values stand label by label, in the order of `similar`.
-                for &u in b.group(label) {
-                    let other = b.children(u as usize);
-                    let leaves = (below.is_empty(), other.is_empty());
-                    let mut value: N = trees.single(&trees.weights, trees.mu, leaves);
-                    if !below.is_empty() && !other.is_empty() {
-                        let sum = self.children_sum(
-                            (a, below),
-                            (b, other),
-                            scratch,
-                            context,
-                        )?;
-                        value = value + mu * sum;
-                    }
-                    value = sigma * value;
-                    memory::push(&mut scratch.partial.values, value)?;
-                    node_sum = node_sum
-                        + value * N::from_f64(f64::from(b.nodes[u as usize].count));
-                }
-            }
-            total = total + node_sum * N::from_f64(f64::from(node.count));
-            let len = scratch.partial.values.len() - start;
-            scratch.partial.chains.step(len, context)?;
-            if scratch.partial.values.len() > scratch.partial.max_appended {
-                scratch.recycle(a, v, start)?;
-                scratch.partial.check_values()?;
-            }
-        }
-        Ok(total)
+        let (a, b) = (self.trees.tree(a), self.trees.tree(b));
+        self.find_similar((a, b), blocks, scratch, context)?;
+        self.trees.sum(a, b, &scratch.labels, &mut scratch.pair, context)
     }
 
     fn is_tiny(&self) -> bool {
@@ -524,34 +412,5 @@ impl Pairs for Smoothed {
 
     fn most(&self) -> f64 {
         f64::MAX
-    }
-}
-
-impl<N: Copy> Scratch<N> {
-    /// Gives places of values that node `v` was the last to ask for back, and moves its
-    /// own, the last ones, to such a place.
-    fn recycle(&mut self, a: Tree<'_>, v: usize, start: usize) -> Result<()> {
-        let Self { partial, ends, .. } = self;
-        let PartialScratch { starts, values, free, .. } = partial;
-        // Places are free by label of a: all its nodes have values with the same nodes
-        // of b.
-        memory::reach(free, a.labels.len(), Vec::new())?;
-        let len = values.len() - start;
-        if let Some(place) = free[a.nodes[v].label as usize].pop() {
-            values.copy_within(start.., place as usize);
-            values.truncate(values.len() - len);
-            starts[v] = place;
-        }
-        for &child in a.children(v) {
-            let label = a.nodes[child as usize].label;
-            // Once only, should a child stand here twice.
-            if a.last_use(child) == v as u32 && !range(ends, label).is_empty() {
-                let start = std::mem::replace(&mut starts[child as usize], NONE);
-                if start != NONE {
-                    memory::push(&mut free[label as usize], start)?;
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Rows of the smoothed partial tree kernel.
 //!
 //! As those of the [partial tree kernel](super), with an index whose groups are of
-//! [similar labels](crate::index::partial::smoothed). Pairs of nodes with equal labels add
+//! [similar labels](crate::index::partial::similar). Pairs of nodes with equal labels add
 //! integer dot products, those with similar ones the dot product of counts and
 //!
 //! ```text
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::{Params, Weights};
 use crate::index::counts::tally;
 use crate::index::id_map::{IdMap, Wanted};
-use crate::index::partial::smoothed::{self, Groups, Query, walk};
+use crate::index::partial::similar::{Groups, Similar as SimilarLabels};
 use crate::kernel::similarity::{Block, NONE};
 use crate::kernel::smoothed::Labels;
 use crate::kernel::{PartialTree, SmoothedPartialTree, TreeCounts};
@@ -76,7 +76,6 @@ pub(crate) struct Rows {
 #[derive(Debug)]
 pub(crate) struct Scratch {
     plain: super::Scratch,
-    walk: smoothed::Scratch,
     /// By symbol: w; zero between rows.
     wanted: Vec<f64>,
     touched: Vec<u32>,
@@ -234,7 +233,6 @@ impl crate::gram::Engine for Engine {
     fn scratch(&self) -> Result<Scratch> {
         Ok(Scratch {
             plain: crate::gram::Engine::scratch(&self.plain)?,
-            walk: smoothed::Scratch::default(),
             wanted: memory::filled(0.0, 2 * self.similar.groups.table.len())?,
             touched: Vec::new(),
         })
@@ -248,28 +246,13 @@ impl crate::gram::Engine for Engine {
         row: &mut [f64],
         context: &Context,
     ) -> Result<()> {
-        let super::Engine { index, prefixes, slots: of_slots, bases: of_bases, .. } =
-            &self.plain;
+        let Scratch { plain, wanted, touched } = scratch;
         let rows = own_rows.plain.as_ref().unwrap_or(&self.plain.rows);
-        let Scratch { plain, walk: of_walk, wanted, touched } = scratch;
-        let super::Scratch { prefix, reader, slots, bases, .. } = plain;
-        prefix.reveal(row.len(), prefixes);
-        let trees = slots.trees(row.len());
-        let bases_and_rows = of_bases.iter().zip(&rows.bases);
-        for (((base, _), symbols), scratch) in bases_and_rows.zip(bases) {
-            base.add_to(symbols.get(x), scratch, trees)?;
-        }
+        let Similar { labels, groups } = &self.similar;
+        let matching = SimilarLabels { groups, numbers: &labels.numbers };
+        let trees = self.plain.start_row(rows, x, plain, row.len())?;
         self.add_similar(own_rows.symbols.get(x), wanted, touched, trees)?;
-        reader.read(&rows.nodes, rows.roots[x], false)?;
-        let numbers = &*self.similar.labels.numbers;
-        let query = Query { store: &rows.nodes, numbers, tree: reader };
-        let groups = &self.similar.groups;
-        let sink = &mut slots.sink();
-        if let Err(error) = walk(index, groups, query, prefix, of_walk, sink, context) {
-            slots.clear();
-            return Err(error);
-        }
-        of_slots.finish(slots, row);
+        self.plain.finish_row(rows, x, matching, plain, row, context)?;
         for value in row.iter_mut().filter(|value| value.is_infinite()) {
             *value = f64::INFINITY; // of either sign an overflow
         }
@@ -300,5 +283,75 @@ impl crate::gram::Engine for Engine {
     fn nbytes(&self) -> usize {
         let lists = self.trees.nbytes() + self.rows.symbols.nbytes();
         self.plain.nbytes() + lists + self.similar.groups.nbytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus::random_trees;
+    use crate::gram::Engine as _;
+    use crate::kernel::LabelPairs;
+    use crate::{Error, Forest};
+
+    /// Labels of random trees in a block that is a matrix, in one by rows, and in none; and
+    /// wide nodes, which go by grids.
+    fn engine() -> Engine {
+        let name = |i: usize| format!("l{i}");
+        let dense = (0..6).flat_map(|i| (0..i).map(move |j| (i, j)));
+        let sparse = (8..30).map(|i| (i, i + 1));
+        let pairs: Vec<_> =
+            dense.chain(sparse).map(|(i, j)| (name(i), name(j))).collect();
+        let similarity =
+            LabelPairs::new(pairs.iter().map(|(x, y)| (x.as_str(), y.as_str(), 0.3)));
+        let mut texts = random_trees(60, 80, 3);
+        for n in [9, 40] {
+            let below: Vec<_> =
+                (0..n).map(|i| format!("(l{} (l{} l9))", i % 8, i % 12)).collect();
+            texts.push(format!("(l0 {} (l1 {}))", below.join(" "), below.join(" ")));
+        }
+        let forest =
+            Forest::from_bracket_items(texts.iter().map(String::as_str)).unwrap();
+        let context = Context::default();
+        let nodes = forest.nodes();
+        let trees = TreeCounts::read(nodes, forest.roots(), &context).unwrap();
+        let kernel = SmoothedPartialTree::new(PartialTree::default(), similarity);
+        let threads = Threads::alone(&context);
+        Engine::new(&kernel, nodes, &trees, None, &threads).unwrap()
+    }
+
+    fn rows(engine: &Engine, scratch: &mut Scratch) -> Result<Vec<Vec<f64>>> {
+        let n = engine.plain.rows.roots.len();
+        let mut row = |x| {
+            let mut row = vec![f64::NAN; n];
+            let context = &Context::default();
+            engine.row(&engine.rows, x, scratch, &mut row, context).map(|()| row)
+        };
+        (0..n).map(&mut row).collect()
+    }
+
+    #[test]
+    fn values_kept_as_runs_are_the_same_to_the_last_bit() {
+        let engine = engine();
+        let usual = rows(&engine, &mut engine.scratch().unwrap());
+        let mut scratch = engine.scratch().unwrap();
+        scratch.plain.walk.fold_from(0);
+        assert_eq!(rows(&engine, &mut scratch), usual);
+        let n_folded = scratch.plain.walk.n_folded();
+        assert!(n_folded > 60, "{n_folded}");
+        assert!(scratch.plain.walk.is_clean());
+    }
+
+    #[test]
+    fn a_row_of_too_many_values_is_refused_and_leaves_its_scratch_good() {
+        let engine = engine();
+        let usual = rows(&engine, &mut engine.scratch().unwrap());
+        let mut scratch = engine.scratch().unwrap();
+        let limit = scratch.plain.walk.refuse_from(100);
+        let refused = rows(&engine, &mut scratch);
+        assert!(matches!(refused, Err(Error::Capacity { limit: 100, .. })));
+        assert!(scratch.plain.walk.is_clean());
+        scratch.plain.walk.refuse_from(limit);
+        assert_eq!(rows(&engine, &mut scratch), usual);
     }
 }

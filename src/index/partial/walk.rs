@@ -1,68 +1,89 @@
-//! A walk over the [index](super) by equal labels.
+//! A walk over the [index](super), one for equal and for similar labels.
+//!
+//! Which groups of subtrees a query node's label matches, and with which σ, a
+//! [`Matching`] says. What is kept of a node is D / σ with the subtrees of these groups, one
+//! group after another; σ comes in where a parent or the sink takes it.
 
+use super::matching::{MatchedChild, Matching, Near, Sigma};
+use super::similar::NearChildren;
 use super::{CELL, Entry, FIRST_LEAF, Index, Member, Pair, REPEATED, SinkId, WIDE};
-use crate::index::id_map::IdMap;
-use crate::index::prefixes::Extent;
+use crate::index::prefixes::{Bounds, Extent};
 use crate::index::reader::{NONE, Reader};
 use crate::index::weights::{Sink, View};
 use crate::kernel::partial::{Chains, Table, grow_powers};
-use crate::{Context, NodeId, Nodes, Result, memory};
+use crate::{Context, Error, NodeId, Nodes, Result, memory};
 
 /// Values that are kept as they are (16 MB).
 const MAX_LIVE: usize = 1 << 21;
+/// Values that a query tree may need at a time (2 GB), as for a single pair: where memory is
+/// promised that is not there, more would end the process.
+const MAX_VALUES: usize = 1 << 28;
 
-/// A tree that walks the index, and how its store and the index's go together.
-#[derive(Clone, Copy)]
-pub(crate) struct Query<'a> {
-    pub(crate) store: &'a Nodes,
-    pub(crate) id_map: &'a IdMap,
-    pub(crate) tree: &'a Reader,
+/// The two limits: set low by tests.
+#[derive(Debug)]
+struct Limits {
+    live: usize,
+    values: usize,
 }
 
-/// What D of an inner query node with the subtrees of its label is.
-#[derive(Debug, Clone, Copy, Default)]
-enum Values {
+impl Default for Limits {
+    fn default() -> Self {
+        Self { live: MAX_LIVE, values: MAX_VALUES }
+    }
+}
+
+/// A tree that walks the index, and how its labels match the index's.
+#[derive(Clone, Copy)]
+pub(crate) struct Query<'a, M> {
+    pub(crate) store: &'a Nodes,
+    pub(crate) tree: &'a Reader,
+    pub(crate) matching: M,
+}
+
+/// D / σ of an inner query node with the subtrees that its label matches, by number.
+#[derive(Debug, Default)]
+enum NodeValues {
     /// As for no common child with all.
     #[default]
     None,
     /// Of a closed label: more with the one of this number, if there is one.
     Simple(u32),
-    /// Stored at the node's place.
-    Stored,
-}
-
-/// Values of D, by number.
-/// D of one node with the subtrees of its label, as they are kept for its parents.
-#[derive(Debug)]
-enum NodeValues {
-    /// The first `len`; the others are as for no common child. So many were touched.
-    All { values: Vec<f64>, len: usize, touched: usize },
+    All(Array),
     /// Where each run of equal values ends.
     Runs(Vec<(u32, f64)>),
 }
 
-impl Default for NodeValues {
-    fn default() -> Self {
-        Self::Runs(Vec::new())
-    }
+/// Values of a node. The array may be longer than they are: what is beyond `len` is always
+/// as for no common child.
+#[derive(Debug, Default)]
+struct Array {
+    values: Vec<f64>,
+    len: usize,
+    /// How many entries of lists may have changed them; `len` or more where no list says
+    /// which are changed.
+    touched: usize,
 }
 
-/// D of a query node's child with the children in a list.
+/// D / σ of a query node's child with the children in a list.
 #[derive(Debug, Clone, Copy)]
-enum Child {
+enum ChildValues {
     Constant(f64),
     Simple(u32),
     /// Of the child at this place.
-    AtPlace(usize),
+    AtPlace(u32),
 }
 
 /// A query node's child and one list that it matches.
 #[derive(Debug, Clone, Copy)]
 struct Edge {
     list: u32,
-    len: u32,
+    /// The entries that count.
+    bounds: Bounds,
     position: u32,
-    child: Child,
+    child: NodeId,
+    /// The group of the children in the list.
+    near: Near,
+    values: ChildValues,
     /// Where its sums start, and where its links end.
     sums: u32,
     links: u32,
@@ -72,23 +93,25 @@ struct Edge {
 
 /// An earlier edge that has pairs with this one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Link {
-    pub(super) edge: u32,
-    pub(super) joined: u32,
+struct Link {
+    edge: u32,
+    joined: u32,
     /// λ^(children between them).
-    pub(super) weight: f64,
+    weight: f64,
 }
 
 /// What a worker keeps from tree to tree.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    /// By place: D(v, ·) while a parent will ask.
-    values: Vec<Values>,
-    kept: Vec<NodeValues>,
+    /// By place, while a parent will ask; else none.
+    values: Vec<NodeValues>,
     /// Arrays of values as for no common child. Arrays go from node to node, so a chain
     /// of equal labels needs two, not one for each node.
     clean: Vec<Vec<f64>>,
+    /// How many values there are in the arrays of `values`.
     live: usize,
+    /// Of the node at hand; nothing where labels have to be equal.
+    near: NearChildren,
     edges: Vec<Edge>,
     links: Vec<Link>,
     /// T of the edges of one node.
@@ -96,16 +119,21 @@ pub(crate) struct Scratch {
     powers: Vec<f64>,
     table: Table,
     chains: Chains<f64>,
-    labels: Vec<u32>,
-    /// Set low by tests.
-    max_live: Option<usize>,
+    /// The groups of a node's children.
+    groups: Vec<u32>,
+    limits: Limits,
     n_folded: usize,
 }
 
 #[cfg(test)]
 impl Scratch {
     pub(crate) fn fold_from(&mut self, max_live: usize) {
-        self.max_live = Some(max_live);
+        self.limits.live = max_live;
+    }
+
+    /// Refuses more values at a time; returns how many there might be until now.
+    pub(crate) fn refuse_from(&mut self, max_values: usize) -> usize {
+        std::mem::replace(&mut self.limits.values, max_values)
     }
 
     /// How often values were kept as runs.
@@ -126,36 +154,23 @@ impl Scratch {
 
 impl<T: SinkId> Index<T> {
     /// Tells a sink what a tree has in common with the index.
-    pub(crate) fn walk<S: Sink>(
+    pub(crate) fn walk<M: Matching, S: Sink>(
         &self,
-        query: Query<'_>,
+        query: Query<'_, M>,
         extent: &impl Extent,
         scratch: &mut Scratch,
         sink: &mut S,
         context: &Context,
     ) -> Result<()> {
         let items = query.tree.items();
-        memory::reach(&mut scratch.values, items.len(), Values::None)?;
-        memory::reach_with(&mut scratch.kept, items.len(), NodeValues::default)?;
+        memory::reach_with(&mut scratch.values, items.len(), NodeValues::default)?;
         let mut walk = Walk { index: self, query, extent, scratch };
-        let mut done = Ok(());
         for (place, item) in items.iter().enumerate() {
-            let label = query.id_map.labels[query.store.label(item.node).index()];
-            let is_leaf = query.store.is_leaf(item.node);
-            // The root of the tree before may have left its own.
-            walk.scratch.values[place] = Values::None;
-            if label != NONE {
-                sink.node(place, item.count);
-                // Whether any subtree of the label has children: leaves are told apart.
-                let has_inner =
-                    self.n_edges.get(label as usize).is_some_and(|&n| n > 0);
-                if has_inner {
-                    sink.group(label, self.weights.of(is_leaf, false));
-                }
-                sink.leaf(label, self.weights.of(is_leaf, true));
-                if has_inner && !is_leaf {
-                    done = walk.node(place, label, sink, context);
-                }
+            let done = walk.node(place, sink, context);
+            if done.is_err() {
+                // All arrays go back, as the next tree counts on empty places.
+                (0..items.len()).for_each(|place| walk.release(place));
+                return done;
             }
             // Values go with the last parent. A leaf that was not read has no place.
             for &child in query.store.children(item.node) {
@@ -164,168 +179,225 @@ impl<T: SinkId> Index<T> {
                     walk.release(child);
                 }
             }
-            if done.is_err() {
-                // All arrays go back, as the next tree counts on empty places.
-                (0..items.len()).for_each(|place| walk.release(place));
-                break;
-            }
         }
-        done
+        // The root has no parent that they would go with.
+        walk.release(items.len() - 1);
+        Ok(())
     }
 }
 
-struct Walk<'a, T, E> {
+struct Walk<'a, T, M, E> {
     index: &'a Index<T>,
-    query: Query<'a>,
+    query: Query<'a, M>,
     extent: &'a E,
     scratch: &'a mut Scratch,
 }
 
-impl<T: SinkId, E: Extent> Walk<'_, T, E> {
-    /// Adds what a node's subtrees have beyond a node in common.
+impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
+    /// Adds what a node has in common with the index.
     fn node<S: Sink>(
         &mut self,
         place: usize,
-        group: u32,
         sink: &mut S,
         context: &Context,
     ) -> Result<()> {
-        let Query { store, id_map, tree } = self.query;
-        let index = self.index;
+        let Query { store, matching, tree } = self.query;
         let item = tree.items()[place];
-        let edges = id_map.edges(item.node);
-        // No child's label stands below this label anywhere in the index.
-        if edges.iter().all(|&edge| id_map.list(edge) == NONE) {
-            return Ok(());
+        let label = store.label(item.node);
+        let is_leaf = store.is_leaf(item.node);
+        if !is_leaf {
+            matching.start(store, item.node, &mut self.scratch.near)?;
         }
-        let members = index.members.get(group as usize).len();
-        let len = self.extent.group(group, members);
-        if len == 0 {
-            return Ok(());
+        let mut array = None;
+        for near in matching.near(label) {
+            // σ with a whole group is part of the count.
+            sink.node(place, item.count * near.sigma);
+            let len = self.len_of(near.group);
+            // 1. The node alone. (Rows with similar labels count that.)
+            if M::IS_EQUALITY {
+                // Leaves are told apart from subtrees that have children, if any has.
+                if len > 0 {
+                    sink.group(near.group, self.index.weights.of(is_leaf, false));
+                }
+                sink.leaf(near.group, self.index.weights.of(is_leaf, true));
+            }
+            // 2. Beyond that, where children match.
+            if len > 0
+                && !is_leaf
+                && matching.find(
+                    self.index,
+                    item.node,
+                    near.group,
+                    &mut self.scratch.near,
+                )?
+            {
+                self.group(place, near, len, &mut array, sink, context)?;
+            }
         }
-        let mut view = sink.view(group);
+        // 3. Keep the values for parents; the root has none.
+        if let Some(array) = array.filter(|array| array.len > 0) {
+            self.keep(place, array);
+        }
+        Ok(())
+    }
+
+    /// How many subtrees of a group count.
+    #[inline]
+    fn len_of(&self, group: u32) -> usize {
+        // What is similar may be in no subtree of the index.
+        match self.index.n_members(group) {
+            0 => 0,
+            n_members => self.extent.group(group, n_members),
+        }
+    }
+
+    /// Adds what a node has in common with the first subtrees of a group, beyond the two
+    /// nodes. Takes an array for its values if it has none yet.
+    #[inline]
+    fn group<S: Sink>(
+        &mut self,
+        place: usize,
+        near: Near,
+        len: usize,
+        array: &mut Option<Array>,
+        sink: &mut S,
+        context: &Context,
+    ) -> Result<()> {
+        let Query { store, matching, tree } = self.query;
+        let index = self.index;
+        let node = tree.items()[place].node;
         // 1. Two simple preterminals: the same or not.
-        if let [edge] = *edges
-            && !index.open[group as usize]
-            && store.is_leaf(edge.child)
+        if M::IS_EQUALITY
+            && !index.open[near.group as usize]
+            && let [child] = *store.children(node)
+            && store.is_leaf(child)
+            && let Some(found) = matching.found(node, &self.scratch.near).next()
         {
             // In a closed label only the subtree with this leaf can be in the leaf's
             // list.
-            let list = index.lists.get(2 * id_map.list(edge) as usize + 1);
+            let list = index.lists.get(2 * found.key as usize + 1);
             let mut same = NONE;
             if let Some(entry) = list.first().filter(|entry| (entry.u as usize) < len) {
                 same = entry.u;
+                let mut view = sink.view(near.group);
                 view.add(entry.target.of(same), index.mu * index.weights.leaf);
+                view.close();
             }
-            self.scratch.values[place] = Values::Simple(same);
-            view.close();
+            self.scratch.values[place] = NodeValues::Simple(same);
             return Ok(());
         }
-        // 2. Lists, or grids where pairs would take longer.
-        // Nobody asks for the root's D.
-        let n_values = if item.last_use == NONE { 0 } else { len };
-        // Arrays that are free hold D as for no common child.
-        let mut node_values = self.scratch.clean.pop().unwrap_or_default();
-        if let Err(error) =
-            memory::reach(&mut node_values, n_values, index.weights.inner)
-        {
-            memory::set_aside(&mut self.scratch.clean, node_values);
-            return Err(error);
-        }
+        // 2. What the children match, and where the values go.
+        let touched = self.find_edges(node, near.group)?;
+        let unlisted = index.unlisted.get(near.group as usize);
+        let unlisted = &unlisted[..unlisted.partition_point(|&u| (u as usize) < len)];
+        let array = match array {
+            Some(array) => array,
+            None => array.insert(self.take_array(place)?), // bounded: one
+        };
+        let from = near.offset as usize;
+        let values = array.values.get_mut(from..array.len.min(from + len));
+        let mut to = GroupValues {
+            node,
+            group: near.group,
+            // σ that is one for the group is in the count.
+            sigma: matching.sigma(
+                store.label(node),
+                Near { sigma: 1.0, ..near },
+                false,
+            ),
+            values: values.unwrap_or_default(),
+        };
         // An error waits until the view is closed, as sinks finish a group there.
-        let mut done = Ok(());
-        let touched = self.find_edges(item.node, group)?;
-        if touched.is_some() {
-            done = self.walk_lists(&mut node_values[..n_values], &mut view);
-        }
-        // 3. Grids for what is in no list.
-        let unlisted = index.unlisted.get(group as usize);
-        done = if done.is_err() {
-            done
-        } else if touched.is_none() {
-            self.walk_grids(
-                item.node,
-                group,
-                0..len as u32,
-                &mut node_values[..n_values],
-                &mut view,
-                context,
-            )
+        let mut view = sink.view(near.group);
+        let done = if touched.is_none() {
+            // 3. Grids for all, where pairs of entries would take longer.
+            self.walk_grids(&mut to, 0..len as u32, &mut view, context)
         } else {
-            let n = unlisted.partition_point(|&u| (u as usize) < len);
-            let some = unlisted[..n].iter().copied();
-            self.walk_grids(
-                item.node,
-                group,
-                some,
-                &mut node_values[..n_values],
-                &mut view,
-                context,
-            )
+            // 4. Lists, and grids for what is in none.
+            self.walk_lists(&mut to, &mut view).and_then(|()| {
+                let some = unlisted.iter().copied();
+                self.walk_grids(&mut to, some, &mut view, context)
+            })
         };
         view.close();
         done?;
-        // 4. Keep the values for parents.
         // An unlisted subtree may have changed as well, and no list says which: then
         // all count as touched.
         let touched = touched.filter(|_| unlisted.is_empty()).unwrap_or(len);
-        if n_values == 0 {
-            memory::set_aside(&mut self.scratch.clean, node_values);
-        } else {
-            self.keep(place, node_values, n_values, touched);
-        }
+        array.touched += touched;
         self.scratch.chains.step(touched, context)
+    }
+
+    /// An array for a node's values with all subtrees that its label matches, which are as
+    /// for no common child; an empty one for the root, as nobody asks for its values.
+    ///
+    /// # Errors
+    /// [`Error::Capacity`] beyond [`MAX_VALUES`], and [`Error::Memory`].
+    fn take_array(&mut self, place: usize) -> Result<Array> {
+        let item = self.query.tree.items()[place];
+        if item.last_use == NONE {
+            return Ok(Array::default());
+        }
+        let label = self.query.store.label(item.node);
+        let last = self.query.matching.near(label).next_back();
+        let end = |near: Near| near.offset as usize + self.len_of(near.group);
+        let len = last.map_or(0, end);
+        let limit = self.scratch.limits.values;
+        if self.scratch.live + len > limit {
+            let what = "values of D that one row needs at a time";
+            return Err(Error::Capacity { what, limit: limit as u64 });
+        }
+        // Arrays that are free hold D as for no common child.
+        let mut values = self.scratch.clean.pop().unwrap_or_default();
+        memory::reach(&mut values, len, self.index.weights.inner)?;
+        Ok(Array { values, len, touched: 0 })
     }
 
     /// Finds the lists that a node's children match and which of them have pairs; returns
     /// how many entries they have. None: grids take less time.
     fn find_edges(&mut self, node: NodeId, group: u32) -> Result<Option<usize>> {
-        let Query { store, id_map, tree } = self.query;
+        let Query { store, matching, tree } = self.query;
         let index = self.index;
-        let Scratch { values, edges, links, .. } = &mut *self.scratch;
+        let Scratch { values: kept, near, edges, links, .. } = &mut *self.scratch;
         edges.clear();
         links.clear();
-        let below = id_map.edges(node);
+        let n_below = store.children(node).len();
         // Pairs of positions are quadratic in the children.
-        if below.len() > WIDE {
+        if n_below > WIDE {
             return Ok(None);
         }
         let (mut used, mut n_pairs) = (0, 0);
-        for (position, &edge) in below.iter().enumerate() {
-            let key = id_map.list(edge);
-            if key == NONE {
-                continue;
-            }
-            // A key has a list of inner children, and one of leaves.
-            let is_leaf = store.is_leaf(edge.child);
+        for MatchedChild { position, child, near, key } in matching.found(node, near) {
+            // 1. A key has a list of inner children, and one of leaves.
+            let is_leaf = store.is_leaf(child);
             for list in [2 * key, 2 * key + 1] {
-                let [start, end] =
+                let bounds =
                     self.extent.list(list, || index.lists.bounds(list as usize));
-                let len = end - start;
+                let len = bounds[1] - bounds[0];
                 if len == 0 {
                     continue;
                 }
-                let place = tree.place(edge.child);
                 // D of leaves is a number; D of two inner nodes is what the child has
                 // kept.
-                let child = match (is_leaf, list % 2 == 1) {
-                    (false, false) => match values[place] {
-                        Values::None => Child::Constant(index.weights.inner),
-                        Values::Simple(same) => Child::Simple(same),
-                        Values::Stored => Child::AtPlace(place),
-                    },
-                    (is_leaf, is_other) => {
-                        Child::Constant(index.weights.of(is_leaf, is_other))
+                let is_other = list % 2 == 1;
+                let values = if is_leaf || is_other {
+                    ChildValues::Constant(index.weights.of(is_leaf, is_other))
+                } else {
+                    let place = tree.place(child);
+                    match kept[place] {
+                        NodeValues::None => ChildValues::Constant(index.weights.inner),
+                        NodeValues::Simple(same) => ChildValues::Simple(same),
+                        _ => ChildValues::AtPlace(place as u32),
                     }
                 };
                 // With leaf_factor 0, leaves end every chain.
-                if matches!(child, Child::Constant(0.0)) {
+                if matches!(values, ChildValues::Constant(0.0)) {
                     continue;
                 }
-                let position = position as u32;
+                // 2. Link it to the earlier lists that it has pairs with. Edges come by
+                // position.
                 for (number, other) in edges.iter_mut().enumerate() {
                     // Children at one position are not in order, so they have no pairs.
-                    // Edges come by position.
                     if other.position == position {
                         break;
                     }
@@ -333,27 +405,36 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                     let Some(joined) = index.joined.find(key) else { continue };
                     other.goes_on = true;
                     let gap = (position - other.position - 1) as usize;
-                    let (edge, weight) = (number as u32, index.powers[gap]);
                     // Of what is left out between the two children in the query; the
                     // index has the gaps in its subtrees.
+                    let (edge, weight) = (number as u32, index.powers[gap]);
                     memory::push(links, Link { edge, joined, weight })?;
-                    // Below, the subtrees' side bounds the pairs.
-                    if below.len() > REPEATED {
+                    // Below, the subtrees' side bounds the pairs, if a child has no more
+                    // than two lists.
+                    if n_below > REPEATED || !M::IS_EQUALITY {
                         let lens = index.pairs_of(joined).map(|(pairs, _)| pairs.len());
                         n_pairs += lens.sum::<usize>();
                     }
                 }
-                // Room for its sums comes behind that of all before.
-                let links = links.len() as u32;
-                let sums = used as u32;
-                let goes_on = false;
-                let edge = Edge { list, len, position, child, sums, links, goes_on };
+                // 3. Room for its sums comes behind that of all before.
+                let (sums, links) = (used as u32, links.len() as u32);
+                let edge = Edge {
+                    list,
+                    bounds,
+                    position,
+                    child,
+                    near,
+                    values,
+                    sums,
+                    links,
+                    goes_on: false,
+                };
                 memory::push(edges, edge)?;
                 used += len as usize;
             }
         }
         // In cells of the grids that would be taken instead.
-        let cells = below.len() * index.n_edges[group as usize];
+        let cells = n_below * index.n_edges[group as usize];
         Ok((n_pairs <= CELL * cells).then_some(used))
     }
 
@@ -362,14 +443,15 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
     #[inline(never)]
     fn walk_lists<V: View>(
         &mut self,
-        node_values: &mut [f64],
+        to: &mut GroupValues<'_, M::Sigma>,
         view: &mut V,
     ) -> Result<()> {
+        let Query { store, matching, .. } = self.query;
         let index = self.index;
-        let Scratch { kept, edges, links, sums, .. } = &mut *self.scratch;
+        let Scratch { values, edges, links, sums, .. } = &mut *self.scratch;
         let mut link = 0;
         for edge in &*edges {
-            let list = &index.lists.get(edge.list as usize)[..edge.len as usize];
+            let list = index.lists.between(edge.bounds);
             let used = edge.sums as usize;
             let end = used + list.len();
             memory::reach(sums, end, 0.0)?;
@@ -390,26 +472,47 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                 }
             }
             // T times D goes to the sink, to D of the node, and to later lists.
-            let to = ListPass { mu: index.mu, list, t, node_values };
+            let of_node = to.sigma;
+            let to =
+                ListPass { mu: index.mu, list, t, of_node, values: &mut *to.values };
             let ways = (!links.is_empty(), edge.goes_on);
-            match edge.child {
-                Child::Constant(d) => to.walk(ways, |_| d, view),
-                Child::Simple(same) => {
-                    let inner = index.weights.inner;
-                    let d = [inner, inner + index.mu * index.weights.leaf];
-                    to.walk(
-                        ways,
-                        |child| if child == same { d[1] } else { d[0] },
-                        view,
-                    );
+            let are_leaves = edge.list % 2 == 1;
+            let sigma = matching.sigma(store.label(edge.child), edge.near, are_leaves);
+            match edge.values {
+                ChildValues::Constant(d) => match sigma.number() {
+                    Some(sigma) => {
+                        let d = d * sigma;
+                        to.walk(ways, |_| d, view);
+                    }
+                    None => to.walk(ways, |child| d * sigma.of(child), view),
+                },
+                ChildValues::Simple(same) => {
+                    let d = self.index.simple_values();
+                    to.walk(ways, |child| d[usize::from(child == same)], view);
                 }
-                Child::AtPlace(place) => match &kept[place] {
-                    NodeValues::All { values, .. } => {
-                        to.walk(ways, |child| values[child as usize], view);
+                ChildValues::AtPlace(place) => match &values[place as usize] {
+                    NodeValues::All(array) => {
+                        let d = &array.values[edge.near.offset as usize..];
+                        match sigma.number() {
+                            Some(sigma) => {
+                                to.walk(ways, |child| d[child as usize] * sigma, view);
+                            }
+                            None => to.walk(
+                                ways,
+                                |child| d[child as usize] * sigma.of(child),
+                                view,
+                            ),
+                        }
                     }
                     NodeValues::Runs(runs) => {
-                        to.walk(ways, |child| in_runs(runs, child), view);
+                        let offset = edge.near.offset;
+                        to.walk(
+                            ways,
+                            |child| in_runs(runs, offset + child) * sigma.of(child),
+                            view,
+                        );
                     }
+                    NodeValues::None | NodeValues::Simple(_) => {}
                 },
             }
         }
@@ -420,10 +523,8 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
     #[inline(never)]
     fn walk_grids<V: View>(
         &mut self,
-        node: NodeId,
-        group: u32,
+        to: &mut GroupValues<'_, M::Sigma>,
         some: impl Iterator<Item = u32>,
-        node_values: &mut [f64],
         view: &mut V,
         context: &Context,
     ) -> Result<()> {
@@ -431,21 +532,19 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
         if some.peek().is_none() {
             return Ok(());
         }
-        let Query { store, id_map, tree } = self.query;
+        let Query { store, matching, tree } = self.query;
         let index = self.index;
-        let Scratch { values, kept, powers, table, chains, labels, .. } =
-            &mut *self.scratch;
-        // 1. Hang the node's children up by label. What the index does not know matches
-        // nothing: a label of its own.
-        let below = store.children(node);
-        let unknown = index.n_labels;
-        // The table has one label more than the index, for all that are unknown.
-        let label = |&child: &NodeId| id_map.labels[store.label(child).index()];
-        labels.clear();
-        memory::extend(labels, below.iter().map(|child| label(child).min(unknown)))?;
-        table.fill(unknown as usize + 1, labels.iter().copied())?;
+        let Scratch { values, powers, table, chains, groups, .. } = &mut *self.scratch;
+        // 1. Load the node's children by group. What the index does not know matches
+        // nothing: a group of its own.
+        let below = store.children(to.node);
+        let unknown = matching.n_groups(index);
+        let group = |&child: &NodeId| matching.group(store.label(child));
+        groups.clear();
+        memory::extend(groups, below.iter().map(|x| group(x).min(unknown as u32)))?;
+        table.fill(unknown + 1, groups.iter().copied())?;
         // 2. Match those of each subtree with them.
-        let members = index.members.get(group as usize);
+        let members = index.members.get(to.group as usize);
         let mut done = Ok(());
         for u in some {
             let Member { start, len, target } = members[u as usize];
@@ -456,27 +555,29 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                 // Errors end the loop and not the call: the table has to be emptied.
                 break;
             }
-            let d = |row: u32, column: u32| {
+            let d = |row: u32, column: u32, ()| {
                 let (x, y) = (below[column as usize], other[row as usize]);
-                if store.is_leaf(x) || y.number >= FIRST_LEAF {
-                    let is_leaf = y.number >= FIRST_LEAF;
-                    return index.weights.of(store.is_leaf(x), is_leaf);
-                }
-                // Only nodes with lists have stored values; for all others D is as for
-                // no common child.
-                let place = tree.place(x);
-                match (values[place], &kept[place]) {
-                    (Values::Stored, NodeValues::All { values, .. }) => {
-                        values[y.number as usize]
+                let is_other = y.number >= FIRST_LEAF;
+                let label = store.label(x);
+                let near = matching.near_group(label, y.label);
+                let d = if store.is_leaf(x) || is_other {
+                    index.weights.of(store.is_leaf(x), is_other)
+                } else {
+                    let number = near.offset + y.number;
+                    match &values[tree.place(x)] {
+                        NodeValues::None => index.weights.inner,
+                        NodeValues::Simple(same) => {
+                            index.simple_values()[usize::from(*same == number)]
+                        }
+                        NodeValues::All(array) => array.values[number as usize],
+                        NodeValues::Runs(runs) => in_runs(runs, number),
                     }
-                    (Values::Stored, NodeValues::Runs(runs)) => in_runs(runs, y.number),
-                    (Values::Simple(same), _) if same == y.number => {
-                        index.weights.inner + index.mu * index.weights.leaf
-                    }
-                    _ => index.weights.inner,
-                }
+                };
+                d * matching.sigma(label, near, is_other).of(y.number)
             };
-            let rows = other.iter().map(|child| child.label);
+            let rows = other.iter().map(|child| {
+                matching.groups_near(child.label).map(|group| (group, ()))
+            });
             let sum = chains.sum(rows, table, powers, index.longest, d, context);
             // Counted even if nothing matches: reading two child lists takes time as
             // well.
@@ -484,10 +585,11 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
             match sum.and_then(|sum| chains.step(steps, context).map(|()| sum)) {
                 Ok(0.0) => {}
                 Ok(sum) => {
-                    if let Some(value) = node_values.get_mut(u as usize) {
-                        *value += index.mu * sum;
+                    let value = index.mu * sum;
+                    if let Some(d) = to.values.get_mut(u as usize) {
+                        *d += value;
                     }
-                    view.add(target.of(u), index.mu * sum);
+                    view.add(target.of(u), to.sigma.of(u) * value);
                 }
                 Err(error) => {
                     done = Err(error);
@@ -495,70 +597,57 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
                 }
             }
         }
-        table.clear(labels.iter().copied());
+        table.clear(groups.iter().copied());
         done
     }
 
     /// Keeps a node's values for its parents.
-    fn keep(&mut self, place: usize, values: Vec<f64>, len: usize, touched: usize) {
-        self.scratch.values[place] = Values::Stored;
-        let max_live = self.scratch.max_live.unwrap_or(MAX_LIVE);
+    fn keep(&mut self, place: usize, array: Array) {
+        let values = &array.values[..array.len];
         // Beyond the limit runs of equal values are kept, if they are much shorter.
-        if self.scratch.live + len > max_live {
+        if self.scratch.live + values.len() > self.scratch.limits.live {
             let equal = |a: &f64, b: &f64| a == b;
-            let n_runs = values[..len].chunk_by(equal).count();
+            let n_runs = values.chunk_by(equal).count();
             let mut runs = Vec::new();
             // Without memory for runs the values stay as they are.
-            if n_runs < len / 4 && memory::reserve(&mut runs, n_runs).is_ok() {
+            if n_runs < values.len() / 4 && memory::reserve(&mut runs, n_runs).is_ok() {
                 let mut end = 0;
                 let run = |run: &[f64]| {
                     end += run.len() as u32;
                     (end, run[0])
                 };
-                runs.extend(values[..len].chunk_by(equal).map(run)); // has room
-                self.scratch.kept[place] = NodeValues::Runs(runs);
+                runs.extend(values.chunk_by(equal).map(run)); // has room
+                self.scratch.values[place] = NodeValues::Runs(runs);
                 self.scratch.n_folded += 1;
                 // The array is free for the next node.
-                self.clean(place, values, len, touched);
+                self.clean(place, array);
                 return;
             }
         }
-        self.scratch.live += len;
-        self.scratch.kept[place] = NodeValues::All { values, len, touched };
+        self.scratch.live += array.len;
+        self.scratch.values[place] = NodeValues::All(array);
     }
 
     /// Forgets a node's values.
     fn release(&mut self, place: usize) {
-        let kept = std::mem::take(&mut self.scratch.kept[place]);
-        if let NodeValues::All { values, len, touched } = kept {
-            self.scratch.live -= len;
-            self.clean(place, values, len, touched);
+        if let NodeValues::All(array) = std::mem::take(&mut self.scratch.values[place])
+        {
+            self.scratch.live -= array.len;
+            self.clean(place, array);
         }
-        self.scratch.values[place] = Values::None;
     }
 
     /// Makes values as for no common child: those in the node's lists, if they are few.
-    fn clean(
-        &mut self,
-        place: usize,
-        mut values: Vec<f64>,
-        len: usize,
-        touched: usize,
-    ) {
-        let Query { id_map, tree, .. } = self.query;
-        let inner = self.index.weights.inner;
+    fn clean(&mut self, place: usize, Array { mut values, len, touched }: Array) {
+        let Query { matching, tree, .. } = self.query;
+        let (lists, inner) = (&self.index.lists, self.index.weights.inner);
         // Lists take scattered writes; beyond a quarter of the array all of it is set
-        // instead.
-        if 4 * touched >= len {
+        // instead. Lists of similar labels would have to be found again.
+        if 4 * touched >= len || !M::IS_EQUALITY {
             values[..len].fill(inner);
         } else {
-            for &edge in id_map.edges(tree.items()[place].node) {
-                let key = id_map.list(edge);
-                if key == NONE {
-                    continue;
-                }
-                for list in [2 * key, 2 * key + 1] {
-                    let lists = &self.index.lists;
+            for found in matching.found(tree.items()[place].node, &self.scratch.near) {
+                for list in [2 * found.key, 2 * found.key + 1] {
                     let bounds = self.extent.list(list, || lists.bounds(list as usize));
                     for entry in lists.between(bounds) {
                         values[entry.u as usize] = inner;
@@ -570,15 +659,27 @@ impl<T: SinkId, E: Extent> Walk<'_, T, E> {
     }
 }
 
-/// One list, the T of its entries, and the D that they add to: none where nobody asks.
-struct ListPass<'a, T> {
+/// What a node's matches with the subtrees of one group add to.
+struct GroupValues<'a, G> {
+    node: NodeId,
+    group: u32,
+    /// σ where it differs within the group, else 1.
+    sigma: G,
+    /// D / σ by number: none where nobody asks.
+    values: &'a mut [f64],
+}
+
+/// One list, the T of its entries, and the values that they add to.
+struct ListPass<'a, T, G> {
     mu: f64,
     list: &'a [Entry<T>],
     t: &'a mut [f64],
-    node_values: &'a mut [f64],
+    /// σ of the query node with the entries' subtrees, for the sink.
+    of_node: G,
+    values: &'a mut [f64],
 }
 
-impl<T: SinkId> ListPass<'_, T> {
+impl<T: SinkId, G: Sigma> ListPass<'_, T, G> {
     /// Multiplies T by D, and adds it to where it belongs. T are all μ and not stored
     /// unless the list has links, and not to be kept unless it goes on.
     ///
@@ -607,16 +708,16 @@ impl<T: SinkId> ListPass<'_, T> {
         d: impl Fn(u32) -> f64,
         view: &mut V,
     ) {
-        let Self { mu, list, t, node_values } = self;
+        let Self { mu, list, t, of_node, values } = self;
         view.add_all(list.iter().zip(t).map(|(entry, sum)| {
             let t = if LINKED { *sum } else { mu } * d(entry.child);
             if GOES_ON {
                 *sum = t;
             }
-            if let Some(value) = node_values.get_mut(entry.u as usize) {
+            if let Some(value) = values.get_mut(entry.u as usize) {
                 *value += t;
             }
-            (entry.target.of(entry.u), t)
+            (entry.target.of(entry.u), of_node.of(entry.u) * t)
         }));
     }
 }
@@ -624,7 +725,7 @@ impl<T: SinkId> ListPass<'_, T> {
 /// Carries the sums of an earlier list on to a later one's. Pairs are listed by gap, so
 /// that their weight is the same for all: half the reads, 0.6 ns per pair.
 #[inline]
-pub(super) fn add_pairs(pairs: &[Pair], from: &[f64], weight: f64, to: &mut [f64]) {
+fn add_pairs(pairs: &[Pair], from: &[f64], weight: f64, to: &mut [f64]) {
     for pair in pairs {
         // Pairs are in the order of their subtrees, so what is beyond belongs to later
         // trees.

@@ -197,23 +197,25 @@ impl<N> Chains<N> {
 }
 
 impl<N: Number> Chains<N> {
-    /// Σ over all chains of at most `longest` matches between children with equal labels:
-    /// `rows` are the labels of one node's (NONE: matches nothing), `table` holds the
-    /// other's, and `d(row, column)` is D of two of them. `context` is asked on the way.
-    pub(crate) fn sum(
+    /// Σ over all chains of at most `longest` matches between the children of two nodes:
+    /// `rows` are, child by child of the one, the labels that it matches ([`NONE`]: none),
+    /// each with a note; `table` holds the other's, and `d(row, column, note)` is D of two of
+    /// them. `context` is asked on the way.
+    pub(crate) fn sum<T: Copy, L: Iterator<Item = (u32, T)>>(
         &mut self,
-        rows: impl Iterator<Item = u32> + Clone,
+        rows: impl Iterator<Item = L> + Clone,
         table: &Table,
         powers: &[f64],
         longest: usize,
-        mut d: impl FnMut(u32, u32) -> N,
+        mut d: impl FnMut(u32, u32, T) -> N,
         context: &Context,
     ) -> Result<N> {
         let zero = N::from_f64(0.0);
         // 1. How many rows match at all, and how often: the method depends on it.
         let (mut n_rows, mut n_matches) = (0, 0);
-        for label in rows.clone() {
-            let count = table.count(label) as usize;
+        for labels in rows.clone() {
+            let count: usize =
+                labels.map(|(label, _)| table.count(label) as usize).sum();
             n_rows += usize::from(count > 0);
             n_matches += count;
         }
@@ -225,23 +227,32 @@ impl<N: Number> Chains<N> {
         // 2. Row by row. The list is taken out meanwhile, as rows are entered into
         // `self`.
         let mut matches = std::mem::take(&mut self.matches);
-        for (row, label) in rows.enumerate() {
+        for (row, labels) in (0..).zip(rows) {
             matches.clear();
-            let row = row as u32;
-            let new = table.positions(label).map(|column| (column, d(row, column)));
-            memory::extend(&mut matches, new)?;
+            let mut n_labels = 0;
+            for (label, note) in labels {
+                let columns = table.positions(label);
+                let new = columns.map(|column| (column, d(row, column, note)));
+                memory::extend(&mut matches, new)?;
+                n_labels += 1;
+            }
+            // They come label by label, and columns have to ascend.
+            if n_labels > 1 {
+                matches.sort_unstable_by_key(|entry| entry.0);
+            }
+            let mut steps = n_labels;
             if !matches.is_empty() {
                 total = total + self.row(row, &matches, powers);
-                let per_row = self.per_row(matches.len());
-                self.step(per_row, context)?;
+                steps += self.per_row(matches.len());
             }
+            self.step(steps, context)?;
         }
         self.matches = matches;
         Ok(total)
     }
 
     /// About how many steps a row of so many matches takes.
-    pub(crate) fn per_row(&self, n_matches: usize) -> usize {
+    fn per_row(&self, n_matches: usize) -> usize {
         match self.method {
             Method::List => self.found.len() * n_matches,
             Method::Grid => self.columns,
@@ -304,7 +315,7 @@ impl<N: Number> Chains<N> {
     ///
     /// # Errors
     /// [`Error::Memory`].
-    pub(crate) fn start(
+    fn start(
         &mut self,
         rows: usize,
         columns: usize,
@@ -349,7 +360,7 @@ impl<N: Number> Chains<N> {
 
     /// Enters the next row's matches (column, D), both ascending; returns Σ T over them.
     #[inline]
-    pub(crate) fn row(&mut self, row: u32, matches: &[(u32, N)], powers: &[f64]) -> N {
+    fn row(&mut self, row: u32, matches: &[(u32, N)], powers: &[f64]) -> N {
         // S has to decay over the rows between, which had no matches. Before the first
         // row it is zero, whatever its factor.
         let skipped = power(powers, row.saturating_sub(self.last + 1) as usize);

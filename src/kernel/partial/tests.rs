@@ -166,7 +166,7 @@ fn recycled_values_change_no_bit_and_pairs_in_both_orders_are_one() {
     let trees = parameters.trees(&forest);
     let mut usual = Scratch::<f64>::default();
     let mut thrifty = Scratch::<f64>::default();
-    thrifty.max_appended = 0;
+    thrifty.pair.max_appended = 0;
     let go_on = &Context::default();
     for a in 0..texts.len() {
         for b in 0..texts.len() {
@@ -180,7 +180,7 @@ fn recycled_values_change_no_bit_and_pairs_in_both_orders_are_one() {
     let trees = parameters.trees(&forest);
     assert!(trees.pair(0, 0, &mut thrifty, go_on).unwrap() > 0.0);
     // Of nine million values, those of some nodes at a time.
-    assert!(thrifty.values.len() < 5 * 3001, "{}", thrifty.values.len());
+    assert!(thrifty.pair.values.len() < 5 * 3001, "{}", thrifty.pair.values.len());
 }
 
 /// Other trees before them give the nodes other ids, and labels other numbers.

@@ -53,20 +53,68 @@ pub(crate) struct PreparedTrees<F = f64> {
 
 /// What is kept from pair to pair.
 #[derive(Debug)]
-pub(crate) struct Scratch<N> {
-    /// Per label of a: its number in b; and of any label, while that is found.
-    pub(crate) labels: Vec<u32>,
-    in_b: Vec<u32>,
-    /// Per node of a: where its D with the nodes of b of the same label start.
-    pub(crate) starts: Vec<u32>,
-    pub(crate) values: Vec<N>,
-    /// Per label of b: starts of values that nobody asks for any more.
-    pub(crate) free: Vec<Vec<u32>>,
-    pub(crate) matches: Vec<(u32, u32, N)>,
-    pub(crate) table: Table,
+pub(crate) struct Scratch<N, L = EqualLabels> {
+    pub(crate) labels: L,
+    pub(crate) pair: PairValues<N>,
+}
+
+impl<N, L: Default> Default for Scratch<N, L> {
+    fn default() -> Self {
+        Self { labels: L::default(), pair: PairValues::default() }
+    }
+}
+
+/// The D of a pair of trees, and what sums over child lists take.
+#[derive(Debug)]
+pub(crate) struct PairValues<N> {
+    /// Per node of a: where its D with the nodes of b whose labels match start; [`NONE`]
+    /// once their place is free.
+    starts: Vec<u32>,
+    /// What is held for parents, node by node.
+    pub(super) values: Vec<N>,
+    /// Per label of a: starts of values that nobody asks for any more. (Of one label all
+    /// nodes have as many values, so any place fits.)
+    free: Vec<Vec<u32>>,
+    matches: Vec<(u32, u32, N)>,
+    table: Table,
     pub(crate) chains: Chains<N>,
     /// Values beyond which places are used again: set low by tests.
-    pub(crate) max_appended: usize,
+    pub(super) max_appended: usize,
+}
+
+/// Which labels of b match those of a, all by their numbers in the two trees.
+pub(crate) trait MatchingLabels {
+    /// The labels of b that match one of a.
+    fn matching(&self, label: u32) -> impl Iterator<Item = MatchingLabel>;
+
+    /// Where the values of a node with this label start by the label of b, if that matches:
+    /// for children that are compared one by one.
+    fn offset(&self, label: u32) -> impl Fn(u32) -> Option<u32>;
+
+    /// Whether these are there.
+    fn has_offsets(&self) -> bool;
+
+    /// σ D, from D for equal labels.
+    fn scaled<N: Number>(sigma: f64, value: N) -> N;
+}
+
+/// A label of b that matches one of a.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MatchingLabel {
+    pub(crate) label: u32,
+    /// Where the values with its nodes start among those of a node.
+    pub(crate) offset: u32,
+    pub(crate) sigma: f64,
+}
+
+/// Labels match that are equal.
+#[derive(Debug, Default)]
+pub(crate) struct EqualLabels {
+    /// Per label of a: its number in b, or [`NONE`].
+    in_b: Vec<u32>,
+    /// Per label of the store: its number in b, while labels of a are looked up; else
+    /// [`NONE`].
+    numbers: Vec<u32>,
 }
 
 /// One prepared tree.
@@ -230,59 +278,11 @@ impl<F: Factors> Pairs for PreparedTrees<F> {
         scratch: &mut Scratch<N>,
         context: &Context,
     ) -> Result<N> {
-        // The smaller tree first, and the same one first whichever is called a.
-        let is_ordered = self.content[a] <= self.content[b];
-        let (a, b) = if is_ordered { (a, b) } else { (b, a) };
+        let (a, b) = self.ordered(a, b);
         let (a, b) = (self.tree(a), self.tree(b));
-        // Which labels of a stand in b, and where.
-        scratch.match_labels(self.n_labels, a.labels, b.labels)?;
-        scratch.values.clear();
-        scratch.free.clear();
-        memory::reach(&mut scratch.starts, a.nodes.len(), 0)?;
-        let zero = N::from_f64(0.0);
-        let mut total = zero;
-        // Children come first, so D of children is there when a parent asks.
-        for (v, node) in a.nodes.iter().enumerate() {
-            let label = scratch.labels[node.label as usize];
-            if label == NONE {
-                continue;
-            }
-            // (Not copied where they are one for all labels: 2 % of the time.)
-            let own_weights;
-            let (label_mu, weights) = if let Some(mu) = self.mu.same() {
-                (mu, &self.weights)
-            } else {
-                let mu = self.mu.of(a.labels[node.label as usize].0);
-                own_weights = self.weights.times(mu);
-                (mu, &own_weights)
-            };
-            let mu = N::parameter(label_mu, 1);
-            let start = scratch.values.len();
-            scratch.starts[v] = start as u32;
-            let (below, group) = (a.children(v), b.group(label));
-            let mut node_sum = zero;
-            for &u in group {
-                let other = b.children(u as usize);
-                let leaves = (below.is_empty(), other.is_empty());
-                let mut value: N = self.single(weights, label_mu, leaves);
-                if !below.is_empty() && !other.is_empty() {
-                    let sum =
-                        self.children_sum((a, below), (b, other), scratch, context)?;
-                    value = value + mu * sum;
-                }
-                memory::push(&mut scratch.values, value)?;
-                node_sum = node_sum
-                    + value * N::from_f64(f64::from(b.nodes[u as usize].count));
-            }
-            total = total + node_sum * N::from_f64(f64::from(node.count));
-            // Large pairs give back the values that nobody will ask for.
-            if scratch.values.len() > scratch.max_appended {
-                scratch.chains.step(group.len(), context)?;
-                scratch.recycle(a, v, (label, start))?;
-                scratch.check_values()?;
-            }
-        }
-        Ok(total)
+        let Scratch { labels, pair } = scratch;
+        labels.find(self.n_labels, a.labels, b.labels)?;
+        self.sum(a, b, labels, pair, context)
     }
 
     fn is_tiny(&self) -> bool {
@@ -328,46 +328,117 @@ impl<F: Factors> PreparedTrees<F> {
         })
     }
 
+    /// The smaller tree first, and the same one first whichever is called a.
+    pub(crate) fn ordered(&self, a: usize, b: usize) -> (usize, usize) {
+        if self.content[a] <= self.content[b] { (a, b) } else { (b, a) }
+    }
+
+    /// K of two trees, by the labels of b that match those of a.
+    pub(crate) fn sum<N: Number, L: MatchingLabels>(
+        &self,
+        a: Tree<'_, F>,
+        b: Tree<'_, F>,
+        labels: &L,
+        pair: &mut PairValues<N>,
+        context: &Context,
+    ) -> Result<N> {
+        pair.values.clear();
+        pair.free.clear();
+        memory::reach(&mut pair.starts, a.nodes.len(), NONE)?;
+        let zero = N::from_f64(0.0);
+        let mut total = zero;
+        // Children come first, so D of children is there when a parent asks.
+        for (v, node) in a.nodes.iter().enumerate() {
+            let mut matching = labels.matching(node.label).peekable();
+            if matching.peek().is_none() {
+                continue;
+            }
+            // (Not copied where they are one for all labels: 2 % of the time.)
+            let own_weights;
+            let (label_mu, weights) = if let Some(mu) = self.mu.same() {
+                (mu, &self.weights)
+            } else {
+                let mu = self.mu.of(a.labels[node.label as usize].0);
+                own_weights = self.weights.times(mu);
+                (mu, &own_weights)
+            };
+            let mu = N::parameter(label_mu, 1);
+            let start = pair.values.len();
+            pair.starts[v] = start as u32;
+            let below = a.children(v);
+            let mut node_sum = zero;
+            // Values stand label by label, as their offsets say.
+            for MatchingLabel { label, sigma, .. } in matching {
+                for &u in b.group(label) {
+                    let other = b.children(u as usize);
+                    let leaves = (below.is_empty(), other.is_empty());
+                    let mut value: N = self.single(weights, label_mu, leaves);
+                    if !below.is_empty() && !other.is_empty() {
+                        let (below, other) = ((a, below), (b, other));
+                        value = value
+                            + mu * self
+                                .children_sum(below, other, labels, pair, context)?;
+                    }
+                    value = L::scaled(sigma, value);
+                    memory::push(&mut pair.values, value)?;
+                    node_sum = node_sum
+                        + value * N::from_f64(f64::from(b.nodes[u as usize].count));
+                }
+            }
+            total = total + node_sum * N::from_f64(f64::from(node.count));
+            // Large pairs give back the values that nobody will ask for.
+            if pair.values.len() > pair.max_appended {
+                pair.chains.step(pair.values.len() - start, context)?;
+                pair.recycle(a, v, start, labels)?;
+                pair.check()?;
+            }
+        }
+        Ok(total)
+    }
+
     /// The sum over subsequences of two nodes' children, all of whose D are known.
     #[inline]
-    fn children_sum<N: Number>(
+    fn children_sum<N: Number, L: MatchingLabels>(
         &self,
         (a, below): (Tree<'_, F>, &[u32]),
         (b, other): (Tree<'_, F>, &[u32]),
-        scratch: &mut Scratch<N>,
+        labels: &L,
+        pair: &mut PairValues<N>,
         context: &Context,
     ) -> Result<N> {
-        let Scratch { labels, starts, values, matches, table, chains, .. } = scratch;
-        // The label of a child of a by its number in b.
-        let label = |&child: &u32| labels[a.nodes[child as usize].label as usize];
-        let d = |x: u32, y: u32| {
-            values[(starts[x as usize] + b.nodes[y as usize].rank) as usize]
+        let PairValues { starts, values, matches, table, chains, .. } = pair;
+        let label_of_a = |x: u32| a.nodes[x as usize].label;
+        let label_of_b = |&y: &u32| b.nodes[y as usize].label;
+        let d = |x: u32, offset: u32, y: u32| {
+            values[(starts[x as usize] + offset + b.nodes[y as usize].rank) as usize]
         };
         // 1. One child: a subsequence is one match.
-        if below.len() == 1 || other.len() == 1 {
+        if (below.len() == 1 || other.len() == 1) && labels.has_offsets() {
             // No subsequence is longer.
             let mut sum = N::from_f64(0.0);
-            for x in below {
-                let label = label(x);
-                let same = |y: &&u32| b.nodes[**y as usize].label == label;
-                for &y in other.iter().filter(same) {
-                    sum = sum + d(*x, y);
+            for &x in below {
+                let offset = labels.offset(label_of_a(x));
+                for y in other {
+                    if let Some(offset) = offset(label_of_b(y)) {
+                        sum = sum + d(x, offset, *y);
+                    }
                 }
             }
             return Ok(sum);
         }
         // 2. Few: compare each with each.
-        if below.len() * other.len() <= MAX_COMPARED {
+        if below.len() * other.len() <= MAX_COMPARED && labels.has_offsets() {
             matches.clear();
-            for (i, x) in below.iter().enumerate() {
-                let label = label(x);
-                if label == NONE {
+            for (i, &x) in below.iter().enumerate() {
+                let label = label_of_a(x);
+                if labels.matching(label).next().is_none() {
                     continue;
                 }
-                for (j, &y) in other.iter().enumerate() {
-                    if b.nodes[y as usize].label == label {
+                let offset = labels.offset(label);
+                for (j, y) in other.iter().enumerate() {
+                    if let Some(offset) = offset(label_of_b(y)) {
                         // bounded: MAX_COMPARED
-                        matches.push((i as u32, j as u32, d(*x, y)));
+                        matches.push((i as u32, j as u32, d(x, offset, *y)));
                     }
                 }
             }
@@ -375,27 +446,29 @@ impl<F: Factors> PreparedTrees<F> {
             return chains.sum_list(matches, shape, &self.powers, self.longest);
         }
         // 3. Many: look the children of a up among those of b by label.
-        let labels = other.iter().map(|&y| b.nodes[y as usize].label);
-        table.fill(b.labels.len(), labels.clone())?;
+        let labels_of_b = other.iter().map(label_of_b);
+        table.fill(b.labels.len(), labels_of_b.clone())?;
+        let rows = below.iter().map(|&x| {
+            let matching = labels.matching(label_of_a(x));
+            matching.map(|matching| (matching.label, matching.offset))
+        });
         let sum = chains.sum(
-            below.iter().map(label),
+            rows,
             table,
             &self.powers,
             self.longest,
-            |i, j| d(below[i as usize], other[j as usize]),
+            |i, j, offset| d(below[i as usize], offset, other[j as usize]),
             context,
         );
-        table.clear(labels);
+        table.clear(labels_of_b);
         chains.step(below.len() + other.len(), context)?;
         sum
     }
 }
 
-impl<N> Default for Scratch<N> {
+impl<N> Default for PairValues<N> {
     fn default() -> Self {
         Self {
-            labels: Vec::new(),
-            in_b: Vec::new(),
             starts: Vec::new(),
             values: Vec::new(),
             free: Vec::new(),
@@ -407,35 +480,67 @@ impl<N> Default for Scratch<N> {
     }
 }
 
-impl<N> Scratch<N> {
+impl EqualLabels {
     /// Finds the labels of a among those of b through a table of all labels. (In a merge
     /// of the two lists, what comes next cannot be predicted: together with short lists
     /// of matches summed on the spot this took GRCT from 319 to 238 ns per pair of
     /// trees, QC from 543 to 435, WSJ from 1,970 to 1,780.)
     #[inline]
-    pub(crate) fn match_labels(
+    pub(crate) fn find(
         &mut self,
         n_labels: usize,
         a: &[(u32, u32)],
         b: &[(u32, u32)],
     ) -> Result<()> {
-        self.labels.clear();
-        memory::reserve(&mut self.labels, a.len())?;
-        memory::reach(&mut self.in_b, n_labels, NONE)?;
+        let Self { in_b, numbers } = self;
+        in_b.clear();
+        memory::reserve(in_b, a.len())?;
+        memory::reach(numbers, n_labels, NONE)?;
         for (number, &(label, _)) in b.iter().enumerate() {
-            self.in_b[label as usize] = number as u32;
+            numbers[label as usize] = number as u32;
         }
-        // `in_b` is as long as there are labels, so it is emptied entry by entry and
+        in_b.extend(a.iter().map(|&(label, _)| numbers[label as usize])); // has room
+        // `numbers` is as long as there are labels, so it is emptied entry by entry and
         // not made anew.
-        let labels = a.iter().map(|&(label, _)| self.in_b[label as usize]);
-        self.labels.extend(labels); // has room
         for &(label, _) in b {
-            self.in_b[label as usize] = NONE;
+            numbers[label as usize] = NONE;
         }
         Ok(())
     }
 
-    pub(crate) fn check_values(&self) -> Result<()> {
+    /// The number in b of a label of a, or [`NONE`].
+    #[inline]
+    pub(crate) fn in_b(&self, label: u32) -> u32 {
+        self.in_b[label as usize]
+    }
+}
+
+impl MatchingLabels for EqualLabels {
+    #[inline]
+    fn matching(&self, label: u32) -> impl Iterator<Item = MatchingLabel> {
+        let label = Some(self.in_b(label)).filter(|&label| label != NONE);
+        label.map(|label| MatchingLabel { label, offset: 0, sigma: 1.0 }).into_iter()
+    }
+
+    #[inline]
+    fn offset(&self, label: u32) -> impl Fn(u32) -> Option<u32> {
+        let label = self.in_b(label);
+        move |other| (other == label).then_some(0)
+    }
+
+    #[inline]
+    fn has_offsets(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn scaled<N: Number>(_sigma: f64, value: N) -> N {
+        value
+    }
+}
+
+impl<N: Copy> PairValues<N> {
+    fn check(&self) -> Result<()> {
         if self.values.len() <= MAX_VALUES / size_of::<N>().div_ceil(16) {
             return Ok(());
         }
@@ -444,33 +549,30 @@ impl<N> Scratch<N> {
     }
 
     /// Gives places of values that node `v` was the last to ask for back, and moves its
-    /// own (of a label, the last ones) to such a place.
+    /// own, the last ones from `start` on, to such a place.
     fn recycle<F>(
         &mut self,
         a: Tree<'_, F>,
         v: usize,
-        (label, start): (u32, usize),
-    ) -> Result<()>
-    where
-        N: Copy,
-    {
-        let Self { labels, starts, values, free, .. } = self;
+        start: usize,
+        labels: &impl MatchingLabels,
+    ) -> Result<()> {
+        let Self { starts, values, free, .. } = self;
+        memory::reach(free, a.labels.len(), Vec::new())?;
         let len = values.len() - start;
-        // Of one label of b all nodes of a have as many values, so any place fits.
-        let place = free.get_mut(label as usize).and_then(Vec::pop);
         // The newest values stand at the end, and move to the place.
-        if let Some(place) = place {
+        if let Some(place) = free[a.nodes[v].label as usize].pop() {
             values.copy_within(start.., place as usize);
             values.truncate(values.len() - len);
             starts[v] = place;
         }
         for &child in a.children(v) {
-            let label = labels[a.nodes[child as usize].label as usize];
+            let label = a.nodes[child as usize].label;
             // Once only, should a child stand here twice.
-            if a.last_use(child) == v as u32 && label != NONE {
+            if a.last_use(child) == v as u32 && labels.matching(label).next().is_some()
+            {
                 let start = std::mem::replace(&mut starts[child as usize], NONE);
                 if start != NONE {
-                    memory::reach(free, label as usize + 1, Vec::new())?;
                     memory::push(&mut free[label as usize], start)?;
                 }
             }

@@ -1,0 +1,352 @@
+//! Labels of the [index](super) that match by similarity.
+//!
+//! With a similarity σ of labels D(v,u) is μ σ(v,u) (λ² leafness + Σ ..), as in
+//! [`crate::kernel::SmoothedPartialTree`]. The [walk](super::walk) asks which groups of
+//! subtrees are near to a label of the query tree, and for σ.
+//!
+//! **Groups.** Labels of a block that is a matrix are *one* group of the index: its lists hold
+//! the children of all of them, and σ of each entry is read from a row of the matrix. Other
+//! labels are groups of their own; each finds those of its similar labels one by one, with a
+//! σ that is the same for a whole list. So where similarity is dense there are few and long
+//! lists, and where it is sparse nothing is visited that is not similar.
+//!
+//! # Complexity
+//! A walk takes what it does for equal labels, by what is similar in place of what is
+//! equal; and for each node and each group near to it a look-up for each group that is near to
+//! a child, or a pass over what the group has below it, whichever is less.
+
+use std::sync::Arc;
+
+use super::matching::{MatchedChild, Matching, Near, Sigma};
+use super::{FIRST_LEAF, Index, SinkId, WIDE};
+use crate::index::reader::NONE;
+use crate::index::weights::LEAF;
+use crate::kernel::similarity::{Block, SimilarityTable};
+use crate::memory;
+use crate::ragged::Ragged;
+use crate::{Error, Label, NodeId, Nodes, Result};
+
+/// How labels go together. Labels are numbers in the table of similarities.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    pub(crate) table: Arc<SimilarityTable>,
+    /// By label: its group. Those of blocks come after those of single labels.
+    of_label: Vec<u32>,
+    /// By group of blocks: the place of each subtree's label.
+    places: Vec<Vec<u32>>,
+    /// By group: what is similar.
+    near: Ragged<Near>,
+    /// By group: the groups of children, and their lists' keys.
+    below: Vec<Vec<(u32, u32)>>,
+}
+
+impl Groups {
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(crate) fn new(table: Arc<SimilarityTable>) -> Result<Self> {
+        let n = table.len();
+        // Labels of a matrix block have the block's group, which comes after those of
+        // all labels.
+        let group = |label: usize| {
+            let (block, _) = table.place(label);
+            match table.blocks().get(block as usize) {
+                Some(Block::Matrix { .. }) => n as u32 + block,
+                _ => label as u32,
+            }
+        };
+        Ok(Self {
+            of_label: memory::collect((0..n).map(group))?,
+            places: memory::filled(Vec::new(), table.blocks().len())?,
+            near: Ragged::default(),
+            below: Vec::new(),
+            table,
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.of_label.len() + self.places.len()
+    }
+
+    /// A label's group.
+    pub(crate) fn of(&self, label: usize) -> u32 {
+        self.of_label[label]
+    }
+
+    /// What stands for a leaf with this label in its parent's list.
+    pub(crate) fn leaf(&self, label: usize) -> u32 {
+        // In a block's lists leaves of several labels stand together, so a number says
+        // which it is.
+        match self.row(label) {
+            Some(_) => FIRST_LEAF + self.table.place(label).1,
+            None => LEAF,
+        }
+    }
+
+    /// Takes note of a subtree that was entered.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn entered(&mut self, label: usize) -> Result<()> {
+        // Only groups of blocks have to remember the labels of their subtrees.
+        let block = self.of_label[label] as usize;
+        if let Some(block) = block.checked_sub(self.of_label.len()) {
+            memory::push(&mut self.places[block], self.table.place(label).1)?;
+        }
+        Ok(())
+    }
+
+    /// σ of a label by places, if its block is a group.
+    fn row(&self, label: usize) -> Option<&[f64]> {
+        let (block, place) = self.table.place(label);
+        match self.table.blocks().get(block as usize) {
+            Some(Block::Matrix { n, values }) => {
+                Some(&values[place as usize * n..][..*n])
+            }
+            _ => None,
+        }
+    }
+
+    /// The places of a group's subtrees.
+    fn places(&self, group: u32) -> &[u32] {
+        let block = (group as usize).checked_sub(self.of_label.len());
+        block.map_or(&[], |block| &self.places[block])
+    }
+
+    /// Once all subtrees are entered.
+    pub(crate) fn finish<T: SinkId>(&mut self, index: &Index<T>) -> Result<()> {
+        let members = self.table.members()?;
+        for group in 0..self.len() {
+            let mut offset = 0;
+            // Values of near groups stand one after another.
+            let mut add = |group: u32, sigma: f64| {
+                self.near.push(Near { group, offset: offset as u32, sigma })?;
+                offset += index.n_members(group);
+                Ok::<_, Error>(())
+            };
+            let is_label = group < self.of_label.len();
+            let (block, place) =
+                if is_label { self.table.place(group) } else { (NONE, 0) };
+            // A block by rows: the similar labels, with the label itself, in ascending
+            // order, as `near_group` searches them.
+            match self.table.blocks().get(block as usize) {
+                Some(Block::Rows { .. }) => {
+                    let row = self.table.row(block as usize, place as usize);
+                    let others = row.iter().map(|&(y, sigma)| {
+                        (members[block as usize][y as usize], sigma)
+                    });
+                    let mut similar =
+                        memory::collect(others.chain([(group as u32, 1.0)]))?;
+                    similar.sort_unstable_by_key(|of| of.0);
+                    for (label, sigma) in similar {
+                        add(label, sigma)?;
+                    }
+                }
+                // A block that is a matrix: its labels are asked for by the group of
+                // the block.
+                Some(Block::Matrix { .. }) => {}
+                // A label in no block, or the group of a block: near to itself alone.
+                None => add(group as u32, 1.0)?,
+            }
+            self.near.close("similar labels")?;
+        }
+        // The keys of each group, by the child's group: for queries whose children are
+        // near to many.
+        self.below = memory::filled_with(self.len(), Vec::new)?;
+        for (key, &[group, _, child]) in (0..).zip(&index.keys.keys) {
+            memory::push(&mut self.below[group as usize], (child, key))?;
+        }
+        self.below.iter_mut().for_each(|keys| keys.sort_unstable());
+        Ok(())
+    }
+
+    #[inline]
+    fn near(&self, label: usize) -> &[Near] {
+        self.near.get(self.of_label[label] as usize)
+    }
+
+    pub(crate) fn nbytes(&self) -> usize {
+        let keys: usize = self.below.iter().map(|keys| 8 * keys.capacity()).sum();
+        let places: usize = self.places.iter().map(|of| 4 * of.capacity()).sum();
+        self.near.nbytes()
+            + keys
+            + places
+            + 12 * self.of_label.len()
+            + self.table.nbytes()
+    }
+}
+
+/// Similar labels match: the groups of an index, and the numbers of a store's labels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Similar<'a> {
+    pub(crate) groups: &'a Groups,
+    /// By label of the store: its number.
+    pub(crate) numbers: &'a [u32],
+}
+
+/// What the children of the node at hand are near to.
+#[derive(Debug, Default)]
+pub(crate) struct NearChildren {
+    children: Vec<NearChild>,
+    /// By group: the last of the children that are near to it, or [`NONE`].
+    heads: Vec<u32>,
+    /// The node has more than [`WIDE`] children, and nothing is noted of them.
+    is_wide: bool,
+    /// Numbers of those that the group at hand has lists for, and the keys of these.
+    found: Vec<(u32, u32)>,
+}
+
+/// A query node's child, and a group that is near.
+#[derive(Debug, Clone, Copy)]
+struct NearChild {
+    position: u32,
+    child: NodeId,
+    near: Near,
+    /// The one before for the same group.
+    next: u32,
+}
+
+/// σ with the subtrees of a group: one number, or by the row of a matrix and the places of
+/// the subtrees' labels, or of leaves that say their places themselves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SimilarSigma<'a> {
+    Number(f64),
+    Row(&'a [f64], &'a [u32]),
+    Leaves(&'a [f64]),
+}
+
+impl Sigma for SimilarSigma<'_> {
+    #[inline]
+    fn of(self, number: u32) -> f64 {
+        match self {
+            Self::Number(sigma) => sigma,
+            Self::Row(row, places) => row[places[number as usize] as usize],
+            Self::Leaves(row) => row[(number - FIRST_LEAF) as usize],
+        }
+    }
+
+    #[inline]
+    fn number(self) -> Option<f64> {
+        match self {
+            Self::Number(sigma) => Some(sigma),
+            Self::Row(..) | Self::Leaves(_) => None,
+        }
+    }
+}
+
+impl Similar<'_> {
+    #[inline]
+    fn number(&self, label: Label) -> usize {
+        self.numbers[label.index()] as usize
+    }
+}
+
+impl<'a> Matching for Similar<'a> {
+    const IS_EQUALITY: bool = false;
+
+    type Sigma = SimilarSigma<'a>;
+
+    #[inline]
+    fn near(self, label: Label) -> impl DoubleEndedIterator<Item = Near> {
+        self.groups.near(self.number(label)).iter().copied()
+    }
+
+    #[inline]
+    fn near_group(self, label: Label, group: u32) -> Near {
+        let near = self.groups.near(self.number(label));
+        // σ is symmetric, so what is near to the subtree's group is found here as well.
+        near[near.partition_point(|near| near.group < group)]
+    }
+
+    #[inline]
+    fn sigma(self, label: Label, near: Near, are_leaves: bool) -> SimilarSigma<'a> {
+        match self.groups.row(self.number(label)) {
+            None => SimilarSigma::Number(near.sigma),
+            Some(row) if are_leaves => SimilarSigma::Leaves(row),
+            Some(row) => SimilarSigma::Row(row, self.groups.places(near.group)),
+        }
+    }
+
+    #[inline]
+    fn group(self, label: Label) -> u32 {
+        self.groups.of(self.number(label))
+    }
+
+    /// Groups of labels that only query trees have come after all of the index.
+    fn n_groups<T>(self, _index: &Index<T>) -> usize {
+        self.groups.len()
+    }
+
+    #[inline]
+    fn groups_near(self, group: u32) -> impl Iterator<Item = u32> {
+        self.groups.near.get(group as usize).iter().map(|near| near.group)
+    }
+
+    /// Takes note of what the node's children are near to.
+    fn start(self, store: &Nodes, node: NodeId, near: &mut NearChildren) -> Result<()> {
+        let NearChildren { children, heads, is_wide, .. } = near;
+        memory::reach(heads, self.groups.len(), NONE)?;
+        // Emptied here, so that an error on the way leaves nothing behind.
+        for child in children.drain(..) {
+            heads[child.near.group as usize] = NONE;
+        }
+        let below = store.children(node);
+        // Wide nodes go by grids, which do not ask for this.
+        *is_wide = below.len() > WIDE;
+        if *is_wide {
+            return Ok(());
+        }
+        for (position, &child) in (0..).zip(below) {
+            // Chained by group: several children may be near to one group.
+            for near in self.near(store.label(child)) {
+                let head = &mut heads[near.group as usize];
+                let next = *head;
+                memory::push(children, NearChild { position, child, near, next })?;
+                *head = children.len() as u32 - 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn find<T>(
+        self,
+        index: &Index<T>,
+        _node: NodeId,
+        group: u32,
+        near: &mut NearChildren,
+    ) -> Result<bool> {
+        let NearChildren { children, heads, is_wide, found } = near;
+        found.clear();
+        let keys = &self.groups.below[group as usize];
+        // Through the group's keys if they are few, else by a look-up for each near child.
+        if keys.len() < 4 * children.len() {
+            for &(below, key) in keys {
+                let mut at = heads[below as usize];
+                while let Some(child) = children.get(at as usize) {
+                    memory::push(found, (at, key))?;
+                    at = child.next;
+                }
+            }
+            // By position, as the pairs of lists want it.
+            found.sort_unstable();
+        } else {
+            for (at, child) in (0..).zip(&*children) {
+                if let Some(key) = index.keys.find([group, 0, child.near.group]) {
+                    memory::push(found, (at, key))?;
+                }
+            }
+        }
+        Ok(!found.is_empty() || *is_wide)
+    }
+
+    #[inline]
+    fn found(
+        self,
+        _node: NodeId,
+        near: &NearChildren,
+    ) -> impl Iterator<Item = MatchedChild> {
+        near.found.iter().map(|&(at, key)| {
+            let NearChild { position, child, near, .. } = near.children[at as usize];
+            MatchedChild { position, child, near, key }
+        })
+    }
+}
