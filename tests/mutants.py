@@ -239,9 +239,11 @@ def passes_rust(path: str, limit: float | None) -> bool:
     """Tell whether all Rust tests pass, the likeliest to fail first."""
     if not shutil.which("cargo-nextest"):
         command = ["cargo", "test", "--locked", "--quiet"]
-        return run([*command, "--test", "rust", "--test", "units"], limit)
+        return run(
+            [*command, "--test", "rust", "--test", "units", "--test", "nbytes"], limit
+        )
     own = f"test(/^({'|'.join(['golden', *words(path)])})/)"
-    rounds = [["rust", "-E", own], ["rust", "-E", f"not {own}"], ["units"]]
+    rounds = [["rust", "-E", own], ["rust", "-E", f"not {own}"], ["units"], ["nbytes"]]
     return all(run([*NEXTEST, "--test", *tests], limit) for tests in rounds)
 
 

@@ -365,6 +365,21 @@ fn a_merge_that_is_stopped_changes_no_score() {
 }
 
 #[test]
+fn a_merge_whose_weights_no_float_holds_changes_nothing() {
+    let trees = forest(&["(A a)", "(S (A a) (B b))"]);
+    let mut model = Model::new(&SST, ModelOptions::default()).unwrap();
+    let mut other = model.clone();
+    model.add(&trees, &[1.0, -2.0]).unwrap();
+    other.add(&trees, &[3.0, 1e200]).unwrap();
+    let before = model.score(&trees).unwrap();
+    for factor in [1e200, -1e200] {
+        let merged = model.merge(&other, factor);
+        assert!(matches!(merged, Err(Error::Array { .. })), "{merged:?}");
+        assert_eq!(model.score(&trees).unwrap(), before);
+    }
+}
+
+#[test]
 fn contributions_add_up_to_the_score() {
     for kernel in graphs() {
         for (normalize, n_outputs) in [(false, 1), (true, 2)] {
