@@ -34,6 +34,7 @@
 
 mod arrays;
 mod nodes;
+pub(crate) mod reader;
 
 use std::sync::Arc;
 

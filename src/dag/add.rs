@@ -6,9 +6,9 @@
 
 use super::score::ScoreTableCache;
 use super::{Index, Model, SAFE_MAGNITUDE, check_finite, check_length, compact};
+use crate::forest::reader::{NONE, Reader};
 use crate::gram;
 use crate::index::id_map::IdMap;
-use crate::index::reader::{NONE, Reader};
 use crate::index::weights::{LEAF, Slot};
 use crate::memory;
 use crate::{Context, Error, Forest, Label, NodeId, Nodes, Result};

@@ -15,7 +15,7 @@
 
 use super::score::ScoreTableCache;
 use super::{Model, Perceptron, SAFE_MAGNITUDE};
-use crate::index::reader::NONE;
+use crate::forest::reader::NONE;
 use crate::memory;
 use crate::{Context, Error, Forest, Label, NodeId, Result};
 

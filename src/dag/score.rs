@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 
 use super::support::offset_tree;
 use super::{Index, Model, check_length, compact};
+use crate::forest::reader::{NONE, Reader};
 use crate::gram::Norm;
 use crate::index::id_map::IdMap;
 use crate::index::prefixes::Whole;
-use crate::index::reader::{NONE, Reader};
 use crate::index::score_tables::{ScoreTables, TableWeights};
 use crate::index::subset::Walk;
 use crate::index::weights::{Numbers, One, Several, Sink, add_scaled};
@@ -297,7 +297,7 @@ impl Model {
             // The id map lists the inner children of each node, which are all that is
             // read.
             Index::Subset(index) if index.leaf_weight == 0.0 => {
-                reader.read_listed(mapped.store.len(), root, mapped.id_map)
+                reader.walk(mapped.store.len(), root, mapped.id_map)
             }
             _ => reader.read(mapped.store, root, true),
         }
@@ -433,7 +433,7 @@ pub(super) fn visits(index: &subset::Index, forest: &Forest, id_map: &IdMap) -> 
     let mut reader = Reader::default();
     let visits = |&root: &NodeId| {
         // Without memory for it, no tables are made.
-        let read = reader.read_listed(forest.nodes().len(), root, id_map);
+        let read = reader.walk(forest.nodes().len(), root, id_map);
         read.map_or(0, |()| index.visits(id_map, &reader))
     };
     // Each tree of the sample stands for as many as the step is long.

@@ -56,8 +56,8 @@ use super::{
     Features, ModelOptions, PolynomialKernel, SumModel, add_scaled, check_finite,
     check_length, compact,
 };
+use crate::forest::reader::NONE;
 use crate::gram;
-use crate::index::reader::NONE;
 use crate::kernel::IntoKernel;
 use crate::memory;
 use crate::{Context, Error, Forest, Result};

@@ -10,10 +10,10 @@
 
 use std::sync::Arc;
 
+use crate::forest::reader::{NONE, Reader};
 use crate::index::counts::{CountsScratch, Products, tally};
 use crate::index::elastic::{Index, Query, Scratch as WalkScratch};
 use crate::index::id_map::{IdMap, Wanted};
-use crate::index::reader::{NONE, Reader};
 use crate::index::rows::{self, SlotSinkView, Slots};
 use crate::index::weights::{Sink, View};
 use crate::kernel::TreeCounts;
@@ -89,19 +89,13 @@ impl Engine {
     ) -> Result<Self> {
         // 1. The index, tree by tree.
         let mut index = Index::new(decay);
-        let mut reader = Reader::default();
         let mut new = Ragged::default();
         for tree in 0..columns.len() {
-            // A tree without nodes does not exist, so its root is the last one.
-            if let Some(&root) = columns.nodes(tree).last() {
-                reader.read(nodes, root, true)?;
-            }
-            // In the order of a walk, which is that of the index: children first.
-            for item in reader.items() {
+            for &node in columns.nodes(tree) {
                 threads.context.check()?;
-                if !index.has(item.node) {
-                    index.enter(nodes, item.node, tree as u32)?;
-                    new.push(item.node)?;
+                if !index.has(node) {
+                    index.enter(nodes, node, tree as u32)?;
+                    new.push(node)?;
                 }
             }
             new.close("subtrees")?;

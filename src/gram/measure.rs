@@ -51,9 +51,9 @@ use std::sync::Arc;
 
 use super::{QueryEngine, RowsOf};
 use crate::dag::compact;
+use crate::forest::reader::NONE;
 use crate::index::family::Family;
 use crate::index::id_map::{IdMap, Wanted};
-use crate::index::reader::NONE;
 use crate::kernel::{Prepared, check};
 use crate::memory::{Map, try_collect};
 use crate::neighbours::{Bound, bound};

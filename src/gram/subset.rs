@@ -20,10 +20,10 @@
 use std::ops::Range;
 
 use super::RowsOf;
+use crate::forest::reader::{NONE, Reader};
 use crate::index::counts::{Counts, CountsScratch, Products, Tally};
 use crate::index::id_map::{Edge, IdMap, Key, LISTS, Wanted};
 use crate::index::prefixes::{Prefix, Prefixes};
-use crate::index::reader::{NONE, Reader};
 use crate::index::rows::{RowScratch, RowSink, Slots, TreePatterns};
 use crate::index::subset::{EDGES, Entry, Index, Patterns, Scratch as Walking, Walk};
 use crate::intern::new_id;

@@ -57,8 +57,8 @@ mod walk;
 pub(crate) use walk::{Query, Scratch};
 
 use super::weights::Slot;
+use crate::forest::reader::{Item, Reader};
 use crate::intern::{IdTable, Keys, new_id};
-use crate::kernel::elastic::Below;
 use crate::{NodeId, Nodes, Result, memory};
 
 /// Subtrees whose own subtrees are larger than this on average do without lists. (A chain
@@ -131,7 +131,7 @@ pub(crate) struct Index {
     /// Inner subtrees as they came, with the trees that they came with.
     order: Vec<(NodeId, u32)>,
     has_deep: bool,
-    below: Below,
+    below: Reader,
     tally: Tally,
 }
 
@@ -251,7 +251,7 @@ impl Index {
             inner: Lists::default(),
             order: Vec::new(),
             has_deep: false,
-            below: Below::default(),
+            below: Reader::default(),
             tally: Tally::default(),
         }
     }
@@ -402,7 +402,8 @@ impl Index {
         let mut add =
             |key, count| plain.add(key, edge, Entry { edge, count: count as u32 });
         tally.drain().for_each(drop); // what an error left
-        for (node, count) in below.read(nodes, child, None)? {
+        below.read(nodes, child, true)?;
+        for &Item { node, count, .. } in below.items().iter().rev() {
             let label = nodes.label(node).0;
             tally.add(label, count)?;
             match kinds[node.index()] {

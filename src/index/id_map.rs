@@ -6,7 +6,7 @@
 //! the edge asks for. It is made in one pass over the store, and kept up to date while
 //! the model learns the forest's trees.
 
-use super::reader::NONE;
+use crate::forest::reader::{Descend, NONE};
 use crate::intern::{Keys, new_id};
 use crate::kernel::TreeCounts;
 use crate::{NodeId, Nodes, ProductionId, Result, memory};
@@ -330,5 +330,20 @@ impl IdMap {
             }
             edge += 1;
         }
+    }
+}
+
+/// Nothing is asked of leaves where inner children are listed.
+impl Descend for IdMap {
+    type Edge = Edge;
+
+    #[inline]
+    fn edges(&self, node: NodeId) -> &[Edge] {
+        self.edges(node)
+    }
+
+    #[inline]
+    fn child(&self, edge: &Edge) -> Option<NodeId> {
+        Some(edge.child)
     }
 }

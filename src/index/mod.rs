@@ -17,7 +17,7 @@ pub(crate) mod family;
 pub(crate) mod id_map;
 pub(crate) mod partial;
 pub(crate) mod prefixes;
-pub(crate) mod reader;
+pub(crate) use crate::forest::reader;
 pub(crate) mod rows;
 pub(crate) mod score_tables;
 pub(crate) mod subset;

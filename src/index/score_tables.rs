@@ -20,9 +20,9 @@
 //! # Complexity
 //! They are made in time by the model's edges and the sizes of what they hold.
 
-use super::reader::NONE;
 use super::subset::{Entry, Index, Patterns};
 use super::weights::{Numbers, Weights, add_scaled};
+use crate::forest::reader::NONE;
 use crate::memory::{self, Map};
 use crate::{Nodes, ProductionId, Result};
 

@@ -35,8 +35,8 @@
 use super::SinkId;
 use super::id_map::{IdMap, Key, LISTS, Wanted};
 use super::prefixes::Extent;
-use super::reader::{NONE, Reader};
 use super::weights::{Sink, Slot, View};
+use crate::forest::reader::{NONE, Reader};
 use crate::intern::Keys;
 use crate::kernel::Number;
 use crate::kernel::weights::Factors;

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use super::id_map::IdMap;
-use super::reader::{NONE, Reader};
 use super::weights::{Sink, View};
+use crate::forest::reader::{NONE, Reader};
 use crate::kernel::Weights;
 use crate::kernel::weights::finite;
 use crate::{Label, NodeId, Nodes, ProductionId, Result, memory};

@@ -6,7 +6,7 @@
 //! difference between a score, the shares of all nodes, an averaged perceptron's score
 //! and a row of kernels.
 
-use super::reader::NONE;
+use crate::forest::reader::NONE;
 use crate::kernel::Number;
 use crate::{Result, memory};
 

@@ -49,8 +49,9 @@ use super::weights::{Factors, ResolvedWeights, Weightable};
 use super::{
     Builtin, Kernel, Number, Pairs, Prepared, Sloped, described, kernel_struct, naive,
 };
+use crate::forest::reader::{HeaviestFirst, Item, Reader};
 use crate::intern::new_id;
-use crate::{Context, Label, NodeId, Nodes, Result, memory};
+use crate::{Context, NodeId, Nodes, Result, memory};
 
 kernel_struct! {
     /// Fragments keep order and ancestry but may skip nodes (Kashima & Koyanagi 2002).
@@ -177,15 +178,19 @@ impl<F: Factors> PreparedTrees<F> {
         };
         // As it was after each tree.
         let mut label_number = memory::filled(NONE, n_labels)?;
-        let mut below = Below::default();
+        let mut tree = Reader::default();
         let sizes = nodes.try_sizes()?;
         for &root in roots {
             let first_label = trees.labels.len();
-            below.clear();
-            below.extend(nodes, root, None, &sizes)?;
+            tree.clear();
+            tree.extend(
+                nodes.len(),
+                root,
+                &HeaviestFirst { store: nodes, sizes: &sizes },
+            )?;
             // Labels are numbered as they are met, so a tree's numbers are as many as
             // its labels.
-            for &node in &below.order {
+            for &Item { node, .. } in tree.items() {
                 context.check()?;
                 let label = &mut label_number[nodes.label(node).index()];
                 if *label == NONE {
@@ -193,7 +198,7 @@ impl<F: Factors> PreparedTrees<F> {
                     memory::push(&mut trees.labels, nodes.label(node).0)?;
                 }
                 let children = nodes.children(node).iter();
-                let children = children.map(|&child| below.at(child));
+                let children = children.map(|&child| tree.place(child) as u32);
                 memory::extend(&mut trees.children, children)?;
                 let end = new_id(trees.children.len(), "edges, tree by tree")?;
                 memory::push(&mut trees.heads, Head { label: *label, end })?;
@@ -336,109 +341,6 @@ impl<F: Factors> Pairs for PreparedTrees<F> {
             None => common.get(label as usize).map_or(0.0, |&l| self.decay.of(l)),
         };
         dense.run(decay, n_common, |_, _, _| {}, context)
-    }
-}
-
-/// The distinct subtrees at or below some nodes, children first, in the order of a walk:
-/// the same whatever their ids.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Below {
-    pub(crate) order: Vec<NodeId>,
-    /// By node: its place in `order`, or [`NONE`].
-    place: Vec<u32>,
-    open: Vec<(NodeId, u32)>,
-    counts: Vec<f64>,
-}
-
-impl Below {
-    pub(crate) fn clear(&mut self) {
-        for node in self.order.drain(..) {
-            self.place[node.index()] = NONE;
-        }
-    }
-
-    /// The place of a node; [`NONE`] for one that is not there.
-    #[inline]
-    pub(crate) fn at(&self, node: NodeId) -> u32 {
-        self.place.get(node.index()).copied().unwrap_or(NONE)
-    }
-
-    /// Adds what is at or below a node; not what is below nodes labelled `end`. With
-    /// `sizes` of all nodes the heaviest child comes first, else the first one.
-    ///
-    /// # Errors
-    /// [`Error::Memory`]; what there is can be cleared.
-    pub(crate) fn extend(
-        &mut self,
-        nodes: &Nodes,
-        root: NodeId,
-        end: Option<Label>,
-        sizes: &[u64],
-    ) -> Result<()> {
-        self.open.clear(); // where an error ended the last walk
-        memory::reach(&mut self.place, nodes.len(), NONE)?;
-        let Self { order, place, open, .. } = self;
-        let children = |node| match end {
-            Some(end) if nodes.label(node) == end => &[],
-            _ => nodes.children(node),
-        };
-        let mut next = Some(root).filter(|&node| place[node.index()] == NONE);
-        loop {
-            // Down: to the heaviest child first, and to the others from its parent later.
-            while let Some(node) = next {
-                memory::push(open, (node, 0))?;
-                next = None;
-                // From the end, as the last of equal ones is taken: so the first child
-                // wins.
-                if !sizes.is_empty() {
-                    let below = children(node).iter().copied();
-                    let heaviest = below.rev().max_by_key(|child| sizes[child.index()]);
-                    // One that has its place was walked below another parent.
-                    next = heaviest.filter(|child| place[child.index()] == NONE);
-                }
-            }
-            let Some((node, child)) = open.last_mut() else { return Ok(()) };
-            // The heaviest child may come again here, and then has its place.
-            if let Some(&below) = children(*node).get(*child as usize) {
-                *child += 1;
-                next = Some(below).filter(|below| place[below.index()] == NONE);
-                continue;
-            }
-            memory::push(order, *node)?;
-            place[node.index()] = order.len() as u32 - 1;
-            open.pop();
-        }
-    }
-
-    /// Reads what is at or below one node, with the number of times that it stands there,
-    /// parents first; of nodes labelled `end` nothing below.
-    ///
-    /// # Errors
-    /// [`Error::Memory`].
-    pub(crate) fn read(
-        &mut self,
-        nodes: &Nodes,
-        root: NodeId,
-        end: Option<Label>,
-    ) -> Result<impl Iterator<Item = (NodeId, f64)>> {
-        self.clear();
-        self.extend(nodes, root, end, &[])?;
-        let Self { order, place, counts, .. } = self;
-        counts.clear();
-        memory::reach(counts, order.len(), 0.0)?;
-        // The root comes last and stands there once.
-        let mut first = 1.0;
-        // A count is complete when it is passed on: parents stand behind their children.
-        for at in (0..order.len()).rev() {
-            let node = order[at];
-            counts[at] += std::mem::take(&mut first);
-            if end != Some(nodes.label(node)) {
-                for child in nodes.children(node) {
-                    counts[place[child.index()] as usize] += counts[at];
-                }
-            }
-        }
-        Ok(order.iter().copied().zip(counts.iter().copied()).rev())
     }
 }
 

@@ -5,6 +5,7 @@
 //! in the order in which a walk leaves them, not in that of their ids: so sums over them
 //! have the same bits whichever forest the tree is in.
 
+use crate::forest::reader::{Children, Item, Reader};
 use crate::intern::new_id;
 use crate::threads::Threads;
 use crate::{Context, Error, NodeId, Nodes, Result, memory};
@@ -59,7 +60,7 @@ impl TreeCounts {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Self> {
-        Self::read_as::<true>(store, roots, context)
+        Self::read_with(true, store, roots, context)
     }
 
     /// The same without leaves (but for a tree that is one), if they are not wanted: half of
@@ -73,85 +74,20 @@ impl TreeCounts {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Self> {
-        if leaves {
-            Self::read_as::<true>(store, roots, context)
-        } else {
-            Self::read_as::<false>(store, roots, context)
-        }
-    }
-
-    fn read_as<const LEAVES: bool>(
-        store: &Nodes,
-        roots: &[NodeId],
-        context: &Context,
-    ) -> Result<Self> {
-        const PER_CHECK: usize = 1 << 12;
         let starts = memory::collect([0])?;
         let mut trees = Self { starts, nodes: Vec::new(), counts: Vec::new() };
-        // Counts of the tree at hand, 1 for what the walk has left; zero again after it.
-        let n = roots.iter().map(|r| r.index() + 1).max().unwrap_or(0);
-        let mut count = memory::filled(0u32, n)?;
-        let mut open = Vec::new();
+        let n_nodes = roots.iter().map(|r| r.index() + 1).max().unwrap_or(0);
+        let below = Children { store, leaves, context: Some(context) };
+        let mut reader = Reader::default();
         for &root in roots {
             context.check()?;
-            let start = trees.nodes.len();
-            // 1. The subtrees, in the order in which a walk leaves them.
-            memory::push(&mut open, (root, store.children(root).iter()))?;
-            while let Some((node, children)) = open.last_mut() {
-                // What has nothing below it is left at once.
-                let is_new = |child: &&NodeId| {
-                    (LEAVES || !store.is_leaf(**child)) && count[child.index()] == 0
-                };
-                let left = match children.find(is_new) {
-                    Some(&child) if store.children(child).is_empty() => child,
-                    Some(&child) => {
-                        memory::push(&mut open, (child, store.children(child).iter()))?;
-                        continue;
-                    }
-                    None => {
-                        let node = *node;
-                        open.pop();
-                        node
-                    }
-                };
-                count[left.index()] = 1;
-                memory::push(&mut trees.nodes, left)?;
-                if trees.nodes.len().is_multiple_of(PER_CHECK) {
-                    context.check_now()?;
-                }
-            }
-            // 2. Their counts. Parents stand behind their children: from the end, every
-            // count is complete when it is passed on.
-            let nodes = &trees.nodes[start..];
-            for node in nodes {
-                count[node.index()] = 0;
-            }
-            count[root.index()] = 1;
-            for &node in nodes.iter().rev() {
-                let times = count[node.index()];
-                let children = store.children(node).iter();
-                for child in children.filter(|&&c| LEAVES || !store.is_leaf(c)) {
-                    let count = &mut count[child.index()];
-                    *count = count.checked_add(times).ok_or(Error::Capacity {
-                        what: "equal subtrees in one tree",
-                        limit: u64::from(u32::MAX),
-                    })?;
-                }
-            }
-            memory::reserve(&mut trees.counts, trees.nodes.len() - start)?;
-            memory::reserve(&mut trees.starts, 1)?;
-            let mut total = 0u64;
-            for node in &trees.nodes[start..] {
-                total += u64::from(count[node.index()]);
-                trees.counts.push(count[node.index()]); // has room
-                count[node.index()] = 0;
-            }
-            // So that whoever sums counts of a tree needs no check.
-            if total > u64::from(u32::MAX) {
-                let (what, limit) = ("nodes in one tree", u64::from(u32::MAX));
-                return Err(Error::Capacity { what, limit });
-            }
-            trees.starts.push(new_id(trees.nodes.len(), WHAT)?); // has room
+            reader.walk(n_nodes, root, &below)?;
+            let items = reader.items();
+            check_counts(items)?;
+            memory::extend(&mut trees.nodes, items.iter().map(|item| item.node))?;
+            let counts = items.iter().map(|item| item.count as u32);
+            memory::extend(&mut trees.counts, counts)?;
+            memory::push(&mut trees.starts, new_id(trees.nodes.len(), WHAT)?)?;
         }
         Ok(trees)
     }
@@ -178,4 +114,17 @@ impl TreeCounts {
     pub(crate) fn iter(&self, tree: usize) -> impl Iterator<Item = (NodeId, u32)> {
         self.nodes(tree).iter().copied().zip(self.counts(tree).iter().copied())
     }
+}
+
+/// Refuses a tree whose counts are too large, so that whoever sums them needs no check.
+fn check_counts(items: &[Item]) -> Result<()> {
+    let limit = u64::from(u32::MAX);
+    let exceeds = |count: f64| count > limit as f64;
+    if items.iter().any(|item| exceeds(item.count)) {
+        return Err(Error::Capacity { what: "equal subtrees in one tree", limit });
+    }
+    if exceeds(items.iter().map(|item| item.count).sum()) {
+        return Err(Error::Capacity { what: "nodes in one tree", limit });
+    }
+    Ok(())
 }

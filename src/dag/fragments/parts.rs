@@ -36,8 +36,8 @@
 use super::Query;
 use super::best::Best;
 use super::search::{Drawing, EMPTY, Growth, Interned, Prefix, Row, Way};
+use crate::forest::reader::Reader;
 use crate::index::{elastic, partial};
-use crate::kernel::elastic::Below;
 use crate::memory;
 use crate::{Context, Label, NodeId, Nodes, Result};
 
@@ -134,7 +134,7 @@ pub(super) struct Parts<'a> {
     siblings: Interned<(NodeId, u32), Siblings>,
     /// By the siblings that can still be taken, how many were, and the list above.
     open: Interned<(u32, u32, u32), Open>,
-    below: Below,
+    below: Reader,
 }
 
 impl<'a> Parts<'a> {
@@ -165,7 +165,7 @@ impl<'a> Parts<'a> {
             choices: Vec::new(),
             siblings: Interned::new("lists of siblings in a search", no_siblings)?,
             open: Interned::new("lists of open nodes in a search", closed)?,
-            below: Below::default(),
+            below: Reader::default(),
         };
         parts.find_bounds(context)?;
         Ok(parts)
@@ -358,8 +358,9 @@ impl Growth for Parts<'_> {
                 };
                 if self.rules.skips {
                     // The subtrees below, each with the number of ways to it.
-                    let below = self.below.read(nodes, first, None)?;
-                    memory::extend(&mut ways, below.map(way))?;
+                    self.below.read(nodes, first, true)?;
+                    let items = self.below.items().iter().rev();
+                    memory::extend(&mut ways, items.map(|i| way((i.node, i.count))))?;
                 } else {
                     memory::push(&mut ways, way((first, 1.0)))?;
                 }

@@ -4,7 +4,7 @@ use super::{Perceptron, Place, Support, Vote};
 use crate::dag::add::too_large;
 use crate::dag::vectors::{Features, PolynomialKernel};
 use crate::dag::{Model, ModelArrays, ModelOptions, check_length};
-use crate::index::reader::Reader;
+use crate::forest::reader::Reader;
 use crate::kernel::IntoKernel;
 use crate::memory::{self, or_panic};
 use crate::{Error, Forest, NodeId, Result};

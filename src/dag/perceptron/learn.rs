@@ -10,9 +10,9 @@ use crate::dag::score::{
 use crate::dag::support::ExampleKernels;
 use crate::dag::vectors::{Features, Vectors};
 use crate::dag::{SAFE_MAGNITUDE, check_length, compact};
+use crate::forest::reader::Reader;
 use crate::gram::Norm;
 use crate::index::id_map::IdMap;
-use crate::index::reader::Reader;
 use crate::memory;
 use crate::threads::ForkSafeCache;
 use crate::{Context, Error, Forest, NodeId, Nodes, Result};

@@ -21,7 +21,7 @@ use super::dual::Dual;
 use super::loss::{Loss, MIN_CURVATURE, Slopes, Term};
 use super::score;
 use crate::dag::add_scaled;
-use crate::index::reader::NONE;
+use crate::forest::reader::NONE;
 use crate::{Context, Result, memory};
 
 /// Single steps, or steps of pairs, per example.

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::{DEEP, Index, Kind, Tally};
-use crate::index::reader::{NONE, Reader};
+use crate::forest::reader::{HeaviestFirst, Item, NONE, Reader, UpTo};
 use crate::index::weights::{Sink, View};
 use crate::intern::new_id;
-use crate::kernel::elastic::{Below, Dense};
+use crate::kernel::elastic::Dense;
 use crate::{Context, NodeId, Nodes, Result, memory};
 
 /// A query with more values of X than this (256 MB of scratch) goes without lists.
@@ -97,7 +97,7 @@ impl Plan {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     plan: Plan,
-    below: Below,
+    below: Reader,
     tally: Tally,
     /// V and the sums of s, per edge of the label at hand.
     v: Vec<f64>,
@@ -108,7 +108,7 @@ pub(crate) struct Scratch {
     dense: Dense<f64>,
     /// By label: its number among the query's, else [`NONE`].
     numbers: Vec<u32>,
-    batch: Below,
+    batch: Reader,
     /// Bits of nodes that the dense recursion has told.
     told: Vec<u64>,
 }
@@ -271,7 +271,8 @@ impl Index {
             return memory::extend(&mut plan.simple, same);
         }
         // The node itself comes first and is not below itself.
-        for (node, count) in below.read(query.store, node, None)?.skip(1) {
+        below.read(query.store, node, true)?;
+        for &Item { node, count, .. } in below.items().iter().rev().skip(1) {
             let label = query.label(node);
             if label != NONE {
                 tally.add(label, count)?;
@@ -281,7 +282,7 @@ impl Index {
             let simple = self.simple.find([query.label(node), 0, word]);
             memory::extend(&mut plan.simple, simple.map(|simple| (simple, count)))?;
         }
-        plan.cost += below.order.len() as u64;
+        plan.cost += below.items().len() as u64;
         Ok(())
     }
 
@@ -301,7 +302,9 @@ impl Index {
         plan.cost += u64::from(n_edges);
         // Not below nodes of the parent's own label: their totals hold that (see
         // "Nesting").
-        for (node, count) in below.read(query.store, child, Some(end))? {
+        let until = UpTo { store: query.store, end };
+        below.walk(query.store.len(), child, &until)?;
+        for &Item { node, count, .. } in below.items().iter().rev() {
             let below_label = query.label(node);
             if below_label == NONE {
                 continue;
@@ -340,7 +343,7 @@ impl Index {
                 memory::push(&mut plan.inner, (list, place as u32, count))?;
             }
         }
-        plan.cost += below.order.len() as u64;
+        plan.cost += below.items().len() as u64;
         // λ for every pair of equal labels; leaves and inner nodes alike.
         for (below_label, count) in tally.drain() {
             if let Some((list, len)) =
@@ -551,25 +554,27 @@ impl Index {
         for at in (0..len).rev() {
             let node = self.order[at].0;
             let (word, mask) = bit(node);
-            if is_wanted(node) && told[word] & mask == 0 && batch.at(node) == NONE {
-                batch.extend(nodes, node, None, &self.sizes)?;
+            if is_wanted(node) && told[word] & mask == 0 && !batch.has(node) {
+                let heaviest_first = HeaviestFirst { store: nodes, sizes: &self.sizes };
+                batch.extend(nodes.len(), node, &heaviest_first)?;
             }
             // Batches end where they are full, at the latest with the first subtree.
-            if batch.order.is_empty()
-                || at > 0 && batch.order.len() * dense.lanes.len() < BATCH
+            if batch.items().is_empty()
+                || at > 0 && batch.items().len() * dense.lanes.len() < BATCH
             {
                 continue;
             }
             dense.tree.clear();
-            let n_edges = batch.order.iter().map(|&node| nodes.children(node).len());
-            dense.tree.reserve(batch.order.len(), n_edges.sum())?;
-            for &node in &batch.order {
+            let n_edges =
+                batch.items().iter().map(|item| nodes.children(item.node).len());
+            dense.tree.reserve(batch.items().len(), n_edges.sum())?;
+            for &Item { node, .. } in batch.items() {
                 let label = numbers[nodes.label(node).index()];
                 let children = nodes.children(node).iter();
-                dense.tree.push(label, children.map(|&c| batch.at(c))); // has room
+                dense.tree.push(label, children.map(|&c| batch.place(c) as u32)); // has room
             }
             let tell = |node: usize, place: usize, value: f64| {
-                let node = batch.order[node];
+                let node = batch.items()[node].node;
                 // Equal simple subtrees were told with their labels.
                 let (word, mask) = bit(node);
                 let is_same = matches!(self.kinds[node.index()], Kind::Simple(_))
@@ -586,7 +591,7 @@ impl Index {
                 }
             };
             dense.run(|_| self.decay, n_labels as usize, tell, context)?;
-            for &node in &batch.order {
+            for &Item { node, .. } in batch.items() {
                 let (word, mask) = bit(node);
                 told[word] |= mask;
             }
