@@ -84,7 +84,9 @@ NAME_THEIRS = {"xml", "html"}
 PUBLIC = {
     name
     for name, value in vars(readers).items()
-    if inspect.isfunction(value) and not name.startswith(("_", "write_"))
+    if inspect.isfunction(value)
+    and value.__module__.startswith("treekernel_rs.readers")
+    and not name.startswith(("_", "write_"))
 }
 
 

@@ -496,6 +496,42 @@ fn features(n: usize, n_columns: usize, seed: u64) -> Vec<Vec<f64>> {
     (0..n).map(|_| (0..n_columns).map(&mut value).collect()).collect()
 }
 
+/// Tables serve thousands of trees on the right side; a mistake ends them, and new ones
+/// follow at once. Nothing that was kept for the old ones may be read by these.
+#[test]
+fn learning_in_one_call_is_learning_tree_by_tree_however_often_tables_change() {
+    let comb = |word: String| {
+        (0..6).fold(format!("(C {word})"), |t, _| format!("(S (A a) {t})"))
+    };
+    let texts: Vec<String> = (0..60).map(|i| comb(format!("w{i}"))).collect();
+    let known = forest(&texts);
+    let random = &mut Random(5);
+    let y: Vec<f64> = (0..60).map(|_| [-1.0, 1.0][random.below(2)]).collect();
+    let new = || Perceptron::new(&SST, ModelOptions::default(), Vote::Last, None, 1.0);
+    let mut at_once = new().unwrap();
+    at_once.learn(&known, &y, None).unwrap();
+    let mut by_tree = new().unwrap();
+    by_tree.learn(&known, &y, None).unwrap();
+    for block in 0..3 {
+        // 1. Trees on their right side, again and again; 2. one on the wrong side, whose
+        // subtrees make lists longer; 3. the trees again.
+        let signs: Vec<f64> = by_tree.score(&known, None).unwrap().0;
+        let signs: Vec<f64> = signs.iter().map(|score| score.signum()).collect();
+        let other = forest(&[comb(format!("v{block}"))]);
+        let score = by_tree.score(&other, None).unwrap().0[0];
+        let parts = [vec![&known; 40], vec![&other], vec![&known; 2]].concat();
+        let trees = Forest::concat_all(parts).unwrap();
+        let y = [signs.repeat(40), vec![-score.signum()], signs.repeat(2)].concat();
+        at_once.learn(&trees, &y, None).unwrap();
+        for (tree, y) in y.iter().enumerate() {
+            by_tree.learn(&trees.select([tree]), &[*y], None).unwrap();
+        }
+        assert_eq!(at_once.n_mistakes(), by_tree.n_mistakes(), "{block}");
+    }
+    let scores = [&at_once, &by_tree].map(|p| p.score(&known, None).unwrap().0);
+    assert_eq!(scores[0], scores[1]);
+}
+
 #[test]
 fn learning_is_the_plain_perceptron_mistake_by_mistake() {
     let poly = PolynomialKernel::new(3, 1.0, 0.7);

@@ -1,6 +1,7 @@
 //! Learning: trees come one after another, and those on the wrong side become support trees.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use super::{NOISE, Perceptron, Place, Support};
 use crate::dag::add::{growth, too_large};
@@ -134,8 +135,12 @@ impl Perceptron {
                 features.row(tree, &mut worker.features)?;
             }
             let found = self.model.tables(|_| worker.subset.take_visits());
-            // What the walk remembers of patterns belongs to earlier tables.
-            if found.is_some() && tables.is_none() {
+            // What the walk remembers of patterns belongs to the tables that it had. New
+            // ones may follow at once on those that a mistake has ended.
+            let is_new = |found: &Arc<_>| {
+                tables.as_ref().is_none_or(|tables| !Arc::ptr_eq(tables, found))
+            };
+            if found.as_ref().is_some_and(is_new) {
                 worker.subset.forget_patterns();
             }
             tables = found;
