@@ -243,3 +243,13 @@ fn long_pairs_ask_whether_to_go_on_and_leave_their_scratch_good() {
         }
     }
 }
+
+#[test]
+fn a_pair_may_need_so_many_values_and_no_more() {
+    // Zeros that nobody touches take no memory.
+    let mut scratch = Scratch::<f64>::default();
+    scratch.pair.values = vec![0.0; trees::MAX_VALUES];
+    assert_eq!(scratch.pair.check(), Ok(()));
+    scratch.pair.values = vec![0.0; trees::MAX_VALUES + 1];
+    assert!(matches!(scratch.pair.check(), Err(Error::Capacity { .. })));
+}

@@ -165,7 +165,7 @@ const MAX_COMPARED: usize = 64;
 /// used again (64 kB); below, appending is cheaper.
 const MAX_APPENDED: usize = 1 << 13;
 /// Values that a pair may need at a time (2 GB of floats); of larger numbers fewer.
-const MAX_VALUES: usize = 1 << 28;
+pub(super) const MAX_VALUES: usize = 1 << 28;
 
 impl<F: Factors> PreparedTrees<F> {
     /// Reads trees in time by their distinct nodes, n log n for the labels.
@@ -540,7 +540,7 @@ impl MatchingLabels for EqualLabels {
 }
 
 impl<N: Copy> PairValues<N> {
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if self.values.len() <= MAX_VALUES / size_of::<N>().div_ceil(16) {
             return Ok(());
         }
