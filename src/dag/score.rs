@@ -15,7 +15,7 @@ use super::{Index, Model, check_length, compact};
 use crate::forest::reader::{NONE, Reader};
 use crate::gram::Norm;
 use crate::index::id_map::IdMap;
-use crate::index::prefixes::Whole;
+use crate::index::prefixes::AllTrees;
 use crate::index::score_tables::{ScoreTables, TableWeights};
 use crate::index::subset::Walk;
 use crate::index::weights::{Numbers, One, Several, Sink, add_scaled};
@@ -329,7 +329,7 @@ impl Model {
                     index,
                     id_map,
                     tree: reader,
-                    extent: &Whole,
+                    extent: &AllTrees,
                     patterns: tables.map(|tables| &tables.patterns),
                     folds: tables.map_or(&[], |tables| &tables.fold_of),
                     scratch: subset,
@@ -345,7 +345,7 @@ impl Model {
             Index::Partial(index) => {
                 let matching = partial::Equal(id_map);
                 let query = partial::Query { store, tree: reader, matching };
-                index.walk(query, &Whole, partial, sink, context)
+                index.walk(query, &AllTrees, partial, sink, context)
             }
             Index::Elastic(index) => {
                 let query =

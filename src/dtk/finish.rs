@@ -201,7 +201,7 @@ impl<'a> RowWriter<'a> {
             }
             // The length is noise as well, if it is far above the 1 that it can be, or
             // below where nothing is left out.
-            Some(_) if is_noisy && self.is_far(size - self_kernel.log2()) => None,
+            Some(_) if is_noisy && self.is_far_off(size - self_kernel.log2()) => None,
             Some(Norm::Exact | Norm::Full) => Some(match self_kernel.value() {
                 float if float.is_normal() => {
                     Scaled::from_f64(1.0 / self.unit / float.sqrt())
@@ -223,7 +223,7 @@ impl<'a> RowWriter<'a> {
 
     /// Whether ‖T‖² is off by more than a factor of 2, by the logarithm of its share of
     /// K(T,T).
-    fn is_far(&self, share: f64) -> bool {
+    fn is_far_off(&self, share: f64) -> bool {
         share > 1.0 || (self.is_whole && share < -1.0)
     }
 

@@ -81,9 +81,9 @@ pub(crate) trait Extent {
 }
 
 /// All trees.
-pub(crate) struct Whole;
+pub(crate) struct AllTrees;
 
-impl Extent for Whole {
+impl Extent for AllTrees {
     const WHOLE: bool = true;
 
     #[inline]

@@ -320,10 +320,10 @@ impl<P: Pairs + Send> Prepared for P {
     fn worker(&self) -> Worker<'_> {
         let mut floats = P::Scratch::<f64>::default();
         let mut scaled = P::Scratch::<Scaled>::default();
-        let is_tiny = self.is_tiny();
+        let has_tiny_values = self.has_tiny_values();
         Box::new(move |a, b, context| {
             // Most values fit floats, so these are tried first.
-            if !is_tiny {
+            if !has_tiny_values {
                 let float = self.pair(a, b, &mut floats, context)?;
                 if float.abs() < LARGEST {
                     return Ok(Scaled::from_f64(float));
@@ -358,12 +358,12 @@ impl<P: Pairs + Send> Sloped for P {
     fn worker(&self) -> SlopesWorker<'_> {
         let mut floats = P::Scratch::<Dual<f64>>::default();
         let mut scaled = P::Scratch::<Dual<Scaled>>::default();
-        let is_tiny = self.is_tiny();
+        let has_tiny_values = self.has_tiny_values();
         let fits = |number: f64| number.abs() < LARGEST;
         Box::new(move |a, b, slopes, context| {
             let mut in_floats = None;
             // Derivatives may leave the floats where the value does not.
-            if !is_tiny {
+            if !has_tiny_values {
                 let float = self.pair(a, b, &mut floats, context)?;
                 in_floats = Some(float).filter(|Dual { value, slopes }| {
                     fits(*value) && slopes.iter().copied().all(fits)
@@ -404,7 +404,7 @@ pub trait Pairs: Sync {
 
     /// Whether what the smallest fragments weigh is too small for floats (below 1e-280):
     /// then all pairs are computed in numbers for which it is not.
-    fn is_tiny(&self) -> bool {
+    fn has_tiny_values(&self) -> bool {
         false
     }
 

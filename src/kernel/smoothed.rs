@@ -399,8 +399,8 @@ impl Pairs for Smoothed {
         self.trees.sum(a, b, &scratch.labels, &mut scratch.pair, context)
     }
 
-    fn is_tiny(&self) -> bool {
-        self.trees.is_tiny()
+    fn has_tiny_values(&self) -> bool {
+        self.trees.has_tiny_values()
     }
 
     /// Dot products are above 0: a whole tree is a fragment. (Not if leaves do not count.)

@@ -285,14 +285,14 @@ impl<F: Factors> Pairs for PreparedTrees<F> {
         self.sum(a, b, labels, pair, context)
     }
 
-    fn is_tiny(&self) -> bool {
-        self.is_tiny()
+    fn has_tiny_values(&self) -> bool {
+        self.has_tiny_values()
     }
 }
 
 impl<F: Factors> PreparedTrees<F> {
-    /// See [`Pairs::is_tiny`]. (A μ of 0 is none.)
-    pub(crate) fn is_tiny(&self) -> bool {
+    /// See [`Pairs::has_tiny_values`]. (A μ of 0 is none.)
+    pub(crate) fn has_tiny_values(&self) -> bool {
         let mut used = self.labels.iter().map(|&(label, _)| self.mu.of(label));
         let single = |mu: f64| mu * (self.decay * self.decay);
         used.any(|mu| mu > 0.0 && single(mu) < SMALLEST)
