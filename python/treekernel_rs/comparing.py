@@ -83,7 +83,7 @@ class Change:
     >>> change, *_ = tk.compare("(S (NP dogs))", "(S (NP dogs) (VP bark))").changes
     >>> change
     <Change: inserted 3 S/VP (2 nodes)>
-    >>> change.kind, change.old, change.new.path, change.inserted
+    >>> change.kind, change.old, change.node.path, change.inserted
     ('inserted', None, ['S', 'VP'], [3, 4])
     """
 
@@ -92,6 +92,13 @@ class Change:
     new: Node | None
     deleted: list[int] = field(default_factory=list)
     inserted: list[int] = field(default_factory=list)
+
+    @property
+    def node(self) -> Node:
+        """The node in the second tree, or in the first for what is deleted."""
+        node = self.old if self.new is None else self.new
+        assert node is not None, "a change has a place in one tree or both"
+        return node
 
     @property
     def n_nodes(self) -> int:
