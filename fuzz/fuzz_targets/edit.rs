@@ -61,9 +61,8 @@ fuzz_target!(|bytes: &[u8]| {
             right.truncate(nearest.k);
             assert_eq!(nearest.indices[i * nearest.k..][..nearest.k], right, "of {i}");
         }
-        let wanted = (k, most);
         let (within, _) =
-            neighbours::top_k_within_with(&measure, &x, y, wanted, options, &context)
+            neighbours::top_k_within_with(&measure, &x, y, k, most, options, &context)
                 .expect("small trees");
         let mut right = nearest;
         for (index, value) in right.indices.iter_mut().zip(&mut right.values) {

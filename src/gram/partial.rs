@@ -17,11 +17,11 @@ pub(super) mod smoothed;
 
 use std::sync::Arc;
 
+use crate::forest::reader::{NONE, Reader};
 use crate::index::counts::{CountsScratch, Products, tally};
 use crate::index::id_map::{IdMap, Wanted};
 use crate::index::partial::{self, Below, Equal, Index, Matching, Query};
 use crate::index::prefixes::{Prefix, Prefixes};
-use crate::index::reader::{NONE, Reader};
 use crate::index::rows::{self, Slots};
 use crate::index::weights::LEAF;
 use crate::intern::Keys;

@@ -17,7 +17,6 @@ pub(crate) mod family;
 pub(crate) mod id_map;
 pub(crate) mod partial;
 pub(crate) mod prefixes;
-pub(crate) use crate::forest::reader;
 pub(crate) mod rows;
 pub(crate) mod score_tables;
 pub(crate) mod subset;

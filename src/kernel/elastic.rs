@@ -356,6 +356,11 @@ mod tests {
         (a - b).abs() <= 1e-10 * a.abs().max(b.abs())
     }
 
+    fn prepared(forest: &Forest, decay: f64) -> PreparedTrees {
+        let (nodes, roots) = (forest.nodes(), forest.roots());
+        PreparedTrees::new(nodes, decay, roots, &Context::default()).unwrap()
+    }
+
     #[test]
     fn pairs_are_the_definition_in_both_kinds_of_number() {
         let mut random = sample::Random(1);
@@ -364,13 +369,7 @@ mod tests {
             let decay = [0.05, 0.4, 1.0][round % 3];
             let kernel = ElasticTree { decay };
             let forest = sample::forest(&mut random, 22, 11);
-            let trees = PreparedTrees::new(
-                forest.nodes(),
-                decay,
-                forest.roots(),
-                &Context::default(),
-            )
-            .unwrap();
+            let trees = prepared(&forest, decay);
             let (mut floats, mut scaled) = (Scratch::default(), Scratch::default());
             for (i, &a) in forest.roots().iter().enumerate() {
                 for (j, &b) in forest.roots().iter().enumerate().take(i + 1) {
@@ -401,13 +400,7 @@ mod tests {
     fn hand_values_hold() {
         let forest =
             Forest::from_bracket_items(["(A b)", "(A (X b))", "(A)", "(Q)"]).unwrap();
-        let trees = PreparedTrees::new(
-            forest.nodes(),
-            1.0,
-            forest.roots(),
-            &Context::default(),
-        )
-        .unwrap();
+        let trees = prepared(&forest, 1.0);
         let mut scratch = Scratch::default();
         for (a, b, expected) in [(0, 1, 3.0), (0, 2, 1.0), (2, 2, 1.0), (0, 3, 0.0)] {
             assert_eq!(
@@ -422,13 +415,7 @@ mod tests {
         let chains = [chain(2), chain(3)];
         let forest = Forest::from_bracket_items(chains.iter().map(String::as_str));
         let forest = forest.unwrap();
-        let trees = PreparedTrees::new(
-            forest.nodes(),
-            1.0,
-            forest.roots(),
-            &Context::default(),
-        )
-        .unwrap();
+        let trees = prepared(&forest, 1.0);
         // Σ_k (3 choose k)(4 choose k), k >= 1: 12 + 18 + 4.
         assert_eq!(
             trees.pair::<f64>(0, 1, &mut scratch, &Context::default()).unwrap(),
@@ -474,13 +461,7 @@ mod tests {
         }
         text += ")";
         let forest = Forest::from_bracket_items([&*text, "(r (a (b x1)) b)"]).unwrap();
-        let trees = PreparedTrees::new(
-            forest.nodes(),
-            1.0,
-            forest.roots(),
-            &Context::default(),
-        )
-        .unwrap();
+        let trees = prepared(&forest, 1.0);
         let mut scratch = Scratch::default();
         assert!(
             trees.pair::<f64>(0, 1, &mut scratch, &Context::default()).unwrap() > 0.0
@@ -498,13 +479,7 @@ mod tests {
         };
         let [small, large, larger] = [10, 400, 401].map(tree);
         let forest = Forest::from_bracket_items([&*small, &large, &larger]).unwrap();
-        let trees = PreparedTrees::new(
-            forest.nodes(),
-            0.4,
-            forest.roots(),
-            &Context::default(),
-        )
-        .unwrap();
+        let trees = prepared(&forest, 0.4);
         let mut scratch = Scratch::default();
         let mut of = |a, b| trees.pair::<f64>(a, b, &mut scratch, &Context::default());
         let before = of(0, 0).unwrap();
@@ -517,13 +492,7 @@ mod tests {
     fn large_counts_overflow_floats_but_not_scaled_numbers() {
         let chain = "(A ".repeat(1_000) + "A" + &")".repeat(1_000);
         let forest = Forest::from_bracket_items([&*chain]).unwrap();
-        let trees = PreparedTrees::new(
-            forest.nodes(),
-            1.0,
-            forest.roots(),
-            &Context::default(),
-        )
-        .unwrap();
+        let trees = prepared(&forest, 1.0);
         assert_eq!(
             trees
                 .pair::<f64>(0, 0, &mut Scratch::default(), &Context::default())

@@ -82,16 +82,7 @@ impl Kernel for PartialTree {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        let Self { decay, mu, leaf_factor, max_children } = *self;
-        let trees = PreparedTrees::new(
-            nodes,
-            decay,
-            mu,
-            leaf_factor,
-            max_children,
-            roots,
-            context,
-        )?;
+        let trees = PreparedTrees::new(self, self.mu, nodes, roots, context)?;
         Ok(Box::new(trees))
     }
 
@@ -101,17 +92,8 @@ impl Kernel for PartialTree {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Option<Box<dyn Sloped>>> {
-        let Self { decay, mu, leaf_factor, max_children } = *self;
         self.check_slopes()?;
-        let trees = PreparedTrees::new(
-            nodes,
-            decay,
-            mu,
-            leaf_factor,
-            max_children,
-            roots,
-            context,
-        )?;
+        let trees = PreparedTrees::new(self, self.mu, nodes, roots, context)?;
         Ok(Some(Box::new(trees)))
     }
 
@@ -177,17 +159,8 @@ impl Weightable for PartialTree {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Box<dyn Prepared>> {
-        let Self { decay, leaf_factor, max_children, .. } = *self;
         let mu = table.labels_times(self.mu)?;
-        let trees = PreparedTrees::new(
-            nodes,
-            decay,
-            mu,
-            leaf_factor,
-            max_children,
-            roots,
-            context,
-        )?;
+        let trees = PreparedTrees::new(self, mu, nodes, roots, context)?;
         Ok(Box::new(trees))
     }
 }

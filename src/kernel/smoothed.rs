@@ -281,16 +281,8 @@ impl Smoothed {
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Self> {
-        let PartialTree { decay, mu, leaf_factor, max_children } = kernel.tree;
-        let trees = PreparedTrees::new(
-            nodes,
-            decay,
-            mu,
-            leaf_factor,
-            max_children,
-            roots,
-            context,
-        )?;
+        let trees =
+            PreparedTrees::new(&kernel.tree, kernel.tree.mu, nodes, roots, context)?;
         // In the order of a walk, as rows ask.
         let walk =
             (0..trees.ends.len()).map(|tree| trees.tree(tree)).flat_map(|tree| {
@@ -316,7 +308,7 @@ impl Smoothed {
                 .sort_unstable_by_key(|&(block, number)| (block, first(number)));
             memory::push(&mut ends, by_block.len() as u32)?;
         }
-        let leaves_count = leaf_factor > 0.0;
+        let leaves_count = kernel.tree.leaf_factor > 0.0;
         Ok(Self { trees, labels, leaves_count, by_block, ends })
     }
 

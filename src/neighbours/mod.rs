@@ -304,8 +304,8 @@ pub fn top_k_with<X: Items>(
     built.top_k(measure, options, x, k, context)
 }
 
-/// The nearest trees by a distance, as [`top_k`], among those whose distance is at most the
-/// second of what is `wanted`, k and that distance: the others are [`NOBODY`].
+/// The nearest trees by a distance, as [`top_k`], among those whose distance is at most
+/// `max_distance`: the others are [`NOBODY`].
 ///
 /// # Errors
 /// As [`join`].
@@ -313,10 +313,11 @@ pub fn top_k_within<X: Items>(
     measure: &dyn Measure<X>,
     x: &X,
     y: Option<&X>,
-    wanted: (usize, f64),
+    k: usize,
+    max_distance: f64,
     options: Options,
 ) -> Result<(Nearest, Report)> {
-    top_k_within_with(measure, x, y, wanted, options, &Context::default())
+    top_k_within_with(measure, x, y, k, max_distance, options, &Context::default())
 }
 
 /// As [`top_k_within`], in a context.
@@ -327,20 +328,21 @@ pub fn top_k_within_with<X: Items>(
     measure: &dyn Measure<X>,
     x: &X,
     y: Option<&X>,
-    (k, most): (usize, f64),
+    k: usize,
+    max_distance: f64,
     options: Options,
     context: &Context,
 ) -> Result<(Nearest, Report)> {
-    if most.is_nan() || !measure.is_distance() {
+    if max_distance.is_nan() || !measure.is_distance() {
         let (name, expected) = ("max_distance", "a number, for a distance");
-        return Err(Error::Parameter { name, expected, got: most.to_string() });
+        return Err(Error::Parameter { name, expected, got: max_distance.to_string() });
     }
     measure.check()?;
-    let within = measure.within(most);
+    let within = measure.within(max_distance);
     let measure = within.as_deref().unwrap_or(measure);
     let (mut found, report) = top_k_with(measure, x, y, k, options, context)?;
     for (index, value) in found.indices.iter_mut().zip(&mut found.values) {
-        if *value > most {
+        if *value > max_distance {
             (*index, *value) = (NOBODY, f64::INFINITY);
         }
     }

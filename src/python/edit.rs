@@ -140,7 +140,7 @@ impl EditCore {
         let (x, y) = (forest_of(x)?, y.map(forest_of).transpose()?);
         match max_distance {
             None => call.top_k(py, &x, y.as_ref(), k),
-            Some(most) => call.top_k_within(py, &x, y.as_ref(), (k, most)),
+            Some(most) => call.top_k_within(py, &x, y.as_ref(), k, most),
         }
     }
 

@@ -150,14 +150,16 @@ impl<'a, X: Items> Call<'a, X> {
         py: Python<'py>,
         x: &X,
         y: Option<&X>,
-        wanted: (usize, f64),
+        k: usize,
+        max_distance: f64,
     ) -> PyResult<(Nearest<'py>, Zeros)> {
         let (found, report) = run(py, &self.request, |context| {
             neighbours::top_k_within_with(
                 self.measure,
                 x,
                 y,
-                wanted,
+                k,
+                max_distance,
                 self.options,
                 context,
             )

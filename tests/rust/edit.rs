@@ -671,8 +671,7 @@ fn near_as_by_all_distances(
         let values: Vec<f64> = others.iter().map(|&j| row[j]).collect();
         assert_eq!(near.values[i * near.k..][..near.k], values);
     }
-    let wanted = (k, most);
-    let found = neighbours::top_k_within_with(measure, x, y, wanted, options, context);
+    let found = neighbours::top_k_within_with(measure, x, y, k, most, options, context);
     let mut expected = near;
     for (index, value) in expected.indices.iter_mut().zip(&mut expected.values) {
         if *value > most {

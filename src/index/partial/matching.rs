@@ -6,8 +6,8 @@
 
 use super::Index;
 use super::similar::NearChildren;
+use crate::forest::reader::NONE;
 use crate::index::id_map::IdMap;
-use crate::index::reader::NONE;
 use crate::{Label, NodeId, Nodes, Result};
 
 /// A group of subtrees whose labels match a query node's.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::matching::{MatchedChild, Matching, Near, Sigma};
 use super::{FIRST_LEAF, Index, SinkId, WIDE};
-use crate::index::reader::NONE;
+use crate::forest::reader::NONE;
 use crate::index::weights::LEAF;
 use crate::kernel::similarity::{Block, SimilarityTable};
 use crate::memory;

@@ -7,8 +7,8 @@
 use super::matching::{MatchedChild, Matching, Near, Sigma};
 use super::similar::NearChildren;
 use super::{CELL, Entry, FIRST_LEAF, Index, Member, Pair, REPEATED, SinkId, WIDE};
+use crate::forest::reader::{NONE, Reader};
 use crate::index::prefixes::{Bounds, Extent};
-use crate::index::reader::{NONE, Reader};
 use crate::index::weights::{Sink, View};
 use crate::kernel::partial::{Chains, Table, grow_powers};
 use crate::{Context, Error, NodeId, Nodes, Result, memory};

@@ -39,17 +39,9 @@ impl Parameters {
 
     fn trees(&self, forest: &Forest) -> PreparedTrees {
         let Self { decay, mu, leaf_factor, max_children } = *self;
-        let roots = forest.roots();
-        PreparedTrees::new(
-            forest.nodes(),
-            decay,
-            mu,
-            leaf_factor,
-            max_children,
-            roots,
-            &Context::default(),
-        )
-        .unwrap()
+        let kernel = PartialTree { decay, mu, leaf_factor, max_children };
+        let (nodes, roots) = (forest.nodes(), forest.roots());
+        PreparedTrees::new(&kernel, mu, nodes, roots, &Context::default()).unwrap()
     }
 }
 

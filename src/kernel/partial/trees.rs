@@ -1,5 +1,6 @@
 //! Single pairs: trees are read once, and each pair is walked by its common labels.
 
+use super::PartialTree;
 use super::chains::{Chains, NONE, Table, Weights, grow_powers};
 use crate::intern::{Seed, new_id};
 use crate::kernel::weights::Factors;
@@ -173,14 +174,13 @@ impl<F: Factors> PreparedTrees<F> {
     /// # Errors
     /// [`crate::Error::Capacity`] beyond 2^32 nodes or edges.
     pub(crate) fn new(
-        nodes: &Nodes,
-        decay: f64,
+        kernel: &PartialTree,
         mu: F,
-        leaf_factor: f64,
-        max_children: Option<usize>,
+        nodes: &Nodes,
         roots: &[NodeId],
         context: &Context,
     ) -> Result<Self> {
+        let PartialTree { decay, leaf_factor, max_children, .. } = *kernel;
         // 1. Distinct subtrees with counts, children first.
         let counts = TreeCounts::read(nodes, roots, context)?;
         let mut trees = Self {
