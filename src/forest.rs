@@ -42,7 +42,7 @@ pub use arrays::{ForestArrays, SharedArrays};
 pub use nodes::Nodes;
 
 use crate::intern::new_id;
-use crate::memory::{self, filled, or_panic, reserve};
+use crate::memory::{self, Map, filled, or_panic, reserve};
 use crate::{Context, Error, Label, Result};
 
 /// A distinct subtree's id within one [`Nodes`].
@@ -85,6 +85,20 @@ pub const MAX_BYTES: u64 = 1 << 31;
 pub struct Forest {
     nodes: Arc<Nodes>,
     roots: Vec<NodeId>,
+}
+
+/// Which trees of a forest are equal.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Unique {
+    /// The different trees, in the order in which each first stands.
+    pub trees: Forest,
+    /// Where each of them stands first.
+    pub indices: Vec<usize>,
+    /// Which of them each tree of the forest is.
+    pub inverse: Vec<usize>,
+    /// How many trees of the forest are equal to each.
+    pub counts: Vec<usize>,
 }
 
 impl Forest {
@@ -320,6 +334,28 @@ impl Forest {
     /// As [`n_distinct`](Self::n_distinct), or an error.
     pub(crate) fn try_n_distinct(&self) -> Result<usize> {
         Ok(self.nodes.reachable(&self.roots)?.into_iter().filter(|&r| r).count())
+    }
+
+    /// The different trees. Equal trees have one root, so it does not matter how many nodes
+    /// they have.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn unique(&self) -> Result<Unique> {
+        let (mut indices, mut inverse, mut counts) =
+            (Vec::new(), Vec::new(), Vec::new());
+        reserve(&mut inverse, self.len())?;
+        let mut numbers: Map<NodeId, usize> = Map::default();
+        for (place, &root) in self.roots.iter().enumerate() {
+            let number = *numbers.get_or(root, indices.len())?;
+            if number == indices.len() {
+                memory::push(&mut indices, place)?;
+                memory::push(&mut counts, 0)?;
+            }
+            counts[number] += 1;
+            inverse.push(number); // has room
+        }
+        Ok(Unique { trees: self.try_select(&indices)?, indices, inverse, counts })
     }
 
     /// The labels that occur in the trees, in the order of their ids.

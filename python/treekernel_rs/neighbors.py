@@ -1,4 +1,4 @@
-"""What is alike: the answers of `top_k` and `join`."""
+"""What is alike: the answers of `top_k`, `join` and `unique`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from treekernel_rs._public import listing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["JoinResult", "Neighbors"]
+    from treekernel_rs._core import Forest
+
+__all__ = ["JoinResult", "Neighbors", "UniqueTrees"]
 __dir__ = listing(__all__)
 
 
@@ -32,6 +34,27 @@ class Neighbors(NamedTuple):
     indices: NDArray[np.int64]
     #: Their kernels.
     values: NDArray[np.float64]
+
+
+class UniqueTrees(NamedTuple):
+    """The different trees of a forest, by `Forest.unique`.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> unique = tk.Forest(["(S (A a))", "(B b)", "(S (A a))"]).unique()
+    >>> unique.trees, unique.counts
+    (<Forest: 2 trees, 5 nodes, 5 distinct subtrees>, array([2, 1]))
+    """
+
+    #: The different trees, in the order of their first occurrence.
+    trees: Forest
+    #: Where each of them occurs first.
+    indices: NDArray[np.int64]
+    #: The number of each tree of the forest among them.
+    inverse: NDArray[np.int64]
+    #: How often each of them occurs.
+    counts: NDArray[np.int64]
 
 
 class JoinResult(NamedTuple):

@@ -612,6 +612,40 @@ impl Forest {
         Ok((starts.into_pyarray(py), ids.into_pyarray(py)))
     }
 
+    /// The different trees, and which of them each tree is: `numpy.unique` for trees.
+    ///
+    /// Trees may have any number of nodes together. They are not sorted.
+    ///
+    /// Returns
+    /// -------
+    /// UniqueTrees
+    ///     `trees`, a forest of the different trees in the order of their first
+    ///     occurrence; `indices`, where each occurs first; `inverse`, the number of each
+    ///     tree of this forest among them; `counts`, how often each occurs.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> forest = tk.Forest(["(S (A a))", "(B b)", "(S (A a))"])
+    /// >>> unique = forest.unique()
+    /// >>> unique.trees.to_brackets()
+    /// ['(S (A a))', '(B b)']
+    /// >>> unique.indices.tolist(), unique.inverse.tolist(), unique.counts.tolist()
+    /// ([0, 1], [0, 1, 0], [2, 1])
+    fn unique<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let unique = detached(py, || self.0.unique())?;
+        let numbers = |numbers: Vec<usize>| -> PyResult<_> {
+            let numbers = memory::collect(numbers.into_iter().map(|n| n as i64))?;
+            Ok(numbers.into_pyarray(py))
+        };
+        py.import("treekernel_rs.neighbors")?.getattr("UniqueTrees")?.call1((
+            Self(unique.trees),
+            numbers(unique.indices)?,
+            numbers(unique.inverse)?,
+            numbers(unique.counts)?,
+        ))
+    }
+
     /// The number of trees, as a tuple of one, as arrays have it: whoever asks an object
     /// for its shape before it indexes it by an array (scikit-learn) gets a forest back.
     ///

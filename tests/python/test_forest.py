@@ -367,6 +367,24 @@ def test_subtree_ids_are_equal_exactly_for_equal_subtrees(forest):
     assert len(pairs) == len(set(texts)) == len(set(ids.tolist()))
 
 
+@given(st.lists(oracle.trees, max_size=4), st.data())
+def test_unique_trees_are_those_that_numpy_finds(trees, data):
+    forest = data.draw(st.lists(st.sampled_from(trees), max_size=9)) if trees else []
+    built = build(forest)
+    unique = built.unique()
+    texts = np.array(built.to_brackets(), dtype="U")
+    _, *expected = np.unique(texts, True, True, True)
+    # numpy sorts them; here they come in the order of their first occurrence.
+    order = np.argsort(expected[0])
+    place = np.argsort(order)
+    assert unique.indices.tolist() == expected[0][order].tolist()
+    assert unique.inverse.tolist() == place[expected[1].ravel()].tolist()
+    assert unique.counts.tolist() == expected[2][order].tolist()
+    assert unique.trees == built[unique.indices]
+    assert unique.trees[unique.inverse] == built
+    assert {array.dtype for array in unique[1:]} == {np.dtype(np.int64)}
+
+
 def test_n_distinct_of_a_slice_counts_the_slice(six):
     assert six[1:2].n_distinct == 1
     assert six[:0].n_distinct == 0

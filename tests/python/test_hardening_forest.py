@@ -88,6 +88,7 @@ def test_a_tree_doubled_seventy_times_is_counted_kept_and_pickled():
     assert len(data) < 10_000
     assert pickle.loads(data) == [forest, forest[0]]
     assert hash(pickle.loads(data)[1]) == hash(forest[0])
+    assert (forest + forest).unique().inverse.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("times", [40, 70])

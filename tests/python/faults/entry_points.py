@@ -62,6 +62,7 @@ def calls(n: int) -> Calls:
         "Forest.to_arrays": everything.to_arrays,
         "Forest.to_brackets": everything.to_brackets,
         "Forest.subtree_ids": everything.subtree_ids,
+        "Forest.unique": everything.unique,
         "Forest.__add__": lambda: everything + tk.Forest.from_brackets(lines[::2]),
         "Forest.__getitem__": lambda: everything[np.arange(n)[::-1]],
         "Forest pickled": lambda: pickle.loads(pickle.dumps(everything)),
