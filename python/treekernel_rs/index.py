@@ -32,10 +32,11 @@ __dir__ = listing(__all__)
 class TreeIndex(Computing):
     """Trees that are indexed once, for many queries; made by a kernel's `index`.
 
-    Results are those of the kernel with these trees as Y, bit for bit, for every `n_jobs`,
-    after `add` and after pickling. The first query builds the index, and the first query
-    after `add` builds it again. A pickle contains the trees only. A query takes time for its
-    own nodes and for one row.
+    Results are those of the kernel with these trees as Y, bit for bit and for every `n_jobs`.
+    After `add` they are the same but for rounding, and `compact` makes them the same bits
+    again. The first query builds the index, and the first query after `add` builds what was
+    added: both take time by the trees that are new. A pickle contains the trees only. A query
+    takes time for its own nodes and for one row.
 
     Two kinds of kernels index the trees again for a query, together with those of the query:
     `PartialTreeKernel` with a similarity of labels; and `PartialTreeKernel` and
@@ -87,7 +88,7 @@ class TreeIndex(Computing):
         return TreeIndex, (self.kernel, self.forest)
 
     def __len__(self) -> int:
-        return len(self.forest)
+        return len(self._core)
 
     def __repr__(self) -> str:
         n = len(self)
@@ -105,6 +106,10 @@ class TreeIndex(Computing):
     def add(self, Y: Trees) -> None:
         """Add trees after the others.
 
+        They are indexed by the next query, in a part beside the others. Parts are merged
+        when the later ones have become as large as those before them, so adding n trees
+        takes time by n log n, whether one by one or all at once.
+
         Parameters
         ----------
         Y : Forest or sequence of str
@@ -119,6 +124,28 @@ class TreeIndex(Computing):
         2
         """
         self._core.add(as_forest(Y))
+
+    def compact(self) -> TreeIndex:
+        """Make one part of all trees, as if they had been indexed together.
+
+        The next query builds the index again. From then on results have the bits of
+        ``kernel(X, Y)``, and queries do not go from part to part.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> kernel, X = tk.PartialTreeKernel(), ["(S (A a) (B b))", "(A a)"]
+        >>> index = kernel.index(X)
+        >>> index.add(["(S (A a))"])
+        >>> bool((index.compact().gram(X) == kernel(X, index.forest)).all())
+        True
+        """
+        self._core.compact()
+        return self
 
     def build(self, *, n_jobs: int | None = None) -> TreeIndex:
         """Build the index now, not at the first query.
@@ -162,7 +189,7 @@ class TreeIndex(Computing):
         Returns
         -------
         ndarray, shape (len(X), len(index))
-            ``kernel(X, Y)``, bit for bit.
+            ``kernel(X, Y)``, bit for bit unless trees were added and not made `compact`.
 
         Examples
         --------
@@ -170,7 +197,7 @@ class TreeIndex(Computing):
         >>> tk.SubsetTreeKernel(0.5).index(["(A a)", "(B b)"]).gram(["(S (A a))"])
         array([[0.5, 0. ]])
         """
-        return self._matrix(X, self.forest, dtype, n_jobs, out, progress)
+        return self._matrix(*self._asked(X), dtype, n_jobs, out, progress)
 
     def rows(self, X: Trees, *, n_jobs: int | None = None) -> IndexRows:
         """Prepare the rows of X; each row is computed on demand.
@@ -263,9 +290,13 @@ class TreeIndex(Computing):
         least = check_number("min_similarity", min_similarity)
         return self._join(*self._asked(X), least, n_jobs, out, progress)
 
-    def _asked(self, X: Trees | None) -> tuple[Trees, Forest | None]:
+    def _asked(self, X: Trees | None) -> tuple[Any, TreeIndex | None]:
         """Return X and Y; without X, the indexed trees are compared with each other."""
-        return (self.forest, None) if X is None else (X, self.forest)
+        return (self, None) if X is None else (X, self)
+
+    def _examples(self, X: Any) -> Any:
+        # The core has the indexed trees.
+        return X if X is self else as_forest(X)
 
     def _title(self) -> str:
         return type(self.kernel).__name__

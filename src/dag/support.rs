@@ -228,7 +228,11 @@ impl SupportTrees {
             return Ok((out, report.zero_rows));
         }
         let index = self.index(model_kernel, context)?;
-        let filled = index.fill(&**model_kernel.kernel, x, &mut out, context);
+        let kernel = &**model_kernel.kernel;
+        let asking = gram::Asking::new(kernel, x, options, context);
+        let filled = asking.and_then(|asking| {
+            index.fill(kernel, &asking, (&mut out, self.len(), 0), context)
+        });
         Ok((out, filled.map_err(score_error)?.zero_rows))
     }
 }

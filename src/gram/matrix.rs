@@ -5,6 +5,7 @@
 //! takes it to the rows above.
 
 use std::hash::Hash;
+use std::ops::Range;
 use std::sync::Mutex;
 
 use super::mirror::{Strip, mirror_within};
@@ -171,14 +172,20 @@ impl Distinct {
         &self.repeats[start..end]
     }
 
-    /// Takes a matrix apart into the rows of first occurrences and those of repeats.
-    fn split_rows<'a, T>(&self, out: &'a mut [T], width: usize) -> Result<Rows<'a, T>> {
+    /// Takes some columns of a matrix apart into the rows of first occurrences and those of
+    /// repeats.
+    fn split_rows<'a, T>(
+        &self,
+        out: &'a mut [T],
+        width: usize,
+        columns: Range<usize>,
+    ) -> Result<Rows<'a, T>> {
         let mut rows = Rows { first: Vec::new(), repeats: Vec::new() };
         reserve(&mut rows.first, self.len())?;
         // Room for all rows at once, so that neither push can fail.
         reserve(&mut rows.repeats, self.repeats.len())?;
         for (place, row) in out.chunks_mut(width.max(1)).enumerate() {
-            let tree = self.of[place];
+            let (row, tree) = (&mut row[columns.clone()], self.of[place]);
             if self.first[tree as usize] as usize == place {
                 rows.first.push(row); // has room
             } else {
@@ -284,9 +291,12 @@ impl Loop for CountFitting<'_> {
     }
 }
 
-/// The matrix at work.
+/// The matrix at work, or some columns of it.
 pub(crate) struct Matrix<'a, T> {
     pub(crate) out: &'a mut [T],
+    /// How many columns `out` has, and how many of them come before these.
+    pub(crate) width: usize,
+    pub(crate) first_column: usize,
     pub(crate) columns: &'a Distinct,
     /// None: the columns, too.
     pub(crate) rows: Option<&'a Distinct>,
@@ -384,7 +394,8 @@ impl<T: Element> Matrix<'_, T> {
         let (n, width) = (rows.len(), self.columns.len());
         let out = std::mem::take(&mut self.out);
         // 1. The rows that are computed, and those that are copied.
-        let mut split = rows.split_rows(out, self.columns.of.len())?;
+        let columns = self.first_column..self.first_column + self.columns.of.len();
+        let mut split = rows.split_rows(out, self.width, columns)?;
         let threads = Threads::new(context, n);
         let new = || Ok((source.worker()?, finish.worker(), filled(0.0, width)?));
         let mut scratch = try_collect((0..threads.size()).map(|_| new()))?;
@@ -417,7 +428,7 @@ impl<T: Element> Matrix<'_, T> {
         let (n, height) = (self.columns.len(), source.block_height());
         let out = std::mem::take(&mut self.out);
         // 1. The rows that are computed, in blocks; the others are copied at last.
-        let mut rows = self.columns.split_rows(out, self.columns.of.len())?;
+        let mut rows = self.columns.split_rows(out, self.width, 0..self.width)?;
         let threads = Threads::new(context, n);
         let new = || Ok((source.worker()?, finish.worker(), filled(0.0, n)?));
         let mut scratch = try_collect((0..threads.size()).map(|_| new()))?;

@@ -70,7 +70,7 @@ pub use packed::{condensed, condensed_with, for_each_row, for_each_row_with};
 pub(crate) use pairs::subset_tree_pairs;
 pub use pairs::{SinglePairs, pair, pair_with};
 pub use rows::KernelRows;
-pub(crate) use trained::{Different, QueryRows, TrainedEngine, engine};
+pub(crate) use trained::{Asking, Different, QueryRows, TrainedEngine, engine};
 
 /// How a matrix is to be computed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -193,7 +193,8 @@ pub fn fill_with<X: Items, T: Element>(
     if let Some(y) = y.or(Some(x).filter(|_| !measure.is_symmetric())) {
         let rows = (RowsOf::Others, "Y");
         let (trained, _) = TrainedEngine::new(measure, y, options, rows, context)?;
-        return trained.fill(measure, x, out, context);
+        let asking = Asking::new(measure, x, options, context)?;
+        return trained.fill(measure, &asking, (out, y.n_items(), 0), context);
     }
     // Else half of the matrix is computed, and mirrored.
     let (columns, rows_of) = (Different::new(x)?, RowsOf::LowerTriangle);
@@ -206,7 +207,8 @@ pub fn fill_with<X: Items, T: Element>(
         _ => None,
     };
     let finish = Finish::symmetric(norms.as_ref(), singles.as_deref(), T::LARGEST);
-    let matrix = Matrix { out, columns: &columns.places, rows: None };
+    let (columns, width) = (&columns.places, x.n_items());
+    let matrix = Matrix { out, width, first_column: 0, columns, rows: None };
     matrix.fill(&*engine, &finish, context)
 }
 

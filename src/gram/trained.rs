@@ -88,11 +88,37 @@ pub(crate) struct TrainedEngine<X: Items> {
     pub(crate) norms: Option<Norms>,
 }
 
-/// Items that ask.
+/// Items that ask, whichever index: the different ones, in a store that is not much larger
+/// than they are, as what follows is linear in it.
+pub(crate) struct Asking<X> {
+    rows: Arc<Different<X>>,
+    /// Where values are normalised.
+    norms: Option<Arc<Norms>>,
+}
+
+impl<X: Items> Asking<X> {
+    pub(crate) fn new(
+        measure: &dyn Measure<X>,
+        x: &X,
+        options: Options,
+        context: &Context,
+    ) -> Result<Self> {
+        let rows = Different::new(&*x.compact(context)?)?;
+        // What rows are divided by needs single pairs of their items.
+        let norms = || -> Result<_> {
+            let singles = measure.prepare(&rows.items, context)?;
+            Ok(Arc::new(rows.norms(&*singles, "X", context)?))
+        };
+        let norms = options.normalize.then(norms).transpose()?;
+        Ok(Self { rows: Arc::new(rows), norms })
+    }
+}
+
+/// Items that ask one index.
 pub(crate) struct QueryRows<X> {
-    pub(crate) rows: Different<X>,
+    pub(crate) rows: Arc<Different<X>>,
     /// Where values are normalised, and this is known.
-    pub(crate) norms: Option<Norms>,
+    pub(crate) norms: Option<Arc<Norms>>,
     /// Where values are normalised: per row the column that is the same item, or a number
     /// of none.
     pub(crate) same: Vec<u32>,
@@ -130,40 +156,32 @@ impl<X: Items> TrainedEngine<X> {
     pub(crate) fn query(
         &self,
         measure: &dyn Measure<X>,
-        x: &X,
+        asking: &Asking<X>,
         context: &Context,
     ) -> Result<(QueryRows<X>, Box<dyn RowSource + '_>)> {
-        let columns = &self.columns.items;
-        // What follows is linear in a store that is not the columns': a small query
-        // need not pay for a large one.
-        let rows = if x.trees().shares_store(columns.trees()) {
-            Different::new(x)?
-        } else {
-            Different::new(&*x.compact(context)?)?
-        };
+        let (columns, rows) = (&self.columns.items, Arc::clone(&asking.rows));
         let source = self.engine.query(measure, columns, &rows.items, context)?;
-        // What rows are divided by needs single pairs of their items.
-        let (mut norms, mut same) = (None, Vec::new());
-        if self.norms.is_some() {
-            let singles = measure.prepare(&rows.items, context)?;
-            norms = Some(rows.norms(&*singles, "X", context)?);
-            same = self.numbers.find(columns, &rows.items)?;
-        }
+        let norms = asking.norms.clone();
+        let same = match norms {
+            Some(_) => self.numbers.find(columns, &rows.items)?,
+            None => Vec::new(),
+        };
         Ok((QueryRows { rows, norms, same }, source))
     }
 
-    /// The matrix of some items with the columns.
+    /// The matrix of some items with the columns, as columns of a wider one: `out`, its
+    /// width, and where they begin.
     pub(crate) fn fill<T: Element>(
         &self,
         measure: &dyn Measure<X>,
-        x: &X,
-        out: &mut [T],
+        asking: &Asking<X>,
+        (out, width, first_column): (&mut [T], usize, usize),
         context: &Context,
     ) -> Result<Report> {
-        let (query, source) = self.query(measure, x, context)?;
+        let (query, source) = self.query(measure, asking, context)?;
         let on_demand =
             PairsOnDemand { measure, columns: &self.columns.items, query: &query };
-        let norms = self.norms.as_ref().zip(query.norms.as_ref());
+        let norms = self.norms.as_ref().zip(query.norms.as_deref());
         let finish = Finish {
             normalizer: norms.map(|(columns, rows)| Normalizer {
                 rows,
@@ -174,7 +192,8 @@ impl<X: Items> TrainedEngine<X> {
             largest: T::LARGEST,
         };
         let (columns, rows) = (&self.columns.places, Some(&query.rows.places));
-        Matrix { out, columns, rows }.fill(&*source, &finish, context)
+        let matrix = Matrix { out, width, first_column, columns, rows };
+        matrix.fill(&*source, &finish, context)
     }
 }
 

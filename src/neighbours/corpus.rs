@@ -219,7 +219,7 @@ impl Values {
         let (columns, rows) =
             wanted.split_at(wanted.partition_point(|&i| i < n_columns));
         let rows: Vec<usize> = collect(rows.iter().map(|row| row - n_columns))?;
-        let others = corpus.query.map_or(corpus.columns, |query| &query.rows);
+        let others = corpus.query.map_or(corpus.columns, |query| &*query.rows);
         let parts = [(&corpus.columns.items, columns), (&others.items, &rows[..])];
         let items = gathered(parts, context)?;
         let singles = Arc::from(corpus.measure.prepare(&items, context)?);
@@ -338,7 +338,7 @@ impl<'a, X: Items> Corpus<'a, X> {
         Some(match self.query {
             None => Normalizer { rows: columns, columns, same: None },
             Some(QueryRows { norms, same, .. }) => {
-                Normalizer { rows: norms.as_ref()?, columns, same: Some(same) }
+                Normalizer { rows: norms.as_deref()?, columns, same: Some(same) }
             }
         })
     }

@@ -20,10 +20,10 @@ mod corpus;
 mod index;
 mod prune;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::gram::{
-    Different, Distinct, Items, Measure, Numbers, Options, QueryRows, Report,
+    Asking, Different, Distinct, Items, Measure, Numbers, Options, QueryRows, Report,
 };
 use crate::memory::{collect, filled, filled_with, push, reserve};
 use crate::ragged::Ragged;
@@ -146,9 +146,22 @@ pub fn join_with<X: Items>(
             return Ok(report);
         }
     }
-    let (x, y) = (y.map(|_| x), y.unwrap_or(x));
-    let built = Built::for_call(measure, y, options, x.is_none(), context)?;
-    built.join(measure, options, x, least, sink, context)
+    let (asking, built) = built_for(measure, x, y, options, context)?;
+    built.join(measure, options, asking.as_ref(), least, sink, context)
+}
+
+/// An index for one call, and those that ask it, where these are others.
+fn built_for<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    y: Option<&X>,
+    options: Options,
+    context: &Context,
+) -> Result<(Option<Asking<X>>, Built<X>)> {
+    let columns = y.unwrap_or(x);
+    let built = Built::for_call(measure, columns, options, y.is_none(), context)?;
+    let asking = y.map(|_| Asking::new(measure, x, options, context));
+    Ok((asking.transpose()?, built))
 }
 
 /// Calls `run` with items that are different, before any is made ready.
@@ -163,7 +176,7 @@ fn by_corpus<X: Items, T>(
     let query = y.map(|_| -> Result<_> {
         let rows = Different::new(x)?;
         let same = Numbers::new(&columns.items)?.find(&columns.items, &rows.items)?;
-        Ok(QueryRows { rows, norms: None, same })
+        Ok(QueryRows { rows: Arc::new(rows), norms: None, same })
     });
     let (query, places) = (query.transpose()?, places(&columns.places)?);
     let (columns, query, norms) = (&columns, query.as_ref(), None);
@@ -299,9 +312,8 @@ pub fn top_k_with<X: Items>(
             return Ok(found);
         }
     }
-    let (x, y) = (y.map(|_| x), y.unwrap_or(x));
-    let built = Built::for_call(measure, y, options, x.is_none(), context)?;
-    built.top_k(measure, options, x, k, context)
+    let (asking, built) = built_for(measure, x, y, options, context)?;
+    built.top_k(measure, options, asking.as_ref(), k, context)
 }
 
 /// The nearest trees by a distance, as [`top_k`], among those whose distance is at most
@@ -453,7 +465,7 @@ pub fn pairs_with<X: Items>(
     let query = y.map(|_| -> Result<_> {
         let rows = Different::new(&x.pick(&rows)?)?;
         let same = Numbers::new(&chosen.items)?.find(&chosen.items, &rows.items)?;
-        Ok(QueryRows { rows, norms: None, same })
+        Ok(QueryRows { rows: Arc::new(rows), norms: None, same })
     });
     let (query, places) = (query.transpose()?, Ragged::default());
     let (all, query, norms) = ((&chosen, &places), query.as_ref(), None);

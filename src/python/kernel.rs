@@ -21,7 +21,7 @@ use crate::gram::{self, Options};
 use crate::kernel::{
     self, Counts, PartialTree, Range, SmoothedPartialTree, Value, Weighted, Weights,
 };
-use crate::neighbours;
+use crate::{Forest, neighbours};
 
 /// A kernel with its parameters, in range.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Kernel")]
@@ -215,7 +215,8 @@ impl Kernel {
     }
 }
 
-/// What a kernel's `index` keeps; and its trees, which can be asked for while it changes.
+/// What a kernel's `index` keeps; and its trees in one forest, which is made when it is asked
+/// for.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Index")]
 pub(super) struct TreeIndex(Shared<neighbours::Index>, Mutex<Py<forest::Forest>>);
 
@@ -223,7 +224,7 @@ impl shared::Object for neighbours::Index {
     const COPIES_SHARE: bool = true;
 
     fn copy_nbytes(&self) -> usize {
-        size_of_val(self.items().roots())
+        size_of::<Self>()
     }
 }
 
@@ -240,25 +241,42 @@ impl TreeIndex {
         Ok(Self(Shared::new(index), Mutex::new(forest.unbind())))
     }
 
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.0.held(py)?.len())
+    }
+
     #[getter]
-    fn forest(&self, py: Python<'_>) -> Py<forest::Forest> {
-        self.trees().clone_ref(py)
+    fn forest(&self, py: Python<'_>) -> PyResult<Py<forest::Forest>> {
+        let n = self.__len__(py)?;
+        let trees = self.trees().clone_ref(py);
+        // Trees are only ever added.
+        if trees.get().0.len() >= n {
+            return Ok(trees);
+        }
+        let trees =
+            self.0.read(py, &Request::default(), neighbours::Index::items_with)?;
+        let newer = Py::new(py, forest::Forest(trees))?;
+        let mut trees = self.trees();
+        // Of two calls the later one may get here first.
+        if newer.get().0.len() > trees.get().0.len() {
+            let older = std::mem::replace(&mut *trees, newer.clone_ref(py));
+            drop((trees, older));
+        }
+        Ok(newer)
     }
 
     /// Adds trees.
     fn add(&self, forest: &Bound<'_, PyAny>) -> PyResult<()> {
         let (py, forest) = (forest.py(), forest_of(forest)?);
-        let trees = self.0.change(py, &Request::default(), |index, context| {
-            index.add_with(&forest, context)?;
-            Ok(index.items().clone())
-        })?;
-        let mut newer = Py::new(py, forest::Forest(trees))?;
-        let mut trees = self.trees();
-        // Of two calls the later one may get here first.
-        if newer.get().0.len() > trees.get().0.len() {
-            std::mem::swap(&mut *trees, &mut newer);
-        }
-        Ok(())
+        self.0.change(py, &Request::default(), |index, context| {
+            index.add_with(&forest, context)
+        })
+    }
+
+    /// Makes one part of all trees.
+    fn compact(&self, py: Python<'_>) -> PyResult<()> {
+        let request = Request::default();
+        self.0.change(py, &request, neighbours::Index::compact_with)
     }
 
     /// Builds what is not there yet.
@@ -285,7 +303,7 @@ impl TreeIndex {
         // Trees may be added at any time: a new array has columns for those of this moment.
         let held = self.0.held(py)?;
         let index: &neighbours::Index = &held;
-        let out = array_for(out, (x.len(), index.items().len()))?;
+        let out = array_for(out, (x.len(), index.len()))?;
         let report = match Matrix::of(&out)? {
             Matrix::Single(out) => {
                 written(out, &request, |out, context| index.fill_with(&x, out, context))
@@ -311,7 +329,7 @@ impl TreeIndex {
         let (n, found, report) =
             self.0.read(py, &Request::new(n_jobs, progress), |index, context| {
                 let (found, report) = index.top_k_with(x.as_ref(), k, context)?;
-                Ok((x.as_ref().unwrap_or(index.items()).len(), found, report))
+                Ok((x.as_ref().map_or_else(|| index.len(), Forest::len), found, report))
             })?;
         Ok((nearest(py, n, found)?, zero_trees(report)))
     }

@@ -368,8 +368,10 @@ fn a_kept_index_changes_no_bit() {
                 assert!(found.eq(expected), "{kernel:?} {round}");
             }
             index.add_with(&x, context).unwrap();
+            assert_eq!(index.len(), others.len() + x.len());
+            index.compact_with(context).unwrap();
             others = others.concat(&x).unwrap();
         }
-        assert_eq!(index.items().len(), others.len());
+        assert_eq!(index.items().unwrap(), others);
     }
 }

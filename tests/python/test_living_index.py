@@ -1,0 +1,184 @@
+"""An index to which trees are added answers as the kernel's matrices say."""
+
+from __future__ import annotations
+
+import pickle
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_index import kernels
+from test_neighbors import corpora
+
+import treekernel_rs as tk
+
+pytestmark = pytest.mark.filterwarnings("ignore:the kernel of:RuntimeWarning")
+
+SST = tk.SubsetTreeKernel(0.4, normalize=True)
+COMPOSED = [
+    tk.SubsetTreeKernel(0.4, normalize=True) + tk.PartialTreeKernel(normalize=True),
+    tk.SubsetTreeKernel(0.4) * tk.SubtreeKernel(0.5),
+]
+STEPS = st.one_of(
+    st.tuples(st.just("add"), corpora),
+    st.tuples(st.just("add"), corpora.map(lambda trees: trees[:1])),
+    st.tuples(st.sampled_from(["pickle", "compact", "copy"]), st.none()),
+    st.tuples(st.just("gram"), corpora),
+    st.tuples(st.just("top_k"), st.none() | corpora),
+    st.tuples(st.just("join"), st.none() | corpora),
+)
+
+
+def check_nearest(found, matrix, equal, k, *, is_self):
+    """Values, their order, and of equal trees the first ones."""
+    matrix = matrix.copy()
+    if is_self:
+        np.fill_diagonal(matrix, -np.inf)
+    k = min(k, matrix.shape[1] - is_self)
+    assert found.indices.shape == found.values.shape == (len(matrix), k)
+    best = -np.sort(-matrix, axis=1)[:, :k]
+    np.testing.assert_allclose(found.values, best, rtol=1e-12, atol=1e-12)
+    for row, (indices, values) in enumerate(zip(*found, strict=True)):
+        assert len(set(indices)) == k
+        np.testing.assert_allclose(values, matrix[row, indices], rtol=1e-12, atol=1e-12)
+        ascends = (np.diff(values) < 0) | (np.diff(indices) > 0)
+        assert ascends.all(), (indices, values)
+        for at, index in enumerate(indices):
+            before = np.flatnonzero(equal[index][:index])
+            before = before[before != row] if is_self else before
+            assert set(before) <= set(indices[:at])
+
+
+def check_joined(found, matrix, least, *, is_self):
+    assert found.shape == matrix.shape
+    places = list(zip(found.rows.tolist(), found.columns.tolist(), strict=True))
+    assert places == sorted(set(places))
+    own = matrix[found.rows, found.columns]
+    np.testing.assert_allclose(found.values, own, rtol=1e-12, atol=1e-12)
+    assert (found.values >= least).all()
+    wanted = np.triu(matrix, 1) if is_self else matrix
+    # What is as near to the threshold as rounding may be on either side of it.
+    missing = set(zip(*np.nonzero(wanted > least + 1e-12), strict=True)) - set(places)
+    assert not missing
+    assert not is_self or (found.rows < found.columns).all()
+
+
+def check_history(kernel, trees, steps, least, k):
+    index = kernel.index(trees)
+    for step, given_trees in steps:
+        if step == "add":
+            trees = trees + given_trees
+            index.add(given_trees)
+            assert len(index) == len(trees)
+            continue
+        if step == "pickle":
+            index = pickle.loads(pickle.dumps(index))
+        elif step == "copy":
+            # What is added to the one is not in the other.
+            earlier, index = index, pickle.loads(pickle.dumps(index))
+            earlier.add(["(a)"])
+        elif step == "compact":
+            np.testing.assert_array_equal(
+                index.compact().gram(trees[:3]), kernel(trees[:3], trees)
+            )
+        assert index.forest == tk.Forest(trees)
+        if step == "gram":
+            np.testing.assert_allclose(
+                index.gram(given_trees),
+                kernel(given_trees, trees),
+                rtol=1e-12,
+                atol=1e-12,
+            )
+        if step not in ("top_k", "join"):
+            continue
+        is_self = given_trees is None
+        matrix = kernel(trees if is_self else given_trees, trees)
+        if step == "top_k":
+            equal = np.array(trees)[:, None] == np.array(trees)
+            found = index.top_k(given_trees, k=k)
+            check_nearest(found, matrix, equal, k, is_self=is_self)
+        else:
+            found = index.join(given_trees, min_similarity=least)
+            check_joined(found, matrix, least, is_self=is_self)
+
+
+HISTORY = (
+    kernels() | st.sampled_from(COMPOSED),
+    corpora,
+    st.lists(STEPS, min_size=2, max_size=12),
+    st.sampled_from([0.2, 0.5, 0.8]),
+    st.integers(1, 5),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(*HISTORY)
+def test_histories_answer_as_matrices_say(kernel, trees, steps, least, k):
+    check_history(kernel, trees, steps, least, k)
+
+
+@pytest.mark.slow
+@settings(max_examples=500, deadline=None)
+@given(*HISTORY)
+def test_many_histories_answer_as_matrices_say(kernel, trees, steps, least, k):
+    check_history(kernel, trees, steps, least, k)
+
+
+def test_trees_one_by_one_are_those_added_at_once():
+    rng = np.random.default_rng(3)
+    trees = [
+        f"(S (A w{rng.integers(9)}) (B (C w{rng.integers(5)}) (A w{i % 7})))"
+        for i in range(300)
+    ]
+    index, asked = SST.index([]), trees[:5]
+    for n, tree in enumerate(trees, 1):
+        index.add([tree])
+        if n % 50 == 0:
+            matrix, equal = SST(asked, trees[:n]), np.array(trees[:n])
+            equal = equal[:, None] == equal
+            np.testing.assert_allclose(index.gram(asked), matrix, rtol=1e-12)
+            check_nearest(index.top_k(asked, k=7), matrix, equal, 7, is_self=False)
+            whole = SST(trees[:n])
+            check_nearest(index.top_k(k=7), whole, equal, 7, is_self=True)
+            check_joined(index.join(min_similarity=0.7), whole, 0.7, is_self=True)
+    np.testing.assert_array_equal(index.compact().gram(asked), SST(asked, trees))
+
+
+def test_a_column_that_is_no_number_is_named_where_it_stands():
+    large = "(S" + " (A (B b) (C c))" * 900 + ")"
+    index = tk.SubsetTreeKernel(1.0).index(["(a)"] * 5)
+    index.add(["(b)", large])
+    with pytest.raises(OverflowError, match=r"tree 1.*tree 6"):
+        index.gram(["(a)", large])
+
+
+@pytest.mark.parametrize("step", ["gram", "top_k", "join"])
+def test_trees_without_kernel_are_named_where_they_stand(step):
+    index = SST.index(["(A a)", "(a)", "(B b)"])
+    index.add(["(A a)", "(b)"])
+    with pytest.warns(RuntimeWarning, match="Y with themselves") as caught:
+        getattr(index, step)(["(A a)"])
+    assert str(caught[0].message).endswith(": 1, 4")
+    if step != "gram":
+        with pytest.warns(RuntimeWarning, match="Y with themselves") as caught:
+            getattr(index, step)()
+        assert str(caught[0].message).endswith(": 1, 4")
+
+
+def test_an_added_tree_takes_a_small_part_of_building():
+    lines = [f"(S (A w{i % 97}) (B (A w{i % 89}) (C w{i})))" for i in range(60_000)]
+    forest, index = tk.Forest.from_brackets(lines), None
+    start = time.process_time()
+    index = SST.index(forest).build(n_jobs=1)
+    build = time.process_time() - start
+    asked, took = ["(Q q)"], []
+    for i in range(7):
+        start = time.process_time()
+        index.add([f"(S (A w{i}) (B b))"])
+        index.build(n_jobs=1)
+        took.append(time.process_time() - start)
+        assert index.top_k(asked, k=1, n_jobs=1).values.item() == 0.0
+    # A hundredth by measurements; a tenth is enough to tell that not all is built again.
+    assert min(took) < build / 10, (took, build)
