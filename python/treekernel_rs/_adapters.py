@@ -53,8 +53,8 @@ def several(given: Any) -> Any:
 
 
 def _refuse_table(given: Any) -> None:
-    # Iterated, a table would give its names, or examples of several columns.
-    if hasattr(given, "columns"):
+    # Iterated, a table would give its names, examples of several columns, or parts.
+    if hasattr(given, "columns") or hasattr(given, "schema"):
         msg = (
             "expected a Forest or a list of bracketed strings, got the table "
             f"{type(given).__name__}; give one of its columns"

@@ -81,6 +81,20 @@ def check_sink(out: Callable[..., object] | None) -> Callable[..., object] | Non
     raise TypeError(msg)
 
 
+def check_rows(rows: object, n: int) -> tuple[int, int] | None:
+    """Check a range of items; it may go beyond the last one, as a slice."""
+    if rows is None:
+        return None
+    if not isinstance(rows, tuple) or len(rows) != 2:
+        msg = f"rows must be a tuple (start, stop), got {rows!r}"
+        raise TypeError(msg)
+    start, stop = (check_integer("rows", end) for end in rows)
+    if not 0 <= start <= stop:
+        msg = f"rows must be (start, stop) with 0 <= start <= stop, got {rows!r}"
+        raise ValueError(msg)
+    return min(start, n), min(stop, n)
+
+
 def check_flag(value: object, name: str = "normalize") -> bool:
     if isinstance(value, bool | np.bool_):
         return bool(value)

@@ -1,7 +1,17 @@
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import EllipsisType
-from typing import Any, Final, Literal, Self, SupportsIndex, TypedDict, final, overload
+from typing import (
+    Any,
+    Final,
+    Literal,
+    Self,
+    SupportsIndex,
+    TypeAlias,
+    TypedDict,
+    final,
+    overload,
+)
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +34,7 @@ __all__ = [
     "Learner",
     "Pair",
     "PairCore",
+    "PairExpander",
     "PairForest",
     "PairIterator",
     "ParseError",
@@ -47,6 +58,13 @@ class _Arrays(TypedDict):
     offsets: NDArray[np.int64]
     names: NDArray[np.uint8]
     name_offsets: NDArray[np.int64]
+
+_Pairs: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+# Pairs, the groups of trees that they are pairs of, and the trees without kernel.
+_Joined: TypeAlias = tuple[
+    tuple[_Pairs, NDArray[np.int64] | None, NDArray[np.int64] | None],
+    tuple[list[int], list[int]],
+]
 
 class ParseError(ValueError):
     tree: int
@@ -152,6 +170,19 @@ class CodeBuilder:
     def finish(self) -> Forest: ...
 
 @final
+class PairExpander:
+    def __new__(
+        cls,
+        rows: ArrayLike,
+        columns: ArrayLike,
+        values: NDArray[np.float64],
+        row_groups: ArrayLike,
+        column_groups: ArrayLike | None,
+    ) -> Self: ...
+    def starts(self) -> NDArray[np.int64]: ...
+    def expand(self, start: int, stop: int) -> _Pairs: ...
+
+@final
 class ForestBuilder:
     def __new__(cls) -> Self: ...
     def extend(self, items: Iterable[str | bytes]) -> None: ...
@@ -227,14 +258,12 @@ class Kernel:
         x: Any,
         y: Any | None,
         min_similarity: float,
+        rows: tuple[int, int] | None,
         normalize: bool,
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,
         out: Callable[..., object] | None,
-    ) -> tuple[
-        tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
-        tuple[list[int], list[int]],
-    ]: ...
+    ) -> _Joined: ...
     def top_k(
         self,
         x: Any,
@@ -457,10 +486,7 @@ class Index:
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,
         out: Callable[..., object] | None,
-    ) -> tuple[
-        tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
-        tuple[list[int], list[int]],
-    ]: ...
+    ) -> _Joined: ...
 
 @final
 class Vocabulary:
@@ -595,14 +621,12 @@ class PairCore:
         x: Any,
         y: Any | None,
         min_similarity: float,
+        rows: tuple[int, int] | None,
         normalize: bool,
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,
         out: Callable[..., object] | None,
-    ) -> tuple[
-        tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
-        tuple[list[int], list[int]],
-    ]: ...
+    ) -> _Joined: ...
     def top_k(
         self,
         x: Any,
@@ -664,14 +688,12 @@ class EditCore:
         x: Any,
         y: Any | None,
         max_distance: float,
+        rows: tuple[int, int] | None,
         normalize: str | None,
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,
         out: Callable[..., object] | None,
-    ) -> tuple[
-        tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
-        tuple[list[int], list[int]],
-    ]: ...
+    ) -> _Joined: ...
     def top_k(
         self,
         x: Any,

@@ -19,6 +19,7 @@ from treekernel_rs._arguments import (
     check_jobs,
     check_number,
     check_out,
+    check_rows,
     check_sink,
     progress_callback,
 )
@@ -114,13 +115,15 @@ class Computing:
         n_jobs: int | None,
         out: Callable[..., object] | None,
         progress: Progress | bool | None,
+        *rows: tuple[int, int] | None,
     ) -> JoinResult:
         x, y = self._examples(X), None if Y is None else self._examples(Y)
         out = check_sink(out)
+        wanted = threshold, *(check_rows(some, len(x)) for some in rows)
         run = check_jobs(n_jobs), progress_callback(progress, self._title()), out
-        (i, j, values), zeros = self._compute("join", x, y, (threshold,), run)
+        found, zeros = self._compute("join", x, y, wanted, run)
         self._warn(zeros, y)
-        return JoinResult(i, j, values, self._shape(x, y))
+        return JoinResult._found(found, self._shape(x, y))
 
 
 class MatrixMethods(Computing, Parameters, Generic[_Items]):
@@ -382,6 +385,7 @@ class KernelMethods(MatrixMethods[_Items], Normalizing):
         Y: _Items | None = None,
         *,
         min_similarity: float = 0.8,
+        rows: tuple[int, int] | None = None,
         n_jobs: int | None = None,
         out: Callable[..., object] | None = None,
         progress: Progress | bool | None = None,
@@ -400,6 +404,12 @@ class KernelMethods(MatrixMethods[_Items], Normalizing):
             Without Y, the pairs i < j of X, each once.
         min_similarity : float, default 0.8
             The smallest kernel value of a pair.
+        rows : tuple of int, optional
+            ``(start, stop)``: only the part of the answer that these items of X add. Parts
+            that follow each other make up the whole answer, bit for bit, so a long join can
+            be computed, stored and resumed part by part. A pair (i, j) of X and Y is in the
+            part of i. Without Y it is in the part of j, as i < j: each item adds its pairs
+            with those before it. Of equal items the first one adds the pairs of all.
         n_jobs : int, optional
             Threads, as in a call. The result does not depend on it, bit for bit.
         out : callable, optional
@@ -411,7 +421,8 @@ class KernelMethods(MatrixMethods[_Items], Normalizing):
         Returns
         -------
         JoinResult
-            `rows`, `columns` and `values`, row by row; empty if `out` is given.
+            `rows`, `columns` and `values`, row by row; `groups`, in which pairs of
+            different items are stored once. Empty if `out` is given.
 
         Examples
         --------
@@ -422,7 +433,7 @@ class KernelMethods(MatrixMethods[_Items], Normalizing):
         (array([0]), array([2]), array([1.]))
         """
         least = check_number("min_similarity", min_similarity)
-        return self._join(X, Y, least, n_jobs, out, progress)
+        return self._join(X, Y, least, n_jobs, out, progress, rows)
 
 
 def warn_of_zeros(

@@ -17,6 +17,6 @@ def listing(names: list[str]) -> Callable[[], list[str]]:
     --------
     >>> import treekernel_rs as tk
     >>> dir(tk.neighbors)
-    ['JoinResult', 'Neighbors', 'UniqueTrees']
+    ['JoinGroups', 'JoinResult', 'Neighbors', 'UniqueTrees']
     """
     return lambda: names

@@ -221,6 +221,7 @@ class EditDistance(MatrixMethods["Trees"]):
         Y: Trees | None = None,
         *,
         max_distance: float = 0.2,
+        rows: tuple[int, int] | None = None,
         n_jobs: int | None = None,
         out: Callable[..., object] | None = None,
         progress: Progress | bool | None = None,
@@ -237,7 +238,7 @@ class EditDistance(MatrixMethods["Trees"]):
             The trees; without Y, pairs i < j of X, each once.
         max_distance : float, default 0.2
             The largest distance, as `normalize` has it.
-        n_jobs, out, progress
+        rows, n_jobs, out, progress
             As in a tree kernel's `join`.
 
         Returns
@@ -259,7 +260,7 @@ class EditDistance(MatrixMethods["Trees"]):
         (array([0]), array([1]), array([0.25]))
         """
         most = check_number("max_distance", max_distance)
-        return self._join(X, Y, most, n_jobs, out, progress)
+        return self._join(X, Y, most, n_jobs, out, progress, rows)
 
     def top_k(
         self,

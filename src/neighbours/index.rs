@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::corpus::{Corpus, Finder, Pruned, Rows, Values, places};
 use super::{
-    FoundPairs, NOBODY, Nearest, Sink, check_least, check_symmetric, join_by, nearness,
-    top_k_by,
+    Collect, FoundPairs, NOBODY, Nearest, Sink, check_least, check_symmetric, join_by,
+    nearness, top_k_by,
 };
 use crate::gram::{
     Asking, Element, Items, Measure, Options, QueryRows, Report, RowSource, RowsOf,
@@ -382,7 +382,7 @@ impl<X: Items> Index<X> {
         if let Some(x) = x {
             let asking = self.asking(x, context)?;
             self.each_part(context, |part, start, context| {
-                let sink = &mut |mut pairs: FoundPairs| {
+                let sink: &mut Sink<'_> = &mut |mut pairs: FoundPairs| {
                     shift(&mut pairs.columns, start);
                     sink(pairs)
                 };
@@ -415,7 +415,7 @@ impl<X: Items> Index<X> {
                     break;
                 }
                 // The earlier item is the row.
-                let sink = &mut |pairs: FoundPairs| {
+                let sink: &mut Sink<'_> = &mut |pairs: FoundPairs| {
                     let FoundPairs { rows: mut columns, columns: mut rows, values } =
                         pairs;
                     shift(&mut rows, before);
@@ -596,7 +596,7 @@ impl<X: Items> Built<X> {
         options: Options,
         asking: Option<&Asking<X>>,
         least: f64,
-        sink: &mut Sink<'_>,
+        out: &mut (impl Collect<X> + ?Sized),
         context: &Context,
     ) -> Result<Report> {
         let query = asking.map(|asking| self.trained.query(measure, asking, context));
@@ -605,7 +605,7 @@ impl<X: Items> Built<X> {
         // A distance is compared with its sign turned.
         let least = nearness(measure, least);
         let finder = self.rows(source.as_deref(), least);
-        join_by(&corpus, &finder, least, sink, context)
+        join_by(&corpus, &finder, least, out, context)
     }
 
     /// The items, and others that ask.

@@ -17,9 +17,11 @@
 mod best;
 mod blocks;
 mod corpus;
+mod groups;
 mod index;
 mod prune;
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use crate::gram::{
@@ -32,6 +34,8 @@ use crate::{Context, Error, Result};
 pub(crate) use blocks::Blocks;
 pub(crate) use blocks::{Bound, bound};
 use corpus::{Corpus, Finder, Scratch, Values, ascending, by_halves, places};
+pub use groups::{Expander, Groups};
+use groups::{GroupPairs, check_rows};
 use index::Built;
 pub use index::Index;
 
@@ -88,6 +92,36 @@ impl FoundPairs {
 /// Where answers go.
 pub type Sink<'a> = dyn FnMut(FoundPairs) -> Result<()> + 'a;
 
+/// What a join finds: pairs of at least so much, of all trees of X or of some.
+///
+/// With `rows`, a range of places, only the pairs that are found by a tree that stands
+/// there and is equal to none before it. Without Y, each of two different trees finds those
+/// before it; so a pair (i, j) is found by the later of the first tree that is equal to i
+/// and the first that is equal to j. The answers of ranges that make up X are all answers,
+/// bit for bit.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct JoinOptions {
+    /// The least kernel, or the largest distance.
+    pub least: f64,
+    /// Which trees of X find pairs; None: all.
+    pub rows: Option<Range<usize>>,
+}
+
+impl From<f64> for JoinOptions {
+    fn from(least: f64) -> Self {
+        Self { least, rows: None }
+    }
+}
+
+impl JoinOptions {
+    /// The same for some trees of X.
+    #[must_use]
+    pub fn with_rows(self, rows: Range<usize>) -> Self {
+        Self { rows: Some(rows), ..self }
+    }
+}
+
 /// Calls `sink` with all pairs of a tree of X and one of Y whose kernel is at least
 /// `least`, or whose distance is at most that, some at a time; without Y with those of two
 /// trees i < j of X, each once.
@@ -104,11 +138,11 @@ pub fn join<X: Items>(
     measure: &dyn Measure<X>,
     x: &X,
     y: Option<&X>,
-    least: f64,
+    wanted: impl Into<JoinOptions>,
     options: Options,
     sink: &mut Sink<'_>,
 ) -> Result<Report> {
-    join_with(measure, x, y, least, options, sink, &Context::default())
+    join_with(measure, x, y, wanted, options, sink, &Context::default())
 }
 
 /// As [`join`], in a context.
@@ -119,15 +153,71 @@ pub fn join_with<X: Items>(
     measure: &dyn Measure<X>,
     x: &X,
     y: Option<&X>,
-    least: f64,
+    wanted: impl Into<JoinOptions>,
     options: Options,
     sink: &mut Sink<'_>,
+    context: &Context,
+) -> Result<Report> {
+    let JoinOptions { least, rows } = wanted.into();
+    let out = &mut OfRows { rows, out: sink };
+    find(measure, (x, y), least, options, out, context)
+}
+
+/// As [`join`], but pairs of different trees are told once, with the trees that are equal.
+///
+/// # Errors
+/// As [`join`].
+pub fn join_groups<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    y: Option<&X>,
+    wanted: impl Into<JoinOptions>,
+    options: Options,
+) -> Result<(Groups, Report)> {
+    join_groups_with(measure, x, y, wanted, options, &Context::default())
+}
+
+/// As [`join_groups`], in a context.
+///
+/// # Errors
+/// As [`join_groups`], and what `context` returns.
+pub fn join_groups_with<X: Items>(
+    measure: &dyn Measure<X>,
+    x: &X,
+    y: Option<&X>,
+    wanted: impl Into<JoinOptions>,
+    options: Options,
+    context: &Context,
+) -> Result<(Groups, Report)> {
+    let JoinOptions { least, rows } = wanted.into();
+    let mut found = GroupPairs::default();
+    let out = &mut OfRows { rows, out: &mut found };
+    let report = find(measure, (x, y), least, options, out, context)?;
+    // Numbered as those that were compared.
+    let numbers = |items: &X| -> Result<Vec<usize>> {
+        collect(Distinct::of(items)?.of.iter().map(|&number| number as usize))
+    };
+    let (rows, columns) = (numbers(x)?, y.map(numbers).transpose()?);
+    let n_groups = rows.iter().max().map_or(0, |last| last + 1);
+    let pairs = found.done(n_groups, y.is_none())?;
+    Ok((Groups { pairs, rows, columns }, report))
+}
+
+fn find<X: Items>(
+    measure: &dyn Measure<X>,
+    (x, y): (&X, Option<&X>),
+    least: f64,
+    options: Options,
+    out: &mut impl Collect<X>,
     context: &Context,
 ) -> Result<Report> {
     check_least(least)?;
     measure.check()?;
     check_symmetric(measure, y.is_some())?;
-    context.advance(0, x.n_items())?;
+    if let Some(rows) = out.rows() {
+        check_rows(rows, x.n_items())?;
+    }
+    context.advance(0, out.rows().map_or(x.n_items(), ExactSizeIterator::len))?;
     let within = measure.within(least);
     let measure = within.as_deref().unwrap_or(measure);
     let has_bound = options.normalize && least > 0.0 && measure.fast().is_some();
@@ -140,14 +230,14 @@ pub fn join_with<X: Items>(
             };
             let Some(finder) = finder else { return Ok(None) };
             let least = nearness(measure, least);
-            join_by(corpus, &finder, least, sink, context).map(Some)
+            join_by(corpus, &finder, least, out, context).map(Some)
         })?;
         if let Some(report) = joined {
             return Ok(report);
         }
     }
     let (asking, built) = built_for(measure, x, y, options, context)?;
-    built.join(measure, options, asking.as_ref(), least, sink, context)
+    built.join(measure, options, asking.as_ref(), least, out, context)
 }
 
 /// An index for one call, and those that ask it, where these are others.
@@ -205,25 +295,81 @@ fn join_by<X: Items>(
     corpus: &Corpus<'_, X>,
     finder: &Finder<'_>,
     least: f64,
-    sink: &mut Sink<'_>,
+    out: &mut (impl Collect<X> + ?Sized),
     context: &Context,
 ) -> Result<Report> {
-    let rows = collect(0..corpus.rows().len() as u32)?;
+    let mut rows = collect(0..corpus.rows().len() as u32)?;
+    if let Some(wanted) = out.rows() {
+        // Different trees are numbered in the order in which they first stand.
+        rows.retain(|&row| {
+            wanted.contains(&(corpus.rows().first[row as usize] as usize))
+        });
+    }
     let find = |x: usize, scratch: &mut Scratch, context: &Context| {
         finder.find(corpus, x, scratch, context)
     };
     let keep = |_: usize, answers: &mut Vec<Answer>| {
         answers.retain(|answer| answer.value >= least);
     };
-    let each = &mut |rows: &[u32], answers: Vec<Vec<Answer>>| {
-        let mut chunk = Chunk { pairs: Vec::new(), sink, context };
+    let each = &mut |rows: &[u32], answers| out.take(corpus, rows, answers, context);
+    corpus.answer(finder, &rows, 0, (find, keep), each, context)?;
+    finder.report(corpus)
+}
+
+/// What takes the answers of a join.
+trait Collect<X: Items> {
+    /// Where the trees of X stand that it wants the answers of; None: anywhere.
+    fn rows(&self) -> Option<&Range<usize>> {
+        None
+    }
+
+    /// Takes the answers of some different trees of X.
+    fn take(
+        &mut self,
+        corpus: &Corpus<'_, X>,
+        rows: &[u32],
+        answers: Vec<Vec<Answer>>,
+        context: &Context,
+    ) -> Result<()>;
+}
+
+/// Pairs of trees, some at a time.
+impl<X: Items> Collect<X> for Sink<'_> {
+    fn take(
+        &mut self,
+        corpus: &Corpus<'_, X>,
+        rows: &[u32],
+        answers: Vec<Vec<Answer>>,
+        context: &Context,
+    ) -> Result<()> {
+        let mut chunk = Chunk { pairs: Vec::new(), sink: self, context };
         for (&tree, answers) in rows.iter().zip(&answers) {
             corpus.spread(tree as usize, answers, &mut |pair| chunk.push(pair))?;
         }
         chunk.hand_on()
-    };
-    corpus.answer(finder, &rows, 0, (find, keep), each, context)?;
-    finder.report(corpus)
+    }
+}
+
+/// What takes only the answers of some trees of X.
+struct OfRows<'a, C: ?Sized> {
+    rows: Option<Range<usize>>,
+    out: &'a mut C,
+}
+
+impl<X: Items, C: Collect<X> + ?Sized> Collect<X> for OfRows<'_, C> {
+    fn rows(&self) -> Option<&Range<usize>> {
+        self.rows.as_ref()
+    }
+
+    fn take(
+        &mut self,
+        corpus: &Corpus<'_, X>,
+        rows: &[u32],
+        answers: Vec<Vec<Answer>>,
+        context: &Context,
+    ) -> Result<()> {
+        self.out.take(corpus, rows, answers, context)
+    }
 }
 
 /// Pairs on their way to a sink: many equal trees have more of them than memory holds.

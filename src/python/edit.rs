@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use super::interruptible;
-use super::measure::{Call, KernelRows, Nearest, Triples, Values, Zeros};
+use super::measure::{Call, Found, KernelRows, Nearest, Values, Zeros};
 use super::objects::{forest_of, tree_of};
 use super::similarity::raise;
 use super::text::Text;
@@ -104,21 +104,22 @@ impl EditCore {
 
     /// See [`Call::join`].
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (x, y, max_distance, normalize, n_jobs, progress, out))]
+    #[pyo3(signature = (x, y, max_distance, rows, normalize, n_jobs, progress, out))]
     fn join<'py>(
         &self,
         x: &Bound<'py, PyAny>,
         y: Option<&Bound<'py, PyAny>>,
         max_distance: f64,
+        rows: Option<(usize, usize)>,
         normalize: Option<Text>,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Triples<'py>, Zeros)> {
+    ) -> PyResult<(Found<'py>, Zeros)> {
         let measure = self.divided(normalize)?;
         let call = Call::new(&measure, false, n_jobs, progress);
         let y = y.map(forest_of).transpose()?;
-        call.join(x.py(), &forest_of(x)?, y.as_ref(), max_distance, out)
+        call.join(x.py(), &forest_of(x)?, y.as_ref(), (max_distance, rows), out)
     }
 
     /// See [`Call::top_k`] and [`Call::top_k_within`].

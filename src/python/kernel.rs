@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 
 use super::forest;
 use super::measure::{
-    Call, KernelRows, Nearest, Triples, Values, Zeros, joined, nearest, zero_trees,
+    Call, Found, KernelRows, Nearest, Values, Zeros, joined, nearest, zero_trees,
 };
 use super::objects::{forest_of, tree_of};
 use super::shared::{self, Shared};
@@ -152,20 +152,21 @@ impl Kernel {
 
     /// See [`Call::join`].
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (x, y, min_similarity, normalize, n_jobs, progress, out))]
+    #[pyo3(signature = (x, y, min_similarity, rows, normalize, n_jobs, progress, out))]
     fn join<'py>(
         &self,
         x: &Bound<'py, PyAny>,
         y: Option<&Bound<'py, PyAny>>,
         min_similarity: f64,
+        rows: Option<(usize, usize)>,
         normalize: bool,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Triples<'py>, Zeros)> {
+    ) -> PyResult<(Found<'py>, Zeros)> {
         let call = Call::new(&*self.0, normalize, n_jobs, progress);
         let y = y.map(forest_of).transpose()?;
-        call.join(x.py(), &forest_of(x)?, y.as_ref(), min_similarity, out)
+        call.join(x.py(), &forest_of(x)?, y.as_ref(), (min_similarity, rows), out)
     }
 
     /// See [`Call::top_k`].
@@ -344,7 +345,7 @@ impl TreeIndex {
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Triples<'py>, Zeros)> {
+    ) -> PyResult<(Found<'py>, Zeros)> {
         let x = x.map(forest_of).transpose()?;
         joined(py, out, |sink| {
             self.0.read(py, &Request::new(n_jobs, progress), |index, context| {

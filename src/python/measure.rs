@@ -1,15 +1,16 @@
 //! What every measure does: matrices, rows, diagonals, neighbours and lists of pairs.
 
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::forest::Index;
 use super::objects::integers;
 use super::{Matrix, Request, array_for, detached, interruptible, run, written, zeros};
+use crate::Context;
 use crate::gram::{self, Items, Measure, Options, Report};
 use crate::memory;
-use crate::neighbours;
+use crate::neighbours::{self, JoinOptions};
 
 /// A call of a measure. Where values are given up the error has what is there.
 pub(super) struct Call<'a, X: Items> {
@@ -110,23 +111,36 @@ impl<'a, X: Items> Call<'a, X> {
         Ok((values, zero_trees(report)))
     }
 
-    /// All pairs of at least so much, in order: rows, columns and values, and the items whose
-    /// value with themselves is zero. With `out` these are handed on some at a time, and not
-    /// returned.
+    /// All pairs of at least so much: rows, columns and values of groups of equal items, and
+    /// the group of each item of X and of Y; and the items whose value with themselves is
+    /// zero. With `out` pairs of items are handed on some at a time, and not returned.
     pub(super) fn join<'py>(
         &self,
         py: Python<'py>,
         x: &X,
         y: Option<&X>,
-        least: f64,
+        (least, rows): (f64, Option<(usize, usize)>),
         out: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Triples<'py>, Zeros)> {
+    ) -> PyResult<(Found<'py>, Zeros)> {
         let (measure, options) = (self.measure, self.options);
-        joined(py, out, |sink| {
-            run(py, &self.request, |context| {
-                neighbours::join_with(measure, x, y, least, options, sink, context)
-            })
-        })
+        let mut wanted = JoinOptions::from(least);
+        if let Some((start, stop)) = rows {
+            wanted = wanted.with_rows(start..stop);
+        }
+        if out.is_some() {
+            return joined(py, out, |sink| {
+                run(py, &self.request, |context| {
+                    neighbours::join_with(measure, x, y, wanted, options, sink, context)
+                })
+            });
+        }
+        let (groups, report) = run(py, &self.request, |context| {
+            neighbours::join_groups_with(measure, x, y, wanted, options, context)
+        })?;
+        let pairs = triples(py, groups.pairs);
+        let columns = groups.columns.map(|groups| places(py, groups));
+        let found = (pairs, Some(places(py, groups.rows)), columns);
+        Ok((found, zero_trees(report)))
     }
 
     /// The nearest items: indices and values, and the items whose value with themselves is
@@ -238,10 +252,61 @@ impl KernelRows {
     }
 }
 
+/// The pairs of trees that pairs of groups stand for, written out for some rows at a time.
+#[pyclass(frozen, module = "treekernel_rs._core", name = "PairExpander")]
+pub(super) struct PairExpander(neighbours::Expander);
+
+#[pymethods]
+impl PairExpander {
+    /// Of pairs of groups, and the group of each tree of X and of Y.
+    #[new]
+    #[pyo3(signature = (rows, columns, values, row_groups, column_groups))]
+    fn new(
+        rows: &Bound<'_, PyAny>,
+        columns: &Bound<'_, PyAny>,
+        values: PyReadonlyArray1<'_, f64>,
+        row_groups: &Bound<'_, PyAny>,
+        column_groups: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let n = row_groups.len()?;
+        let n_columns = column_groups.map_or(Ok(n), PyAnyMethods::len)?;
+        let mut groups = neighbours::Groups::default();
+        groups.pairs.rows = items("rows", rows, n)?;
+        groups.pairs.columns = items("columns", columns, n_columns)?;
+        groups.pairs.values = memory::collect(values.as_slice()?.iter().copied())?;
+        groups.rows = items("row_groups", row_groups, n)?;
+        groups.columns = column_groups
+            .map(|groups| items("column_groups", groups, n_columns))
+            .transpose()?;
+        let build = |context: &Context| groups.expander_with(context);
+        interruptible(rows.py(), build).map(Self)
+    }
+
+    /// Where the pairs of each tree of X start among all pairs, and how many there are.
+    fn starts<'py>(&self, py: Python<'py>) -> PyResult<Places<'py>> {
+        let starts = self.0.starts().iter().map(|&start| start as i64);
+        Ok(memory::collect(starts)?.into_pyarray(py))
+    }
+
+    /// The pairs of the trees of X from `start` to before `stop`.
+    fn expand<'py>(
+        &self,
+        py: Python<'py>,
+        start: usize,
+        stop: usize,
+    ) -> PyResult<Triples<'py>> {
+        let rows = start..stop;
+        let pairs = interruptible(py, |context| self.0.expand_with(rows, context))?;
+        Ok(triples(py, pairs))
+    }
+}
+
 pub(super) type Zeros = (Vec<usize>, Vec<usize>);
 pub(super) type Values<'py> = Bound<'py, PyArray1<f64>>;
 type Places<'py> = Bound<'py, PyArray1<i64>>;
 pub(super) type Triples<'py> = (Places<'py>, Places<'py>, Values<'py>);
+/// Pairs, and the group of each item of X and of Y, where these are pairs of groups.
+pub(super) type Found<'py> = (Triples<'py>, Option<Places<'py>>, Option<Places<'py>>);
 pub(super) type Nearest<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyArray2<f64>>);
 
 fn places(py: Python<'_>, trees: Vec<usize>) -> Places<'_> {
@@ -272,7 +337,7 @@ pub(super) fn joined<'py>(
     py: Python<'py>,
     out: Option<&Bound<'py, PyAny>>,
     run: impl FnOnce(&mut PairSink<'_>) -> PyResult<gram::Report>,
-) -> PyResult<(Triples<'py>, Zeros)> {
+) -> PyResult<(Found<'py>, Zeros)> {
     let out = out.map(|out| out.clone().unbind());
     let (mut pairs_found, mut failed) = (neighbours::FoundPairs::default(), None);
     let done = run(&mut |pairs: neighbours::FoundPairs| {
@@ -291,7 +356,7 @@ pub(super) fn joined<'py>(
     let report = done?;
     // Nothing is left to sort where `out` has taken them.
     detached(py, || pairs_found.sort())?;
-    Ok((triples(py, pairs_found), zero_trees(report)))
+    Ok(((triples(py, pairs_found), None, None), zero_trees(report)))
 }
 
 pub(super) type PairSink<'a> =

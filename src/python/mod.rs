@@ -65,7 +65,7 @@ mod _core {
     #[pymodule_export]
     use super::kernel::{Kernel, TreeIndex, as_forest, as_tree};
     #[pymodule_export]
-    use super::measure::KernelRows;
+    use super::measure::{KernelRows, PairExpander};
     #[pymodule_export]
     use super::pair::{Pair, PairCore, PairForest, PairIterator, as_pairs};
     #[pymodule_export]

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::forest::{Forest, Index, equal, first_of};
-use super::measure::{Call, KernelRows, Nearest, Triples, Values, Zeros};
+use super::measure::{Call, Found, KernelRows, Nearest, Values, Zeros};
 use super::objects::forest_of;
 use super::text::{Text, TextSource, repr, type_name};
 use super::{Signals, detached, interruptible};
@@ -680,20 +680,21 @@ impl PairCore {
 
     /// See [`Call::join`].
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (x, y, min_similarity, normalize, n_jobs, progress, out))]
+    #[pyo3(signature = (x, y, min_similarity, rows, normalize, n_jobs, progress, out))]
     fn join<'py>(
         &self,
         x: &Bound<'py, PyAny>,
         y: Option<&Bound<'py, PyAny>>,
         min_similarity: f64,
+        rows: Option<(usize, usize)>,
         normalize: bool,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Triples<'py>, Zeros)> {
+    ) -> PyResult<(Found<'py>, Zeros)> {
         let call = Call::new(&self.0, normalize, n_jobs, progress);
         let y = y.map(pairs_of).transpose()?;
-        call.join(x.py(), &pairs_of(x)?, y.as_ref(), min_similarity, out)
+        call.join(x.py(), &pairs_of(x)?, y.as_ref(), (min_similarity, rows), out)
     }
 
     /// See [`Call::top_k`].

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -93,6 +94,120 @@ def test_answers_are_those_of_the_matrix(X, Y, kernel, normalize, least, k):
     np.testing.assert_allclose(nearest.values, own, rtol=1e-12, atol=1e-12)
 
 
+def group(trees):
+    """Number trees by the first that is equal."""
+    number = {}
+    return [number.setdefault(tree, len(number)) for tree in trees]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.just([]) | corpora,
+    st.none() | st.just([]) | corpora,
+    st.sampled_from([*KERNELS, tk.EditDistance()]),
+    st.booleans(),
+    st.sampled_from([0.2, 0.5, 0.8, 1.0]),
+    st.lists(st.integers(0, 16), max_size=3),
+)
+def test_groups_and_parts_make_up_the_whole_answer(
+    X, Y, kernel, normalize, least, cuts
+):
+    threshold = {"min_similarity": least}
+    if isinstance(kernel, tk.EditDistance):
+        threshold = {"max_distance": 4 * least}
+    else:
+        kernel = kernel.replace(normalize=normalize)
+    # Those that are handed on are spread to equal trees by themselves.
+    chunks = [(np.empty(0, int), np.empty(0, int), np.empty(0))]
+    kernel.join(X, Y, out=lambda *arrays: chunks.append(arrays), **threshold)
+    rows, columns, values = map(np.concatenate, zip(*chunks, strict=True))
+    order = np.lexsort((columns, rows))
+    whole = kernel.join(X, Y, **threshold)
+    # Written out in the end, and some rows at a time.
+    assert whole.n_pairs == len(values)
+    batches = [*chunks[:1], *whole._batches()]
+    for found in (map(np.concatenate, zip(*batches, strict=True)), whole):
+        for one, other in zip(found, (rows, columns, values), strict=False):
+            np.testing.assert_array_equal(one, other[order])
+            assert one.dtype == other.dtype
+    groups, others = whole.groups, X if Y is None else Y
+    assert groups.row_groups.tolist() == group(X)
+    assert groups.column_groups.tolist() == group(others)
+    assert [list(trees) for trees in groups.row_trees()] == [
+        [place for place, tree in enumerate(X) if tree == one]
+        for one in dict.fromkeys(X)
+    ]
+    assert len(groups.column_trees()) == len(set(others))
+    pairs = list(zip(*map(np.ndarray.tolist, groups[:2]), strict=True))
+    assert sorted(set(pairs)) == pairs
+    expected = {
+        tuple(sorted(pair) if Y is None else pair): value
+        for *pair, value in zip(
+            groups.row_groups[rows].tolist(),
+            groups.column_groups[columns].tolist(),
+            values,
+            strict=True,
+        )
+    }
+    assert dict(zip(pairs, groups.values, strict=True)) == expected
+    again = pickle.loads(pickle.dumps(whole))
+    assert all(map(np.array_equal, again, whole))
+    # Parts.
+    cuts = [0, *sorted(cuts), 17]
+    parts = [kernel.join(X, Y, rows=part, **threshold) for part in pairwise(cuts)]
+    first = {number: place for place, number in [*enumerate(group(X))][::-1]}
+    for part, start, stop in zip(parts, cuts, cuts[1:], strict=False):
+        assert part.shape == whole.shape
+        finders = [first[number] for number in groups.row_groups[part.rows].tolist()]
+        if Y is None:
+            later = [first[n] for n in groups.row_groups[part.columns].tolist()]
+            finders = [max(pair) for pair in zip(finders, later, strict=True)]
+        assert all(start <= finder < stop for finder in finders)
+    together = [np.concatenate(field) for field in [*zip(*parts, strict=True)][:3]]
+    order = np.lexsort((together[1], together[0]))
+    for one, other in zip(together, whole, strict=False):
+        np.testing.assert_array_equal(one[order], other)
+
+
+def as_table(found, package):
+    if package == "pyarrow":
+        return pytest.importorskip("pyarrow").table(found).to_pydict()
+    pytest.importorskip("pyarrow")
+    return pytest.importorskip("polars").DataFrame(found).to_dict(as_series=False)
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "polars"])
+@pytest.mark.parametrize("Y", [None, X[:3], []])
+def test_answers_are_tables_of_arrow(package, Y, monkeypatch):
+    kernel = tk.SubsetTreeKernel(0.4, normalize=True)
+    matrix = kernel(X, Y)
+    # Batches of some pairs, with a tree that has more.
+    monkeypatch.setattr("treekernel_rs.neighbors._BATCH", 3)
+    found = kernel.join(X, Y, min_similarity=0.3)
+    table = as_table(found, package)
+    assert list(table) == ["row", "column", "value"]
+    above = np.argwhere(np.triu(matrix, 1) >= 0.3 if Y is None else matrix >= 0.3)
+    places = list(zip(table["row"], table["column"], strict=True))
+    assert places == [tuple(place) for place in above.tolist()]
+    np.testing.assert_allclose(table["value"], [matrix[place] for place in places])
+    assert table["value"] == found.values.tolist()  # written out before
+    assert as_table(found, package) == table
+    nearest = kernel.top_k(X, Y, k=2)
+    table = as_table(nearest, package)
+    assert table["row"] == np.repeat(np.arange(5), nearest.indices.shape[1]).tolist()
+    assert table["column"] == nearest.indices.ravel().tolist()
+    assert table["value"] == nearest.values.ravel().tolist()
+
+
+def test_places_without_a_near_tree_are_not_in_the_table():
+    nearest = tk.EditDistance().top_k(X, k=2, max_distance=0)
+    assert as_table(nearest, "pyarrow") == {
+        "row": [0, 3],
+        "column": [3, 0],
+        "value": [0.0, 0.0],
+    }
+
+
 def test_blocks_together_are_the_whole_answer():
     kernel, parts = tk.SubsetTreeKernel(normalize=True), []
     rest = kernel.join(X, min_similarity=0.3, out=lambda *arrays: parts.append(arrays))
@@ -154,6 +269,14 @@ def test_sparse_matrices_are_the_matrix():
         (lambda k: k.join(X, min_similarity=np.nan), ValueError, "min_similarity must"),
         (lambda k: k.join(X, min_similarity="a"), TypeError, "min_similarity must"),
         (lambda k: k.join(X, out=3), TypeError, "out must be a callable, got int"),
+        (lambda k: k.join(X, rows=3), TypeError, r"rows must be a tuple .*, got 3"),
+        (lambda k: k.join(X, rows=(0, 1.5)), TypeError, "rows must be an int, got 1.5"),
+        (lambda k: k.join(X, rows=(2, 1)), ValueError, r"rows must be .* got \(2, 1\)"),
+        (
+            lambda k: k.join(X, rows=(-1, 1)),
+            ValueError,
+            r"rows must be .* got \(-1, 1\)",
+        ),
         (
             lambda k: k.top_k(X, k=0),
             ValueError,

@@ -159,6 +159,22 @@ def test_columns_are_read(kind):
     assert tk.Forest(column).to_brackets() == texts
 
 
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "reader"])
+def test_tables_are_refused_by_name(kind):
+    texts = {"tree": ["(S a)", "(b)"]}
+    if kind == "reader":
+        table = pytest.importorskip("pyarrow").table(texts).to_reader()
+    elif kind == "pyarrow":
+        table = pytest.importorskip("pyarrow").table(texts)
+    else:
+        table = pytest.importorskip(kind).DataFrame(texts)
+    message = f"got the table {type(table).__name__}; give one of its columns"
+    with pytest.raises(TypeError, match=message):
+        tk.Forest(table)
+    with pytest.raises(TypeError, match=message):
+        tk.Forest.from_brackets(table)
+
+
 def test_a_missing_value_of_a_column_is_refused_or_skipped():
     pa = pytest.importorskip("pyarrow")
     column = pa.array(["(a)", None, "(b)"])

@@ -5,7 +5,7 @@ use crate::own_kernel::told_apart_by_a_text;
 use crate::registry::{jobs, settings, stop};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::SubsetTree;
-use treekernel_rs::neighbours::{self, Nearest};
+use treekernel_rs::neighbours::{self, JoinOptions, Nearest};
 use treekernel_rs::{Context, Error, Forest, Kernel, Result};
 
 fn options(normalize: bool) -> Options {
@@ -374,4 +374,108 @@ fn a_kept_index_changes_no_bit() {
         }
         assert_eq!(index.items().unwrap(), others);
     }
+}
+
+/// Groups by texts, and pairs of trees by all pairs of groups, written out by hand.
+#[test]
+fn groups_stand_for_the_pairs_of_a_join() {
+    let (mut random, mut n_pairs, mut n_found) = (Random(29), 0, 0);
+    for (round, kernel) in settings().iter().cycle().take(60).enumerate() {
+        let (x, other) = forests(&mut random, round);
+        let order: Vec<usize> = (0..30).map(|_| random.below(x.len())).collect();
+        let x = x.select(order);
+        for y in [None, Some(&other)] {
+            let (options, context) = (options(round % 3 != 0), &jobs(1 + round % 2));
+            let least = [0.4, 0.8, 1.0][round % 3];
+            let whole = joined(&**kernel, &x, y, least, options, context).unwrap();
+            let found =
+                neighbours::join_groups_with(&**kernel, &x, y, least, options, context);
+            let groups = found.unwrap().0;
+            let texts = (x.to_brackets(), y.unwrap_or(&x).to_brackets());
+            let columns = groups.columns.as_ref().unwrap_or(&groups.rows);
+            for (texts, groups) in [(&texts.0, &groups.rows), (&texts.1, columns)] {
+                let first = |text| texts.iter().position(|other| other == text);
+                for (text, group) in texts.iter().zip(groups) {
+                    assert_eq!(groups[first(text).unwrap()], *group);
+                }
+                let mut starts: Vec<_> = texts.iter().map(first).collect();
+                starts.sort_unstable();
+                starts.dedup();
+                assert_eq!(starts.len(), groups.iter().max().unwrap() + 1);
+            }
+            let pairs = &groups.pairs;
+            let places: Vec<_> = pairs.rows.iter().zip(&pairs.columns).collect();
+            assert!(
+                places.is_sorted() && places.windows(2).all(|two| two[0] != two[1])
+            );
+            let mut expected = Vec::new();
+            for i in 0..x.len() {
+                let first = if y.is_some() { 0 } else { i + 1 };
+                for (j, &column) in columns.iter().enumerate().skip(first) {
+                    let (mut a, mut b) = (groups.rows[i], column);
+                    if y.is_none() {
+                        (a, b) = (a.min(b), a.max(b));
+                    }
+                    if let Ok(at) = places.binary_search(&(&a, &b)) {
+                        expected.push((i, j, pairs.values[at]));
+                    }
+                }
+            }
+            assert_eq!(whole, expected);
+            // Written out, whole and in parts.
+            let expander = groups.expander().unwrap();
+            let cut = random.below(x.len());
+            let mut out = expander.expand(0..cut).unwrap();
+            out.append(expander.expand(cut..x.len()).unwrap()).unwrap();
+            assert_eq!(out, expander.expand(0..x.len()).unwrap());
+            let out = out.rows.into_iter().zip(out.columns).zip(out.values);
+            let out: Vec<_> = out.map(|((i, j), value)| (i, j, value)).collect();
+            assert_eq!(out, expected);
+            assert_eq!(expander.starts().last(), Some(&expected.len()));
+            // Some rows after others are all rows.
+            let part = |rows| {
+                let wanted = JoinOptions::from(least).with_rows(rows);
+                neighbours::join_groups(&**kernel, &x, y, wanted, options).unwrap().0
+            };
+            let (mut first, rest) = (part(0..cut), part(cut..x.len()));
+            assert_eq!((&first.rows, &first.columns), (&rest.rows, &groups.columns));
+            first.pairs.append(rest.pairs).unwrap();
+            first.pairs.sort().unwrap();
+            assert_eq!(first, groups);
+            (n_pairs, n_found) = (n_pairs + expected.len(), n_found + places.len());
+        }
+    }
+    assert!(n_found > 500 && n_pairs > 3 * n_found, "{n_found} {n_pairs}");
+}
+
+#[test]
+fn groups_and_rows_that_are_not_there_are_refused() {
+    let x = read(&["(A a)", "(A a)", "(B b)"]);
+    let (kernel, options) = (SubsetTree::new(0.4), options(true));
+    let (groups, _) = neighbours::join_groups(&kernel, &x, None, 0.5, options).unwrap();
+    let expander = groups.expander().unwrap();
+    #[allow(clippy::reversed_empty_ranges)]
+    for rows in [0..4, 4..4, 2..1] {
+        let is_parameter =
+            |error| matches!(error, Error::Parameter { name: "rows", .. });
+        assert!(is_parameter(expander.expand(rows.clone()).unwrap_err()));
+        let wanted = JoinOptions::from(0.5).with_rows(rows);
+        let found = neighbours::join_groups(&kernel, &x, None, wanted, options);
+        assert!(is_parameter(found.unwrap_err()));
+    }
+    let mut wrong = groups.clone();
+    wrong.pairs.columns[0] = 2;
+    let error = wrong.expander().unwrap_err();
+    assert!(
+        matches!(error, Error::Array { array: "columns", index: 0, .. }),
+        "{error}"
+    );
+    let mut wrong = groups.clone();
+    wrong.pairs.values.clear();
+    let error = wrong.expander().unwrap_err();
+    assert!(matches!(error, Error::Length { array: "rows", got: 1, .. }), "{error}");
+    let mut wrong = groups;
+    wrong.rows[1] = usize::MAX;
+    let error = wrong.expander().unwrap_err();
+    assert!(matches!(error, Error::Array { array: "groups", index: 1, .. }), "{error}");
 }

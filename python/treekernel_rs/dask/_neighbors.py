@@ -200,7 +200,8 @@ def _best(found: list[Neighbors], k: int) -> Neighbors:
 
 
 def _half(found: Neighbors, which: int) -> NDArray[Any]:
-    return found[which]
+    half: NDArray[Any] = found[which]
+    return half
 
 
 def _similar(
