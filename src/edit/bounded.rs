@@ -308,16 +308,19 @@ fn fill(
         let n_before = rows.leftmost[i] as usize - first_row;
         let mut best = 0.0;
         if n_before == 0 {
-            let gain = gains.row(rows.labels[i]);
+            let label = rows.labels[i];
             for x in 0..len {
-                if leftmost[x] as usize == first_column {
-                    let with_match = diagonal[x] + gain(labels[x]);
-                    best = larger(best, larger(above[x], with_match));
-                    saved[x] = best;
+                let are_trees = leftmost[x] as usize == first_column;
+                let with_tree = if are_trees {
+                    diagonal[x] + gains.gain(label, labels[x])
                 } else {
-                    best = larger(best, larger(above[x], saved[x]));
-                }
+                    saved[x]
+                };
+                best = larger(best, larger(above[x], with_tree));
                 current[x] = best;
+                if are_trees {
+                    saved[x] = best;
+                }
             }
         } else {
             let forests = &before[n_before * stride..][..stride];
