@@ -250,6 +250,13 @@ class Kernel:
     def diagonal(
         self, x: Any, normalize: bool, n_jobs: int | None
     ) -> tuple[NDArray[np.float64], list[int]]: ...
+    def condensed(
+        self,
+        x: Any,
+        normalize: bool,
+        n_jobs: int | None,
+        progress: Callable[[int, int], object] | None,
+    ) -> NDArray[np.float64]: ...
     def rows(
         self, x: Any, normalize: bool, n_jobs: int | None
     ) -> tuple[KernelRows, list[int]]: ...

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         ScaledKernel,
         SumKernel,
     )
+    from treekernel_rs.distances import KernelDistance
     from treekernel_rs.index import TreeIndex
     from treekernel_rs.similarity import Similarity
     from treekernel_rs.weights import Weights
@@ -298,6 +299,26 @@ class TreeKernel(KernelMethods["Trees"]):
         from treekernel_rs.index import TreeIndex
 
         return TreeIndex(self, Y)
+
+    @property
+    def distance(self) -> KernelDistance:
+        """The distance that the kernel induces: sqrt(K(a, a) + K(b, b) - 2 K(a, b)).
+
+        Call it as a kernel. It has rows and condensed matrices, too.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> k = tk.SubsetTreeKernel(1.0)
+        >>> k.distance(["(S (A a) (B b))", "(A a)"]).round(3)
+        array([[0.   , 2.236],
+               [2.236, 0.   ]])
+        >>> k.normalized().distance.condensed(["(S (A a) (B b))", "(A a)"]).round(3)
+        array([1.088])
+        """
+        from treekernel_rs.distances import KernelDistance
+
+        return KernelDistance(self)
 
     def operator(
         self, X: Trees, Y: Trees | None = None, *, n_jobs: int | None = None

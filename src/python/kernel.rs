@@ -139,6 +139,18 @@ impl Kernel {
         call.diagonal(x.py(), &forest_of(x)?)
     }
 
+    /// See [`Call::condensed`].
+    fn condensed<'py>(
+        &self,
+        x: &Bound<'py, PyAny>,
+        normalize: bool,
+        n_jobs: Option<usize>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Values<'py>> {
+        let call = Call::new(&*self.0, normalize, n_jobs, progress);
+        call.condensed(x.py(), &forest_of(x)?)
+    }
+
     /// See [`Call::rows`].
     fn rows(
         &self,
