@@ -18,6 +18,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use crate::ids::{Id, IdVec};
 use crate::memory::reserve;
 use crate::{Error, Result};
 
@@ -198,29 +199,36 @@ impl Seed {
 }
 
 /// Ids for triples of numbers.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Keys {
+#[derive(Debug, Clone)]
+pub(crate) struct Keys<I> {
     table: IdTable,
-    pub(crate) keys: Vec<[u32; 3]>,
+    pub(crate) keys: IdVec<I, [u32; 3]>,
 }
 
-impl Keys {
-    pub(crate) fn find(&self, key: [u32; 3]) -> Option<u32> {
-        self.table.find(self.table.hash_key(key), |id| self.keys[id as usize] == key)
+impl<I> Default for Keys<I> {
+    fn default() -> Self {
+        Self { table: IdTable::default(), keys: IdVec::default() }
+    }
+}
+
+impl<I: Id> Keys<I> {
+    pub(crate) fn find(&self, key: [u32; 3]) -> Option<I> {
+        let same = |id| self.keys[I::from_number(id)] == key;
+        self.table.find(self.table.hash_key(key), same).map(I::from_number)
     }
 
     /// The id of a key, a new one if need be.
     ///
     /// # Errors
     /// [`Error::Capacity`] beyond 2^32 of them, called `what`; [`Error::Memory`].
-    pub(crate) fn insert(&mut self, key: [u32; 3], what: &'static str) -> Result<u32> {
+    pub(crate) fn insert(&mut self, key: [u32; 3], what: &'static str) -> Result<I> {
         if let Some(id) = self.find(key) {
             return Ok(id);
         }
         // Room first: an error leaves table and keys as long as each other.
-        let id = new_id(self.keys.len(), what)?;
+        let id = I::next(self.keys.len(), what)?;
         reserve(&mut self.keys, 1)?;
-        self.table.insert(self.table.hash_key(key), id)?;
+        self.table.insert(self.table.hash_key(key), id.number())?;
         self.keys.push(key);
         Ok(id)
     }

@@ -245,6 +245,7 @@ pub mod error;
 pub mod features;
 pub mod forest;
 pub mod gram;
+mod ids;
 mod index;
 mod intern;
 pub mod kernel;

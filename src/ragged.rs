@@ -11,6 +11,7 @@
 //!
 //! Whatever grows here returns [`crate::Error::Memory`] where there is no room.
 
+use crate::ids::{Id, IdVec};
 use crate::intern::new_id;
 use crate::memory::{self, filled, push, reach, reserve};
 use crate::{Error, Result};
@@ -254,23 +255,23 @@ impl<T: Clone> Filler<T> {
 /// the array and gets twice the room, so an item costs constant time on average and the
 /// array holds at most some three times the items.
 #[derive(Debug, Clone)]
-pub(crate) struct Growing<T> {
+pub(crate) struct Growing<L, T> {
     items: Vec<T>,
-    /// By list: where it starts, how long it is, and how long it may become. Apart, as
-    /// those who know a length ask for starts only.
-    starts: Vec<u32>,
-    lens: Vec<u32>,
-    rooms: Vec<u32>,
+    /// Where a list starts, how long it is, and how long it may become. Apart, as those who
+    /// know a length ask for starts only.
+    starts: IdVec<L, u32>,
+    lens: IdVec<L, u32>,
+    rooms: IdVec<L, u32>,
 }
 
-impl<T> Default for Growing<T> {
+impl<L, T> Default for Growing<L, T> {
     fn default() -> Self {
-        let (items, [starts, lens, rooms]) = (Vec::new(), <[Vec<u32>; 3]>::default());
-        Self { items, starts, lens, rooms }
+        let [starts, lens, rooms] = <[IdVec<L, u32>; 3]>::default();
+        Self { items: Vec::new(), starts, lens, rooms }
     }
 }
 
-impl<T: Copy + Default> Growing<T> {
+impl<L: Id, T: Copy + Default> Growing<L, T> {
     /// How many lists there are.
     #[inline]
     pub(crate) fn len(&self) -> usize {
@@ -279,19 +280,19 @@ impl<T: Copy + Default> Growing<T> {
 
     /// How long a list is.
     #[inline]
-    pub(crate) fn len_of(&self, list: usize) -> usize {
+    pub(crate) fn len_of(&self, list: L) -> usize {
         self.lens[list] as usize
     }
 
     /// A list.
     #[inline]
-    pub(crate) fn get(&self, list: usize) -> &[T] {
+    pub(crate) fn get(&self, list: L) -> &[T] {
         self.between(self.bounds(list))
     }
 
     /// Where a list starts and ends.
     #[inline]
-    pub(crate) fn bounds(&self, list: usize) -> [u32; 2] {
+    pub(crate) fn bounds(&self, list: L) -> [u32; 2] {
         [self.starts[list], self.starts[list] + self.lens[list]]
     }
 
@@ -323,12 +324,7 @@ impl<T: Copy + Default> Growing<T> {
     /// [`crate::Error::Capacity`] beyond 2^32 items, called `what`, and
     /// [`crate::Error::Memory`], with nothing changed.
     #[inline]
-    pub(crate) fn push(
-        &mut self,
-        list: usize,
-        item: T,
-        what: &'static str,
-    ) -> Result<()> {
+    pub(crate) fn push(&mut self, list: L, item: T, what: &'static str) -> Result<()> {
         if self.lens[list] == self.rooms[list] {
             self.make_room(list, what)?;
         }
@@ -339,7 +335,7 @@ impl<T: Copy + Default> Growing<T> {
     }
 
     /// Takes the last item off a list, if it is such a one.
-    pub(crate) fn pop_if(&mut self, list: usize, is_such: impl FnOnce(&T) -> bool) {
+    pub(crate) fn pop_if(&mut self, list: L, is_such: impl FnOnce(&T) -> bool) {
         if self.get(list).last().is_some_and(is_such) {
             self.lens[list] -= 1;
         }
@@ -366,7 +362,7 @@ impl<T: Copy + Default> Growing<T> {
     }
 
     #[cold]
-    fn make_room(&mut self, list: usize, what: &'static str) -> Result<()> {
+    fn make_room(&mut self, list: L, what: &'static str) -> Result<()> {
         let (start, len) = (self.starts[list] as usize, self.lens[list] as usize);
         // Room doubles, so an item costs constant time on average.
         let room = (2 * len).max(2);
@@ -384,12 +380,13 @@ impl<T: Copy + Default> Growing<T> {
 
     /// Bytes held.
     pub(crate) fn nbytes(&self) -> usize {
-        let numbers = [&self.starts, &self.lens, &self.rooms].map(Vec::capacity);
+        let numbers =
+            [&self.starts, &self.lens, &self.rooms].map(|list| list.capacity());
         self.items.capacity() * size_of::<T>() + numbers.iter().sum::<usize>() * 4
     }
 }
 
-impl<T> TryFrom<Ragged<T>> for Growing<T> {
+impl<L, T> TryFrom<Ragged<T>> for Growing<L, T> {
     type Error = Error;
 
     fn try_from(lists: Ragged<T>) -> Result<Self> {
@@ -397,6 +394,7 @@ impl<T> TryFrom<Ragged<T>> for Growing<T> {
         let lens = lists.ends.iter().zip(&starts).map(|(end, start)| end - start);
         let lens = memory::collect(lens)?;
         let rooms = memory::collect(lens.iter().copied())?;
+        let [starts, lens, rooms] = [starts, lens, rooms].map(IdVec::from);
         Ok(Self { items: lists.items, starts, lens, rooms })
     }
 }
@@ -432,6 +430,7 @@ pub(crate) fn times(numbers: &[u32], n: usize) -> Result<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::ListId;
 
     #[test]
     fn lists_come_back_as_they_were_written() {
@@ -456,11 +455,11 @@ mod tests {
         let mut lists = Growing::try_from(written).unwrap();
         lists.reach(3).unwrap();
         for item in 0..40 {
-            lists.push(item % 3, item, "items").unwrap();
+            lists.push(ListId::at(item % 3), item, "items").unwrap();
         }
         let of = |list: usize| (list..40).step_by(3).collect::<Vec<_>>();
-        assert_eq!(lists.get(0), [&[7][..], &of(0)].concat());
-        assert_eq!((lists.get(1), lists.get(2)), (&*of(1), &*of(2)));
+        assert_eq!(lists.get(ListId(0)), [&[7][..], &of(0)].concat());
+        assert_eq!((lists.get(ListId(1)), lists.get(ListId(2))), (&*of(1), &*of(2)));
         assert!(lists.items.len() <= 3 * 41, "{}", lists.items.len());
     }
 

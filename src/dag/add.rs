@@ -6,10 +6,11 @@
 
 use super::score::ScoreTableCache;
 use super::{Index, Model, SAFE_MAGNITUDE, check_finite, check_length, compact};
-use crate::forest::reader::{NONE, Reader};
+use crate::forest::reader::Reader;
 use crate::gram;
+use crate::ids::{GroupId, Id, TreeId};
 use crate::index::id_map::IdMap;
-use crate::index::weights::{LEAF, Slot};
+use crate::index::weights::Slot;
 use crate::memory;
 use crate::{Context, Error, Forest, Label, NodeId, Nodes, Result};
 
@@ -148,11 +149,10 @@ impl Model {
         let width = self.options.n_outputs;
         let sums = self.weights.sums();
         self.entered(reader).all(|(slot, _)| {
-            let sums = match slot.group {
-                // Leaves are in no group, so there is no sum of theirs.
-                LEAF => &[],
-                group => &sums[group as usize * width..][..width],
-            };
+            // Leaves that are apart are in no group, so there is no sum of theirs.
+            let sums = slot
+                .group()
+                .map_or(&[][..], |group| &sums[group.index() * width..][..width]);
             self.weights.get(slot).iter().chain(sums).all(|value| value.is_finite())
         })
     }
@@ -199,22 +199,21 @@ impl Model {
         self.ids.clear();
         for item in reader.items() {
             let there = store.label(item.node);
-            let label = match id_map.labels[there.index()] {
-                NONE => {
-                    // A label that the model has not met: told to the map, so it is
-                    // looked up by its name once.
-                    let label =
-                        self.nodes.labels_mut().intern(store.labels().name(there))?;
-                    id_map.labels[there.index()] = label.0;
-                    label
-                }
-                id => Label(id),
+            let label = if let Some(label) = id_map.labels[there].get() {
+                label
+            } else {
+                // A label that the model has not met: told to the map, so it is looked up
+                // by its name once.
+                let label =
+                    self.nodes.labels_mut().intern(store.labels().name(there))?;
+                id_map.labels[there] = label.into();
+                label
             };
             self.below.clear();
             // Items come children first, so the ids of the children are there.
             let below = store.children(item.node).iter();
             let ids = &self.ids;
-            let below = below.map(|&c| NodeId(ids[reader.place(c)]));
+            let below = below.map(|&c| ids[reader.place(c)]);
             memory::extend(&mut self.below, below)?;
             let n_before = self.slots.len();
             let id = self.enter_below(label)?;
@@ -224,7 +223,7 @@ impl Model {
                 let find = |key| self.find(key);
                 id_map.learn((store, item.node), (&self.nodes, id), find);
             }
-            memory::push(&mut self.ids, id.0)?;
+            memory::push(&mut self.ids, id)?;
         }
         Ok(())
     }
@@ -245,19 +244,19 @@ impl Model {
 
     /// Gives a new subtree its place, and enters it in the lists.
     pub(super) fn enter_node(&mut self, node: NodeId) -> Result<()> {
-        let label = self.nodes.label(node).0;
-        let leaf = Slot { group: LEAF, number: label };
+        let label = self.nodes.label(node);
+        let leaf = Slot::of_leaf(label);
         let is_leaf = self.nodes.is_leaf(node);
         // 1. Make room for its weight: nobody minds if it stays empty.
-        let by_node = Slot { group: 0, number: node.0 };
+        let by_node = Slot::of_node(node);
         let production = self.nodes.production(node).map_or(0, |p| p.0);
         // ET has leaves in its groups. For all other kernels they are apart, by label.
         let slot = match &self.index {
             Index::Elastic(index) => index.next_slot(&self.nodes, node),
             _ if is_leaf => leaf,
             Index::Subtree(_) | Index::Support => by_node,
-            Index::Subset(index) => index.next_slot(production),
-            Index::Partial(index) => index.next_slot(label),
+            Index::Subset(index) => index.next_slot(GroupId(production)),
+            Index::Partial(index) => index.next_slot(GroupId(label.0)),
         };
         self.weights.enter(slot)?;
         memory::reserve(&mut self.slots, 1)?;
@@ -267,7 +266,7 @@ impl Model {
             index.enter(&self.nodes, node)?;
         }
         let slot = match &mut self.index {
-            Index::Elastic(index) => index.enter(&self.nodes, node, 0)?,
+            Index::Elastic(index) => index.enter(&self.nodes, node, TreeId(0))?,
             _ if is_leaf => leaf,
             Index::Subtree(_) | Index::Support => by_node,
             Index::Subset(index) => index.enter(&self.nodes, node, &self.slots)?,
@@ -284,7 +283,7 @@ impl Model {
         reader: &'a Reader,
     ) -> impl Iterator<Item = (Slot, f64)> + use<'a> {
         let items = self.ids.iter().zip(reader.items());
-        items.map(|(&id, item)| (self.slots[id as usize], item.count))
+        items.map(|(&id, item)| (self.slots[id], item.count))
     }
 
     /// Adds weights to the subtrees of the tree that came in last.
@@ -292,7 +291,7 @@ impl Model {
         self.score_tables = ScoreTableCache::default();
         let Self { ids, slots, weights, .. } = self;
         for (&id, item) in ids.iter().zip(reader.items()) {
-            weights.add(slots[id as usize], item.count, alphas);
+            weights.add(slots[id], item.count, alphas);
         }
     }
 }

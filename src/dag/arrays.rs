@@ -150,7 +150,7 @@ impl Model {
         // another order, and differ in the last bits.
         for node in 0..n {
             let values = &arrays.weights[node * width..][..width];
-            model.weights.set(model.slots[node], values);
+            model.weights.set(model.slots[NodeId(node as u32)], values);
         }
         let n_sums = model.weights.sums().len();
         check_length("sums", &arrays.sums, n_sums, "groups times n_outputs")?;

@@ -7,6 +7,7 @@ use super::compact;
 use super::score::{MappedStore, ReadTree, Worker};
 use crate::forest::reader::Reader;
 use crate::gram::Norm;
+use crate::ids::{Id, IdVec};
 use crate::index::weights::{Several, add_scaled};
 use crate::memory;
 use crate::{Context, Error, Forest, Result};
@@ -67,11 +68,11 @@ impl Model {
         // stand.
         let mut todo = memory::collect([root])?;
         while let Some(node) = todo.pop() {
-            let place = worker.reader.place(node);
             // A leaf that was not read has no place: the kernel gives leaves nothing.
-            match shares.get(place.saturating_mul(width)..) {
-                Some(share) => {
-                    memory::extend(&mut out, share[..width].iter().copied())?;
+            match worker.reader.find(node) {
+                Some(place) => {
+                    let share = &shares[place.index() * width..][..width];
+                    memory::extend(&mut out, share.iter().copied())?;
                 }
                 None => memory::extend(&mut out, std::iter::repeat_n(0.0, width))?,
             }
@@ -110,13 +111,13 @@ impl Model {
             *share = norm.divide(*share);
         }
         // By place: the normalised kernel of the subtree with the large tree.
-        let mut parts = memory::filled(0.0, items.len())?;
+        let mut parts = IdVec::from(memory::filled(0.0, items.len())?);
         for (large, alphas) in (n..trees.len()).zip(self.whole.alphas().chunks(width)) {
             let other = kernel(large, large, context)?;
-            for (place, item) in items.iter().enumerate() {
+            for (place, item) in items.enumerated() {
                 context.check_now()?;
                 // Roots are the tree, then its subtrees by place.
-                let raw = kernel(place + 1, large, context)?;
+                let raw = kernel(place.index() + 1, large, context)?;
                 parts[place] = raw.cosine(norm.own, other);
                 // Children stand before their parents, so their parts are those of this
                 // large tree.
@@ -124,7 +125,11 @@ impl Model {
                 let below: f64 = below.map(|&child| parts[reader.place(child)]).sum();
                 // Only rounding makes it negative.
                 let share = (parts[place] - below).max(0.0);
-                add_scaled(share, alphas, &mut shares[place * width..][..width]);
+                add_scaled(
+                    share,
+                    alphas,
+                    &mut shares[place.index() * width..][..width],
+                );
             }
         }
         Ok(())

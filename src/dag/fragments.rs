@@ -190,7 +190,7 @@ impl Model {
             let power = if is_leaf { 1.0 } else { power };
             memory::push(&mut powers, power)?;
             let weight = match index.weights() {
-                Some(weights) => weights[node.index()],
+                Some(weights) => weights[node],
                 None if is_leaf => index.leaf_weight,
                 None => power,
             };

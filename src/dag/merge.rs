@@ -15,9 +15,8 @@
 
 use super::score::ScoreTableCache;
 use super::{Model, Perceptron, SAFE_MAGNITUDE};
-use crate::forest::reader::NONE;
 use crate::memory;
-use crate::{Context, Error, Forest, Label, NodeId, Result};
+use crate::{Context, Error, Forest, NodeId, Result};
 
 /// One pass of a perceptron over some trees, from a model on.
 #[derive(Debug, Clone)]
@@ -123,7 +122,7 @@ impl Model {
         let n = other.nodes.len();
         // By label of the other model: the label here, looked up by name when first
         // met.
-        let mut labels = memory::filled(NONE, other.nodes.labels().len())?;
+        let mut labels = memory::filled(None, other.nodes.labels().len())?;
         let mut ids = Vec::new();
         memory::reserve(&mut ids, n)?;
         // Children first in both models: when a parent comes, its children have ids
@@ -131,14 +130,17 @@ impl Model {
         for there in 0..n {
             let node = NodeId(there as u32);
             let name = other.nodes.label(node);
-            if labels[name.index()] == NONE {
+            let label = if let Some(label) = labels[name.index()] {
+                label
+            } else {
                 let text = other.nodes.labels().name(name);
-                labels[name.index()] = self.nodes.labels_mut().intern(text)?.0;
-            }
+                self.nodes.labels_mut().intern(text)?
+            };
+            labels[name.index()] = Some(label);
             self.below.clear();
             let below = other.nodes.children(node).iter();
             memory::extend(&mut self.below, below.map(|child| ids[child.index()]))?;
-            let id = self.enter_below(Label(labels[name.index()]))?;
+            let id = self.enter_below(label)?;
             memory::push(&mut ids, id)?;
             context.check()?;
         }
@@ -161,9 +163,9 @@ impl Model {
         self.whole.drop_zeros(width);
         // Tables are made of weights, and those are about to change.
         self.score_tables = ScoreTableCache::default();
-        for (there, node) in nodes.iter().enumerate() {
+        for (there, &node) in nodes.iter().enumerate() {
             let alphas = other.weights(NodeId(there as u32));
-            self.weights.add(self.slots[node.index()], factor, alphas);
+            self.weights.add(self.slots[node], factor, alphas);
         }
         for (intercept, more) in self.intercept.iter_mut().zip(&other.intercept) {
             *intercept += factor * more;

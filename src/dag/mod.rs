@@ -66,6 +66,7 @@ pub use sum::SumModel;
 use support::{ExampleKernels, ModelKernel, SupportTrees};
 pub use vectors::{Features, PolynomialKernel};
 
+use crate::ids::{IdVec, ListId, Place};
 use crate::index::id_map::{IdMap, Key, Wanted};
 use crate::index::weights::{Slot, Weights, add_scaled};
 use crate::index::{elastic, partial, subset, subtree};
@@ -135,8 +136,8 @@ pub struct Model {
     options: ModelOptions,
     /// The distinct subtrees of all trees that were added, children before parents.
     nodes: Nodes,
-    /// By node: where its weight is.
-    slots: Vec<Slot>,
+    /// Where the weight of a subtree is.
+    slots: IdVec<NodeId, Slot>,
     /// The lists that lead from a node to the subtrees it has something in common with.
     index: Index,
     /// f: the weights of the subtrees, by slot.
@@ -155,7 +156,7 @@ pub struct Model {
     /// How many nodes those trees had, written out.
     n_tree_nodes: u64,
     /// The subtrees of the tree that came in last, in the order in which it was read.
-    ids: Vec<u32>,
+    ids: IdVec<Place, NodeId>,
     /// Scratch: the children of the subtree that comes in.
     below: Vec<NodeId>,
 }
@@ -178,7 +179,7 @@ impl Model {
             kernel,
             options,
             nodes: Nodes::default(),
-            slots: Vec::new(),
+            slots: IdVec::default(),
             index,
             weights: Weights::new(options.n_outputs),
             whole: SupportTrees::default(),
@@ -187,7 +188,7 @@ impl Model {
             intercept: memory::filled(0.0, options.n_outputs)?,
             n_trees: 0,
             n_tree_nodes: 0,
-            ids: Vec::new(),
+            ids: IdVec::default(),
             below: Vec::new(),
         })
     }
@@ -212,7 +213,7 @@ impl Model {
     /// # Panics
     /// For a node that the model does not have, as slices do.
     pub fn weights(&self, node: NodeId) -> &[f64] {
-        self.weights.get(self.slots[node.index()])
+        self.weights.get(self.slots[node])
     }
 
     /// What is added to the scores of each output.
@@ -277,10 +278,10 @@ impl Model {
     }
 
     /// The number of a list of the index.
-    fn find(&self, key: Key) -> Option<u32> {
+    fn find(&self, key: Key) -> Option<ListId> {
         match &self.index {
-            Index::Subset(index) => index.find(key),
-            Index::Partial(index) => index.find(key),
+            Index::Subset(index) => index.find(key.into()),
+            Index::Partial(index) => index.find(key.into()),
             // The other kernels find subtrees by node or by label: their id maps ask
             // for no lists.
             _ => None,

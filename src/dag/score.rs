@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex};
 
 use super::support::offset_tree;
 use super::{Index, Model, check_length, compact};
-use crate::forest::reader::{NONE, Reader};
+use crate::forest::reader::Reader;
 use crate::gram::Norm;
+use crate::ids::{GroupId, IdVec, MemberId, Place};
 use crate::index::id_map::IdMap;
 use crate::index::prefixes::AllTrees;
 use crate::index::score_tables::{ScoreTables, TableWeights};
@@ -23,13 +24,13 @@ use crate::index::{elastic, partial, subset};
 use crate::kernel::{Scaled, Worker as PairWorker};
 use crate::memory;
 use crate::threads::{ForkSafeCache, Tasks, Threads};
-use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, ProductionId, Result};
+use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 
 /// What a worker keeps from tree to tree.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
     pub(super) reader: Reader,
-    values: Vec<f64>,
+    values: IdVec<Place, f64>,
     pub(super) subset: subset::Scratch,
     partial: partial::Scratch,
     elastic: elastic::Scratch,
@@ -304,7 +305,7 @@ impl Model {
     }
 
     /// Tells a sink all values of C of a tree.
-    pub(super) fn pass<S: Sink>(
+    pub(super) fn pass<S: Sink<Id = MemberId>>(
         &self,
         tree: &mut ReadTree<'_>,
         tables: Option<&ScoreTables>,
@@ -317,9 +318,10 @@ impl Model {
             Index::Subset(index) => {
                 // Leaves have no production, so the walk below does not meet them.
                 if index.leaf_weight > 0.0 {
-                    for (place, item) in reader.items().iter().enumerate() {
-                        let label = id_map.labels[store.label(item.node).index()];
-                        if store.is_leaf(item.node) && label != NONE {
+                    for (place, item) in reader.items().enumerated() {
+                        let label = id_map.labels[store.label(item.node)].get();
+                        if let Some(label) = label.filter(|_| store.is_leaf(item.node))
+                        {
                             sink.node(place, item.count);
                             sink.leaf(label, index.leaf_weight);
                         }
@@ -331,15 +333,16 @@ impl Model {
                     tree: reader,
                     extent: &AllTrees,
                     patterns: tables.map(|tables| &tables.patterns),
-                    folds: tables.map_or(&[], |tables| &tables.fold_of),
+                    folds: tables.map(|tables| &tables.fold_of),
                     scratch: subset,
                 };
                 // The group of a production that the model does not have is none:
                 // nothing is told of it.
-                let group = |p: ProductionId| id_map.productions[p.index()];
-                let production =
-                    |place: usize| store.production(reader.items()[place].node);
-                walk.plan(|place| production(place).map_or(NONE, group), sink)?;
+                let group = |place: Place| {
+                    let production = store.production(reader.items()[place].node)?;
+                    Some(GroupId(id_map.productions[production].get()?.0))
+                };
+                walk.plan(|place| group(place).into(), sink)?;
                 walk.walk(sink, context)
             }
             Index::Partial(index) => {

@@ -56,7 +56,6 @@ use super::{
     Features, ModelOptions, PolynomialKernel, SumModel, add_scaled, check_finite,
     check_length, compact,
 };
-use crate::forest::reader::NONE;
 use crate::gram;
 use crate::kernel::IntoKernel;
 use crate::memory;
@@ -152,25 +151,25 @@ pub struct Solver {
 /// allows nothing better.
 const MAX_IDLE: u64 = 10;
 
+/// What an example is of: a tree, and where it is a preference the one that is to score lower.
+type Sides = (u32, Option<u32>);
+
 /// The score of an example by those of its trees.
-fn score(scores: &[f64], [a, b]: [u32; 2], width: usize) -> f64 {
+fn score(scores: &[f64], (a, b): Sides, width: usize) -> f64 {
     let score_of = |tree: u32| scores[tree as usize * width];
-    score_of(a) - if b == NONE { 0.0 } else { score_of(b) }
+    score_of(a) - b.map_or(0.0, score_of)
 }
 
 /// Adds the weights of an example to those of its trees.
-fn weigh(sums: &mut [f64], [a, b]: [u32; 2], betas: &[f64]) {
-    for (tree, sign) in [(a, 1.0), (b, -1.0)] {
-        if tree != NONE {
-            let tree_betas = &mut sums[tree as usize * betas.len()..][..betas.len()];
-            add_scaled(sign, betas, tree_betas);
-        }
+fn weigh(sums: &mut [f64], (a, b): Sides, betas: &[f64]) {
+    let mut add = |tree: u32, sign| {
+        let tree_betas = &mut sums[tree as usize * betas.len()..][..betas.len()];
+        add_scaled(sign, betas, tree_betas);
+    };
+    add(a, 1.0);
+    if let Some(b) = b {
+        add(b, -1.0);
     }
-}
-
-/// Where a tree is among some, which ascend.
-fn place(trees: &[u32], tree: u32) -> u32 {
-    if tree == NONE { NONE } else { trees.partition_point(|&t| t < tree) as u32 }
 }
 
 impl Solver {
@@ -396,10 +395,10 @@ impl Solver {
         };
         let width = self.options.n_outputs;
         let mut sums = memory::filled(0.0, self.forest.len() * width)?;
-        for (betas, &pair) in betas.chunks(width).zip(preferences) {
+        for (betas, &[better, worse]) in betas.chunks(width).zip(preferences) {
             // An example of two trees adds to both, and a tree has the sum of its
             // examples.
-            weigh(&mut sums, pair, betas);
+            weigh(&mut sums, (better, Some(worse)), betas);
         }
         Ok(sums)
     }
@@ -410,9 +409,12 @@ impl Solver {
         loss.term(target, costs[at])
     }
 
-    fn trees(&self, example: u32) -> [u32; 2] {
-        let preferences = self.problem.preferences.as_ref();
-        preferences.map_or([example, NONE], |pairs| pairs[example as usize])
+    fn trees(&self, example: u32) -> Sides {
+        let Some(preferences) = &self.problem.preferences else {
+            return (example, None);
+        };
+        let [better, worse] = preferences[example as usize];
+        (better, Some(worse))
     }
 
     /// Makes passes until the violation is at most `tol`, and says whether it is. They end
@@ -553,7 +555,7 @@ impl Solver {
         state: &State,
         scores: &[f64],
         example: u32,
-        trees: [u32; 2],
+        trees: Sides,
     ) -> f64 {
         let width = self.options.n_outputs;
         // An example stays for all outputs if it is wrong for one of them.
@@ -655,15 +657,21 @@ impl Solver {
     /// The trees of some examples, each once, ascending.
     fn trees_of(&self, examples: &[u32]) -> Result<Vec<u32>> {
         // A plain example has no second tree.
-        let trees = examples.iter().flat_map(|&example| self.trees(example));
-        let mut trees = memory::collect(trees.filter(|&tree| tree != NONE))?;
+        let trees = examples.iter().flat_map(|&example| {
+            let (tree, other) = self.trees(example);
+            [Some(tree), other]
+        });
+        let mut trees = memory::collect(trees.flatten())?;
         trees.sort_unstable();
         trees.dedup();
         Ok(trees)
     }
 
-    fn places(&self, trees: &[u32], example: u32) -> [u32; 2] {
-        self.trees(example).map(|tree| place(trees, tree))
+    /// Where the trees of an example are among some, which ascend.
+    fn places(&self, trees: &[u32], example: u32) -> Sides {
+        let place = |tree| trees.partition_point(|&t| t < tree) as u32;
+        let (tree, other) = self.trees(example);
+        (place(tree), other.map(place))
     }
 }
 

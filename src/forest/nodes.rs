@@ -228,7 +228,11 @@ impl Nodes {
     }
 
     /// The node with this label and these children, if it is known.
-    fn get(&self, label: Label, children: &[NodeId]) -> Option<NodeId> {
+    pub(crate) fn find_node(
+        &self,
+        label: Label,
+        children: &[NodeId],
+    ) -> Option<NodeId> {
         if children.is_empty() {
             let leaf = *self.leaf_of.get(label.index())?;
             return Some(NodeId(leaf)).filter(|_| leaf != NO_LEAF);
@@ -236,20 +240,12 @@ impl Nodes {
         self.find(self.hash(label, children), label, children)
     }
 
-    /// The node with these ids of label and children, if it is known.
-    pub(crate) fn find_node(&self, label: u32, children: &[NodeId]) -> Option<NodeId> {
-        self.get(Label(label), children)
-    }
-
     /// The production with these ids of labels, the parent's first, if it is known.
-    pub(crate) fn find_production(&self, labels: &[u32]) -> Option<ProductionId> {
-        let (&label, right) = labels.split_first()?;
+    pub(crate) fn find_production(&self, labels: &[Label]) -> Option<ProductionId> {
+        let (label, right) = labels.split_first()?;
         let seed = self.production_table.seed;
-        let hash = seed.hash_ids(u64::from(label), right.iter().copied());
-        let same = |id| {
-            let production: &[Label] = self.productions.get(id as usize);
-            production.iter().map(|l| l.0).eq(labels.iter().copied())
-        };
+        let hash = seed.hash_ids(u64::from(label.0), right.iter().map(|label| label.0));
+        let same = |id| self.productions.get(id as usize) == labels;
         self.production_table.find(hash, same).map(ProductionId)
     }
 
@@ -477,7 +473,7 @@ impl Nodes {
                 refused = memory::push(&mut there, child?);
                 refused.as_ref().ok()?;
             }
-            other.get(label, &there)
+            other.find_node(label, &there)
         })?;
         refused.map(|()| found)
     }

@@ -4,11 +4,9 @@
 //! tree has the same order, and its values the same bits, whichever forest it is in.
 
 use super::{NodeId, Nodes};
+use crate::ids::{Id, IdVec, PackedOption, Place};
 use crate::memory::{push, reach, reserve};
 use crate::{Context, Label, Result};
-
-/// "No place": not in the tree, or asked for by nobody.
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// Subtrees between two questions whether to go on.
 const PER_CHECK: usize = 1 << 12;
@@ -20,8 +18,8 @@ pub(crate) struct Item {
     /// How often it stands in the tree. Exact up to 2^53: a tree may be much larger than
     /// what is stored of it.
     pub(crate) count: f64,
-    /// The place of its last parent; [`NONE`] for the root.
-    pub(crate) last_use: u32,
+    /// The place of its last parent; none for the root.
+    pub(crate) last_use: PackedOption<Place>,
 }
 
 /// What a walk finds below a node.
@@ -127,9 +125,9 @@ impl Descend for HeaviestFirst<'_> {
 /// Reads trees of one store.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reader {
-    items: Vec<Item>,
-    /// By node: its place in the tree at hand, or [`NONE`].
-    place: Vec<u32>,
+    items: IdVec<Place, Item>,
+    /// The place of a node in the tree at hand, if it is there.
+    place: IdVec<NodeId, PackedOption<Place>>,
     /// Nodes that the walk has not left, with the number of the next edge.
     open: Vec<(NodeId, u32)>,
 }
@@ -165,15 +163,16 @@ impl Reader {
         // 2. Parents stand behind their children: from the end, every count is complete
         // when it is passed on.
         let Self { items, place, .. } = self;
-        let last = items.len() - 1;
-        items[last].count = 1.0;
-        for at in (0..=last).rev() {
-            let Item { node, count, .. } = items[at];
+        if let Some(root) = items.last_mut() {
+            root.count = 1.0;
+        }
+        for parent in (0..items.len()).rev().map(Place::at) {
+            let Item { node, count, .. } = items[parent];
             for child in below.edges(node).iter().filter_map(|edge| below.child(edge)) {
-                let child = &mut items[place[child.index()] as usize];
+                let child = &mut items[place[child].expect_id()];
                 child.count += count;
-                if child.last_use == NONE {
-                    child.last_use = at as u32;
+                if child.last_use.is_none() {
+                    child.last_use = parent.into();
                 }
             }
         }
@@ -190,10 +189,10 @@ impl Reader {
         root: NodeId,
         below: &D,
     ) -> Result<()> {
-        reach(&mut self.place, n_nodes, NONE)?;
+        reach(&mut self.place, n_nodes, PackedOption::NONE)?;
         let Self { items, place, open } = self;
         open.clear(); // where an error ended the last walk
-        if place[root.index()] != NONE {
+        if place[root].is_some() {
             return Ok(());
         }
         enter(root, below, place, open)?;
@@ -202,7 +201,7 @@ impl Reader {
             while let Some(edge) = edges.get(*next as usize) {
                 *next += 1;
                 let child = below.child(edge);
-                let Some(child) = child.filter(|c| place[c.index()] == NONE) else {
+                let Some(child) = child.filter(|&c| place[c].is_none()) else {
                     continue;
                 };
                 // What has nothing below it is left at once.
@@ -232,12 +231,12 @@ impl Reader {
         tree: impl ExactSizeIterator<Item = (NodeId, u32)>,
     ) -> Result<()> {
         self.clear();
-        reach(&mut self.place, n_nodes, NONE)?;
+        reach(&mut self.place, n_nodes, PackedOption::NONE)?;
         reserve(&mut self.items, tree.len())?;
         for (node, count) in tree {
-            self.place[node.index()] = self.items.len() as u32;
-            let count = f64::from(count);
-            self.items.push(Item { node, count, last_use: NONE }); // has room
+            self.place[node] = Place::at(self.items.len()).into();
+            let (count, last_use) = (f64::from(count), PackedOption::NONE);
+            self.items.push(Item { node, count, last_use }); // has room
         }
         Ok(())
     }
@@ -245,26 +244,32 @@ impl Reader {
     /// Forgets the tree at hand.
     pub(crate) fn clear(&mut self) {
         for item in self.items.drain(..) {
-            self.place[item.node.index()] = NONE;
+            self.place[item.node] = PackedOption::NONE;
         }
     }
 
     /// The distinct subtrees of the tree at hand, children first, the root last.
     #[inline]
-    pub(crate) fn items(&self) -> &[Item] {
+    pub(crate) fn items(&self) -> &IdVec<Place, Item> {
         &self.items
     }
 
-    /// The place of one of them; [`NONE`] for a leaf that was not asked for.
+    /// The place of one of them, for a node that was read.
     #[inline]
-    pub(crate) fn place(&self, node: NodeId) -> usize {
-        self.place[node.index()] as usize
+    pub(crate) fn place(&self, node: NodeId) -> Place {
+        self.place[node].expect_id()
+    }
+
+    /// The place of a node if it is one of them; a leaf may not have been asked for.
+    #[inline]
+    pub(crate) fn find(&self, node: NodeId) -> Option<Place> {
+        self.place.find(node)?.get()
     }
 
     /// Whether a node is one of them.
     #[inline]
     pub(crate) fn has(&self, node: NodeId) -> bool {
-        self.place.get(node.index()).is_some_and(|&place| place != NONE)
+        self.find(node).is_some()
     }
 }
 
@@ -273,22 +278,26 @@ impl Reader {
 fn enter<D: Descend>(
     root: NodeId,
     below: &D,
-    place: &[u32],
+    place: &IdVec<NodeId, PackedOption<Place>>,
     open: &mut Vec<(NodeId, u32)>,
 ) -> Result<()> {
     let mut next = Some(root);
     while let Some(node) = next {
         push(open, (node, 0))?;
-        next = below.first(node).filter(|child| place[child.index()] == NONE);
+        next = below.first(node).filter(|&child| place[child].is_none());
     }
     Ok(())
 }
 
 /// Gives a subtree the next place.
 #[inline]
-fn leave(node: NodeId, items: &mut Vec<Item>, place: &mut [u32]) -> Result<()> {
-    push(items, Item { node, count: 0.0, last_use: NONE })?;
-    place[node.index()] = items.len() as u32 - 1;
+fn leave(
+    node: NodeId,
+    items: &mut IdVec<Place, Item>,
+    place: &mut IdVec<NodeId, PackedOption<Place>>,
+) -> Result<()> {
+    push(items, Item { node, count: 0.0, last_use: PackedOption::NONE })?;
+    place[node] = Place::at(items.len() - 1).into();
     Ok(())
 }
 
@@ -341,7 +350,7 @@ mod tests {
         }
         let read: Vec<NodeId> = reader.items().iter().map(|item| item.node).collect();
         assert_eq!(read, expected);
-        for (place, item) in reader.items().iter().enumerate() {
+        for (place, item) in reader.items().enumerated() {
             assert_eq!((reader.place(item.node), reader.has(item.node)), (place, true));
             if !is_counted {
                 continue;
@@ -350,7 +359,7 @@ mod tests {
             let parents = stands.clone().filter_map(|(_, parent)| *parent);
             let last = parents.filter_map(|p| read.iter().position(|&node| node == p));
             assert_eq!(item.count, stands.count() as f64);
-            assert_eq!(item.last_use, last.max().map_or(NONE, |place| place as u32));
+            assert_eq!(item.last_use, last.max().map(Place::at).into());
         }
     }
 

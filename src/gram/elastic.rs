@@ -10,16 +10,19 @@
 
 use std::sync::Arc;
 
-use crate::forest::reader::{NONE, Reader};
+use crate::forest::reader::Reader;
+use crate::ids::{
+    GroupId, Id, IdVec, MemberId, PackedOption, Place, RowSlot, SymbolId, TreeId,
+};
 use crate::index::counts::{CountsScratch, Products, tally};
 use crate::index::elastic::{Index, Query, Scratch as WalkScratch};
-use crate::index::id_map::{IdMap, Wanted};
+use crate::index::id_map::{IdMap, Wanted, same_ids};
 use crate::index::rows::{self, SlotSinkView, Slots};
 use crate::index::weights::{Sink, View};
 use crate::kernel::TreeCounts;
 use crate::ragged::Ragged;
 use crate::threads::Threads;
-use crate::{Context, Forest, NodeId, Nodes, Result, memory};
+use crate::{Context, Forest, Label, NodeId, Nodes, Result, memory};
 
 /// The index, where its subtrees stand, and the trees of the rows.
 #[derive(Debug)]
@@ -27,10 +30,10 @@ pub(crate) struct Engine {
     nodes: Arc<Nodes>,
     index: Index,
     slots: Slots,
-    /// By group of the index, by number: the slot.
-    groups: Vec<Vec<u32>>,
+    /// By number within the group: the slot.
+    groups: IdVec<GroupId, Vec<RowSlot>>,
     /// Labels, simple subtrees.
-    base: [Products; 2],
+    base: [Products<SymbolId>; 2],
     rows: Rows,
 }
 
@@ -38,32 +41,33 @@ pub(crate) struct Engine {
 #[derive(Debug)]
 pub(crate) struct Rows {
     nodes: Arc<Nodes>,
-    /// By label: the index's, or [`NONE`].
-    labels: Vec<u32>,
+    /// The index's labels.
+    labels: IdVec<Label, PackedOption<Label>>,
     roots: Vec<NodeId>,
     /// Labels, simple subtrees.
-    base: [Ragged<(u32, u32)>; 2],
+    base: [Ragged<(SymbolId, u32)>; 2],
 }
 
 impl Rows {
     fn new(
         index: &Index,
         nodes: &Arc<Nodes>,
-        labels: Vec<u32>,
+        labels: IdVec<Label, PackedOption<Label>>,
         trees: &TreeCounts,
         n_labels: usize,
     ) -> Result<Self> {
         // Labels that the columns do not have match nothing.
-        let present = |label: u32| Some(label).filter(|&label| label != NONE);
-        let label = |node| present(labels[nodes.label(node).index()]);
+        let label = |node| labels[nodes.label(node)].get();
         let simple = |node| match nodes.children(node) {
             &[child] if nodes.is_leaf(child) => {
-                index.simple(label(node)?, label(child)?)
+                Some(SymbolId(index.simple(label(node)?, label(child)?)?.0))
             }
             _ => None,
         };
-        let base =
-            [tally(trees, n_labels, label)?, tally(trees, index.n_simple(), simple)?];
+        let base = [
+            tally(trees, n_labels, |node| Some(SymbolId(label(node)?.0)))?,
+            tally(trees, index.n_simple(), simple)?,
+        ];
         let roots = (0..trees.len()).filter_map(|t| trees.nodes(t).last().copied());
         let (nodes, roots) = (Arc::clone(nodes), memory::collect(roots)?);
         Ok(Self { nodes, labels, roots, base })
@@ -94,7 +98,7 @@ impl Engine {
             for &node in columns.nodes(tree) {
                 threads.context.check()?;
                 if !index.has(node) {
-                    index.enter(nodes, node, tree as u32)?;
+                    index.enter(nodes, node, TreeId::at(tree))?;
                     new.push(node)?;
                 }
             }
@@ -102,27 +106,27 @@ impl Engine {
         }
         // 2. Where its subtrees stand.
         // Leaves add λ for each pair of equal ones, and nothing else.
-        let is_elsewhere = |node| index.slot(nodes, node).is_none();
-        let (slots, of_node) = Slots::new(
+        let is_elsewhere = |node| index.member(nodes, node).is_none();
+        let (slots, slot_of) = Slots::new(
             columns,
             &new,
             is_elsewhere,
             &Slots::times(columns, nodes.len())?,
         )?;
         // The index calls subtrees by group and number, rows by slot.
-        let mut groups: Vec<Vec<u32>> =
-            memory::filled(Vec::new(), 2 * nodes.labels().len())?;
+        let groups = memory::filled(Vec::new(), 2 * nodes.labels().len())?;
+        let mut groups: IdVec<GroupId, Vec<RowSlot>> = groups.into();
         for &node in &new.items {
-            if let Some(place) = index.slot(nodes, node) {
-                let (group, at) = (&mut groups[place.group as usize], place.number);
-                memory::reach(group, at as usize + 1, slots.elsewhere())?;
-                group[at as usize] = of_node[node.index()];
+            if let Some((group, member)) = index.member(nodes, node) {
+                let (group, at) = (&mut groups[group], member.index());
+                memory::reach(group, at + 1, slots.elsewhere())?;
+                group[at] = slot_of[node];
             }
         }
         // 3. Integers.
         threads.context.check()?;
         let n_labels = nodes.labels().len();
-        let labels = memory::collect(0..n_labels as u32)?;
+        let labels = same_ids(n_labels)?;
         let rows = Rows::new(&index, nodes, labels, columns, n_labels)?;
         let [labels, simple] = &rows.base;
         let base = [
@@ -135,41 +139,42 @@ impl Engine {
 
 /// The sink of rows, told by groups and numbers.
 struct BySlot<'a> {
-    groups: &'a [Vec<u32>],
+    groups: &'a IdVec<GroupId, Vec<RowSlot>>,
     rows: rows::SlotSink<'a>,
 }
 
 struct BySlotView<'a> {
-    slots: &'a [u32],
+    slots: &'a [RowSlot],
     row: SlotSinkView<'a>,
 }
 
 impl Sink for BySlot<'_> {
+    type Id = MemberId;
     type View<'a>
         = BySlotView<'a>
     where
         Self: 'a;
 
     #[inline]
-    fn node(&mut self, place: usize, count: f64) {
+    fn node(&mut self, place: Place, count: f64) {
         self.rows.node(place, count);
     }
 
-    fn group(&mut self, _group: u32, _value: f64) {}
-
-    fn leaf(&mut self, _label: u32, _value: f64) {}
+    fn group(&mut self, _group: GroupId, _value: f64) {}
 
     #[inline]
-    fn view(&mut self, group: u32) -> BySlotView<'_> {
-        let slots = &self.groups[group as usize];
+    fn view(&mut self, group: GroupId) -> BySlotView<'_> {
+        let slots = &self.groups[group];
         BySlotView { slots, row: self.rows.view(group) }
     }
 }
 
 impl View for BySlotView<'_> {
+    type Id = MemberId;
+
     #[inline]
-    fn add(&mut self, number: u32, value: f64) {
-        self.row.add(self.slots[number as usize], value);
+    fn add(&mut self, member: MemberId, value: f64) {
+        self.row.add(self.slots[member.index()], value);
     }
 
     #[inline]
@@ -212,7 +217,7 @@ impl super::Engine for Engine {
         reader.read(&queries.nodes, queries.roots[x], true)?;
         let query =
             Query { store: &queries.nodes, labels: &queries.labels, tree: reader };
-        let n_trees = row.len() as u32;
+        let n_trees = row.len();
         let mut sink = BySlot { groups: &self.groups, rows: rows.sink() };
         let done =
             self.index.walk(&self.nodes, query, n_trees, walk, &mut sink, context);

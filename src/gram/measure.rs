@@ -51,7 +51,6 @@ use std::sync::Arc;
 
 use super::{QueryEngine, RowsOf};
 use crate::dag::compact;
-use crate::forest::reader::NONE;
 use crate::index::family::Family;
 use crate::index::id_map::{IdMap, Wanted};
 use crate::kernel::{Prepared, check};
@@ -59,6 +58,9 @@ use crate::memory::{Map, try_collect};
 use crate::neighbours::{Bound, bound};
 use crate::threads::Threads;
 use crate::{Context, Forest, Kernel, NodeId, Result};
+
+/// "Not among these".
+const NONE: u32 = u32::MAX;
 
 /// A list of items that a measure compares: trees, or pairs of trees.
 ///
@@ -309,6 +311,7 @@ impl<X: Items> Numbers<X> {
         }
         // Else subtrees are looked up once, and items by these.
         let map = IdMap::new(there.nodes(), here.nodes(), Wanted::Nodes, |_| None)?;
-        numbers_of(&|root| NodeId(map.nodes[root.index()]))
+        // No key has the node of what is not here.
+        numbers_of(&|root| map.nodes[root].get().unwrap_or(NodeId(NONE)))
     }
 }

@@ -17,13 +17,13 @@ pub(super) mod smoothed;
 
 use std::sync::Arc;
 
-use crate::forest::reader::{NONE, Reader};
+use crate::forest::reader::Reader;
+use crate::ids::{GroupId, IdVec, MemberId, RowSlot, SymbolId};
 use crate::index::counts::{CountsScratch, Products, tally};
-use crate::index::id_map::{IdMap, Wanted};
-use crate::index::partial::{self, Below, Equal, Index, Matching, Query};
+use crate::index::id_map::{IdMap, Key, Wanted};
+use crate::index::partial::{self, Below, Equal, Index, LEAF, Matching, Query};
 use crate::index::prefixes::{Prefix, Prefixes};
 use crate::index::rows::{self, Slots};
-use crate::index::weights::LEAF;
 use crate::intern::Keys;
 use crate::kernel::TreeCounts;
 use crate::kernel::partial::Weights;
@@ -44,10 +44,10 @@ pub(crate) struct Params {
 #[derive(Debug)]
 pub(crate) struct Engine {
     params: Params,
-    index: Index<u32>,
+    index: Index<RowSlot>,
     prefixes: Prefixes,
     slots: Slots,
-    bases: Vec<(Products, Kind)>,
+    bases: Vec<(Products<SymbolId>, Kind)>,
     symbols: SimpleSymbols,
     rows: Rows,
 }
@@ -59,15 +59,15 @@ pub(crate) struct Rows {
     id_map: IdMap,
     roots: Vec<NodeId>,
     /// By base: symbols with counts.
-    bases: Vec<Ragged<(u32, u32)>>,
+    bases: Vec<Ragged<(SymbolId, u32)>>,
 }
 
 /// Simple preterminals by (label, 0, label of the leaf), and by label whether all of the
 /// columns' inner nodes are such.
 #[derive(Debug, Default)]
 struct SimpleSymbols {
-    keys: Keys,
-    labels: Vec<bool>,
+    keys: Keys<SymbolId>,
+    labels: IdVec<Label, bool>,
 }
 
 /// What an integer dot product is of.
@@ -109,42 +109,39 @@ fn simple_labels(
     nodes: &Nodes,
     trees: &TreeCounts,
     not_simple: &[Label],
-) -> Result<Vec<bool>> {
-    let mut simple = memory::filled(true, nodes.labels().len())?;
-    for label in not_simple {
-        simple[label.index()] = false;
+) -> Result<IdVec<Label, bool>> {
+    let mut simple = IdVec::from(memory::filled(true, nodes.labels().len())?);
+    for &label in not_simple {
+        simple[label] = false;
     }
     // One inner node with more than a leaf, or without one, and the label is not
     // simple.
     for &node in (0..trees.len()).flat_map(|tree| trees.nodes(tree)) {
         if !nodes.is_leaf(node) && simple_leaf(nodes, node).is_none() {
-            simple[nodes.label(node).index()] = false;
+            simple[nodes.label(node)] = false;
         }
     }
     Ok(simple)
 }
 
-/// The inner subtrees that each tree is the first to have, in the order of a walk; and by
-/// node a number to be given, or [`NONE`].
+/// The inner subtrees that each tree is the first to have, in the order of a walk.
 fn new_subtrees(
     nodes: &Nodes,
     columns: &TreeCounts,
     threads: &Threads<'_>,
-) -> Result<(Ragged<NodeId>, Vec<u32>)> {
-    let mut number = memory::filled(NONE, nodes.len())?;
+) -> Result<Ragged<NodeId>> {
+    let mut is_new = IdVec::from(memory::filled(true, nodes.len())?);
     let mut new = Ragged::default();
     for tree in 0..columns.len() {
         threads.context.check()?;
         for &node in columns.nodes(tree) {
-            let number = &mut number[node.index()];
-            if *number == NONE && !nodes.is_leaf(node) {
-                *number = 0;
+            if !nodes.is_leaf(node) && std::mem::take(&mut is_new[node]) {
                 new.push(node)?;
             }
         }
         new.close("subtrees")?;
     }
-    Ok((new, number))
+    Ok(new)
 }
 
 /// What one worker keeps from row to row.
@@ -180,43 +177,44 @@ impl Engine {
         nodes: &Arc<Nodes>,
         params: Params,
         columns: &TreeCounts,
-        simple: Vec<bool>,
+        simple: IdVec<Label, bool>,
         mut similar: Option<&mut smoothed::Similar>,
         threads: &Threads<'_>,
     ) -> Result<Self> {
         let Params { decay, mu, leaf_factor, max_children } = params;
         // Of a simple label no subtree has a slot: pairs of equal ones are counted.
-        let is_simple = |node: NodeId| simple[nodes.label(node).index()];
+        let is_simple = |node: NodeId| simple[nodes.label(node)];
         // 1. Find the columns' inner subtrees, in the order of a walk.
-        let (new, mut number) = new_subtrees(nodes, columns, threads)?;
+        let new = new_subtrees(nodes, columns, threads)?;
         // 2. Enter them.
         let (slots, slot_of) =
             Slots::new(columns, &new, is_simple, &Slots::times(columns, nodes.len())?)?;
         let mut index = Index::new(decay, mu, leaf_factor, max_children);
         let mut prefixes = Prefixes::default();
+        let mut number = IdVec::from(memory::filled(MemberId::default(), nodes.len())?);
         for new in new.iter() {
             for &node in new {
                 threads.context.check()?;
                 // A group is a label, or what is similar to it.
                 let group = |node| match &similar {
-                    None => nodes.label(node).0,
+                    None => GroupId(nodes.label(node).0),
                     Some(similar) => similar.group(nodes.label(node)),
                 };
                 let own_group = group(node);
                 // Children come before their parents, so their numbers are known.
                 let below = nodes.children(node).iter().map(|&child| {
                     let number = match (nodes.is_leaf(child), &similar) {
-                        (false, _) => number[child.index()],
+                        (false, _) => number[child],
                         (true, None) => LEAF,
                         (true, Some(similar)) => similar.leaf(nodes.label(child)),
                     };
-                    Below { label: group(child), number }
+                    Below { group: group(child), number }
                 });
-                let entered = index.enter(own_group, below, slot_of[node.index()])?;
+                let entered = index.enter(own_group, below, slot_of[node])?;
                 if let Some(similar) = &mut similar {
                     similar.entered(nodes.label(node))?;
                 }
-                number[node.index()] = entered;
+                number[node] = entered;
                 // In the order of the trees, so that what the first trees have is a
                 // prefix.
                 prefixes.groups.push(own_group)?;
@@ -230,7 +228,8 @@ impl Engine {
         // 3. Count what needs no index.
         let id_map = match similar {
             None => {
-                IdMap::of_same(nodes, Wanted::LabelPairs, columns, |k| index.find(k))
+                let find = |key: Key| index.find(key.into());
+                IdMap::of_same(nodes, Wanted::LabelPairs, columns, find)
             }
             Some(_) => IdMap::new(nodes, nodes, Wanted::Labels, |_| None),
         }?;
@@ -240,7 +239,7 @@ impl Engine {
         for tree in 0..columns.len() {
             for &node in columns.nodes(tree) {
                 let label = nodes.label(node);
-                if symbols.labels[label.index()]
+                if symbols.labels[label]
                     && let Some(leaf) = simple_leaf(nodes, node)
                 {
                     let key = [label.0, 0, nodes.label(leaf).0];
@@ -375,8 +374,8 @@ impl Engine {
         let nodes = (0..trees.len()).flat_map(|tree| trees.nodes(tree)).copied();
         let inner = nodes
             .filter(|&n| !store.is_leaf(n) && simple_leaf(store, n).is_none())
-            .map(|node| Label(id_map.labels[store.label(node).index()]));
-        let was_simple = |l: &Label| self.symbols.labels.get(l.index()) == Some(&true);
+            .filter_map(|node| id_map.labels[store.label(node)].get());
+        let was_simple = |&l: &Label| self.symbols.labels.find(l) == Some(&true);
         memory::collect(inner.filter(was_simple))
     }
 }
@@ -389,18 +388,17 @@ impl SimpleSymbols {
         trees: &TreeCounts,
         kind: Kind,
         are_rows: bool,
-    ) -> Result<Ragged<(u32, u32)>> {
+    ) -> Result<Ragged<(SymbolId, u32)>> {
         let nodes = &*rows.nodes;
-        let label = |node| {
-            let label = rows.id_map.labels[nodes.label(node).index()];
-            Some(label).filter(|&label| label != NONE)
-        };
+        let label = |node| Some(rows.id_map.labels[nodes.label(node)].get()?.0);
         match kind {
             Kind::Labels(in_rows, in_columns) => {
                 let taken = if are_rows { in_rows } else { in_columns };
                 let n_labels = self.labels.len();
                 tally(trees, n_labels, |node| {
-                    label(node).filter(|_| taken.takes(nodes.is_leaf(node)))
+                    let label =
+                        label(node).filter(|_| taken.takes(nodes.is_leaf(node)));
+                    label.map(SymbolId)
                 })
             }
             Kind::Simple => tally(trees, self.keys.keys.len(), |node| {
@@ -450,7 +448,7 @@ impl super::Engine for Engine {
         context: &Context,
     ) -> Result<(Option<Self>, Rows)> {
         let map = |engine: &Self| {
-            let find = |key| engine.index.find(key);
+            let find = |key: Key| engine.index.find(key.into());
             let wanted = Wanted::LabelPairs;
             IdMap::of_trees(rows.nodes(), columns.nodes(), wanted, trees, find)
         };

@@ -20,13 +20,16 @@
 use std::ops::Range;
 
 use super::RowsOf;
-use crate::forest::reader::{NONE, Reader};
+use crate::forest::reader::Reader;
+use crate::ids::{
+    GroupId, Id, IdVec, ListId, MemberId, PackedOption, PatternId, Place, RowSlot, ids,
+};
+use crate::index::GroupKey;
 use crate::index::counts::{Counts, CountsScratch, Products, Tally};
 use crate::index::id_map::{Edge, IdMap, Key, LISTS, Wanted};
 use crate::index::prefixes::{Prefix, Prefixes};
-use crate::index::rows::{RowScratch, RowSink, Slots, TreePatterns};
+use crate::index::rows::{RowScratch, RowSink, SlotOf, Slots, TreePatterns};
 use crate::index::subset::{EDGES, Entry, Index, Patterns, Scratch as Walking, Walk};
-use crate::intern::new_id;
 use crate::kernel::weights::Factors;
 use crate::kernel::{Number, Scaled, TreeCounts};
 use crate::memory;
@@ -39,20 +42,20 @@ const PATTERNS: &str = "pairs of tree and pattern";
 /// The index of some trees (columns), and what others (rows) need to walk it.
 #[derive(Debug)]
 pub(crate) struct Engine<F = f64> {
-    index: Index<u32, F>,
+    index: Index<RowSlot, F>,
     patterns: Patterns,
     prefixes: Prefixes,
     slots: Slots,
     /// How often trees have productions, and patterns.
-    groups: Counts,
-    column_patterns: Counts,
+    groups: Counts<GroupId>,
+    column_patterns: Counts<PatternId>,
     /// Equal leaves, for `leaf_weight`.
-    leaves: Option<Products>,
-    /// By pattern, and by label of a leaf: what a pair weighs, where they differ.
-    pattern_weights: Vec<f64>,
-    leaf_weights: Vec<f64>,
-    /// By production: its number among the columns', or [`NONE`].
-    group: Vec<u32>,
+    leaves: Option<Products<Label>>,
+    /// What a pair of a pattern, or of leaves with a label, weighs where these differ.
+    pattern_weights: IdVec<PatternId, f64>,
+    leaf_weights: IdVec<Label, f64>,
+    /// The number of a production among the columns'.
+    group: IdVec<ProductionId, PackedOption<GroupId>>,
     /// The columns as rows; where only others ask, without what they walk by.
     rows: Rows,
 }
@@ -65,9 +68,9 @@ pub(crate) struct Rows {
     n_nodes: usize,
     id_map: IdMap,
     /// The groups of each, with counts.
-    groups: Ragged<(u32, u32)>,
+    groups: Ragged<(GroupId, u32)>,
     /// Equal leaves, for `leaf_weight`.
-    leaves: Ragged<(u32, u32)>,
+    leaves: Ragged<(Label, u32)>,
 }
 
 /// An inner subtree of a tree.
@@ -75,9 +78,9 @@ pub(crate) struct Rows {
 struct Inner {
     node: NodeId,
     count: u32,
-    /// Its production's number among the columns', or [`NONE`]. (By node, it would be far
-    /// away when a row asks for it.)
-    group: u32,
+    /// Its production's number among the columns'. (By node, it would be far away when a row
+    /// asks for it.)
+    group: PackedOption<GroupId>,
 }
 
 /// What one worker keeps from row to row.
@@ -123,8 +126,8 @@ impl<F: Factors> Engine<F> {
                 let is_elsewhere = |node: NodeId| {
                     // Preterminals have no inner children, so C is λ and nothing
                     // beyond: no value goes to their slot.
-                    let number = builder.number[node.index()];
-                    builder.column[number as usize].is_preterminal
+                    let column = builder.number[node].get();
+                    column.is_some_and(|column| builder.column[column].is_preterminal)
                 };
                 Slots::new(columns, &builder.new_nodes, is_elsewhere, &times)
             },
@@ -137,9 +140,9 @@ impl<F: Factors> Engine<F> {
         drop(slot_of);
         // Productions are numbered anew.
         let mut production_of = memory::filled(0, n_groups)?;
-        for (production, &group) in (0..).zip(&builder.group) {
-            if group != NONE {
-                production_of[group as usize] = production;
+        for (production, group) in builder.group.enumerated() {
+            if let Some(group) = group.get() {
+                production_of[group.index()] = production.0;
             }
         }
         // The index counts by the columns' productions, the kernel's factors by the
@@ -151,7 +154,7 @@ impl<F: Factors> Engine<F> {
         index.lists = lists.try_into()?;
         if rows_of == RowsOf::LowerTriangle {
             // Nobody will look them up.
-            index.keys.keys = list_keys;
+            index.keys.keys = list_keys.into();
         } else {
             for key in list_keys {
                 index.keys.insert(key, LISTS)?;
@@ -161,7 +164,7 @@ impl<F: Factors> Engine<F> {
         // counted, whatever is below; and the rows' view of the index.
         let ((patterns, column_patterns), (groups, leaves, rows)) = threads.both(
             |threads| {
-                let is_wanted = |key: Key| has_preterminal[key[2] as usize];
+                let is_wanted = |key: GroupKey| has_preterminal[key.child];
                 let patterns = Patterns::new(&index, is_wanted)?;
                 let counts = builder.count_patterns(&edges, &patterns, threads)?;
                 Ok((patterns, counts))
@@ -175,7 +178,7 @@ impl<F: Factors> Engine<F> {
                     RowsOf::Others => IdMap::blank(Wanted::Productions),
                     _ => builder.own_map(&edges)?,
                 };
-                let own_leaves = |_| leaves_of(nodes, columns, |label| Some(label.0));
+                let own_leaves = |_| leaves_of(nodes, columns, Some);
                 let rows = Rows {
                     trees: inner,
                     n_nodes: nodes.len(),
@@ -193,9 +196,9 @@ impl<F: Factors> Engine<F> {
         let pattern_weights = if index.decay.same().is_some() {
             Vec::new()
         } else {
-            let weight = |list: &u32| {
-                let [group, _, child] = index.keys.keys[*list as usize];
-                index.decay.of(group) * index.decay.of(child)
+            let weight = |&list: &ListId| {
+                let GroupKey { parent, child, .. } = index.key(list);
+                index.decay_of(parent) * index.decay_of(child)
             };
             memory::collect(patterns.lists.iter().map(weight))?
         };
@@ -208,8 +211,8 @@ impl<F: Factors> Engine<F> {
             groups,
             column_patterns,
             leaves,
-            pattern_weights,
-            leaf_weights,
+            pattern_weights: pattern_weights.into(),
+            leaf_weights: leaf_weights.into(),
             group: builder.group,
         })
     }
@@ -247,7 +250,7 @@ impl<F: Factors> Engine<F> {
         // Read when the index was built, or looked up: the same order of a walk.
         scratch.reader.set(rows.n_nodes, items)?;
         scratch.symbols.start(tree.len())?;
-        let group = |place: usize| tree[place].group;
+        let group = |place: Place| tree[place.index()].group;
         // 2. The first pass notes the tree's patterns, which the products below need.
         self.walk(rows, patterns, scratch, |walk, symbols, _| {
             walk.plan(group, symbols)
@@ -256,12 +259,12 @@ impl<F: Factors> Engine<F> {
         // 3. Where productions have a λ each, counts are multiplied in floats.
         if self.index.decay.same().is_none() {
             row.fill(0.0);
-            let decay_of = |group| self.index.decay.of(group);
+            let decay_of = |group: GroupId| self.index.decay_of(group);
             self.groups.add_weighted(rows.groups.get(x), decay_of, row);
-            let weight_of = |pattern: u32| self.pattern_weights[pattern as usize];
+            let weight_of = |pattern: PatternId| self.pattern_weights[pattern];
             self.column_patterns.add_weighted(&symbols.patterns, weight_of, row);
             if let Some(products) = &self.leaves {
-                let weight_of = |label: u32| self.leaf_weights[label as usize];
+                let weight_of = |label: Label| self.leaf_weights[label];
                 products.counts.add_weighted(rows.leaves.get(x), weight_of, row);
             }
             return Ok(());
@@ -270,7 +273,7 @@ impl<F: Factors> Engine<F> {
         // pattern.
         self.groups.sum(rows.groups.get(x), groups, row.len())?;
         self.column_patterns.sum(&symbols.patterns, patterns, row.len())?;
-        let decay = self.index.decay.of(0);
+        let decay = self.index.decay_of(GroupId(0));
         groups.write(decay, patterns, decay * decay, row);
         if let Some(products) = &self.leaves {
             products.add_to(rows.leaves.get(x), leaves, row)?;
@@ -307,7 +310,7 @@ impl<F: Factors> Engine<F> {
         patterns: Option<&Patterns<N>>,
         scratch: &mut Scratch<N>,
         run: impl FnOnce(
-            &mut Walk<'_, u32, N, Prefix, F>,
+            &mut Walk<'_, RowSlot, N, Prefix, F>,
             &mut TreePatterns,
             &mut RowScratch<N>,
         ) -> R,
@@ -319,7 +322,7 @@ impl<F: Factors> Engine<F> {
             tree: reader,
             extent: prefix,
             patterns,
-            folds: &[],
+            folds: None,
             scratch: walking,
         };
         run(&mut walk, symbols, row)
@@ -344,17 +347,17 @@ impl<F: Factors> Engine<F> {
         trees: &TreeCounts,
     ) -> Result<Rows> {
         // A production of the store as the columns number theirs.
-        let group = |production: u32| {
-            Some(*self.group.get(production as usize)?).filter(|&group| group != NONE)
+        let group = |production| self.group.find(production)?.get();
+        let find = |[parent, position, child]: Key| {
+            let [parent, child] = [parent, child].map(|id| group(ProductionId(id)));
+            self.index.find(GroupKey { parent: parent?, position, child: child? })
         };
-        let find = |[p, at, c]: Key| self.index.find([group(p)?, at, group(c)?]);
         let id_map = IdMap::of_trees(store, columns, Wanted::Productions, trees, find)?;
-        let column_id = |p: &ProductionId| id_map.productions.get(p.index()).copied();
-        let known_group =
-            |p: ProductionId| column_id(&p).and_then(group).unwrap_or(NONE);
+        let column_group = |production| group(id_map.productions[production].get()?);
         // A label that no column has adds nothing.
-        let label = |l: Label| Some(id_map.labels[l.index()]).filter(|&l| l != NONE);
-        let inner = inner_nodes(store, trees, known_group)?;
+        let label = |label: Label| id_map.labels[label].get();
+        let inner =
+            inner_nodes(store, trees, |production| column_group(production).into())?;
         Ok(Rows {
             groups: tally_groups(&inner, self.index.group_sizes.len())?,
             trees: inner,
@@ -409,69 +412,76 @@ impl<F: Factors + 'static> super::Engine for Engine<F> {
     fn nbytes(&self) -> usize {
         let Rows { trees, n_nodes: _, id_map, groups, leaves } = &self.rows;
         let rows = trees.nbytes() + id_map.nbytes() + groups.nbytes() + leaves.nbytes();
-        let counts = [&self.groups, &self.column_patterns].map(Counts::nbytes);
+        let counts = self.groups.nbytes() + self.column_patterns.nbytes();
         let leaves = self.leaves.as_ref().map_or(0, |leaves| leaves.counts.nbytes());
         let built = self.index.nbytes() + self.patterns.nbytes() + self.slots.nbytes();
         let built = built + self.prefixes.nbytes() + self.group.len() * 4;
-        rows + counts.iter().sum::<usize>() + leaves + built
+        rows + counts + leaves + built
     }
+}
+
+ids! {
+    /// The number of a column subtree while the index is built.
+    ColumnId;
+    /// A position of a production's children while the index is built.
+    PositionId;
 }
 
 /// A column subtree while the index is built.
 #[derive(Debug, Clone, Copy)]
 struct Column {
     node: NodeId,
-    group: u32,
+    group: GroupId,
     /// Number within the production.
-    local: u32,
+    member: MemberId,
     /// Without inner children.
     is_preterminal: bool,
 }
 
-/// A column subtree, by number, and one of its inner children.
-type Below = (u32, u32);
+/// A column subtree and one of its inner children.
+type Below = (ColumnId, ColumnId);
 /// Keys of lists, the lists, and by column subtree those that it is in.
-type BuiltLists = (Vec<Key>, Ragged<Entry<u32>>, Ragged<u32>);
+type BuiltLists = (Vec<[u32; 3]>, Ragged<Entry<RowSlot>>, Ragged<ListId>);
 /// Keys of lists, the lists, and by child, as they stand below one another, its list.
-type ListsOfPart = (Vec<Key>, Ragged<Entry<u32>>, Vec<u32>);
+type ListsOfPart = (Vec<[u32; 3]>, Ragged<Entry<RowSlot>>, Vec<ListId>);
 
 struct Builder<'a> {
     nodes: &'a Nodes,
     columns: &'a TreeCounts,
-    /// By node: its number among the columns' subtrees.
-    number: Vec<u32>,
-    column: Vec<Column>,
-    /// Per tree: the numbers of its subtrees, with counts.
-    trees: Ragged<(u32, u32)>,
+    /// The number of a subtree among the columns'.
+    number: IdVec<NodeId, PackedOption<ColumnId>>,
+    column: IdVec<ColumnId, Column>,
+    /// Per tree: its subtrees, with counts.
+    trees: Ragged<(ColumnId, u32)>,
     /// Per tree: its new subtrees.
     new_nodes: Ragged<NodeId>,
     /// Per tree: the groups of these. (All together: by number.)
-    groups: Ragged<u32>,
-    /// By production: its number among the columns'.
-    group: Vec<u32>,
-    /// By group: how many subtrees, and the first of its *places*, one for each position
-    /// of a child. By place: how many inner children.
-    sizes: Vec<u32>,
-    places: Vec<u32>,
-    place_lens: Vec<u32>,
+    groups: Ragged<GroupId>,
+    /// The number of a production among the columns'.
+    group: IdVec<ProductionId, PackedOption<GroupId>>,
+    /// How many subtrees a group has, and the first of its *positions*, one for each of its
+    /// children. How many inner children a position has.
+    sizes: IdVec<GroupId, u32>,
+    positions: IdVec<GroupId, PositionId>,
+    position_lens: IdVec<PositionId, u32>,
 }
 
 impl<'a> Builder<'a> {
     fn new(nodes: &'a Nodes, columns: &'a TreeCounts) -> Result<Self> {
-        let mut column = Vec::new();
+        let mut column = IdVec::default();
         memory::reserve(&mut column, nodes.len())?;
         Ok(Self {
             nodes,
             columns,
-            number: memory::filled(NONE, nodes.len())?,
+            number: memory::filled(PackedOption::NONE, nodes.len())?.into(),
             column,
             trees: Ragged::default(),
             new_nodes: Ragged::default(),
             groups: Ragged::default(),
-            group: memory::filled(NONE, nodes.n_productions())?,
-            sizes: Vec::new(),
-            places: Vec::new(),
-            place_lens: Vec::new(),
+            group: memory::filled(PackedOption::NONE, nodes.n_productions())?.into(),
+            sizes: IdVec::default(),
+            positions: IdVec::default(),
+            position_lens: IdVec::default(),
         })
     }
 
@@ -482,15 +492,15 @@ impl<'a> Builder<'a> {
             for (node, count) in self.columns.iter(tree) {
                 // A leaf has no production: it stands in no list.
                 let Some(production) = self.nodes.production(node) else { continue };
-                let mut number = self.number[node.index()];
-                if number == NONE {
-                    number = self.add_column(node, production)?;
-                }
-                self.trees.push((number, count))?;
+                let column = match self.number[node].get() {
+                    Some(column) => column,
+                    None => self.add_column(node, production)?,
+                };
+                self.trees.push((column, count))?;
             }
             self.trees.close("subtrees, tree by tree")?;
             // What came since the tree before is new with this one.
-            let new = &self.column[self.new_nodes.items.len()..];
+            let new = &self.column.as_slice()[self.new_nodes.items.len()..];
             self.new_nodes.extend(new.iter().map(|column| column.node))?;
             self.new_nodes.close("subtrees")?;
             self.groups.close("subtrees")?;
@@ -500,59 +510,65 @@ impl<'a> Builder<'a> {
 
     /// The columns' own subtrees.
     fn inner(&self) -> Result<Ragged<Inner>> {
-        self.trees.map(|&(number, count)| {
-            let Column { node, group, .. } = self.column[number as usize];
-            Inner { node, count, group }
+        self.trees.map(|&(column, count)| {
+            let Column { node, group, .. } = self.column[column];
+            Inner { node, count, group: group.into() }
         })
     }
 
-    fn add_column(&mut self, node: NodeId, production: ProductionId) -> Result<u32> {
+    fn add_column(
+        &mut self,
+        node: NodeId,
+        production: ProductionId,
+    ) -> Result<ColumnId> {
         let children = self.nodes.children(node);
-        let group = &mut self.group[production.index()];
-        // A new production gets a place for each of its children's positions.
-        if *group == NONE {
-            *group = self.sizes.len() as u32;
-            let place = new_id(self.place_lens.len(), "positions of children")?;
+        let group = if let Some(group) = self.group[production].get() {
+            group
+        } else {
+            let group = GroupId::at(self.sizes.len());
+            let n_positions = self.position_lens.len();
+            let first = PositionId::next(n_positions, "positions of children")?;
             memory::push(&mut self.sizes, 0)?;
-            memory::push(&mut self.places, place)?;
-            memory::reach(&mut self.place_lens, place as usize + children.len(), 0)?;
-        }
+            memory::push(&mut self.positions, first)?;
+            memory::reach(&mut self.position_lens, n_positions + children.len(), 0)?;
+            self.group[production] = group.into();
+            group
+        };
         // By first tree and children first, so each tree's subtrees follow those of the
         // trees before.
-        let number = new_id(self.column.len(), "subtrees")?;
-        self.number[node.index()] = number;
-        let group = *group;
-        let first = self.places[group as usize] as usize;
+        let column = ColumnId::next(self.column.len(), "subtrees")?;
+        self.number[node] = column.into();
+        let first = self.positions[group].index();
+        let lens = &mut self.position_lens.as_mut_slice()[first..];
         let mut is_preterminal = true;
         // Children are numbered before their parents, and leaves never: what has a
         // number is inner.
-        for (child, len) in children.iter().zip(&mut self.place_lens[first..]) {
-            if self.number[child.index()] != NONE {
+        for (&child, len) in children.iter().zip(lens) {
+            if self.number[child].is_some() {
                 is_preterminal = false;
                 *len += 1;
             }
         }
-        let local = self.sizes[group as usize];
-        self.sizes[group as usize] += 1;
-        memory::push(&mut self.column, Column { node, group, local, is_preterminal })?;
+        let member = MemberId(self.sizes[group]);
+        self.sizes[group] += 1;
+        memory::push(&mut self.column, Column { node, group, member, is_preterminal })?;
         self.groups.push(group)?;
-        Ok(number)
+        Ok(column)
     }
 
-    /// Inner children by place; and by column subtree where they are there.
+    /// Inner children by position; and by column subtree where they are there.
     fn below(&self, threads: &Threads<'_>) -> Result<(Ragged<Below>, Ragged<u32>)> {
         // The lengths were counted as the subtrees were numbered.
-        let mut below =
-            Filler::new(memory::collect(self.place_lens.iter().copied())?, (0, 0))?;
+        let lens = memory::copied(&self.position_lens)?;
+        let mut below = Filler::new(lens, Below::default())?;
         let mut edges = Ragged::default();
-        for (number, column) in (0..).zip(&self.column) {
+        for (parent, column) in self.column.enumerated() {
             threads.context.check()?;
-            let first = self.places[column.group as usize];
-            for (place, child) in (first..).zip(self.nodes.children(column.node)) {
-                let child = self.number[child.index()];
-                if child != NONE {
+            let first = self.positions[column.group].0;
+            for (position, &child) in (first..).zip(self.nodes.children(column.node)) {
+                if let Some(child) = self.number[child].get() {
                     // Where the child went, by which its list is found again.
-                    edges.push(below.put(place, (number, child)) as u32)?;
+                    edges.push(below.put(position, (parent, child)) as u32)?;
                 }
             }
             edges.close(EDGES)?;
@@ -568,7 +584,7 @@ impl<'a> Builder<'a> {
         &self,
         below: Ragged<Below>,
         edges: &Ragged<u32>,
-        slot_of: &[u32],
+        slot_of: &SlotOf,
         threads: &Threads<'_>,
     ) -> Result<BuiltLists> {
         let some = |range: Range<usize>, context: &Context| {
@@ -581,16 +597,14 @@ impl<'a> Builder<'a> {
         let (mut keys, mut lists, mut list_of) = parts.next().unwrap_or_default();
         for (more, entries, more_list_of) in parts {
             // Each part has numbered its lists from 0.
-            let first = keys.len() as u32;
-            new_id(keys.len() + more.len(), LISTS)?;
+            let first = keys.len();
+            ListId::next(first + more.len(), LISTS)?;
             memory::extend(&mut keys, more)?;
             lists.append(entries, EDGES)?;
-            memory::extend(
-                &mut list_of,
-                more_list_of.into_iter().map(|list| first + list),
-            )?;
+            let more = more_list_of.iter().map(|list| ListId::at(first + list.index()));
+            memory::extend(&mut list_of, more)?;
         }
-        Ok((keys, lists, edges.map(|&place| list_of[place as usize])?))
+        Ok((keys, lists, edges.map(|&edge| list_of[edge as usize])?))
     }
 
     /// Of the productions whose [work](work_before) begins in a range: the lists' keys, the
@@ -598,68 +612,74 @@ impl<'a> Builder<'a> {
     fn lists_of_part(
         &self,
         below: &Ragged<Below>,
-        slot_of: &[u32],
+        slot_of: &SlotOf,
         range: Range<usize>,
         context: &Context,
     ) -> Result<ListsOfPart> {
         let (mut keys, mut lists, mut list_of) = ListsOfPart::default();
         let mut lens: Vec<u32> = Vec::new();
-        // By production of a child: its list, if it is not one of another place.
-        let mut of_child = memory::filled(NONE, self.sizes.len())?;
+        // By production of a child: its list, if it is not one of another position.
+        let none: PackedOption<ListId> = PackedOption::NONE;
+        let mut of_child = IdVec::from(memory::filled(none, self.sizes.len())?);
         // Productions belong to the part in which their work begins, so each is in one
         // part.
         let [start, end] = [range.start, range.end].map(|at| {
-            let is_before = |&place: &u32| work_before(below, place as usize) < at;
-            self.places.partition_point(is_before)
+            let is_before =
+                |&first: &PositionId| work_before(below, first.index()) < at;
+            self.positions.partition_point(is_before)
         });
-        for group in start..end {
+        for group in (start..end).map(GroupId::at) {
             context.check()?;
-            let last = self.places.get(group + 1).map_or(below.len(), |&p| p as usize);
-            for (position, place) in (self.places[group] as usize..last).enumerate() {
-                // A place is one position of one production: its children's productions
-                // tell its lists apart.
+            let next = self.positions.get(group.index() + 1);
+            let last = next.map_or(below.len(), |next| next.index());
+            let positions = self.positions[group].index()..last;
+            for (position, below) in (0..).zip(positions.map(|at| below.get(at))) {
+                // Children at one position of one production: their own productions tell
+                // the lists apart.
                 let first = keys.len();
                 lens.clear();
-                let n = below.get(place).len();
+                let n = below.len();
                 memory::reserve(&mut keys, n)?;
                 memory::reserve(&mut lens, n)?;
                 memory::reserve(&mut list_of, n)?;
-                for &(_, child) in below.get(place) {
-                    let child = self.column[child as usize].group;
-                    let list = &mut of_child[child as usize];
-                    // (Of another place: below `first`.)
-                    if *list == NONE || (*list as usize) < first {
-                        *list = new_id(keys.len(), LISTS)?;
-                        keys.push([group as u32, position as u32, child]); // has room
+                for &(_, child) in below {
+                    let child = self.column[child].group;
+                    // (Of another position: below `first`.)
+                    let met = of_child[child].get().filter(|l| l.index() >= first);
+                    let list = if let Some(list) = met {
+                        list
+                    } else {
+                        let list = ListId::next(keys.len(), LISTS)?;
+                        let key = GroupKey { parent: group, position, child };
+                        keys.push(key.into()); // has room
                         lens.push(0); // has room
-                    }
-                    lens[*list as usize - first] += 1;
-                    list_of.push(*list - first as u32); // has room
+                        of_child[child] = list.into();
+                        list
+                    };
+                    lens[list.index() - first] += 1;
+                    list_of.push(list); // has room
                 }
-                // Lists of this place are counted from its first one while they are
-                // filled, and from the part's first one afterwards.
-                let numbers = &mut list_of[lists.items.len()..];
-                let entries = below.get(place).iter().zip(&*numbers);
-                let entry = |(&(member, child), &list): (&Below, &u32)| {
-                    let Column { node, local, .. } = self.column[member as usize];
-                    let child = self.column[child as usize].local;
-                    (list, Entry { u: local, child, target: slot_of[node.index()] })
+                // Lists of this position are counted from its first one while they are
+                // filled.
+                let entries = below.iter().zip(&list_of[lists.items.len()..]);
+                let entry = |(&(parent, child), &list): (&Below, &ListId)| {
+                    let Column { node, member, .. } = self.column[parent];
+                    let child = self.column[child].member;
+                    let entry = Entry { u: member, child, target: slot_of[node] };
+                    (list.0 - first as u32, entry)
                 };
                 lists.append_filled(&mut lens, entries.map(entry), EDGES)?;
-                for list in numbers {
-                    *list += first as u32;
-                }
             }
         }
         Ok((keys, lists, list_of))
     }
 
     /// By group: whether it has a subtree without inner children.
-    fn has_preterminal(&self) -> Result<Vec<bool>> {
+    fn has_preterminal(&self) -> Result<IdVec<GroupId, bool>> {
         // A list has a pattern only if some of its children are preterminals.
-        let mut has = memory::filled(false, self.sizes.len())?;
+        let mut has = IdVec::from(memory::filled(false, self.sizes.len())?);
         for column in self.column.iter().filter(|column| column.is_preterminal) {
-            has[column.group as usize] = true;
+            has[column.group] = true;
         }
         Ok(has)
     }
@@ -667,19 +687,18 @@ impl<'a> Builder<'a> {
     /// How often the columns' subtrees are in the lists of patterns.
     fn count_patterns(
         &self,
-        edges: &Ragged<u32>,
+        edges: &Ragged<ListId>,
         patterns: &Patterns,
         threads: &Threads<'_>,
-    ) -> Result<Counts> {
+    ) -> Result<Counts<PatternId>> {
         let mut tally = Tally::new(patterns.lists.len())?;
         // By tree, as products want it.
         let mut patterns_of_trees = Ragged::default();
         for items in self.trees.iter() {
             threads.context.check()?;
-            for &(number, count) in items {
-                for &list in edges.get(number as usize) {
-                    let pattern = patterns.of_list(list);
-                    if pattern != NONE {
+            for &(column, count) in items {
+                for &list in edges.get(column.index()) {
+                    if let Some(pattern) = patterns.of_list(list) {
                         tally.add(pattern, count);
                     }
                 }
@@ -692,29 +711,30 @@ impl<'a> Builder<'a> {
     }
 
     /// The columns as rows: their edges have known lists.
-    fn own_map(&self, edges: &Ragged<u32>) -> Result<IdMap> {
+    fn own_map(&self, edges: &Ragged<ListId>) -> Result<IdMap> {
         IdMap::of_lists(self.nodes, Wanted::Productions, |node| {
             // Lists come in the order of the inner children.
-            let number = self.number[node.index()];
-            let lists = if number == NONE { &[] } else { edges.get(number as usize) };
+            let column = self.number[node].get();
+            let lists = column.map_or(&[][..], |column| edges.get(column.index()));
             let children = self.nodes.children(node).iter();
-            let inner = children.filter(|child| self.number[child.index()] != NONE);
-            lists.iter().zip(inner).map(|(&key, &child)| Edge { key, child })
+            let inner = children.filter(|&&child| self.number[child].is_some());
+            let edge = |(&list, &child)| Edge::of_list(Some(list), child);
+            lists.iter().zip(inner).map(edge)
         })
     }
 }
 
-/// How much work the lists of all places before one are, in entries: a place takes as long
-/// as two, whatever it has.
-fn work_before(below: &Ragged<Below>, place: usize) -> usize {
-    below.start(place) + 2 * place
+/// How much work the lists of all positions before one are, in entries: a position takes as
+/// long as two, whatever it has.
+fn work_before(below: &Ragged<Below>, position: usize) -> usize {
+    below.start(position) + 2 * position
 }
 
 /// The inner subtrees of trees, in the order of a walk; `group` is a production's.
 fn inner_nodes(
     nodes: &Nodes,
     trees: &TreeCounts,
-    group: impl Fn(ProductionId) -> u32,
+    group: impl Fn(ProductionId) -> PackedOption<GroupId>,
 ) -> Result<Ragged<Inner>> {
     let mut inner = Ragged::default();
     for tree in 0..trees.len() {
@@ -728,12 +748,17 @@ fn inner_nodes(
 }
 
 /// How often trees have groups.
-fn tally_groups(trees: &Ragged<Inner>, n_groups: usize) -> Result<Ragged<(u32, u32)>> {
+fn tally_groups(
+    trees: &Ragged<Inner>,
+    n_groups: usize,
+) -> Result<Ragged<(GroupId, u32)>> {
     let mut tally = Tally::new(n_groups)?;
     let mut groups = Ragged::default();
     for items in trees.iter() {
-        for inner in items.iter().filter(|inner| inner.group != NONE) {
-            tally.add(inner.group, inner.count);
+        for inner in items {
+            if let Some(group) = inner.group.get() {
+                tally.add(group, inner.count);
+            }
         }
         groups.extend(tally.drain())?;
         groups.close("productions")?;
@@ -746,11 +771,11 @@ fn count_leaves(
     nodes: &Nodes,
     weight: f64,
     columns: &TreeCounts,
-) -> Result<Option<Products>> {
+) -> Result<Option<Products<Label>>> {
     if weight == 0.0 {
         return Ok(None);
     }
-    let leaves = leaves_of(nodes, columns, |label| Some(label.0))?;
+    let leaves = leaves_of(nodes, columns, Some)?;
     Products::new(weight, nodes.labels().len(), &leaves).map(Some)
 }
 
@@ -758,8 +783,8 @@ fn count_leaves(
 fn leaves_of(
     nodes: &Nodes,
     trees: &TreeCounts,
-    label: impl Fn(Label) -> Option<u32>,
-) -> Result<Ragged<(u32, u32)>> {
+    label: impl Fn(Label) -> Option<Label>,
+) -> Result<Ragged<(Label, u32)>> {
     let mut found = Ragged::default();
     for tree in 0..trees.len() {
         let leaves = trees.iter(tree).filter(|(node, _)| nodes.is_leaf(*node));

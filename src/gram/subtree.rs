@@ -29,29 +29,26 @@
 //! A row takes time by the pairs (subtree, column) that match and, for the integers and
 //! the output, by its length. Memory by the distinct subtrees of each tree.
 
+use crate::ids::{Id, IdVec, ListId, SymbolId, TreeId};
 use crate::index::counts::{CountsScratch, Products};
 use crate::index::id_map::{IdMap, Wanted};
 use crate::intern::new_id;
 use crate::kernel::TreeCounts;
 use crate::kernel::subtree::Count;
-use crate::memory::{collect, filled, push};
+use crate::memory::{filled, push};
 use crate::ragged::{Filler, Ragged};
 use crate::{Context, Forest, NodeId, Nodes, Result};
-
-/// "No number".
-const NONE: u32 = u32::MAX;
 
 /// The index.
 #[derive(Debug)]
 pub(crate) struct Engine<C = u32> {
-    /// Lists of (tree, count), by number.
-    lists: Ragged<(u32, C)>,
+    /// Lists of (tree, count).
+    lists: Ragged<(TreeId, C)>,
     /// Preterminals, leaves: subtrees of equal weight, counted in integers.
-    levels: [Option<Products>; 2],
-    /// By node: which way it takes, its number there, and its weight.
-    lookups: Vec<Lookup>,
-    number: Vec<u32>,
-    weights: Vec<f64>,
+    levels: [Option<Products<SymbolId>>; 2],
+    /// Which way a subtree takes, and its weight.
+    lookups: IdVec<NodeId, Lookup>,
+    weights: IdVec<NodeId, f64>,
     rows: Rows,
     /// f(count).
     of_count: fn(u32) -> C,
@@ -61,9 +58,9 @@ pub(crate) struct Engine<C = u32> {
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     /// Lists with count in x times weight.
-    lists: Ragged<(u32, f64)>,
+    lists: Ragged<(ListId, f64)>,
     /// Preterminals, leaves, with counts.
-    levels: [Ragged<(u32, u32)>; 2],
+    levels: [Ragged<(SymbolId, u32)>; 2],
     /// Of a lower triangle: what each tree has with itself by subtrees of no other tree.
     alone: Vec<f64>,
 }
@@ -87,97 +84,86 @@ impl<C: Count> Engine<C> {
         whole: bool,
     ) -> Result<Self> {
         // 1. How many trees have each subtree.
-        let mut seen = filled(0u32, nodes.len())?;
+        let weights = IdVec::from(weights);
+        let mut seen = IdVec::from(filled(0u32, nodes.len())?);
         for tree in 0..columns.len() {
             for &node in columns.nodes(tree) {
-                seen[node.index()] += 1;
+                seen[node] += 1;
             }
         }
         // Of a lower triangle, what one tree has alone meets no other tree.
         let least = if whole { 1 } else { 2 };
-        // 2. Which way a node takes: its level, the lists, or none.
-        let level = |node: NodeId| {
-            // A weight of 0 adds nothing, and such subtrees (leaves, as a rule) are
-            // half of all.
-            if seen[node.index()] < least || weights[node.index()] == 0.0 {
-                Lookup::None
-            } else if levels.is_none() {
-                Lookup::List
-            } else if nodes.is_leaf(node) {
-                Lookup::Level(1)
-            } else if nodes.is_preterminal(node) {
-                Lookup::Level(0)
-            } else {
-                Lookup::List
-            }
-        };
-        let lookups = collect((0..nodes.len()).map(|n| level(NodeId(n as u32))))?;
-        // 3. What is in one tree only adds to the diagonal of a lower triangle.
+        // 2. What is in one tree only adds to the diagonal of a lower triangle.
         let mut alone = Vec::new();
         if !whole {
             for tree in 0..columns.len() {
-                let alone_in_tree =
-                    columns.iter(tree).filter(|(n, _)| seen[n.index()] == 1);
+                let alone_in_tree = columns.iter(tree).filter(|(n, _)| seen[*n] == 1);
                 let value = alone_in_tree.map(|(node, count)| {
                     let count: f64 = of_count(count).into();
-                    weights[node.index()] * count * count
+                    weights[node] * count * count
                 });
                 push(&mut alone, value.sum())?;
             }
         }
-        // 4. Lists, numbered as they are met, so that a tree's lie close to each other.
-        let mut number = filled(NONE, lookups.len())?;
-        let mut lens: Vec<u32> = Vec::new();
+        // 3. Which way a subtree takes: its level, a list, or none. Numbered as they are met,
+        // so that a tree's lie close to each other.
+        let mut lookups = IdVec::from(filled(Lookup::None, nodes.len())?);
+        let mut lens: IdVec<ListId, u32> = IdVec::default();
         let mut n_symbols = [0; 2];
         let mut total = 0;
         for tree in 0..columns.len() {
             for &node in columns.nodes(tree) {
-                let lookup = lookups[node.index()];
-                let number = &mut number[node.index()];
-                // Numbers count within each kind of look-up, so each has its own next one.
-                let next = match lookup {
-                    Lookup::None => continue,
-                    Lookup::List => lens.len(),
-                    Lookup::Level(level) => n_symbols[usize::from(level)],
-                };
-                if *number == NONE {
-                    *number = next as u32;
-                    match lookup {
-                        // The same number serves all trees that have the subtree.
-                        Lookup::Level(level) => n_symbols[usize::from(level)] += 1,
-                        _ => push(&mut lens, 0)?,
-                    }
+                // A weight of 0 adds nothing, and such subtrees (leaves, as a rule) are
+                // half of all.
+                if seen[node] < least || weights[node] == 0.0 {
+                    continue;
                 }
-                if lookup == Lookup::List {
-                    lens[*number as usize] += 1;
+                let lookup = &mut lookups[node];
+                if *lookup == Lookup::None {
+                    let level = match (nodes.is_leaf(node), nodes.is_preterminal(node))
+                    {
+                        _ if levels.is_none() => None,
+                        (true, _) => Some(1),
+                        (_, true) => Some(0),
+                        _ => None,
+                    };
+                    *lookup = if let Some(level) = level {
+                        n_symbols[level] += 1;
+                        Lookup::Level(level as u8, SymbolId::at(n_symbols[level] - 1))
+                    } else {
+                        push(&mut lens, 0)?;
+                        Lookup::List(ListId::at(lens.len() - 1))
+                    };
+                }
+                if let Lookup::List(list) = *lookup {
+                    lens[list] += 1;
                     total += 1;
                 }
             }
         }
         // Ends of lists are `u32`.
         new_id(total, "pairs of tree and subtree")?;
-        let mut lists = Filler::new(lens, (0, C::default()))?;
+        let mut lists = Filler::new(lens.into(), (TreeId(0), C::default()))?;
         // Trees ascend within each list, as they come in order.
         for tree in 0..columns.len() {
             for (node, count) in columns.iter(tree) {
-                if lookups[node.index()] == Lookup::List {
-                    lists.put(number[node.index()], (tree as u32, of_count(count)));
+                if let Lookup::List(list) = lookups[node] {
+                    lists.put(list.0, (TreeId::at(tree), of_count(count)));
                 }
             }
         }
-        // 5. Integers for the levels, and the rows' view of all.
+        // 4. Integers for the levels, and the rows' view of all.
         let mut engine = Self {
             lists: lists.done(),
             // Made of what follows.
             levels: [None, None],
             lookups,
-            number,
             weights,
             rows: Rows::default(),
             of_count,
         };
         // Columns are looked up as any rows are, by their own ids.
-        let column_rows = engine.translate(columns, |node| node)?;
+        let column_rows = engine.translate(columns, Some)?;
         for (level, weight) in levels.into_iter().flatten().enumerate() {
             if weight > 0.0 {
                 let products = Products::new(
@@ -193,30 +179,25 @@ impl<C: Count> Engine<C> {
     }
 
     /// What trees have in common with any column; `twin` is a node's in the columns'
-    /// store, or one that is not there.
+    /// store.
     fn translate(
         &self,
         trees: &TreeCounts,
-        twin: impl Fn(NodeId) -> NodeId,
+        twin: impl Fn(NodeId) -> Option<NodeId>,
     ) -> Result<Rows> {
         const WHAT: &str = "subtrees of rows";
         let mut rows = Rows::default();
         for tree in 0..trees.len() {
             for (node, count) in trees.iter(tree) {
-                let node = twin(node).index();
-                // A subtree that the columns do not have has a number beyond the store.
-                let Some(&number) = self.number.get(node).filter(|&&n| n != NONE)
-                else {
-                    continue;
-                };
+                let Some(node) = twin(node) else { continue };
                 match self.lookups[node] {
                     Lookup::None => {}
-                    Lookup::List => {
+                    Lookup::List(list) => {
                         let weight = self.weights[node] * (self.of_count)(count).into();
-                        rows.lists.push((number, weight))?;
+                        rows.lists.push((list, weight))?;
                     }
-                    Lookup::Level(level) => {
-                        rows.levels[usize::from(level)].push((number, count))?;
+                    Lookup::Level(level, symbol) => {
+                        rows.levels[usize::from(level)].push((symbol, count))?;
                     }
                 }
             }
@@ -230,9 +211,11 @@ impl<C: Count> Engine<C> {
 /// How a subtree's matches are found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Lookup {
+    /// It has none.
     None,
-    List,
-    Level(u8),
+    List(ListId),
+    /// Preterminals or leaves, and its number among these.
+    Level(u8, SymbolId),
 }
 
 impl<C: Count + 'static> super::Engine for Engine<C> {
@@ -264,9 +247,9 @@ impl<C: Count + 'static> super::Engine for Engine<C> {
             }
         }
         for &(list, weight) in rows.lists.get(x) {
-            for &(tree, count) in self.lists.get(list as usize) {
+            for &(tree, count) in self.lists.get(list.index()) {
                 // Trees ascend, so what is beyond the row ends the list.
-                let Some(value) = row.get_mut(tree as usize) else { break };
+                let Some(value) = row.get_mut(tree.index()) else { break };
                 *value += weight * count.into();
             }
         }
@@ -287,14 +270,13 @@ impl<C: Count + 'static> super::Engine for Engine<C> {
     ) -> Result<(Option<Self>, Rows)> {
         let (store, columns) = (rows.nodes(), columns.nodes());
         let id_map = IdMap::of_trees(store, columns, Wanted::Nodes, trees, |_| None)?;
-        let twin = |node: NodeId| NodeId(id_map.nodes[node.index()]);
-        Ok((None, self.translate(trees, twin)?))
+        Ok((None, self.translate(trees, |node| id_map.nodes[node].get())?))
     }
 
     fn nbytes(&self) -> usize {
         let counts = self.levels.iter().flatten().map(|level| level.counts.nbytes());
         let rows = self.rows.levels.iter().map(Ragged::nbytes).sum::<usize>();
-        let lookups = self.lookups.len() * (size_of::<Lookup>() + 12);
+        let lookups = self.lookups.len() * (size_of::<Lookup>() + size_of::<f64>());
         let rows = rows + self.rows.lists.nbytes() + self.lists.nbytes();
         counts.sum::<usize>() + rows + lookups + self.rows.alone.len() * 8
     }

@@ -9,8 +9,9 @@
 // What is inlined into the function that is compiled for AVX2.
 #![allow(clippy::inline_always)]
 
-use std::ops::{Add, AddAssign, Mul};
+use std::ops::{Add, AddAssign, Mul, Range};
 
+use crate::ids::{Id, IdVec, TreeId};
 use crate::intern::new_id;
 use crate::kernel::TreeCounts;
 use crate::memory::{collect, filled, reach, reserve};
@@ -18,14 +19,15 @@ use crate::ragged::Ragged;
 use crate::vector::{Loop, vectorized};
 use crate::{NodeId, Result};
 
-/// Counts of symbols `0..n_symbols` in trees, by symbol.
+/// Counts of symbols `0..n_symbols` in trees, by symbol: a production, a label, whatever has an
+/// id.
 #[derive(Debug)]
-pub(crate) struct Counts {
+pub(crate) struct Counts<S> {
     n_trees: usize,
-    /// By symbol, and one more, whose list starts where the last one ends.
-    symbols: Vec<Symbol>,
+    /// One more than there are, whose list starts where the last one ends.
+    symbols: IdVec<S, Symbol>,
     /// By symbol, the trees that have it, and how often.
-    items: Vec<(u32, u32)>,
+    items: Vec<(TreeId, u32)>,
     narrow: Vec<u16>,
     /// In their place, where counts do not fit 16 bits.
     wide: Vec<u64>,
@@ -54,7 +56,7 @@ pub(crate) struct CountsScratch {
     is_wide: bool,
 }
 
-impl Counts {
+impl<S: Id> Counts<S> {
     /// From the symbols of each column's tree with their counts, each symbol at most once
     /// a tree.
     pub(crate) fn new<I>(
@@ -63,7 +65,7 @@ impl Counts {
         n: usize,
     ) -> Result<Self>
     where
-        I: Iterator<Item = (u32, u32)>,
+        I: Iterator<Item = (S, u32)>,
     {
         // 1. Lists by symbol, filled by counting.
         let mut ends = filled(0u32, n_symbols + 1)?;
@@ -72,7 +74,7 @@ impl Counts {
         for tree in 0..n {
             let mut square = 0.0;
             for (symbol, count) in trees(tree) {
-                ends[symbol as usize + 1] += 1;
+                ends[symbol.index() + 1] += 1;
                 total += 1;
                 square += f64::from(count) * f64::from(count);
             }
@@ -88,17 +90,17 @@ impl Counts {
         }
         let symbol = |&start: &u32| Symbol { start, column: SPARSE };
         let symbols = collect(ends.iter().map(symbol))?;
-        let (mut at, mut items) = (ends, filled((0, 0), total)?);
+        let (mut at, mut items) = (ends, filled((TreeId(0), 0), total)?);
         for tree in 0..n {
             for (symbol, count) in trees(tree) {
-                let place = &mut at[symbol as usize];
-                items[*place as usize] = (tree as u32, count);
+                let place = &mut at[symbol.index()];
+                items[*place as usize] = (TreeId::at(tree), count);
                 *place += 1;
             }
         }
         let mut counts = Self {
             n_trees: n,
-            symbols,
+            symbols: symbols.into(),
             items,
             narrow: Vec::new(),
             wide: Vec::new(),
@@ -106,24 +108,22 @@ impl Counts {
         };
         // 2. Dense columns of the frequent ones.
         let mut columns = 0;
-        for symbol in 0..n_symbols {
-            // The next symbol's start is this one's end.
-            let [from, to] =
-                [symbol, symbol + 1].map(|s| counts.symbols[s].start as usize);
+        for symbol in (0..n_symbols).map(S::at) {
+            let list = counts.bounds(symbol);
             // A list is shorter where few trees have the symbol.
-            if (to - from) * DENSE <= n {
+            if list.len() * DENSE <= n {
                 continue;
             }
-            let (list, first) = (&counts.items[from..to], columns * n);
+            let (list, first) = (&counts.items[list], columns * n);
             if fits {
                 reach(&mut counts.narrow, first + n, 0)?;
                 for &(tree, times) in list {
-                    counts.narrow[first + tree as usize] = times as u16;
+                    counts.narrow[first + tree.index()] = times as u16;
                 }
             } else {
                 reach(&mut counts.wide, first + n, 0)?;
                 for &(tree, times) in list {
-                    counts.wide[first + tree as usize] = u64::from(times);
+                    counts.wide[first + tree.index()] = u64::from(times);
                 }
             }
             counts.symbols[symbol].column = columns as u32;
@@ -133,7 +133,7 @@ impl Counts {
     }
 
     /// Whether any tree has a symbol.
-    pub(crate) fn has(&self, symbol: u32) -> bool {
+    pub(crate) fn has(&self, symbol: S) -> bool {
         !self.list(symbol).is_empty()
     }
 
@@ -143,28 +143,33 @@ impl Counts {
     }
 
     #[inline]
-    fn list(&self, symbol: u32) -> &[(u32, u32)] {
-        let [start, end] =
-            [symbol, symbol + 1].map(|s| self.symbols[s as usize].start as usize);
-        &self.items[start..end]
+    fn list(&self, symbol: S) -> &[(TreeId, u32)] {
+        &self.items[self.bounds(symbol)]
+    }
+
+    /// Where the list of a symbol stands. The next symbol's start is this one's end.
+    #[inline]
+    fn bounds(&self, symbol: S) -> Range<usize> {
+        let next = S::at(symbol.index() + 1);
+        self.symbols[symbol].start as usize..self.symbols[next].start as usize
     }
 
     /// Adds the products of a tree's counts with those of the first trees, each symbol's
     /// times its weight.
     pub(crate) fn add_weighted(
         &self,
-        symbols: &[(u32, u32)],
-        weight: impl Fn(u32) -> f64,
+        symbols: &[(S, u32)],
+        weight: impl Fn(S) -> f64,
         row: &mut [f64],
     ) {
         for &(symbol, count) in symbols {
             let weight = weight(symbol) * f64::from(count);
-            let column = self.symbols[symbol as usize].column;
+            let column = self.symbols[symbol].column;
             let start = column as usize * self.n_trees;
             if column == SPARSE {
                 for &(tree, times) in self.list(symbol) {
                     // Trees ascend within a list.
-                    let Some(value) = row.get_mut(tree as usize) else { break };
+                    let Some(value) = row.get_mut(tree.index()) else { break };
                     *value += weight * f64::from(times);
                 }
             } else if self.wide.is_empty() {
@@ -197,7 +202,7 @@ impl Counts {
     /// [`crate::Error::Memory`].
     pub(crate) fn sum(
         &self,
-        symbols: &[(u32, u32)],
+        symbols: &[(S, u32)],
         scratch: &mut CountsScratch,
         end: usize,
     ) -> Result<()> {
@@ -219,7 +224,7 @@ impl Counts {
             sums.fill(0);
             for &(symbol, count) in symbols {
                 for &(tree, times) in self.list(symbol) {
-                    let Some(sum) = sums.get_mut(tree as usize) else { break };
+                    let Some(sum) = sums.get_mut(tree.index()) else { break };
                     *sum += u64::from(count) * u64::from(times);
                 }
             }
@@ -232,18 +237,18 @@ impl Counts {
 
 /// A weight times the dot products of rows' trees with the columns'.
 #[derive(Debug)]
-pub(crate) struct Products {
+pub(crate) struct Products<S> {
     pub(crate) weight: f64,
-    pub(crate) counts: Counts,
+    pub(crate) counts: Counts<S>,
 }
 
-impl Products {
+impl<S: Id> Products<S> {
     /// From the symbols of the columns' trees with their counts, each symbol at most once
     /// a tree.
     pub(crate) fn new(
         weight: f64,
         n_symbols: usize,
-        columns: &Ragged<(u32, u32)>,
+        columns: &Ragged<(S, u32)>,
     ) -> Result<Self> {
         let symbols_of = |tree: usize| columns.get(tree).iter().copied();
         Ok(Self { weight, counts: Counts::new(n_symbols, symbols_of, columns.len())? })
@@ -265,7 +270,7 @@ impl Products {
     /// [`crate::Error::Memory`].
     pub(crate) fn add_to(
         &self,
-        symbols: &[(u32, u32)],
+        symbols: &[(S, u32)],
         scratch: &mut CountsScratch,
         row: &mut [f64],
     ) -> Result<()> {
@@ -276,11 +281,11 @@ impl Products {
 }
 
 /// The symbols of the nodes of trees, as far as they have one, with their counts.
-pub(crate) fn tally(
+pub(crate) fn tally<S: Id>(
     trees: &TreeCounts,
     n_symbols: usize,
-    symbol: impl Fn(NodeId) -> Option<u32>,
-) -> Result<Ragged<(u32, u32)>> {
+    symbol: impl Fn(NodeId) -> Option<S>,
+) -> Result<Ragged<(S, u32)>> {
     let mut tally = Tally::new(n_symbols)?;
     let mut symbols_of_trees = Ragged::default();
     for tree in 0..trees.len() {
@@ -296,25 +301,25 @@ pub(crate) fn tally(
 }
 
 /// How often symbols `0..n_symbols` stand in the tree at hand.
-pub(crate) struct Tally {
-    /// By symbol; zero between trees.
-    times: Vec<u32>,
-    met: Vec<u32>,
+pub(crate) struct Tally<S> {
+    /// Zero between trees.
+    times: IdVec<S, u32>,
+    met: Vec<S>,
 }
 
-impl Tally {
+impl<S: Id> Tally<S> {
     pub(crate) fn new(n_symbols: usize) -> Result<Self> {
         // Every symbol is met once at most, so `add` cannot fail.
         let (times, mut met) = (filled(0, n_symbols)?, Vec::new());
         reserve(&mut met, n_symbols)?;
-        Ok(Self { times, met })
+        Ok(Self { times: times.into(), met })
     }
 
     /// Adds to a symbol's count, of nodes of one tree: [`crate::kernel::TreeCounts`] sees to it
     /// that they are less than 2^32.
     #[inline]
-    pub(crate) fn add(&mut self, symbol: u32, times: u32) {
-        let sum = &mut self.times[symbol as usize];
+    pub(crate) fn add(&mut self, symbol: S, times: u32) {
+        let sum = &mut self.times[symbol];
         if *sum == 0 {
             self.met.push(symbol); // has room
         }
@@ -322,9 +327,9 @@ impl Tally {
     }
 
     /// The symbols with their counts, in the order in which they were met first.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (S, u32)> {
         let Self { times, met } = self;
-        met.drain(..).map(|s| (s, std::mem::take(&mut times[s as usize])))
+        met.drain(..).map(|s| (s, std::mem::take(&mut times[s])))
     }
 }
 
@@ -417,10 +422,10 @@ where
 
 /// Sums into `sums`, one integer type for all: lists by scatter, dense columns by
 /// vectors.
-fn accumulate<T>(
-    counts: &Counts,
+fn accumulate<S: Id, T>(
+    counts: &Counts<S>,
     columns: &[T],
-    symbols: &[(u32, u32)],
+    symbols: &[(S, u32)],
     sums: &mut [T],
     narrow: impl Fn(u32) -> T,
 ) where
@@ -435,10 +440,10 @@ fn accumulate<T>(
     // In the order of the symbols; sums of integers do not depend on it.
     for &(symbol, count) in symbols {
         let count = narrow(count);
-        match counts.symbols[symbol as usize].column {
+        match counts.symbols[symbol].column {
             SPARSE => {
                 for &(tree, times) in counts.list(symbol) {
-                    let Some(sum) = sums.get_mut(tree as usize) else { break };
+                    let Some(sum) = sums.get_mut(tree.index()) else { break };
                     *sum += count * narrow(times);
                 }
             }

@@ -58,14 +58,24 @@ pub(crate) use walk::{Query, Scratch};
 
 use super::weights::Slot;
 use crate::forest::reader::{Item, Reader};
+use crate::ids::{GroupId, Id, IdVec, MemberId, TreeId, ids};
 use crate::intern::{IdTable, Keys, new_id};
-use crate::{NodeId, Nodes, Result, memory};
+use crate::{Label, NodeId, Nodes, Result, memory};
 
 /// Subtrees whose own subtrees are larger than this on average do without lists. (A chain
 /// has half its length, sentences 4 to 8.)
 const DEEP: u64 = if cfg!(test) { 12 } else { 64 };
 
 const EDGES: &str = "edges below nodes of one label";
+
+ids! {
+    /// A simple subtree.
+    pub(crate) SimpleId;
+    /// A list of edges with a label or simple subtree below them.
+    PlainListId;
+    /// A list of edges with a listed subtree below them.
+    InnerListId;
+}
 
 /// What a subtree is to the index.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -74,11 +84,11 @@ enum Kind {
     None,
     Leaf,
     /// An inner node above nothing but a leaf; with its number among the simple ones.
-    Simple(u32),
+    Simple(SimpleId),
     /// Any other inner node, with its number within its label.
-    Listed(u32),
+    Listed(MemberId),
     /// One that is in no list, with its number among those without edges.
-    Deep(u32),
+    Deep(MemberId),
 }
 
 /// The subtrees of a label.
@@ -90,7 +100,7 @@ struct Group {
     /// By listed subtree: where its edges end, counted from the first of the label; and
     /// the tree that it came with.
     ends: Vec<u32>,
-    trees: Vec<u32>,
+    trees: Vec<TreeId>,
 }
 
 /// An edge with a label or simple subtree at or below it.
@@ -105,7 +115,7 @@ struct Entry {
 struct InnerEntry {
     edge: u32,
     /// The subtree's number within its label.
-    node: u32,
+    node: MemberId,
     count: u32,
 }
 
@@ -113,23 +123,23 @@ struct InnerEntry {
 #[derive(Debug, Clone)]
 pub(crate) struct Index {
     pub(crate) decay: f64,
-    /// By label.
-    groups: Vec<Group>,
-    /// By node: what it is, its nodes, and the sum of those of all nodes at or below it.
-    kinds: Vec<Kind>,
-    sizes: Vec<u64>,
-    paths: Vec<u64>,
+    /// The subtrees of a label: two groups, the second that of listed ones.
+    groups: IdVec<Label, Group>,
+    /// What a subtree is, its nodes, and the sum of those of all nodes at or below it.
+    kinds: IdVec<NodeId, Kind>,
+    sizes: IdVec<NodeId, u64>,
+    paths: IdVec<NodeId, u64>,
     n_nodes: usize,
     /// (label, 0, label of the leaf), and each simple subtree's number in its group, with
     /// the tree that it came with.
-    simple: Keys,
-    simple_numbers: Vec<(u32, u32)>,
+    simple: Keys<SimpleId>,
+    simple_numbers: IdVec<SimpleId, (MemberId, TreeId)>,
     /// (label above, 0, label below) and (label above, 1, simple subtree).
-    plain: Lists<Entry>,
+    plain: Lists<PlainListId, Entry>,
     /// (label above, 0, label of the inner node).
-    inner: Lists<InnerEntry>,
+    inner: Lists<InnerListId, InnerEntry>,
     /// Inner subtrees as they came, with the trees that they came with.
-    order: Vec<(NodeId, u32)>,
+    order: Vec<(NodeId, TreeId)>,
     has_deep: bool,
     below: Reader,
     tally: Tally,
@@ -137,9 +147,9 @@ pub(crate) struct Index {
 
 /// Lists by key.
 #[derive(Debug, Clone)]
-struct Lists<T> {
+struct Lists<L, T> {
     table: IdTable,
-    lists: Vec<List<T>>,
+    lists: IdVec<L, List<T>>,
 }
 
 /// Key and first edge stand with the list: a look-up asks for one line of the cache more,
@@ -151,25 +161,25 @@ struct List<T> {
     items: Vec<T>,
 }
 
-impl<T> Default for Lists<T> {
+impl<L, T> Default for Lists<L, T> {
     fn default() -> Self {
-        Self { table: IdTable::default(), lists: Vec::new() }
+        Self { table: IdTable::default(), lists: IdVec::default() }
     }
 }
 
-impl<T> Lists<T> {
+impl<L: Id, T> Lists<L, T> {
     #[inline]
-    fn find(&self, key: [u32; 3]) -> Option<u32> {
-        self.table
-            .find(self.table.hash_key(key), |list| self.lists[list as usize].key == key)
+    fn find(&self, key: [u32; 3]) -> Option<L> {
+        let same = |list| self.lists[L::from_number(list)].key == key;
+        self.table.find(self.table.hash_key(key), same).map(L::from_number)
     }
 
     /// The list, if it starts before edge `end`, and its length.
     #[inline]
-    fn before(&self, key: [u32; 3], end: u32) -> Option<(u32, u64)> {
+    fn before(&self, key: [u32; 3], end: u32) -> Option<(L, u64)> {
         let list = self.find(key)?;
         // A list that begins later has nothing before `end`.
-        let List { first_edge, items, .. } = &self.lists[list as usize];
+        let List { first_edge, items, .. } = &self.lists[list];
         (*first_edge < end).then_some((list, items.len() as u64))
     }
 
@@ -177,30 +187,30 @@ impl<T> Lists<T> {
         let list = if let Some(list) = self.find(key) {
             list
         } else {
-            let list = new_id(self.lists.len(), "lists of edges")?;
+            let list = L::next(self.lists.len(), "lists of edges")?;
             // Room first, then the table, then the list: an error leaves all of them as
             // they were.
             let new = List { key, first_edge: edge, items: Vec::new() };
             memory::reserve(&mut self.lists, 1)?;
-            self.table.insert(self.table.hash_key(key), list)?;
+            self.table.insert(self.table.hash_key(key), list.number())?;
             self.lists.push(new); // has room
             list
         };
-        memory::push(&mut self.lists[list as usize].items, item)
+        memory::push(&mut self.lists[list].items, item)
     }
 
     /// Takes out what was entered last below a label, up to what stays.
-    fn forget(&mut self, above: u32, stays: impl Fn(&T) -> bool) {
+    fn forget(&mut self, above: Label, stays: impl Fn(&T) -> bool) {
         // Edges ascend within a list, so what goes is its end.
-        for list in self.lists.iter_mut().filter(|list| list.key[0] == above) {
+        for list in self.lists.iter_mut().filter(|list| list.key[0] == above.0) {
             let len = list.items.partition_point(&stays);
             list.items.truncate(len);
         }
     }
 
     #[inline]
-    fn get(&self, list: u32) -> &[T] {
-        &self.lists[list as usize].items
+    fn get(&self, list: L) -> &[T] {
+        &self.lists[list].items
     }
 
     fn nbytes(&self) -> usize {
@@ -213,26 +223,25 @@ impl<T> Lists<T> {
 /// How often each label stands in what is at hand.
 #[derive(Debug, Clone, Default)]
 struct Tally {
-    /// By label; zero between uses.
-    counts: Vec<f64>,
-    met: Vec<u32>,
+    /// Zero between uses.
+    counts: IdVec<Label, f64>,
+    met: Vec<Label>,
 }
 
 impl Tally {
-    fn add(&mut self, label: u32, count: f64) -> Result<()> {
-        let label_at = label as usize;
-        memory::reach(&mut self.counts, label_at + 1, 0.0)?;
+    fn add(&mut self, label: Label, count: f64) -> Result<()> {
+        memory::reach(&mut self.counts, label.index() + 1, 0.0)?;
         // Counts are above 0, so a label that was met is told by its count.
-        if self.counts[label_at] == 0.0 {
+        if self.counts[label] == 0.0 {
             memory::push(&mut self.met, label)?;
         }
-        self.counts[label_at] += count;
+        self.counts[label] += count;
         Ok(())
     }
 
-    fn drain(&mut self) -> impl Iterator<Item = (u32, f64)> {
+    fn drain(&mut self) -> impl Iterator<Item = (Label, f64)> {
         let Self { counts, met } = self;
-        met.drain(..).map(|label| (label, std::mem::take(&mut counts[label as usize])))
+        met.drain(..).map(|label| (label, std::mem::take(&mut counts[label])))
     }
 }
 
@@ -240,13 +249,13 @@ impl Index {
     pub(crate) fn new(decay: f64) -> Self {
         Self {
             decay,
-            groups: Vec::new(),
-            kinds: Vec::new(),
-            sizes: Vec::new(),
-            paths: Vec::new(),
+            groups: IdVec::default(),
+            kinds: IdVec::default(),
+            sizes: IdVec::default(),
+            paths: IdVec::default(),
             n_nodes: 0,
             simple: Keys::default(),
-            simple_numbers: Vec::new(),
+            simple_numbers: IdVec::default(),
             plain: Lists::default(),
             inner: Lists::default(),
             order: Vec::new(),
@@ -258,29 +267,30 @@ impl Index {
 
     /// Whether a subtree has been entered.
     pub(crate) fn has(&self, node: NodeId) -> bool {
-        !matches!(self.kinds.get(node.index()), None | Some(Kind::None))
+        !matches!(self.kinds.find(node), None | Some(Kind::None))
     }
 
     /// The number of the simple subtree of a label and a leaf's.
-    pub(crate) fn simple(&self, label: u32, leaf: u32) -> Option<u32> {
-        self.simple.find([label, 0, leaf])
+    pub(crate) fn simple(&self, label: Label, leaf: Label) -> Option<SimpleId> {
+        self.simple.find([label.0, 0, leaf.0])
     }
 
     pub(crate) fn n_simple(&self) -> usize {
         self.simple_numbers.len()
     }
 
-    /// Where the weight of a subtree is: two groups for each label, the second that of
-    /// listed ones.
-    pub(crate) fn slot(&self, nodes: &Nodes, node: NodeId) -> Option<Slot> {
-        let group = 2 * nodes.label(node).0;
-        match *self.kinds.get(node.index())? {
+    /// The group of a subtree, and its number there. Leaves have none.
+    pub(crate) fn member(
+        &self,
+        nodes: &Nodes,
+        node: NodeId,
+    ) -> Option<(GroupId, MemberId)> {
+        let [plain, listed] = groups_of(nodes.label(node));
+        match *self.kinds.find(node)? {
             Kind::None | Kind::Leaf => None,
-            Kind::Simple(simple) => {
-                Some(Slot { group, number: self.simple_numbers[simple as usize].0 })
-            }
-            Kind::Deep(number) => Some(Slot { group, number }),
-            Kind::Listed(number) => Some(Slot { group: group + 1, number }),
+            Kind::Simple(simple) => Some((plain, self.simple_numbers[simple].0)),
+            Kind::Deep(member) => Some((plain, member)),
+            Kind::Listed(member) => Some((listed, member)),
         }
     }
 
@@ -290,23 +300,25 @@ impl Index {
         let is_simple = matches!(below, &[child] if nodes.is_leaf(child));
         // As `enter` decides.
         let is_plain = below.is_empty() || is_simple || self.depth(below).2;
-        let entry = self.groups.get(nodes.label(node).index());
+        let label = nodes.label(node);
+        let entry = self.groups.find(label);
         let number = entry.map_or(0, |entry| {
             if is_plain { entry.n_plain } else { entry.ends.len() as u32 }
         });
-        Slot { group: 2 * nodes.label(node).0 + u32::from(!is_plain), number }
+        let group = groups_of(label)[usize::from(!is_plain)];
+        Slot::of_member(group, MemberId(number))
     }
 
     /// The nodes of a subtree with these children, the sum of those of all nodes at or
     /// below it, and whether it is deep.
     fn depth(&self, below: &[NodeId]) -> (u64, u64, bool) {
-        let sum = |numbers: &[u64]| {
-            below.iter().map(|c| numbers[c.index()]).fold(0, u64::saturating_add)
+        let sum = |numbers: &IdVec<NodeId, u64>| {
+            below.iter().map(|&c| numbers[c]).fold(0, u64::saturating_add)
         };
         let size = sum(&self.sizes).saturating_add(1);
         let path = sum(&self.paths).saturating_add(size);
         // Below a deep subtree lists would be too long, so all above it are deep, too.
-        let is_deep = |c: &NodeId| matches!(self.kinds[c.index()], Kind::Deep(_));
+        let is_deep = |&c: &NodeId| matches!(self.kinds[c], Kind::Deep(_));
         // Counts in lists are `u32`, and no count is larger than the subtree. The
         // quotient is the mean size of the subtrees in it.
         let is_deep = size > u64::from(u32::MAX)
@@ -315,7 +327,7 @@ impl Index {
         (size, path, is_deep)
     }
 
-    /// Enters a new subtree, leaf or not, of the `tree`th tree. Its children are there.
+    /// Enters a new subtree, leaf or not, of a tree. Its children are there.
     ///
     /// # Errors
     /// [`crate::Error::Capacity`] and [`crate::Error::Memory`]: the subtree is not there.
@@ -323,7 +335,7 @@ impl Index {
         &mut self,
         nodes: &Nodes,
         node: NodeId,
-        tree: u32,
+        tree: TreeId,
     ) -> Result<Slot> {
         // 1. How deep is it?
         // By node of the store: all three arrays reach as far.
@@ -337,9 +349,8 @@ impl Index {
         let (size, path, is_deep) = self.depth(below);
         // 2. Its place in its group.
         let label = nodes.label(node);
-        let (group, leaf) = (2 * label.0, label.index());
-        memory::reach(&mut self.groups, leaf + 1, Group::default())?;
-        let label_group = &mut self.groups[leaf];
+        memory::reach(&mut self.groups, label.index() + 1, Group::default())?;
+        let label_group = &mut self.groups[label];
         // What is entered at last: nothing fails then.
         memory::reserve(&mut label_group.ends, 1)?;
         memory::reserve(&mut label_group.trees, 1)?;
@@ -351,33 +362,34 @@ impl Index {
                 label_group.has_simple = true;
                 let key = [label.0, 0, nodes.label(child).0];
                 let simple = self.simple.insert(key, "simple subtrees")?;
-                self.simple_numbers.push((label_group.n_plain, tree)); // has room
+                let member = MemberId(label_group.n_plain);
+                self.simple_numbers.push((member, tree)); // has room
                 Kind::Simple(simple)
             }
-            _ if is_deep => Kind::Deep(label_group.n_plain),
-            _ => Kind::Listed(label_group.ends.len() as u32),
+            _ if is_deep => Kind::Deep(MemberId(label_group.n_plain)),
+            _ => Kind::Listed(MemberId::at(label_group.ends.len())),
         };
-        let slot = if let Kind::Listed(number) = kind {
+        let [plain, listed] = groups_of(label);
+        let slot = if let Kind::Listed(member) = kind {
             // 3. Its edges in the lists.
             let first = label_group.ends.last().copied().unwrap_or(0);
             let end = new_id(first as usize + below.len(), EDGES)?;
-            let mut listed = (first..end).zip(below);
-            let listed = listed.try_for_each(|(edge, &child)| {
-                self.list(nodes, (label.0, edge), child)
-            });
-            if let Err(error) = listed {
+            let mut edges = (first..end).zip(below);
+            let entered = edges
+                .try_for_each(|(edge, &child)| self.list(nodes, (label, edge), child));
+            if let Err(error) = entered {
                 // The next subtree of the label has these edges.
-                self.plain.forget(label.0, |entry| entry.edge < first);
-                self.inner.forget(label.0, |entry| entry.edge < first);
+                self.plain.forget(label, |entry| entry.edge < first);
+                self.inner.forget(label, |entry| entry.edge < first);
                 return Err(error);
             }
-            let label_group = &mut self.groups[leaf];
+            let label_group = &mut self.groups[label];
             label_group.ends.push(end); // has room
             label_group.trees.push(tree); // has room
-            Slot { group: group + 1, number }
+            Slot::of_member(listed, member)
         } else {
             label_group.n_plain += 1;
-            Slot { group, number: label_group.n_plain - 1 }
+            Slot::of_member(plain, MemberId(label_group.n_plain - 1))
         };
         // 4. Nothing fails from here on, so the subtree is there in full or not at all.
         if kind != Kind::Leaf {
@@ -385,8 +397,7 @@ impl Index {
             self.has_deep |= is_deep;
         }
         self.n_nodes += 1;
-        let at = node.index();
-        (self.kinds[at], self.sizes[at], self.paths[at]) = (kind, size, path);
+        (self.kinds[node], self.sizes[node], self.paths[node]) = (kind, size, path);
         Ok(slot)
     }
 
@@ -394,7 +405,7 @@ impl Index {
     fn list(
         &mut self,
         nodes: &Nodes,
-        (above, edge): (u32, u32),
+        (above, edge): (Label, u32),
         child: NodeId,
     ) -> Result<()> {
         let Self { kinds, plain, inner, below, tally, .. } = self;
@@ -404,19 +415,19 @@ impl Index {
         tally.drain().for_each(drop); // what an error left
         below.read(nodes, child, true)?;
         for &Item { node, count, .. } in below.items().iter().rev() {
-            let label = nodes.label(node).0;
+            let label = nodes.label(node);
             tally.add(label, count)?;
-            match kinds[node.index()] {
-                Kind::Simple(simple) => add([above, 1, simple], count)?,
+            match kinds[node] {
+                Kind::Simple(simple) => add([above.0, 1, simple.0], count)?,
                 Kind::Listed(node) => {
                     let entry = InnerEntry { edge, node, count: count as u32 };
-                    inner.add([above, 0, label], edge, entry)?;
+                    inner.add([above.0, 0, label.0], edge, entry)?;
                 }
                 Kind::None | Kind::Leaf | Kind::Deep(_) => {}
             }
         }
         for (label, count) in tally.drain() {
-            add([above, 0, label], count)?;
+            add([above.0, 0, label.0], count)?;
         }
         Ok(())
     }
@@ -430,6 +441,12 @@ impl Index {
             + self.kinds.capacity() * (size_of::<Kind>() + 16)
             + (self.order.capacity() + self.simple_numbers.capacity()) * 8
     }
+}
+
+/// The two groups of a label: subtrees without edges in the lists, and listed ones.
+#[inline]
+fn groups_of(label: Label) -> [GroupId; 2] {
+    [GroupId(2 * label.0), GroupId(2 * label.0 + 1)]
 }
 
 #[cfg(test)]

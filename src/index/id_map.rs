@@ -6,13 +6,14 @@
 //! the edge asks for. It is made in one pass over the store, and kept up to date while
 //! the model learns the forest's trees.
 
-use crate::forest::reader::{Descend, NONE};
+use crate::forest::reader::Descend;
+use crate::ids::{Id, IdVec, KeyId, ListId, PackedOption};
 use crate::intern::{Keys, new_id};
 use crate::kernel::TreeCounts;
-use crate::{NodeId, Nodes, ProductionId, Result, memory};
+use crate::{Label, NodeId, Nodes, ProductionId, Result, memory};
 
 /// What an edge asks for: (production, position, production of the child) or (label, 0,
-/// label of the child).
+/// label of the child), all of one store.
 pub(crate) type Key = [u32; 3];
 
 /// What there may be too many of.
@@ -21,9 +22,16 @@ pub(crate) const LISTS: &str = "child lists of a model";
 /// An edge of the forest's store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Edge {
-    /// Its key among the id map's.
-    pub(crate) key: u32,
+    /// Its key among the id map's; its list where keys are lists.
+    key: PackedOption<KeyId>,
     pub(crate) child: NodeId,
+}
+
+impl Edge {
+    /// An edge of a map whose keys are lists.
+    pub(crate) fn of_list(list: Option<ListId>, child: NodeId) -> Self {
+        Self { key: list.map(|list| KeyId(list.0)).into(), child }
+    }
 }
 
 /// What a model's index asks of an id map.
@@ -43,15 +51,15 @@ pub(crate) enum Wanted {
 #[derive(Debug)]
 pub(crate) struct IdMap {
     wanted: Wanted,
-    /// By label, production, node: the model's, or [`NONE`].
-    pub(crate) labels: Vec<u32>,
-    pub(crate) productions: Vec<u32>,
-    pub(crate) nodes: Vec<u32>,
-    ends: Vec<u32>,
+    /// The model's label, production, node.
+    pub(crate) labels: IdVec<Label, PackedOption<Label>>,
+    pub(crate) productions: IdVec<ProductionId, PackedOption<ProductionId>>,
+    pub(crate) nodes: IdVec<NodeId, PackedOption<NodeId>>,
+    ends: IdVec<NodeId, u32>,
     edges: Vec<Edge>,
-    keys: Keys,
-    /// By key: the index's list, or [`NONE`]. Empty where keys are lists.
-    lists: Vec<u32>,
+    keys: Keys<KeyId>,
+    /// The index's list. Empty where keys are lists.
+    lists: IdVec<KeyId, PackedOption<ListId>>,
 }
 
 impl IdMap {
@@ -60,46 +68,38 @@ impl IdMap {
         store: &Nodes,
         model: &Nodes,
         wanted: Wanted,
-        find: impl Fn(Key) -> Option<u32>,
+        find: impl Fn(Key) -> Option<ListId>,
     ) -> Result<Self> {
-        let model_label = |name| model.labels().get(name).map_or(NONE, |label| label.0);
-        let mut id_map = Self {
-            wanted,
-            labels: memory::collect(store.labels().names().map(model_label))?,
-            ..Self::blank(wanted)
-        };
+        let model_label = |name| model.labels().get(name).into();
+        let labels = memory::collect(store.labels().names().map(model_label))?.into();
+        let mut id_map = Self { wanted, labels, ..Self::blank(wanted) };
         match wanted {
             Wanted::Labels => {}
             Wanted::Nodes => id_map.find_nodes(store, model)?,
             Wanted::Productions => {
                 id_map.productions = id_map.find_productions(store, model)?;
                 id_map.read_edges(store)?;
-                // Taken out while keys are written: both are part of the map.
-                let here = std::mem::take(&mut id_map.productions);
-                id_map.find_lists(|production| here[production as usize], find)?;
-                id_map.productions = here;
+                id_map.find_lists(find)?;
             }
             Wanted::LabelPairs => {
                 id_map.read_edges(store)?;
-                let here = std::mem::take(&mut id_map.labels);
-                id_map.find_lists(|label| here[label as usize], find)?;
-                id_map.labels = here;
+                id_map.find_lists(find)?;
             }
         }
         Ok(id_map)
     }
 
-    /// Of the store that an index was built of. `edges` are those of each node, by number
-    /// of the list, or [`NONE`].
+    /// Of the store that an index was built of. `edges` are those of each node, by
+    /// [list](Edge::of_list).
     pub(crate) fn of_lists<I: Iterator<Item = Edge>>(
         store: &Nodes,
         wanted: Wanted,
         edges: impl Fn(NodeId) -> I,
     ) -> Result<Self> {
-        let labels = memory::collect(0..store.labels().len() as u32)?;
+        let labels = same_ids(store.labels().len())?;
         let mut map = Self { labels, ..Self::blank(wanted) };
         memory::reserve(&mut map.ends, store.len())?;
-        for node in (0..store.len()).map(|n| NodeId(n as u32)) {
+        for node in (0..store.len()).map(NodeId::at) {
             memory::extend(&mut map.edges, edges(node))?;
             memory::push(&mut map.ends, new_id(map.edges.len(), "edges")?)?;
         }
@@ -112,20 +112,20 @@ impl IdMap {
         store: &Nodes,
         wanted: Wanted,
         trees: &TreeCounts,
-        find: impl Fn(Key) -> Option<u32>,
+        find: impl Fn(Key) -> Option<ListId>,
     ) -> Result<Self> {
         // Nodes of other trees have no edges: nobody will ask for them.
-        let mut is_asked = memory::filled(false, store.len())?;
-        for node in (0..trees.len()).flat_map(|tree| trees.nodes(tree)) {
-            is_asked[node.index()] = true;
+        let is_asked = memory::filled(false, store.len())?;
+        let mut is_asked: IdVec<NodeId, bool> = is_asked.into();
+        for &node in (0..trees.len()).flat_map(|tree| trees.nodes(tree)) {
+            is_asked[node] = true;
         }
         Self::of_lists(store, wanted, |node| {
-            let children =
-                if is_asked[node.index()] { store.children(node) } else { &[] };
+            let children = if is_asked[node] { store.children(node) } else { &[] };
             let find = &find;
             children.iter().enumerate().filter_map(move |(position, &child)| {
                 let key = Self::key(wanted, store, node, position, child)?;
-                Some(Edge { key: find(key).unwrap_or(NONE), child })
+                Some(Edge::of_list(find(key), child))
             })
         })
     }
@@ -136,7 +136,7 @@ impl IdMap {
         model: &Nodes,
         wanted: Wanted,
         trees: &TreeCounts,
-        find: impl Fn(Key) -> Option<u32>,
+        find: impl Fn(Key) -> Option<ListId>,
     ) -> Result<Self> {
         // One store: every id is its own.
         let is_same = std::ptr::eq(store, model);
@@ -145,30 +145,26 @@ impl IdMap {
             return Self::new(store, model, wanted, find);
         }
         let mut map = if is_same {
-            let labels = memory::collect(0..store.labels().len() as u32)?;
+            let labels = same_ids(store.labels().len())?;
             Self { labels, ..Self::blank(wanted) }
         } else {
-            Self::new(store, model, Wanted::Labels, |_| None)?
+            // What else is wanted is found below, for some trees only.
+            Self { wanted, ..Self::new(store, model, Wanted::Labels, |_| None)? }
         };
         if wanted == Wanted::Nodes {
-            map.nodes = memory::collect(0..store.len() as u32)?;
+            map.nodes = same_ids(store.len())?;
             return Ok(map);
         }
         if wanted == Wanted::Productions {
             map.productions = if is_same {
-                memory::collect(0..store.n_productions() as u32)?
+                same_ids(store.n_productions())?
             } else {
                 map.find_productions(store, model)?
             };
         }
-        let here =
-            if wanted == Wanted::Productions { &map.productions } else { &map.labels };
         // Edges in the ids of the store, lists by those of the model.
-        let edges = Self::of_same(store, wanted, trees, |[parent, at, child]| {
-            let [parent, child] = [parent, child].map(|id| here[id as usize]);
-            let is_known = parent != NONE && child != NONE;
-            if is_known { find([parent, at, child]) } else { None }
-        })?;
+        let find = |key| map.model_key(key).and_then(&find);
+        let edges = Self::of_same(store, wanted, trees, find)?;
         let Self { labels, productions, .. } = map;
         Ok(Self { labels, productions, ..edges })
     }
@@ -177,13 +173,13 @@ impl IdMap {
     pub(crate) fn blank(wanted: Wanted) -> Self {
         Self {
             wanted,
-            labels: Vec::new(),
-            productions: Vec::new(),
-            nodes: Vec::new(),
-            ends: Vec::new(),
+            labels: IdVec::default(),
+            productions: IdVec::default(),
+            nodes: IdVec::default(),
+            ends: IdVec::default(),
             edges: Vec::new(),
             keys: Keys::default(),
-            lists: Vec::new(),
+            lists: IdVec::default(),
         }
     }
 
@@ -193,68 +189,68 @@ impl IdMap {
         ids * 4 + self.edges.len() * size_of::<Edge>() + self.keys.nbytes()
     }
 
-    /// Finds the lists of all keys; `here` is a label or production in the index.
-    fn find_lists(
-        &mut self,
-        here: impl Fn(u32) -> u32,
-        find: impl Fn(Key) -> Option<u32>,
-    ) -> Result<()> {
-        let lists = self.keys.keys.iter().map(|&[parent, position, child]| {
-            let [parent, child] = [parent, child].map(&here);
-            if parent == NONE || child == NONE {
-                return NONE;
-            }
-            find([parent, position, child]).unwrap_or(NONE)
-        });
-        memory::extend(&mut self.lists, lists)
+    /// A key of the store by the model's labels or productions, if it has them.
+    fn model_key(&self, [parent, position, child]: Key) -> Option<Key> {
+        let there = |id| match self.wanted {
+            Wanted::Productions => Some(self.productions[ProductionId(id)].get()?.0),
+            _ => Some(self.labels[Label(id)].get()?.0),
+        };
+        Some([there(parent)?, position, there(child)?])
+    }
+
+    /// Finds the lists of all keys.
+    fn find_lists(&mut self, find: impl Fn(Key) -> Option<ListId>) -> Result<()> {
+        let find = |&key| self.model_key(key).and_then(&find).into();
+        self.lists = memory::collect(self.keys.keys.iter().map(find))?.into();
+        Ok(())
     }
 
     fn find_nodes(&mut self, store: &Nodes, model: &Nodes) -> Result<()> {
         memory::reserve(&mut self.nodes, store.len())?;
         let mut below = Vec::new();
-        for node in (0..store.len()).map(|n| NodeId(n as u32)) {
+        for node in (0..store.len()).map(NodeId::at) {
             // Children have smaller ids, so their twins are found already.
-            let label = self.labels[store.label(node).index()];
+            let label = self.labels[store.label(node)].get();
             below.clear();
-            let children = store.children(node).iter();
-            memory::extend(
-                &mut below,
-                children.map(|c| NodeId(self.nodes[c.index()])),
-            )?;
+            let children = store.children(node);
+            let twins = children.iter().map_while(|&child| self.nodes[child].get());
+            memory::extend(&mut below, twins)?;
             // A subtree is known only if its label and all below it are.
-            let is_known = label != NONE && !below.contains(&NodeId(NONE));
-            let there = if is_known { model.find_node(label, &below) } else { None };
-            memory::push(&mut self.nodes, there.map_or(NONE, |node| node.0))?;
+            let label = label.filter(|_| below.len() == children.len());
+            let twin = label.and_then(|label| model.find_node(label, &below));
+            memory::push(&mut self.nodes, twin.into())?;
         }
         Ok(())
     }
 
-    /// By production of the store: the model's, or [`NONE`].
-    fn find_productions(&self, store: &Nodes, model: &Nodes) -> Result<Vec<u32>> {
-        let (mut found, mut there) = (Vec::new(), Vec::new());
+    /// By production of the store: the model's.
+    fn find_productions(
+        &self,
+        store: &Nodes,
+        model: &Nodes,
+    ) -> Result<IdVec<ProductionId, PackedOption<ProductionId>>> {
+        let (mut found, mut there) = (IdVec::default(), Vec::new());
         // Productions are compared by their labels in the model's ids.
-        for production in (0..store.n_productions() as u32).map(ProductionId) {
-            let labels = store.production_labels(production).iter();
+        for production in (0..store.n_productions()).map(ProductionId::at) {
+            let labels = store.production_labels(production);
             there.clear();
-            memory::extend(&mut there, labels.map(|l| self.labels[l.index()]))?;
-            let twin = if there.contains(&NONE) {
-                None
-            } else {
-                model.find_production(&there)
-            };
-            memory::push(&mut found, twin.map_or(NONE, |p| p.0))?;
+            let twins = labels.iter().map_while(|&label| self.labels[label].get());
+            memory::extend(&mut there, twins)?;
+            let is_known = there.len() == labels.len();
+            let twin = if is_known { model.find_production(&there) } else { None };
+            memory::push(&mut found, twin.into())?;
         }
         Ok(found)
     }
 
     fn read_edges(&mut self, store: &Nodes) -> Result<()> {
         memory::reserve(&mut self.ends, store.len())?;
-        for node in (0..store.len()).map(|n| NodeId(n as u32)) {
+        for node in (0..store.len()).map(NodeId::at) {
             // Many edges ask for one list, so each key is looked up once.
             for (position, &child) in store.children(node).iter().enumerate() {
                 if let Some(key) = Self::key(self.wanted, store, node, position, child)
                 {
-                    let key = self.keys.insert(key, LISTS)?;
+                    let key = self.keys.insert(key, LISTS)?.into();
                     memory::push(&mut self.edges, Edge { key, child })?;
                 }
             }
@@ -282,17 +278,23 @@ impl IdMap {
     /// A node's listed children.
     #[inline]
     pub(crate) fn edges(&self, node: NodeId) -> &[Edge] {
-        let start = node.index().checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.edges[start as usize..self.ends[node.index()] as usize]
+        &self.edges[self.first_edge(node)..self.ends[node] as usize]
     }
 
-    /// The index's list for an edge, or [`NONE`].
+    /// Where a node's edges start: where those of the node before end.
     #[inline]
-    pub(crate) fn list(&self, edge: Edge) -> u32 {
+    fn first_edge(&self, node: NodeId) -> usize {
+        let before = node.index().checked_sub(1).map(NodeId::at);
+        before.map_or(0, |before| self.ends[before] as usize)
+    }
+
+    /// The index's list for an edge.
+    #[inline]
+    pub(crate) fn list(&self, edge: Edge) -> Option<ListId> {
         if self.lists.is_empty() {
-            return edge.key;
+            return edge.key.get().map(|key| ListId(key.0));
         }
-        self.lists[edge.key as usize]
+        self.lists[edge.key.expect_id()].get()
     }
 
     /// Takes note that a subtree of the forest has become one of the model.
@@ -300,37 +302,43 @@ impl IdMap {
         &mut self,
         (store, node): (&Nodes, NodeId),
         (model, twin): (&Nodes, NodeId),
-        find: impl Fn(Key) -> Option<u32>,
+        find: impl Fn(Key) -> Option<ListId>,
     ) {
         // A map without nodes or productions has nothing to note there.
         if let Some(model_id) = self.nodes.get_mut(node.index()) {
-            *model_id = twin.0;
+            *model_id = twin.into();
         }
         let productions = (store.production(node), model.production(twin));
         // A leaf has no production.
         if let (Some(production), Some(there)) = productions
             && let Some(model_id) = self.productions.get_mut(production.index())
         {
-            *model_id = there.0;
+            *model_id = there.into();
         }
         if self.ends.is_empty() {
             return;
         }
-        let start = node.index().checked_sub(1).map_or(0, |before| self.ends[before]);
         // Twin and node have equal children, so their edges come in the same order.
-        let mut edge = start as usize;
+        let mut edges = self.edges[self.first_edge(node)..].iter();
         for (position, &child) in model.children(twin).iter().enumerate() {
             let Some(key) = Self::key(self.wanted, model, twin, position, child) else {
                 continue;
             };
+            let Some(edge) = edges.next().and_then(|edge| edge.key.get()) else {
+                return;
+            };
             // A list that is found stays: only keys without one are asked again.
-            let list = &mut self.lists[self.edges[edge].key as usize];
-            if *list == NONE {
-                *list = find(key).unwrap_or(NONE);
+            let list = &mut self.lists[edge];
+            if list.is_none() {
+                *list = find(key).into();
             }
-            edge += 1;
         }
     }
+}
+
+/// The ids of a store in itself.
+pub(crate) fn same_ids<I: Id>(len: usize) -> Result<IdVec<I, PackedOption<I>>> {
+    Ok(memory::collect((0..len).map(|index| I::at(index).into()))?.into())
 }
 
 /// Nothing is asked of leaves where inner children are listed.

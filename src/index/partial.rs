@@ -44,10 +44,11 @@ mod walk;
 pub(crate) use matching::{Equal, Matching};
 pub(crate) use walk::{Query, Scratch};
 
-use super::SinkId;
-use super::id_map::{Key, LISTS};
+use super::id_map::LISTS;
 use super::prefixes::Prefix;
-use super::weights::{LEAF, Slot};
+use super::weights::Slot;
+use super::{GroupKey, SinkId};
+use crate::ids::{GroupId, Id, IdVec, KeyId, ListId, MemberId, ids};
 use crate::intern::{Keys, new_id};
 use crate::kernel::partial::Weights;
 use crate::ragged::Growing;
@@ -64,15 +65,24 @@ const REPEATED: usize = 8;
 /// dependent additions and multiplications, a pair one.
 const CELL: usize = 4;
 /// Numbers of children from here on are leaves: [`LEAF`], or what says which.
-pub(crate) const FIRST_LEAF: u32 = 1 << 31;
+pub(crate) const FIRST_LEAF: MemberId = MemberId(1 << 31);
+/// A child that is any leaf of its label.
+pub(crate) const LEAF: MemberId = MemberId(u32::MAX);
+
+ids! {
+    /// Two lists with children of the same subtrees.
+    JoinId;
+    /// A list of pairs of such children, with one gap between them.
+    PairListId;
+}
 
 /// One child of a subtree, in the list of its label.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entry<T> {
     /// The subtree's number within its label.
-    u: u32,
+    u: MemberId,
     /// The child's within its own; [`LEAF`] for a leaf.
-    child: u32,
+    child: MemberId,
     target: T,
 }
 
@@ -83,11 +93,11 @@ struct Pair {
     to: u32,
 }
 
-/// A child, by label and number within it; [`LEAF`] for a leaf.
+/// A child, by label (or similar ones) and number within it; [`LEAF`] for a leaf.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Below {
-    pub(crate) label: u32,
-    pub(crate) number: u32,
+    pub(crate) group: GroupId,
+    pub(crate) number: MemberId,
 }
 
 /// A subtree: its children are so many from `start` on.
@@ -110,24 +120,24 @@ pub(crate) struct Index<T> {
     powers: Vec<f64>,
     /// By label and child's label: a number k. Inner children are in list 2k, leaves in
     /// list 2k + 1.
-    keys: Keys,
-    lists: Growing<Entry<T>>,
+    keys: Keys<KeyId>,
+    lists: Growing<ListId, Entry<T>>,
     /// By two lists: the gaps between their entries of one subtree, and which of `pairs`
     /// has those.
-    joined: Keys,
-    gaps: Growing<(u32, u32)>,
-    pairs: Growing<Pair>,
-    /// By label: its inner subtrees; the numbers of those in no list; how many children
+    joined: Keys<JoinId>,
+    gaps: Growing<JoinId, (u32, PairListId)>,
+    pairs: Growing<PairListId, Pair>,
+    /// The inner subtrees of a label; the numbers of those in no list; how many children
     /// they have; whether one is no simple preterminal.
-    members: Growing<Member<T>>,
-    unlisted: Growing<u32>,
-    n_edges: Vec<usize>,
-    open: Vec<bool>,
+    members: Growing<GroupId, Member<T>>,
+    unlisted: Growing<GroupId, MemberId>,
+    n_edges: IdVec<GroupId, usize>,
+    open: IdVec<GroupId, bool>,
     below: Vec<Below>,
-    /// All labels are below this.
-    n_labels: u32,
+    /// The groups of all children are below this.
+    n_groups: usize,
     /// Of the subtree that came last: each child's list and place in it.
-    places: Vec<(u32, u32)>,
+    places: Vec<(ListId, u32)>,
 }
 
 impl<T: SinkId> Index<T> {
@@ -152,10 +162,10 @@ impl<T: SinkId> Index<T> {
             pairs: Growing::default(),
             members: Growing::default(),
             unlisted: Growing::default(),
-            n_edges: Vec::new(),
-            open: Vec::new(),
+            n_edges: IdVec::default(),
+            open: IdVec::default(),
             below: Vec::new(),
-            n_labels: 0,
+            n_groups: 0,
             places: Vec::new(),
         }
     }
@@ -168,24 +178,24 @@ impl<T: SinkId> Index<T> {
     /// [`crate::Error::Memory`]: the subtree is not there.
     pub(crate) fn enter(
         &mut self,
-        label: u32,
+        group: GroupId,
         children: impl Iterator<Item = Below>,
         target: T,
-    ) -> Result<u32> {
+    ) -> Result<MemberId> {
         // Groups reach as far as the labels of inner subtrees.
-        let group = label as usize;
-        if self.open.len() <= group {
-            self.members.reach(group + 1)?;
-            self.unlisted.reach(group + 1)?;
-            memory::reach(&mut self.n_edges, group + 1, 0)?;
-            memory::reach(&mut self.open, group + 1, false)?;
+        let n_groups = group.index() + 1;
+        if self.open.len() < n_groups {
+            self.members.reach(n_groups)?;
+            self.unlisted.reach(n_groups)?;
+            memory::reach(&mut self.n_edges, n_groups, 0)?;
+            memory::reach(&mut self.open, n_groups, false)?;
         }
-        let number = self.members.len_of(group) as u32;
+        let number = MemberId::at(self.members.len_of(group));
         let start = self.below.len();
         // Of the subtree before: `forget` reads what is there.
         self.places.clear();
         let entered = memory::extend(&mut self.below, children)
-            .and_then(|()| self.enter_below(label, number, start, target));
+            .and_then(|()| self.enter_below(group, number, start, target));
         if entered.is_err() {
             // The lists, pairs and children of a subtree that failed are taken out in
             // full.
@@ -197,12 +207,11 @@ impl<T: SinkId> Index<T> {
     /// Enters a subtree whose children are the last below.
     fn enter_below(
         &mut self,
-        label: u32,
-        number: u32,
+        group: GroupId,
+        number: MemberId,
         start: usize,
         target: T,
     ) -> Result<()> {
-        let group = label as usize;
         let below = &self.below[start..];
         let len = new_id(self.below.len(), "edges")? - start as u32;
         // 1. List its children, unless they are many. Those of the others have keys, too:
@@ -212,13 +221,17 @@ impl<T: SinkId> Index<T> {
             self.unlisted.push(group, number, "subtrees")?;
         }
         for child in below {
-            self.n_labels = self.n_labels.max(child.label + 1);
-            let key = self.keys.insert([label, 0, child.label], LISTS)? as usize;
-            self.lists.reach(2 * key + 2)?;
+            self.n_groups = self.n_groups.max(child.group.index() + 1);
+            let key = GroupKey { parent: group, position: 0, child: child.group };
+            let key = self.keys.insert(key.into(), LISTS)?;
+            new_id(2 * key.index() + 1, LISTS)?;
+            let inner = list_of_inner(key);
+            let leaves = list_of_leaves(inner);
+            self.lists.reach(leaves.index() + 1)?;
             if is_listed {
-                let list = 2 * key + usize::from(child.number >= FIRST_LEAF);
+                let list = if child.number < FIRST_LEAF { inner } else { leaves };
                 let place = self.lists.len_of(list) as u32;
-                memory::push(&mut self.places, (list as u32, place))?;
+                memory::push(&mut self.places, (list, place))?;
                 let entry = Entry { u: number, child: child.number, target };
                 self.lists.push(list, entry, "edges")?;
             }
@@ -227,9 +240,8 @@ impl<T: SinkId> Index<T> {
         // end of its list.
         for (j, &(list, to)) in self.places.iter().enumerate() {
             for (i, &(other, from)) in self.places[..j].iter().enumerate() {
-                let key = [other, list, 0];
-                let joined = self.joined.insert(key, "pair lists")? as usize;
-                self.gaps.reach(joined + 1)?;
+                let joined = self.joined.insert(join(other, list), "pair lists")?;
+                self.gaps.reach(joined.index() + 1)?;
                 let gap = (j - i - 1) as u32;
                 // Pairs with one gap share their weight, so each gap has a list of its
                 // own.
@@ -238,13 +250,12 @@ impl<T: SinkId> Index<T> {
                 let pairs = if let Some(&(_, pairs)) = same_gap {
                     pairs
                 } else {
-                    let pairs = new_id(self.pairs.len(), "pair lists")?;
+                    let pairs = PairListId::next(self.pairs.len(), "pair lists")?;
                     self.gaps.push(joined, (gap, pairs), "pair lists")?;
                     pairs
                 };
-                self.pairs.reach(pairs as usize + 1)?;
-                let pair = Pair { from, to };
-                self.pairs.push(pairs as usize, pair, "pairs of children")?;
+                self.pairs.reach(pairs.index() + 1)?;
+                self.pairs.push(pairs, Pair { from, to }, "pairs of children")?;
             }
         }
         // 3. Number it.
@@ -261,19 +272,20 @@ impl<T: SinkId> Index<T> {
 
     /// Takes out what was entered of a subtree that is not numbered: the next one has its
     /// number. (Lists without entries match nothing.)
-    fn forget(&mut self, group: usize, number: u32, start: usize) {
+    fn forget(&mut self, group: GroupId, number: MemberId, start: usize) {
         for (j, &(list, to)) in self.places.iter().enumerate() {
             // The error may have come anywhere, so nothing is taken for granted but
             // what is checked: the last pair or entry is taken out if it is of this
             // subtree.
             for &(other, from) in &self.places[..j] {
-                let Some(joined) = self.joined.find([other, list, 0]) else { continue };
-                if joined as usize >= self.gaps.len() {
+                let Some(joined) = self.joined.find(join(other, list)) else {
+                    continue;
+                };
+                if joined.index() >= self.gaps.len() {
                     continue;
                 }
-                for &(_, pairs) in self.gaps.get(joined as usize) {
-                    let pairs = pairs as usize;
-                    if pairs < self.pairs.len() {
+                for &(_, pairs) in self.gaps.get(joined) {
+                    if pairs.index() < self.pairs.len() {
                         let is_own = |pair: &Pair| (pair.from, pair.to) == (from, to);
                         self.pairs.pop_if(pairs, is_own);
                     }
@@ -281,14 +293,14 @@ impl<T: SinkId> Index<T> {
             }
         }
         for &(list, _) in &self.places {
-            self.lists.pop_if(list as usize, |entry| entry.u == number);
+            self.lists.pop_if(list, |entry| entry.u == number);
         }
         self.unlisted.pop_if(group, |&unlisted| unlisted == number);
         self.below.truncate(start);
     }
 
     /// The lists that the subtree that came last is in, child by child.
-    pub(crate) fn entered(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn entered(&self) -> impl Iterator<Item = ListId> {
         self.places.iter().map(|&(list, _)| list)
     }
 
@@ -312,8 +324,9 @@ impl<T: SinkId> Index<T> {
         Prefix::new(self.members.len(), self.lists.starts())
     }
 
-    pub(crate) fn find(&self, key: Key) -> Option<u32> {
-        self.keys.find(key)
+    /// The list of the inner children with a key. That of leaves comes after it.
+    pub(crate) fn find(&self, key: GroupKey) -> Option<ListId> {
+        self.keys.find(key.into()).map(list_of_inner)
     }
 
     pub(crate) fn nbytes(&self) -> usize {
@@ -331,9 +344,9 @@ impl<T: SinkId> Index<T> {
 
     /// How many subtrees a group has.
     #[inline]
-    fn n_members(&self, group: u32) -> usize {
-        let is_there = (group as usize) < self.members.len();
-        if is_there { self.members.len_of(group as usize) } else { 0 }
+    fn n_members(&self, group: GroupId) -> usize {
+        let is_there = group.index() < self.members.len();
+        if is_there { self.members.len_of(group) } else { 0 }
     }
 
     /// D of two simple preterminals, by whether they are the same.
@@ -345,18 +358,16 @@ impl<T: SinkId> Index<T> {
 
     /// The pairs of two lists, by gap, and λ^gap.
     #[inline]
-    fn pairs_of(&self, joined: u32) -> impl Iterator<Item = (&[Pair], f64)> {
-        let gaps = self.gaps.get(joined as usize).iter();
-        gaps.map(|&(gap, pairs)| {
-            (self.pairs.get(pairs as usize), self.powers[gap as usize])
-        })
+    fn pairs_of(&self, joined: JoinId) -> impl Iterator<Item = (&[Pair], f64)> {
+        let gaps = self.gaps.get(joined).iter();
+        gaps.map(|&(gap, pairs)| (self.pairs.get(pairs), self.powers[gap as usize]))
     }
 }
 
 impl Index<()> {
     /// Where the weight of the next subtree of a label will be.
-    pub(crate) fn next_slot(&self, group: u32) -> Slot {
-        Slot { group, number: self.n_members(group) as u32 }
+    pub(crate) fn next_slot(&self, group: GroupId) -> Slot {
+        Slot::of_member(group, MemberId::at(self.n_members(group)))
     }
 
     /// Enters a new inner subtree of a model; `slots` are those of all before it.
@@ -370,20 +381,42 @@ impl Index<()> {
         slots: &[Slot],
     ) -> Result<Slot> {
         let below = nodes.children(node).iter().map(|&child| {
-            let slot = slots[child.index()];
-            let number = if slot.group == LEAF { LEAF } else { slot.number };
-            Below { label: nodes.label(child).0, number }
+            let number = slots[child.index()].member().unwrap_or(LEAF);
+            Below { group: GroupId(nodes.label(child).0), number }
         });
-        let group = nodes.label(node).0;
-        Ok(Slot { group, number: self.enter(group, below, ())? })
+        let group = GroupId(nodes.label(node).0);
+        Ok(Slot::of_member(group, self.enter(group, below, ())?))
     }
+}
+
+/// The list of inner children with a key.
+fn list_of_inner(key: KeyId) -> ListId {
+    ListId(2 * key.0)
+}
+
+/// The list of leaves that goes with one of inner children.
+#[inline]
+fn list_of_leaves(inner: ListId) -> ListId {
+    ListId(inner.0 + 1)
+}
+
+/// Whether a list is one of leaves.
+#[inline]
+fn has_leaves(list: ListId) -> bool {
+    list.0 % 2 == 1
+}
+
+/// The key of the pairs of two lists.
+#[inline]
+fn join(earlier: ListId, later: ListId) -> [u32; 3] {
+    [earlier.0, later.0, 0]
 }
 
 /// Whether children share their label with few.
 fn is_varied(below: &[Below]) -> bool {
     let n = below.len();
     // A square sum: k children of one label count k² times.
-    let equal = |label| below.iter().filter(|other| other.label == label).count();
+    let equal = |group| below.iter().filter(|other| other.group == group).count();
     n <= REPEATED
-        || below.iter().map(|child| equal(child.label)).sum::<usize>() <= REPEATED * n
+        || below.iter().map(|child| equal(child.group)).sum::<usize>() <= REPEATED * n
 }

@@ -4,6 +4,7 @@
 //! stand in are in the order of their numbers. So what the trees before one have is a
 //! prefix of every list, and a row of a symmetric matrix needs no more.
 
+use crate::ids::{GroupId, IdVec, ListId};
 use crate::ragged::Ragged;
 use crate::{Result, memory};
 
@@ -11,9 +12,9 @@ use crate::{Result, memory};
 #[derive(Debug, Default)]
 pub(crate) struct Prefixes {
     /// By tree: the groups of its new column subtrees.
-    pub(crate) groups: Ragged<u32>,
+    pub(crate) groups: Ragged<GroupId>,
     /// By column subtree: per listed child the list that it is in.
-    pub(crate) lists: Ragged<u32>,
+    pub(crate) lists: Ragged<ListId>,
 }
 
 impl Prefixes {
@@ -27,10 +28,10 @@ impl Prefixes {
 pub(crate) struct Prefix {
     /// Trees before this one.
     end: usize,
-    group_len: Vec<u32>,
-    /// By list: where what counts starts and ends, side by side, as both are far away when
+    group_len: IdVec<GroupId, u32>,
+    /// Where what counts of a list starts and ends, side by side, as both are far away when
     /// they are asked for.
-    lists: Vec<Bounds>,
+    lists: IdVec<ListId, Bounds>,
 }
 
 /// Where items start and end.
@@ -43,7 +44,8 @@ impl Prefix {
     /// [`crate::Error::Memory`].
     pub(crate) fn new(n_groups: usize, starts: &[u32]) -> Result<Self> {
         let lists = memory::collect(starts.iter().map(|&start| [start; 2]))?;
-        Ok(Self { end: 0, group_len: memory::filled(0, n_groups)?, lists })
+        let group_len = memory::filled(0, n_groups)?;
+        Ok(Self { end: 0, group_len: group_len.into(), lists: lists.into() })
     }
 
     /// Counts what stands in the first `end` trees. Rows come in ascending order as a
@@ -60,11 +62,11 @@ impl Prefix {
         // whose lists.
         let [start, stop] = [self.end, end].map(|tree| groups.start(tree));
         for &group in &groups.items[start..stop] {
-            self.group_len[group as usize] += 1;
+            self.group_len[group] += 1;
         }
         // Each entry ends one list one further.
         for &list in &lists.items[lists.start(start)..lists.start(stop)] {
-            self.lists[list as usize][1] += 1;
+            self.lists[list][1] += 1;
         }
         self.end = end;
     }
@@ -75,9 +77,9 @@ pub(crate) trait Extent {
     /// Whether that is always all of it.
     const WHOLE: bool;
     /// Of the `total` subtrees of a group.
-    fn group(&self, group: u32, total: usize) -> usize;
+    fn group(&self, group: GroupId, total: usize) -> usize;
     /// Of the entries of a list, the bounds of all of which are `whole`.
-    fn list(&self, list: u32, whole: impl FnOnce() -> Bounds) -> Bounds;
+    fn list(&self, list: ListId, whole: impl FnOnce() -> Bounds) -> Bounds;
 }
 
 /// All trees.
@@ -87,12 +89,12 @@ impl Extent for AllTrees {
     const WHOLE: bool = true;
 
     #[inline]
-    fn group(&self, _group: u32, total: usize) -> usize {
+    fn group(&self, _group: GroupId, total: usize) -> usize {
         total
     }
 
     #[inline]
-    fn list(&self, _list: u32, whole: impl FnOnce() -> Bounds) -> Bounds {
+    fn list(&self, _list: ListId, whole: impl FnOnce() -> Bounds) -> Bounds {
         whole()
     }
 }
@@ -101,12 +103,12 @@ impl Extent for Prefix {
     const WHOLE: bool = false;
 
     #[inline]
-    fn group(&self, group: u32, _total: usize) -> usize {
-        self.group_len[group as usize] as usize
+    fn group(&self, group: GroupId, _total: usize) -> usize {
+        self.group_len[group] as usize
     }
 
     #[inline]
-    fn list(&self, list: u32, _whole: impl FnOnce() -> Bounds) -> Bounds {
-        self.lists[list as usize]
+    fn list(&self, list: ListId, _whole: impl FnOnce() -> Bounds) -> Bounds {
+        self.lists[list]
     }
 }

@@ -9,13 +9,11 @@
 //! ```
 
 use super::weights::{Sink, View};
-use crate::intern::new_id;
+use crate::ids::{GroupId, Id, IdVec, PackedOption, PatternId, Place, RowSlot, TreeId};
 use crate::kernel::{Number, TreeCounts};
 use crate::memory;
 use crate::ragged::{self, Ragged};
 use crate::{Error, NodeId, Result};
-
-const NONE: u32 = u32::MAX;
 
 /// New subtrees of a tree from which on they are treated as shared ones: a sum of so many
 /// of their terms one by one would lose digits.
@@ -24,13 +22,16 @@ const LARGE: usize = 1 << 11;
 /// A subtree that stands in several trees, or more than once in one.
 #[derive(Debug, Clone, Copy)]
 struct Shared {
-    /// Its first two trees with how often it stands there; (NONE, 0) for a second tree
-    /// that there is not.
-    first: [(u32, u32); 2],
-    /// Its third tree or NONE, and where those from the third on end.
-    third: u32,
+    /// Its first two trees with how often it stands there; 0 for a second tree that there
+    /// is not.
+    first: [(PackedOption<TreeId>, u32); 2],
+    /// Its third tree, and where those from the third on end.
+    third: PackedOption<TreeId>,
     end: u32,
 }
+
+/// The slot of each subtree.
+pub(crate) type SlotOf = IdVec<NodeId, RowSlot>;
 
 /// Where the values of some trees' subtrees go.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub(crate) struct Slots {
     tree_ends: Vec<u32>,
     shared: Vec<Shared>,
     /// Their trees from the third on, with how often they stand there.
-    rest: Vec<(u32, u32)>,
+    rest: Vec<(TreeId, u32)>,
 }
 
 /// What a worker keeps from row to row.
@@ -75,10 +76,11 @@ impl Slots {
         new: &Ragged<NodeId>,
         is_elsewhere: impl Fn(NodeId) -> bool,
         times: &[u8],
-    ) -> Result<(Self, Vec<u32>)> {
+    ) -> Result<(Self, SlotOf)> {
         let n_trees = trees.len();
-        // By node of the store.
-        let mut slot_of = memory::filled(NONE, times.len())?;
+        // Subtrees other than the new ones have no slot, as those that are told elsewhere.
+        let elsewhere = RowSlot::at(n_trees);
+        let mut slot_of = SlotOf::from(memory::filled(elsewhere, times.len())?);
         // 1. Number them in the order in which trees bring them.
         let mut slots = Self {
             n_trees,
@@ -86,17 +88,18 @@ impl Slots {
             shared: Vec::new(),
             rest: Vec::new(),
         };
-        let none = Shared { first: [(NONE, 0); 2], third: NONE, end: 0 };
+        let none = PackedOption::NONE;
+        let none = Shared { first: [(none, 0); 2], third: none, end: 0 };
         for (tree, new) in new.iter().enumerate() {
             // A slot is a tree's own, or that of a shared subtree behind all trees'.
             for &node in new {
-                slot_of[node.index()] = if is_elsewhere(node) {
-                    slots.elsewhere()
+                slot_of[node] = if is_elsewhere(node) {
+                    elsewhere
                 } else if times[node.index()] > 1 || new.len() > LARGE {
                     memory::push(&mut slots.shared, none)?;
-                    new_id(n_trees + slots.shared.len(), "subtrees")?
+                    RowSlot::next(n_trees + slots.shared.len(), "subtrees")?
                 } else {
-                    tree as u32
+                    RowSlot::at(tree)
                 };
             }
             memory::push(&mut slots.tree_ends, slots.shared.len() as u32)?;
@@ -104,41 +107,40 @@ impl Slots {
         // 2. List their trees.
         // Read twice: first how long each list gets, then its items.
         let n_before = slots.first_shared();
-        let each = |f: &mut dyn FnMut(usize, (u32, u32))| {
+        let each = |f: &mut dyn FnMut(usize, (TreeId, u32))| {
             for tree in 0..n_trees {
                 for (node, count) in trees.iter(tree) {
-                    let slot = slot_of[node.index()];
-                    // Subtrees other than the new ones have no slot.
-                    if slot >= n_before && slot != NONE {
-                        f((slot - n_before) as usize, (tree as u32, count));
+                    let slot = slot_of[node].index();
+                    if slot >= n_before {
+                        f(slot - n_before, (TreeId::at(tree), count));
                     }
                 }
             }
         };
         let mut lens = memory::filled(0, slots.shared.len())?;
-        each(&mut |number, item| {
-            // Trees ascend, so the first two come first and the third is the least of
-            // the others.
+        each(&mut |number, (tree, count)| {
+            // Trees ascend: the first two come first, and then the third.
             let shared = &mut slots.shared[number];
-            match shared.first {
-                [(NONE, _), _] => shared.first[0] = item,
-                [_, (NONE, _)] => shared.first[1] = item,
-                _ => {
-                    shared.third = shared.third.min(item.0);
-                    lens[number] += 1;
-                }
+            let free = shared.first.iter_mut().find(|(tree, _)| tree.is_none());
+            if let Some(free) = free {
+                *free = (tree.into(), count);
+                return;
             }
+            if shared.third.is_none() {
+                shared.third = tree.into();
+            }
+            lens[number] += 1;
         });
         // From lengths to starts; at last, where each list ends.
         let mut at = ragged::starts(&mut lens)?;
         slots.rest =
-            memory::filled((0, 0), lens.last().map_or(0, |&end| end as usize))?;
+            memory::filled((TreeId(0), 0), lens.last().map_or(0, |&end| end as usize))?;
         for (shared, end) in slots.shared.iter_mut().zip(lens) {
             shared.end = end;
         }
         each(&mut |number, item| {
             // The first two stand in `first`.
-            if item.0 >= slots.shared[number].third {
+            if item.0 >= slots.shared[number].third.expect_id() {
                 slots.rest[at[number] as usize] = item;
                 at[number] += 1;
             }
@@ -152,27 +154,27 @@ impl Slots {
     }
 
     /// The slots from here on are those of shared subtrees.
-    fn first_shared(&self) -> u32 {
-        self.n_trees as u32 + 1
+    fn first_shared(&self) -> usize {
+        self.n_trees + 1
     }
 
     /// The trees of a shared subtree from the third on, with how often it stands there.
-    fn rest_of(&self, number: usize) -> &[(u32, u32)] {
+    fn rest_of(&self, number: usize) -> &[(TreeId, u32)] {
         let start = number.checked_sub(1).map_or(0, |n| self.shared[n].end);
         &self.rest[start as usize..self.shared[number].end as usize]
     }
 
     /// The slot of what is told elsewhere: nobody reads it.
-    pub(crate) fn elsewhere(&self) -> u32 {
-        self.n_trees as u32
+    pub(crate) fn elsewhere(&self) -> RowSlot {
+        RowSlot::at(self.n_trees)
     }
 
-    ///  A new worker's scratch.
+    /// A new worker's scratch.
     ///
     /// # Errors
     /// [`crate::Error::Memory`].
     pub(crate) fn scratch(&self) -> Result<Scratch> {
-        let slots = memory::filled(0.0, self.n_trees + 1 + self.shared.len())?;
+        let slots = memory::filled(0.0, self.first_shared() + self.shared.len())?;
         Ok(Scratch { slots, touched: memory::filled(0, self.shared.len())? })
     }
 
@@ -183,7 +185,7 @@ impl Slots {
         // Subtrees are numbered as trees bring them: what the first trees share is a
         // prefix.
         let n_shared = len.checked_sub(1).map_or(0, |t| self.tree_ends[t]) as usize;
-        let (trees, sums) = slots.split_at_mut(self.n_trees + 1);
+        let (trees, sums) = slots.split_at_mut(self.first_shared());
         // Told elsewhere.
         trees[self.n_trees] = 0.0;
         let (trees, sums) = (&mut trees[..=len], &mut sums[..n_shared]);
@@ -203,18 +205,18 @@ impl Slots {
             let sum = sums[number as usize];
             let shared = &self.shared[number as usize];
             for (tree, count) in shared.first {
-                trees[(tree as usize).min(len)] += sum * f64::from(count);
+                trees[tree.expect_id().index().min(len)] += sum * f64::from(count);
             }
             touched[n_more] = number;
-            n_more += usize::from((shared.third as usize) < len);
+            n_more += usize::from(shared.third.expect_id().index() < len);
         }
         for &number in &touched[..n_more] {
             for &(tree, count) in self.rest_of(number as usize) {
                 // Trees ascend.
-                if tree as usize >= len {
+                if tree.index() >= len {
                     break;
                 }
-                trees[tree as usize] += sums[number as usize] * f64::from(count);
+                trees[tree.index()] += sums[number as usize] * f64::from(count);
             }
         }
         // Both parts are zero again for the next row.
@@ -248,24 +250,22 @@ pub(crate) struct SlotSink<'a> {
 }
 
 impl Sink for SlotSink<'_> {
+    type Id = RowSlot;
     type View<'a>
         = SlotSinkView<'a>
     where
         Self: 'a;
 
     #[inline]
-    fn node(&mut self, _place: usize, count: f64) {
+    fn node(&mut self, _place: Place, count: f64) {
         self.count = count;
     }
 
     #[inline]
-    fn group(&mut self, _group: u32, _value: f64) {}
+    fn group(&mut self, _group: GroupId, _value: f64) {}
 
     #[inline]
-    fn leaf(&mut self, _label: u32, _value: f64) {}
-
-    #[inline]
-    fn view(&mut self, _group: u32) -> SlotSinkView<'_> {
+    fn view(&mut self, _group: GroupId) -> SlotSinkView<'_> {
         SlotSinkView { slots: self.slots, weight: self.count }
     }
 }
@@ -277,9 +277,11 @@ pub(crate) struct SlotSinkView<'a> {
 }
 
 impl View for SlotSinkView<'_> {
+    type Id = RowSlot;
+
     #[inline]
-    fn add(&mut self, slot: u32, value: f64) {
-        self.slots[slot as usize] += self.weight * value;
+    fn add(&mut self, slot: RowSlot, value: f64) {
+        self.slots[slot.index()] += self.weight * value;
     }
 
     #[inline]
@@ -347,15 +349,15 @@ impl<'a, N: Number> RowSink<'a, N> {
             let Shared { first, third, .. } = slots.shared[number];
             // (One iterator over all took twice the time, 8 of 100 of a row.)
             for (tree, count) in first {
-                if let Some(value) = trees.get_mut(tree as usize) {
+                if let Some(value) = trees.get_mut(tree.expect_id().index()) {
                     *value = *value + sum * N::from_f64(f64::from(count));
                 }
             }
-            if third as usize >= trees.len() {
+            if third.expect_id().index() >= trees.len() {
                 continue;
             }
             for &(tree, count) in slots.rest_of(number) {
-                let Some(value) = trees.get_mut(tree as usize) else { break };
+                let Some(value) = trees.get_mut(tree.index()) else { break };
                 *value = *value + sum * N::from_f64(f64::from(count));
             }
         }
@@ -373,27 +375,28 @@ impl<'a, N: Number> RowSink<'a, N> {
 
 /// Subtrees are told by their slots.
 pub(crate) struct RowSinkView<'a, N> {
-    first_shared: u32,
+    first_shared: usize,
     scratch: &'a mut RowScratch<N>,
     trees: &'a mut [N],
     count: N,
 }
 
 impl<N: Number> Sink<N> for RowSink<'_, N> {
+    type Id = RowSlot;
     type View<'a>
         = RowSinkView<'a, N>
     where
         Self: 'a;
 
     #[inline]
-    fn node(&mut self, _place: usize, count: f64) {
+    fn node(&mut self, _place: Place, count: f64) {
         self.count = N::from_f64(count);
     }
 
-    fn group(&mut self, _group: u32, _value: N) {}
+    fn group(&mut self, _group: GroupId, _value: N) {}
 
     #[inline]
-    fn view(&mut self, _group: u32) -> RowSinkView<'_, N> {
+    fn view(&mut self, _group: GroupId) -> RowSinkView<'_, N> {
         let Self { slots, scratch, trees, count } = self;
         RowSinkView {
             first_shared: slots.first_shared(),
@@ -405,10 +408,13 @@ impl<N: Number> Sink<N> for RowSink<'_, N> {
 }
 
 impl<N: Number> View<N> for RowSinkView<'_, N> {
+    type Id = RowSlot;
+
     #[inline]
-    fn add(&mut self, slot: u32, value: N) {
+    fn add(&mut self, slot: RowSlot, value: N) {
         // A slot is a tree's, or that of a shared subtree, beyond all trees.
-        match self.trees.get_mut(slot as usize) {
+        let slot = slot.index();
+        match self.trees.get_mut(slot) {
             Some(sum) => *sum = *sum + self.count * value,
             None => self.scratch.add(slot - self.first_shared, self.count * value),
         }
@@ -420,11 +426,11 @@ impl<N: Number> View<N> for RowSinkView<'_, N> {
 impl<N: Number> RowScratch<N> {
     /// Adds to what a subtree of several trees passes on to them.
     #[inline(never)]
-    fn add(&mut self, number: u32, value: N) {
-        let sum = &mut self.extra[number as usize];
+    fn add(&mut self, number: usize, value: N) {
+        let sum = &mut self.extra[number];
         if *sum == N::from_f64(0.0) {
             // What cancels to 0 is noted again.
-            if memory::push(&mut self.touched, number).is_err() {
+            if memory::push(&mut self.touched, number as u32).is_err() {
                 self.is_refused = true;
                 return;
             }
@@ -437,7 +443,7 @@ impl<N: Number> RowScratch<N> {
 /// known before.)
 #[derive(Debug, Default)]
 pub(crate) struct TreePatterns {
-    pub(crate) patterns: Vec<(u32, u32)>,
+    pub(crate) patterns: Vec<(PatternId, u32)>,
     count: u32,
 }
 
@@ -456,27 +462,30 @@ impl TreePatterns {
 pub(crate) struct NoView;
 
 impl<N: Number> View<N> for NoView {
-    fn add(&mut self, _: u32, _: N) {}
+    type Id = RowSlot;
+
+    fn add(&mut self, _: RowSlot, _: N) {}
     fn close(self) {}
 }
 
 impl<N: Number> Sink<N> for TreePatterns {
+    type Id = RowSlot;
     type View<'a> = NoView;
 
     #[inline]
-    fn node(&mut self, _place: usize, count: f64) {
+    fn node(&mut self, _place: Place, count: f64) {
         self.count = count as u32;
     }
 
     #[inline]
-    fn group(&mut self, _group: u32, _value: N) {}
+    fn group(&mut self, _group: GroupId, _value: N) {}
 
     #[inline]
-    fn pattern(&mut self, pattern: u32, _value: N) {
+    fn pattern(&mut self, pattern: PatternId, _value: N) {
         self.patterns.push((pattern, self.count)); // has room: see `start`
     }
 
-    fn view(&mut self, _group: u32) -> NoView {
+    fn view(&mut self, _group: GroupId) -> NoView {
         NoView
     }
 }

@@ -20,11 +20,12 @@
 //! # Complexity
 //! They are made in time by the model's edges and the sizes of what they hold.
 
+use super::GroupKey;
 use super::subset::{Entry, Index, Patterns};
 use super::weights::{Numbers, Weights, add_scaled};
-use crate::forest::reader::NONE;
+use crate::ids::{FoldId, GroupId, Id, IdVec, ListId, PackedOption, PatternId};
 use crate::memory::{self, Map};
-use crate::{Nodes, ProductionId, Result};
+use crate::{Label, Nodes, ProductionId, Result};
 
 /// The tables.
 #[derive(Debug)]
@@ -32,9 +33,8 @@ pub(crate) struct ScoreTables {
     pub(crate) patterns: Patterns,
     /// By pattern: Σ f over its list.
     sums: Vec<f64>,
-    /// By list: its fold, or [`NONE`].
-    pub(crate) fold_of: Vec<u32>,
-    folds: Vec<Fold>,
+    pub(crate) fold_of: IdVec<ListId, PackedOption<FoldId>>,
+    folds: IdVec<FoldId, Fold>,
 }
 
 /// A list of roots with one child.
@@ -45,14 +45,14 @@ pub(crate) struct Fold {
     /// By number of the child within its production: its f, and λ f of its root.
     pub(crate) weights: Vec<f64>,
     /// By pattern of the children: these, over the pattern's list.
-    patterns: Map<u32, Vec<f64>>,
+    patterns: Map<PatternId, Vec<f64>>,
 }
 
 /// The weights of all subtrees of a list together.
 fn sum_of(entries: &[Entry], weights: &[f64], width: usize) -> Result<Vec<f64>> {
     let mut sum = memory::filled(0.0, width)?;
     for entry in entries {
-        add_scaled(1.0, &weights[entry.u as usize * width..], &mut sum);
+        add_scaled(1.0, &weights[entry.u.index() * width..], &mut sum);
     }
     Ok(sum)
 }
@@ -64,28 +64,29 @@ impl ScoreTables {
         // 1. The sum of each pattern's list, and the patterns of each production.
         let width = weights.width();
         let patterns = Patterns::new(index, |_| true)?;
-        let mut patterns_of: Map<u32, Vec<u32>> = Map::default();
+        let mut patterns_of: Map<GroupId, Vec<PatternId>> = Map::default();
         let mut sums = Vec::new();
         memory::reserve(&mut sums, patterns.lists.len() * width)?;
-        for (pattern, &list) in (0..).zip(&patterns.lists) {
+        for (pattern, &list) in patterns.lists.enumerated() {
             // A pattern's list is of subtrees of one production.
-            let [group, ..] = index.keys.keys[list as usize];
-            let entries = index.lists.get(list as usize);
+            let group = index.key(list).parent;
+            let entries = index.lists.get(list);
             let sum = sum_of(entries, weights.group(group), width)?;
             memory::extend(&mut sums, sum)?;
             memory::push(patterns_of.get_or_default(group)?, pattern)?;
         }
         let mut tables = Self {
-            fold_of: memory::filled(NONE, index.lists.len())?,
+            fold_of: memory::filled(PackedOption::NONE, index.lists.len())?.into(),
             patterns,
             sums,
-            folds: Vec::new(),
+            folds: IdVec::default(),
         };
         // 2. Folds: lists of roots with one child, that is productions of two labels,
         // long enough to pay.
-        for (list, &[root, _, child]) in index.keys.keys.iter().enumerate() {
+        for (list, &key) in index.keys.keys.enumerated() {
+            let GroupKey { parent: root, child, .. } = key.into();
             let entries = index.lists.get(list);
-            let is_unary = nodes.production_labels(ProductionId(root)).len() == 2;
+            let is_unary = nodes.production_labels(ProductionId(root.0)).len() == 2;
             if !is_unary || !Patterns::is_long(entries.len(), index.group_size(child)) {
                 continue;
             }
@@ -96,26 +97,21 @@ impl ScoreTables {
             };
             // A root adds λ f to what its child counts, and the same to the sum.
             for entry in entries {
-                let f = &weights.group(root)[entry.u as usize * width..];
-                let of_child = &mut fold.weights[entry.child as usize * width..];
+                let f = &weights.group(root)[entry.u.index() * width..];
+                let of_child = &mut fold.weights[entry.child.index() * width..];
                 add_scaled(index.decay, f, &mut of_child[..width]);
                 add_scaled(index.decay, f, &mut fold.sum);
             }
             // A pattern of the children has its own sum under these weights.
             for &pattern in patterns_of.get(&child).into_iter().flatten() {
-                let list = tables.patterns.lists[pattern as usize];
-                let entries = index.lists.get(list as usize);
+                let entries = index.lists.get(tables.patterns.lists[pattern]);
                 let sum = sum_of(entries, &fold.weights, width)?;
                 fold.patterns.insert(pattern, sum)?;
             }
-            tables.fold_of[list] = tables.folds.len() as u32;
+            tables.fold_of[list] = FoldId::at(tables.folds.len()).into();
             memory::push(&mut tables.folds, fold)?;
         }
         Ok(tables)
-    }
-
-    pub(crate) fn fold(&self, fold: u32) -> Option<&Fold> {
-        self.folds.get(fold as usize)
     }
 
     /// Bytes held.
@@ -144,32 +140,36 @@ impl Numbers for TableWeights<'_> {
     }
 
     #[inline]
-    fn group(&self, group: u32, fold: u32) -> [&[f64]; 2] {
+    fn group(&self, group: GroupId, fold: Option<FoldId>) -> [&[f64]; 2] {
         // Under a fold weights of the child's group count; the group is the child's
         // then.
-        let folded = self.tables.fold(fold).map(|fold| &fold.weights[..]);
+        let folded = fold.map(|fold| &self.tables.folds[fold].weights[..]);
         [folded.unwrap_or_else(|| self.weights.group(group)); 2]
     }
 
-    fn add_group(&self, group: u32, value: f64, sums: &mut [f64]) {
+    fn add_group(&self, group: GroupId, value: f64, sums: &mut [f64]) {
         self.weights.add_group(group, value, sums);
     }
 
-    fn add_leaf(&self, label: u32, value: f64, sums: &mut [f64]) {
+    fn add_leaf(&self, label: Label, value: f64, sums: &mut [f64]) {
         self.weights.add_leaf(label, value, sums);
     }
 
-    fn add_pattern(&self, pattern: u32, fold: u32, value: f64, sums: &mut [f64]) {
-        let weights = match self.tables.fold(fold) {
-            Some(fold) => &fold.patterns[&pattern],
-            None => &self.tables.sums[pattern as usize * sums.len()..],
+    fn add_pattern(
+        &self,
+        pattern: PatternId,
+        fold: Option<FoldId>,
+        value: f64,
+        sums: &mut [f64],
+    ) {
+        let weights = match fold {
+            Some(fold) => &self.tables.folds[fold].patterns[&pattern],
+            None => &self.tables.sums[pattern.index() * sums.len()..],
         };
         add_scaled(value, weights, sums);
     }
 
-    fn add_folded(&self, fold: u32, value: f64, sums: &mut [f64]) {
-        if let Some(fold) = self.tables.fold(fold) {
-            add_scaled(value, &fold.sum, sums);
-        }
+    fn add_folded(&self, fold: FoldId, value: f64, sums: &mut [f64]) {
+        add_scaled(value, &self.tables.folds[fold].sum, sums);
     }
 }

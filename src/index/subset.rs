@@ -32,11 +32,14 @@
 //! its tree and the index. A new subtree takes time by its children. Memory: 8 bytes per
 //! inner edge of a model, 12 of a matrix, and what a list takes.
 
-use super::SinkId;
-use super::id_map::{IdMap, Key, LISTS, Wanted};
+use super::id_map::{IdMap, LISTS, Wanted};
 use super::prefixes::Extent;
 use super::weights::{Sink, Slot, View};
-use crate::forest::reader::{NONE, Reader};
+use super::{GroupKey, SinkId};
+use crate::forest::reader::Reader;
+use crate::ids::{
+    FoldId, GroupId, Id, IdVec, ListId, MemberId, PackedOption, PatternId, Place,
+};
 use crate::intern::Keys;
 use crate::kernel::Number;
 use crate::kernel::weights::Factors;
@@ -57,25 +60,25 @@ pub(crate) const EDGES: &str = "edges of an index";
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entry<T = ()> {
     /// Its number within its production.
-    pub(crate) u: u32,
+    pub(crate) u: MemberId,
     /// The number of its child within the child's production.
-    pub(crate) child: u32,
+    pub(crate) child: MemberId,
     pub(crate) target: T,
 }
 
 /// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Index<T = (), F = f64> {
-    /// By production.
+    /// By group, which are productions.
     pub(crate) decay: F,
     pub(crate) leaf_weight: f64,
     /// Lists by production, position and child's production.
-    pub(crate) keys: Keys,
+    pub(crate) keys: Keys<ListId>,
     /// Entries of all lists, for [`cost_of_tables`](Self::cost_of_tables).
-    pub(crate) lists: Growing<Entry<T>>,
+    pub(crate) lists: Growing<ListId, Entry<T>>,
     n_entries: u64,
-    /// By production: how many subtrees.
-    pub(crate) group_sizes: Vec<u32>,
+    /// How many subtrees a group has.
+    pub(crate) group_sizes: IdVec<GroupId, u32>,
     pub(crate) largest_group: u32,
     /// See [`MAX_LIVE`].
     pub(crate) max_live: usize,
@@ -84,25 +87,24 @@ pub(crate) struct Index<T = (), F = f64> {
 /// Long lists as arrays of the values that nodes start from: see the module.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns<N = f64> {
-    /// By production, whether lists of it have patterns.
-    groups: Vec<bool>,
-    /// By list its pattern, or [`NONE`]; by pattern its list.
-    of_list: Vec<u32>,
-    pub(crate) lists: Vec<u32>,
-    /// By pattern, by number within the production: C.
-    values: Vec<Vec<N>>,
+    /// Whether lists of a production have patterns.
+    groups: IdVec<GroupId, bool>,
+    of_list: IdVec<ListId, PackedOption<PatternId>>,
+    pub(crate) lists: IdVec<PatternId, ListId>,
+    /// By number within the production: C.
+    values: IdVec<PatternId, Vec<N>>,
 }
 
 impl<N> Patterns<N> {
     #[inline]
-    fn has_group(&self, group: u32) -> bool {
-        self.groups[group as usize]
+    fn has_group(&self, group: GroupId) -> bool {
+        self.groups[group]
     }
 
-    /// The pattern of a list, or [`NONE`].
+    /// The pattern of a list.
     #[inline]
-    pub(crate) fn of_list(&self, list: u32) -> u32 {
-        self.of_list.get(list as usize).copied().unwrap_or(NONE)
+    pub(crate) fn of_list(&self, list: ListId) -> Option<PatternId> {
+        self.of_list.find(list)?.get()
     }
 }
 
@@ -124,29 +126,30 @@ impl Patterns {
     /// [`crate::Error::Memory`].
     pub(crate) fn new<T: SinkId, F: Factors>(
         index: &Index<T, F>,
-        wanted: impl Fn(Key) -> bool,
+        wanted: impl Fn(GroupKey) -> bool,
     ) -> Result<Self> {
         let mut patterns = Self {
-            groups: memory::filled(false, index.group_sizes.len())?,
-            of_list: memory::filled(NONE, index.lists.len())?,
+            groups: memory::filled(false, index.group_sizes.len())?.into(),
+            of_list: memory::filled(PackedOption::NONE, index.lists.len())?.into(),
             ..Self::default()
         };
-        for (list, &key) in index.keys.keys.iter().enumerate() {
-            let (entries, size) = (index.lists.get(list), index.group_size(key[0]));
+        for (list, &key) in index.keys.keys.enumerated() {
+            let key = GroupKey::from(key);
+            let (entries, size) = (index.lists.get(list), index.group_size(key.parent));
             if !Self::is_long(entries.len(), size) || !wanted(key) {
                 continue;
             }
             // Where the one child in question is no deeper than its production and no
             // other child matches, C = λ (1 + λ of the child's production).
-            let decay = index.decay.of(key[0]);
+            let decay = index.decay_of(key.parent);
             let mut values = memory::filled(decay, size)?;
             for entry in entries {
                 // A subtree is in a list once at most, as the list is of one position.
-                values[entry.u as usize] += decay * index.decay.of(key[2]);
+                values[entry.u.index()] += decay * index.decay_of(key.child);
             }
-            patterns.groups[key[0] as usize] = true;
-            patterns.of_list[list] = patterns.lists.len() as u32;
-            memory::push(&mut patterns.lists, list as u32)?;
+            patterns.groups[key.parent] = true;
+            patterns.of_list[list] = PatternId::at(patterns.lists.len()).into();
+            memory::push(&mut patterns.lists, list)?;
             memory::push(&mut patterns.values, values)?;
         }
         Ok(patterns)
@@ -161,21 +164,21 @@ impl Patterns {
 /// What the first pass found out about a node of the tree.
 #[derive(Debug, Clone, Copy)]
 struct Step {
-    group: u32,
-    /// The pattern that its values start from, or [`NONE`].
-    pattern: u32,
+    group: PackedOption<GroupId>,
+    /// The pattern that its values start from.
+    pattern: PackedOption<PatternId>,
     /// How many lists it walks besides, and how many entries these had.
     n_lists: u32,
     touched: u32,
-    /// The place of its last parent, or [`NONE`]. (Found on the way for the rows of a
-    /// matrix, whose trees were read before.)
-    last_use: u32,
+    /// The place of its last parent. (Found on the way for the rows of a matrix, whose trees
+    /// were read before.)
+    last_use: PackedOption<Place>,
 }
 
 impl Step {
     /// Whether nothing of the node matches deeper than its production.
     fn is_flat(self) -> bool {
-        self.n_lists == 0 && self.pattern == NONE
+        self.n_lists == 0 && self.pattern.is_none()
     }
 }
 
@@ -185,23 +188,23 @@ enum Values<N> {
     /// λ throughout.
     Flat,
     /// As the pattern has them.
-    Pattern(u32),
+    Pattern(PatternId),
     Own(Vec<N>),
     /// Only those that the node touched: when too many are kept.
-    Few(Vec<(u32, N)>),
+    Few(Vec<(MemberId, N)>),
 }
 
 /// What a worker keeps from tree to tree.
 #[derive(Debug)]
 pub(crate) struct Scratch<N = f64> {
-    steps: Vec<Step>,
+    steps: IdVec<Place, Step>,
     /// The places that have lists to walk, or start from a pattern.
-    active: Vec<u32>,
-    /// By place, as long as a parent will ask.
-    values: Vec<Values<N>>,
+    active: Vec<Place>,
+    /// As long as a parent will ask.
+    values: IdVec<Place, Values<N>>,
     /// Arrays that are λ throughout; by pattern those that are as it has them.
     clean: Vec<Vec<N>>,
-    patterns: Vec<Vec<Vec<N>>>,
+    patterns: IdVec<PatternId, Vec<Vec<N>>>,
     /// Arrays of any values.
     used: Vec<Vec<N>>,
     /// How many places have values that are not flat, and how many numbers these are.
@@ -216,11 +219,11 @@ pub(crate) struct Scratch<N = f64> {
 impl<N> Default for Scratch<N> {
     fn default() -> Self {
         Self {
-            steps: Vec::new(),
+            steps: IdVec::default(),
             active: Vec::new(),
-            values: Vec::new(),
+            values: IdVec::default(),
             clean: Vec::new(),
-            patterns: Vec::new(),
+            patterns: IdVec::default(),
             used: Vec::new(),
             n_kept: 0,
             live: 0,
@@ -250,7 +253,7 @@ impl<T: SinkId, F: Factors> Index<T, F> {
             keys: Keys::default(),
             lists: Growing::default(),
             n_entries: 0,
-            group_sizes: Vec::new(),
+            group_sizes: IdVec::default(),
             largest_group: 0,
             max_live: MAX_LIVE,
         }
@@ -264,17 +267,29 @@ impl<T: SinkId, F: Factors> Index<T, F> {
     /// How many entries a tree visits without tables.
     pub(crate) fn visits(&self, id_map: &IdMap, tree: &Reader) -> u64 {
         let edges = tree.items().iter().flat_map(|item| id_map.edges(item.node));
-        let lists = edges.map(|&edge| id_map.list(edge)).filter(|&list| list != NONE);
-        lists.map(|list| self.lists.len_of(list as usize) as u64).sum()
+        let lists = edges.filter_map(|&edge| id_map.list(edge));
+        lists.map(|list| self.lists.len_of(list) as u64).sum()
     }
 
     /// How many subtrees a production has.
-    pub(crate) fn group_size(&self, group: u32) -> usize {
-        self.group_sizes.get(group as usize).map_or(0, |&size| size as usize)
+    pub(crate) fn group_size(&self, group: GroupId) -> usize {
+        self.group_sizes.find(group).map_or(0, |&size| size as usize)
     }
 
-    pub(crate) fn find(&self, key: Key) -> Option<u32> {
-        self.keys.find(key)
+    /// λ of a production.
+    #[inline]
+    pub(crate) fn decay_of(&self, group: GroupId) -> f64 {
+        self.decay.of(group.number())
+    }
+
+    /// The list with a key.
+    pub(crate) fn find(&self, key: GroupKey) -> Option<ListId> {
+        self.keys.find(key.into())
+    }
+
+    /// The key of a list.
+    pub(crate) fn key(&self, list: ListId) -> GroupKey {
+        self.keys.keys[list].into()
     }
 
     pub(crate) fn nbytes(&self) -> usize {
@@ -295,39 +310,40 @@ impl Index {
         slots: &[Slot],
     ) -> Result<Slot> {
         // Leaves are not entered, and all others have a production.
-        let group = nodes.production(node).map_or(0, |p| p.0);
-        memory::reach(&mut self.group_sizes, group as usize + 1, 0)?;
-        let number = self.group_sizes[group as usize];
-        if let Err(error) = self.enter_children(nodes, node, number, slots) {
+        let group = nodes.production(node).map_or(GroupId(0), |p| GroupId(p.0));
+        memory::reach(&mut self.group_sizes, group.index() + 1, 0)?;
+        let member = MemberId(self.group_sizes[group]);
+        if let Err(error) = self.enter_children(nodes, node, member, slots) {
             // Its children are each in a list of their own.
-            for list in 0..self.lists.len() {
-                if self.keys.keys[list][0] == group {
-                    self.lists.pop_if(list, |entry| entry.u == number);
+            for list in (0..self.lists.len()).map(ListId::at) {
+                if self.key(list).parent == group {
+                    self.lists.pop_if(list, |entry| entry.u == member);
                 }
             }
             return Err(error);
         }
         // At last: a subtree that is refused leaves its number to the next.
-        self.group_sizes[group as usize] += 1;
-        self.largest_group = self.largest_group.max(number + 1);
-        Ok(Slot { group, number })
+        self.group_sizes[group] += 1;
+        self.largest_group = self.largest_group.max(self.group_sizes[group]);
+        Ok(Slot::of_member(group, member))
     }
 
     fn enter_children(
         &mut self,
         nodes: &Nodes,
         node: NodeId,
-        number: u32,
+        member: MemberId,
         slots: &[Slot],
     ) -> Result<()> {
         for (position, &child) in nodes.children(node).iter().enumerate() {
             let wanted = Wanted::Productions;
             if let Some(key) = IdMap::key(wanted, nodes, node, position, child) {
-                let list = self.keys.insert(key, LISTS)? as usize;
-                self.lists.reach(list + 1)?;
-                // Children are entered before their parents, so this slot is there.
-                let child = slots[child.index()].number;
-                let entry = Entry { u: number, child, target: () };
+                let list = self.keys.insert(key, LISTS)?;
+                self.lists.reach(list.index() + 1)?;
+                // Children are entered before their parents, so this slot is there. They
+                // are inner ones, and so members of a group.
+                let child = slots[child.index()].member().unwrap_or_default();
+                let entry = Entry { u: member, child, target: () };
                 self.lists.push(list, entry, EDGES)?;
                 self.n_entries += 1;
             }
@@ -336,8 +352,8 @@ impl Index {
     }
 
     /// Where the weight of the next subtree of a production will be.
-    pub(crate) fn next_slot(&self, group: u32) -> Slot {
-        Slot { group, number: self.group_size(group) as u32 }
+    pub(crate) fn next_slot(&self, group: GroupId) -> Slot {
+        Slot::of_member(group, MemberId::at(self.group_size(group)))
     }
 }
 
@@ -348,8 +364,8 @@ pub(crate) struct Walk<'a, T, N, E, F = f64> {
     pub(crate) tree: &'a Reader,
     pub(crate) extent: &'a E,
     pub(crate) patterns: Option<&'a Patterns<N>>,
-    /// By list: its fold, if it has one (see [`Sink::fold`]).
-    pub(crate) folds: &'a [u32],
+    /// Folds of lists (see [`Sink::fold`]); None where there are none.
+    pub(crate) folds: Option<&'a IdVec<ListId, PackedOption<FoldId>>>,
     pub(crate) scratch: &'a mut Scratch<N>,
 }
 
@@ -362,11 +378,10 @@ enum Source<'a, N> {
 
 impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
     /// The first pass: tells what nodes have in common with all subtrees of their
-    /// production or pattern. `group` is a node's production in the index, or [`NONE`], by
-    /// its place.
+    /// production or pattern. `group` is a node's production in the index, by its place.
     pub(crate) fn plan(
         &mut self,
-        group: impl Fn(usize) -> u32,
+        group: impl Fn(Place) -> PackedOption<GroupId>,
         sink: &mut impl Sink<N>,
     ) -> Result<()> {
         self.scratch.steps.clear();
@@ -378,17 +393,17 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         memory::reserve(&mut self.scratch.steps, items.len())?;
         memory::reserve(&mut self.scratch.active, items.len())?;
         // 1. Children come first, so each child's step is there when its parent asks.
-        for (place, item) in items.iter().enumerate() {
+        for (place, item) in items.enumerated() {
             let group = group(place);
             let last_use = item.last_use;
-            let mut step =
-                Step { group, pattern: NONE, n_lists: 0, touched: 0, last_use };
+            let pattern = PackedOption::NONE;
+            let mut step = Step { group, pattern, n_lists: 0, touched: 0, last_use };
             // 2. λ, which all subtrees of the production have in common.
-            if group != NONE {
-                let decay = N::from_f64(self.index.decay.of(group));
+            if let Some(group) = group.get() {
+                let decay = N::from_f64(self.index.decay_of(group));
                 sink.node(place, item.count);
                 sink.group(group, decay);
-                if fold != NONE && place + 1 == items.len() {
+                if fold.is_some() && place.index() + 1 == items.len() {
                     // Told with the child.
                     self.scratch.steps.push(step); // has room
                     continue;
@@ -405,44 +420,42 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                         // Parents come in ascending order, so the last one to write is
                         // the last to ask.
                         let child = self.tree.place(edge.child);
-                        self.scratch.steps[child].last_use = place as u32;
+                        self.scratch.steps[child].last_use = place.into();
                     }
-                    if list == NONE {
-                        continue;
-                    }
+                    let Some(list) = list else { continue };
                     step.n_lists += 1;
                     let Some(patterns) = patterns else { continue };
-                    let pattern = patterns.of_list(list);
                     // A pattern's values hold only where the child has no more than its
                     // production in common with anything.
-                    if pattern != NONE && self.step(edge.child).is_flat() {
-                        let len = self.index.lists.len_of(list as usize);
+                    if let Some(pattern) = patterns.of_list(list)
+                        && self.step(edge.child).is_flat()
+                    {
+                        let len = self.index.lists.len_of(list);
                         // The longest saves most.
                         if len > longest {
-                            (longest, step.pattern) = (len, pattern);
-                            let child = self.step(edge.child).group;
-                            of_child = N::from_f64(self.index.decay.of(child));
+                            (longest, step.pattern) = (len, pattern.into());
+                            of_child = self.decay_of(self.step(edge.child).group);
                         }
                     }
                 }
                 // 4. What a fold's child has in common with its whole production counts
                 // for the roots above it, and so does its pattern.
-                let is_folded = fold != NONE && place + 2 == items.len();
-                if is_folded {
+                let fold = fold.filter(|_| place.index() + 2 == items.len());
+                if let Some(fold) = fold {
                     sink.folded(fold, decay);
-                    sink.fold(fold);
+                    sink.fold(Some(fold));
                 }
-                if step.pattern != NONE {
+                if let Some(pattern) = step.pattern.get() {
                     step.n_lists -= 1;
-                    sink.pattern(step.pattern, decay * of_child);
+                    sink.pattern(pattern, decay * of_child);
                 }
-                if is_folded {
-                    sink.fold(NONE);
+                if fold.is_some() {
+                    sink.fold(None);
                 }
                 // 5. All others are λ throughout, and the second pass need not see
                 // them.
-                if step.n_lists > 0 || step.pattern != NONE {
-                    self.scratch.active.push(place as u32); // has room
+                if !step.is_flat() {
+                    self.scratch.active.push(place); // has room
                 }
             }
             self.scratch.steps.push(step); // has room
@@ -451,7 +464,7 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
     }
 
     /// The second pass: tells what pairs of subtrees have beyond that.
-    pub(crate) fn walk<S: Sink<N>>(
+    pub(crate) fn walk<S: Sink<N, Id = T::Id>>(
         &mut self,
         sink: &mut S,
         context: &Context,
@@ -463,31 +476,33 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         // In the order of places: a child's values are complete before a parent reads
         // them.
         for at in 0..self.scratch.active.len() {
-            let place = self.scratch.active[at] as usize;
+            let place = self.scratch.active[at];
             let step = self.scratch.steps[place];
-            if step.n_lists > 0 {
-                let is_folded = fold != NONE && place + 2 == n;
-                if is_folded {
+            if let Some(pattern) = step.pattern.get().filter(|_| step.n_lists == 0) {
+                // It has nothing beyond its pattern: the pattern's array serves as it
+                // is.
+                self.put(place, Values::Pattern(pattern));
+            } else if let Some(group) = step.group.get() {
+                let fold = fold.filter(|_| place.index() + 2 == n);
+                if fold.is_some() {
                     sink.fold(fold);
                 }
                 sink.node(place, self.tree.items()[place].count);
                 // The child of a folded root has no other parent, and that one was told
                 // with it.
-                let is_asked = step.last_use != NONE;
-                let told = self.node(place, step, is_asked && !is_folded, sink);
-                if is_folded {
-                    sink.fold(NONE);
+                let is_asked = step.last_use.is_some() && fold.is_none();
+                let mut view = sink.view(group);
+                let told = self.node(place, step, is_asked, &mut view);
+                view.close();
+                if fold.is_some() {
+                    sink.fold(None);
                 }
                 // An error gives all arrays back, as the next tree counts on flat
                 // values.
                 if let Err(error) = told {
-                    (0..n).for_each(|place| self.release(place));
+                    self.release_all();
                     return Err(error);
                 }
-            } else {
-                // It has nothing beyond its pattern: the pattern's array serves as it
-                // is.
-                self.put(place, Values::Pattern(step.pattern));
             }
             if self.scratch.n_kept > 0 {
                 self.release_children(place);
@@ -496,24 +511,24 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
             if self.scratch.walked > BETWEEN_CHECKS {
                 self.scratch.walked = 0;
                 if let Err(error) = context.check_now() {
-                    (0..n).for_each(|place| self.release(place));
+                    self.release_all();
                     return Err(error);
                 }
             }
         }
         if self.scratch.n_kept > 0 {
             // A root that starts from a pattern, and what stands below unknown productions.
-            (0..n).for_each(|place| self.release(place));
+            self.release_all();
         }
         Ok(())
     }
 
-    /// The fold of the list of a root with one child, or [`NONE`].
-    fn fold(&self) -> u32 {
-        let Some(root) = self.tree.items().last() else { return NONE };
-        let [edge] = self.id_map.edges(root.node) else { return NONE };
-        let list = self.id_map.list(*edge);
-        self.folds.get(list as usize).copied().unwrap_or(NONE)
+    /// The fold of the list of a root with one child.
+    fn fold(&self) -> Option<FoldId> {
+        let folds = self.folds?;
+        let root = self.tree.items().last()?;
+        let [edge] = self.id_map.edges(root.node) else { return None };
+        folds.find(self.id_map.list(*edge)?)?.get()
     }
 
     #[inline]
@@ -526,32 +541,29 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
     #[inline]
     fn lists(
         &self,
-        place: usize,
-        pattern: u32,
-    ) -> impl Iterator<Item = (&'a [Entry<T>], usize)> + use<'a, T, N, E, F> {
+        place: Place,
+        pattern: PackedOption<PatternId>,
+    ) -> impl Iterator<Item = (&'a [Entry<T>], Place)> + use<'a, T, N, E, F> {
         let Self { index, id_map, tree, extent, .. } = *self;
-        let done = match self.patterns {
-            Some(patterns) if pattern != NONE => patterns.lists[pattern as usize],
-            _ => NONE,
+        let done = match (self.patterns, pattern.get()) {
+            (Some(patterns), Some(pattern)) => Some(patterns.lists[pattern]),
+            _ => None,
         };
         let edges = id_map.edges(tree.items()[place].node).iter();
         edges.filter_map(move |&edge| {
-            let list = id_map.list(edge);
-            if list == NONE || list == done {
-                return None;
-            }
-            let bounds = extent.list(list, || index.lists.bounds(list as usize));
+            let list = id_map.list(edge).filter(|&list| Some(list) != done)?;
+            let bounds = extent.list(list, || index.lists.bounds(list));
             Some((index.lists.between(bounds), tree.place(edge.child)))
         })
     }
 
     /// Tells what a node's subtrees have beyond what it starts from.
-    fn node<S: Sink<N>>(
+    fn node<V: View<N, Id = T::Id>>(
         &mut self,
-        place: usize,
+        place: Place,
         step: Step,
         is_asked: bool,
-        sink: &mut S,
+        view: &mut V,
     ) -> Result<()> {
         // An array of its own is needed only if its values are read again: by a parent,
         // or by its next list.
@@ -559,7 +571,6 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         if is_asked || step.n_lists > 1 {
             node_values = Some(self.take(step)?);
         }
-        let mut view = sink.view(step.group);
         let mut left = step.n_lists;
         let mut walked = 0;
         for (list, child) in self.lists(place, step.pattern) {
@@ -573,26 +584,26 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
             match &mut node_values {
                 // Nobody will ask for what the last list of a root makes of its values.
                 Some(node_values) if left > 0 || is_asked => {
-                    update(list, node_values, below, &mut view);
+                    update(list, node_values, below, view);
                 }
                 Some(node_values) => {
-                    read(list, Source::Array(node_values), below, &mut view);
+                    read(list, Source::Array(node_values), below, view);
                 }
                 None => {
                     let start = self.start(step.group, step.pattern);
-                    read(list, start, below, &mut view);
+                    read(list, start, below, view);
                 }
             }
             if let Some(values) = unfolded {
                 self.give_back(child, values);
             }
         }
-        view.close();
         self.scratch.walked += walked;
         self.scratch.visits += walked as u64;
         if let Some(node_values) = node_values {
             // An upper bound: a subtree may stand in several of the lists.
-            self.scratch.steps[place].touched = walked.min(NONE as usize) as u32;
+            self.scratch.steps[place].touched =
+                u32::try_from(walked).unwrap_or(u32::MAX);
             self.keep(place, node_values, is_asked);
         }
         Ok(())
@@ -600,68 +611,79 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
 
     /// C of the node at a place, as far as it is not [few](Values::Few).
     #[inline]
-    fn source(&self, place: usize) -> Source<'_, N> {
+    fn source(&self, place: Place) -> Source<'_, N> {
         match &self.scratch.values[place] {
             Values::Own(values) => Source::Array(values),
-            Values::Pattern(pattern) => self.start(NONE, *pattern),
+            Values::Pattern(pattern) => {
+                self.start(PackedOption::NONE, (*pattern).into())
+            }
             Values::Flat | Values::Few(_) => {
-                self.start(self.scratch.steps[place].group, NONE)
+                self.start(self.scratch.steps[place].group, PackedOption::NONE)
             }
         }
     }
 
     /// What nodes of a production start from.
     #[inline]
-    fn start(&self, group: u32, pattern: u32) -> Source<'a, N> {
-        match self.patterns {
-            Some(patterns) if pattern != NONE => {
-                Source::Array(&patterns.values[pattern as usize])
-            }
-            _ => Source::Constant(N::from_f64(self.index.decay.of(group))),
+    fn start(
+        &self,
+        group: PackedOption<GroupId>,
+        pattern: PackedOption<PatternId>,
+    ) -> Source<'a, N> {
+        match (self.patterns, pattern.get()) {
+            (Some(patterns), Some(pattern)) => Source::Array(&patterns.values[pattern]),
+            _ => Source::Constant(self.decay_of(group)),
         }
+    }
+
+    /// λ of a production; of one that the index does not have nothing is asked.
+    #[inline]
+    fn decay_of(&self, group: PackedOption<GroupId>) -> N {
+        let decay = &self.index.decay;
+        let of_group = || group.get().map_or(0.0, |group| decay.of(group.number()));
+        N::from_f64(decay.same().unwrap_or_else(of_group))
     }
 
     /// An array of what a node starts from.
     #[inline]
     fn take(&mut self, step: Step) -> Result<Vec<N>> {
-        let decay = N::from_f64(self.index.decay.of(step.group));
+        let decay = self.decay_of(step.group);
         // All arrays are of one size, the largest group's: growing them as groups grow
         // cost rows a tenth of the time.
         let size = self.index.largest_group as usize;
         let Scratch { clean, patterns, used, .. } = &mut *self.scratch;
         // 1. Where λ is one number, an array of it serves every production.
-        if step.pattern == NONE && self.index.decay.same().is_some() {
+        if step.pattern.is_none() && self.index.decay.same().is_some() {
             let mut node_values = clean.pop().unwrap_or_default();
             memory::reach(&mut node_values, size, decay)?;
             return Ok(node_values);
         }
-        // 2. An array that a node gave back is set as the pattern has it. (No pattern
-        // has the number `NONE`.)
-        if let Some(node_values) =
-            patterns.get_mut(step.pattern as usize).and_then(Vec::pop)
-        {
+        // 2. An array that a node gave back is set as the pattern has it.
+        let spare = step.pattern.get().and_then(|p| patterns.find_mut(p)?.pop());
+        if let Some(node_values) = spare {
             return Ok(node_values);
         }
         // 3. Any array, set as far as the group goes; nobody reads further.
         let mut node_values = used.pop().unwrap_or_default();
         memory::reach(&mut node_values, size, decay)?;
+        let len = self.len_of(step.group);
         match self.start(step.group, step.pattern) {
-            Source::Array(values) => {
-                let len = self.extent.group(step.group, values.len());
-                node_values[..len].copy_from_slice(&values[..len]);
-            }
-            Source::Constant(decay) => {
-                let len = self.index.group_size(step.group);
-                let len = self.extent.group(step.group, len);
-                node_values[..len].fill(decay);
-            }
+            Source::Array(values) => node_values[..len].copy_from_slice(&values[..len]),
+            Source::Constant(decay) => node_values[..len].fill(decay),
         }
         Ok(node_values)
     }
 
+    /// How many subtrees of a production count.
+    #[inline]
+    fn len_of(&self, group: PackedOption<GroupId>) -> usize {
+        let len_of = |group| self.extent.group(group, self.index.group_size(group));
+        group.get().map_or(0, len_of)
+    }
+
     /// Keeps a node's values for its parents, if they will ask; when these are many, only
     /// those that it touched.
-    fn keep(&mut self, place: usize, node_values: Vec<N>, is_asked: bool) {
+    fn keep(&mut self, place: Place, node_values: Vec<N>, is_asked: bool) {
         if !is_asked {
             return self.give_back(place, node_values);
         }
@@ -673,7 +695,7 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         {
             let mut few = Vec::new();
             let entries = self.lists(place, pattern).flat_map(|(list, _)| list);
-            let values = entries.map(|e| (e.u, node_values[e.u as usize]));
+            let values = entries.map(|e| (e.u, node_values[e.u.index()]));
             let has_room = memory::reserve(&mut few, touched as usize).is_ok();
             if has_room && memory::extend(&mut few, values).is_ok() {
                 self.give_back(place, node_values);
@@ -685,14 +707,14 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
     }
 
     #[inline]
-    fn put(&mut self, place: usize, values: Values<N>) {
+    fn put(&mut self, place: Place, values: Values<N>) {
         self.scratch.n_kept += 1;
         self.scratch.values[place] = values;
     }
 
     /// The values of a node that kept few, as an array.
     #[inline]
-    fn unfold(&mut self, place: usize) -> Result<Option<Vec<N>>> {
+    fn unfold(&mut self, place: Place) -> Result<Option<Vec<N>>> {
         if !matches!(self.scratch.values[place], Values::Few(_)) {
             return Ok(None);
         }
@@ -700,17 +722,17 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
         let mut values = self.take(self.scratch.steps[place])?;
         let Values::Few(few) = &self.scratch.values[place] else { return Ok(None) };
         for &(u, value) in few {
-            values[u as usize] = value;
+            values[u.index()] = value;
         }
         Ok(Some(values))
     }
 
     /// Keeps an array for other nodes: what its node started from is set back where it
     /// touched little.
-    fn give_back(&mut self, place: usize, mut node_values: Vec<N>) {
+    fn give_back(&mut self, place: Place, mut node_values: Vec<N>) {
         let Step { group, pattern, touched, .. } = self.scratch.steps[place];
         // Entry by entry, or all at once if that is most of the array.
-        let len = self.extent.group(group, self.index.group_size(group));
+        let len = self.len_of(group);
         let is_little = (touched as usize) < len / 4;
         let lists = self.lists(place, pattern).flat_map(|(list, _)| list);
         match self.start(group, pattern) {
@@ -719,21 +741,22 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
                 return memory::set_aside(&mut self.scratch.used, node_values);
             }
             Source::Constant(decay) if is_little => {
-                lists.for_each(|entry| node_values[entry.u as usize] = decay);
+                lists.for_each(|entry| node_values[entry.u.index()] = decay);
             }
             Source::Constant(decay) => node_values[..len].fill(decay),
             // Under a prefix, a pattern is copied only as far as the prefix goes; a
             // later row would read beyond.
             Source::Array(start) if E::WHOLE && is_little => {
                 lists.for_each(|entry| {
-                    node_values[entry.u as usize] = start[entry.u as usize];
+                    node_values[entry.u.index()] = start[entry.u.index()];
                 });
+                let Some(pattern) = pattern.get() else { return };
                 let patterns = &mut self.scratch.patterns;
                 // The array is lost if there is no room for it: another one is made
                 // then.
-                let len = pattern as usize + 1;
+                let len = pattern.index() + 1;
                 if memory::reach_with(patterns, len, Vec::new).is_ok() {
-                    memory::set_aside(&mut patterns[pattern as usize], node_values);
+                    memory::set_aside(&mut patterns[pattern], node_values);
                 }
                 return;
             }
@@ -746,19 +769,26 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
 
     /// Gives back the values of children that no later parent asks for.
     #[inline]
-    fn release_children(&mut self, place: usize) {
+    fn release_children(&mut self, place: Place) {
         // A child may be kept for several parents; the last one frees it.
         let (id_map, tree) = (self.id_map, self.tree);
         for edge in id_map.edges(tree.items()[place].node) {
             let child = tree.place(edge.child);
-            if self.scratch.steps[child].last_use == place as u32 {
+            if self.scratch.steps[child].last_use == place.into() {
                 self.release(child);
             }
         }
     }
 
+    /// Gives back all that is left.
+    fn release_all(&mut self) {
+        for place in (0..self.tree.items().len()).map(Place::at) {
+            self.release(place);
+        }
+    }
+
     #[inline]
-    fn release(&mut self, place: usize) {
+    fn release(&mut self, place: Place) {
         let values = std::mem::replace(&mut self.scratch.values[place], Values::Flat);
         self.scratch.n_kept -= usize::from(!matches!(values, Values::Flat));
         if let Values::Own(node_values) = values {
@@ -772,14 +802,14 @@ impl<'a, T: SinkId, N: Number, E: Extent, F: Factors> Walk<'a, T, N, E, F> {
 /// `below` that of its child. Functions of their own, so that what the loops need stays
 /// in registers.
 #[inline(never)]
-fn update<T: SinkId, N: Number, V: View<N>>(
+fn update<T: SinkId, N: Number, V: View<N, Id = T::Id>>(
     list: &[Entry<T>],
     node_values: &mut [N],
     below: Source<'_, N>,
     view: &mut V,
 ) {
     let mut each = |entry: &Entry<T>, factor: N| {
-        let c = &mut node_values[entry.u as usize];
+        let c = &mut node_values[entry.u.index()];
         // C (1 + f) with f of the child, as C + C f: what is told is the second term,
         // and nothing is subtracted.
         let d = *c * factor;
@@ -794,7 +824,7 @@ fn update<T: SinkId, N: Number, V: View<N>>(
         }
         Source::Array(values) => {
             for entry in list {
-                each(entry, values[entry.child as usize]);
+                each(entry, values[entry.child.index()]);
             }
         }
     }
@@ -802,7 +832,7 @@ fn update<T: SinkId, N: Number, V: View<N>>(
 
 /// The same where nobody asks for the node's values afterwards.
 #[inline(never)]
-fn read<T: SinkId, N: Number, V: View<N>>(
+fn read<T: SinkId, N: Number, V: View<N, Id = T::Id>>(
     list: &[Entry<T>],
     node_values: Source<'_, N>,
     below: Source<'_, N>,
@@ -814,19 +844,19 @@ fn read<T: SinkId, N: Number, V: View<N>>(
             tell(list, |_| node_values * c, view);
         }
         (Source::Constant(node_values), Source::Array(c)) => {
-            tell(list, |e| node_values * c[e.child as usize], view);
+            tell(list, |e| node_values * c[e.child.index()], view);
         }
         (Source::Array(node_values), Source::Constant(c)) => {
-            tell(list, |e| node_values[e.u as usize] * c, view);
+            tell(list, |e| node_values[e.u.index()] * c, view);
         }
         (Source::Array(node_values), Source::Array(c)) => {
-            tell(list, |e| node_values[e.u as usize] * c[e.child as usize], view);
+            tell(list, |e| node_values[e.u.index()] * c[e.child.index()], view);
         }
     }
 }
 
 #[inline]
-fn tell<T: SinkId, N: Number, V: View<N>>(
+fn tell<T: SinkId, N: Number, V: View<N, Id = T::Id>>(
     list: &[Entry<T>],
     value: impl Fn(&Entry<T>) -> N,
     view: &mut V,

@@ -10,8 +10,9 @@
 use std::sync::Arc;
 
 use super::id_map::IdMap;
-use super::weights::{Sink, View};
-use crate::forest::reader::{NONE, Reader};
+use super::weights::{ONE_GROUP, Sink, View};
+use crate::forest::reader::Reader;
+use crate::ids::{Id, IdVec, MemberId, Place};
 use crate::kernel::Weights;
 use crate::kernel::weights::finite;
 use crate::{Label, NodeId, Nodes, ProductionId, Result, memory};
@@ -28,15 +29,15 @@ pub(crate) struct Index {
 #[derive(Debug, Clone)]
 pub(crate) struct Weighted {
     weights: Arc<Weights>,
-    labels: Vec<f64>,
-    productions: Vec<f64>,
-    subtrees: Vec<f64>,
+    labels: IdVec<Label, f64>,
+    productions: IdVec<ProductionId, f64>,
+    subtrees: IdVec<NodeId, f64>,
 }
 
 impl Weighted {
     pub(crate) fn new(weights: Arc<Weights>) -> Self {
-        let (labels, productions, subtrees) = (Vec::new(), Vec::new(), Vec::new());
-        Self { weights, labels, productions, subtrees }
+        let (labels, productions) = (IdVec::default(), IdVec::default());
+        Self { weights, labels, productions, subtrees: IdVec::default() }
     }
 }
 
@@ -56,20 +57,20 @@ impl Index {
         // Room first, as nothing may fail after the weight.
         memory::reserve(subtrees, 1)?;
         // Ids come in their order.
-        let new = (labels.len() as u32..n_labels as u32).map(Label);
+        let new = (labels.len()..n_labels).map(Label::at);
         memory::extend(labels, new.map(|l| weights.label(nodes.labels().name(l))))?;
         let n_before = productions.len();
-        let new = (n_before as u32..n_productions as u32).map(ProductionId);
+        let new = (n_before..n_productions).map(ProductionId::at);
         for production in new {
             memory::push(productions, weights.production(nodes, production)?)?;
         }
         // Subtrees come children first, so those of children are there.
         let weight = match nodes.production(node) {
-            None => self.leaf_weight * labels[nodes.label(node).index()],
+            None => self.leaf_weight * labels[nodes.label(node)],
             Some(production) => {
                 let inner = nodes.children(node).iter().filter(|&&c| !nodes.is_leaf(c));
-                let factor = self.decay * productions[production.index()];
-                inner.fold(factor, |product, c| product * subtrees[c.index()])
+                let factor = self.decay * productions[production];
+                inner.fold(factor, |product, c| product * subtrees[*c])
             }
         };
         // Products of finite weights need not be finite.
@@ -82,9 +83,9 @@ impl Index {
     }
 
     /// By subtree of a model, what it weighs, where labels or productions have weights.
-    pub(crate) fn weights(&self) -> Option<&[f64]> {
+    pub(crate) fn weights(&self) -> Option<&IdVec<NodeId, f64>> {
         // Without weights all have λ^n, which scoring computes by itself.
-        self.weighted.as_ref().map(|weighted| &*weighted.subtrees)
+        self.weighted.as_ref().map(|weighted| &weighted.subtrees)
     }
 
     /// Bytes held.
@@ -99,26 +100,23 @@ impl Index {
     ///
     /// # Errors
     /// [`crate::Error::Memory`].
-    pub(crate) fn score<S: Sink>(
+    pub(crate) fn score<S: Sink<Id = MemberId>>(
         &self,
         store: &Nodes,
         id_map: &IdMap,
         tree: &Reader,
-        values: &mut Vec<f64>,
+        values: &mut IdVec<Place, f64>,
         sink: &mut S,
     ) -> Result<()> {
         // By place: λ^(inner nodes), of every node, as parents ask for it.
         values.clear();
         memory::reserve(values, tree.items().len())?;
-        for (place, item) in tree.items().iter().enumerate() {
+        for (place, item) in tree.items().enumerated() {
             if store.is_leaf(item.node) {
-                let label = id_map.labels[store.label(item.node).index()];
-                if label != NONE {
+                if let Some(label) = id_map.labels[store.label(item.node)].get() {
                     let weight = match &self.weighted {
                         None => self.leaf_weight,
-                        Some(weighted) => {
-                            self.leaf_weight * weighted.labels[label as usize]
-                        }
+                        Some(weighted) => self.leaf_weight * weighted.labels[label],
                     };
                     sink.node(place, item.count);
                     sink.leaf(label, weight);
@@ -134,16 +132,15 @@ impl Index {
                 product * values[tree.place(child)]
             });
             values.push(value); // has room
-            let twin = id_map.nodes[item.node.index()];
-            if twin != NONE {
+            if let Some(twin) = id_map.nodes[item.node].get() {
                 let value = match &self.weighted {
                     None => value,
-                    Some(weighted) => weighted.subtrees[twin as usize],
+                    Some(weighted) => weighted.subtrees[twin],
                 };
                 // One group: a subtree is found by its id.
                 sink.node(place, item.count);
-                let mut view = sink.view(0);
-                view.add(twin, value);
+                let mut view = sink.view(ONE_GROUP);
+                view.add(MemberId(twin.0), value);
                 view.close();
             }
         }

@@ -198,7 +198,7 @@ impl<F: Factors> PreparedTrees<F> {
                     memory::push(&mut trees.labels, nodes.label(node).0)?;
                 }
                 let children = nodes.children(node).iter();
-                let children = children.map(|&child| tree.place(child) as u32);
+                let children = children.map(|&child| tree.place(child).0);
                 memory::extend(&mut trees.children, children)?;
                 let end = new_id(trees.children.len(), "edges, tree by tree")?;
                 memory::push(&mut trees.heads, Head { label: *label, end })?;

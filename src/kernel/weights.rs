@@ -136,7 +136,7 @@ impl Weights {
         let mut weights =
             memory::collect(productions.map(|p| labels[parent(p).index()]))?;
         for (names, &weight) in &self.productions {
-            let id = |name: &String| nodes.labels().get(name).map(|label| label.0);
+            let id = |name: &String| nodes.labels().get(name);
             let ids = memory::collect(names.iter().map_while(id))?;
             // A production with a label that the store does not have is in none of its
             // trees.

@@ -26,6 +26,7 @@
 use std::sync::Arc;
 
 use crate::dag::{self, Model};
+use crate::ids::ListId;
 use crate::index::id_map::{IdMap, LISTS, Wanted};
 use crate::intern::{Keys, new_id};
 use crate::kernel::{
@@ -190,7 +191,7 @@ struct Edge {
 #[derive(Default)]
 struct Edges {
     by_node: Ragged<Edge>,
-    keys: Keys,
+    keys: Keys<ListId>,
     first: usize,
 }
 
@@ -223,7 +224,7 @@ impl Edges {
                 let wanted = Wanted::Productions;
                 let key = IdMap::key(wanted, nodes, node, position, child);
                 if let Some(key) = key {
-                    let block = first as u32 + edges.keys.insert(key, LISTS)?;
+                    let block = first as u32 + edges.keys.insert(key, LISTS)?.0;
                     edges.by_node.push(Edge {
                         position: position as u32,
                         block,

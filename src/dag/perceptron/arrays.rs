@@ -184,7 +184,7 @@ impl Perceptron {
                 // The tree is one of the model's own store: ids need no map.
                 reader.read(&perceptron.model.nodes, root, true)?;
                 perceptron.model.ids.clear();
-                let ids = reader.items().iter().map(|item| item.node.0);
+                let ids = reader.items().iter().map(|item| item.node);
                 memory::extend(&mut perceptron.model.ids, ids)?;
             }
             let before = stored.before[tree];

@@ -13,6 +13,7 @@ use crate::dag::vectors::{Features, Vectors};
 use crate::dag::{SAFE_MAGNITUDE, check_length, compact};
 use crate::forest::reader::Reader;
 use crate::gram::Norm;
+use crate::ids::{Id, TreeId};
 use crate::index::id_map::IdMap;
 use crate::memory;
 use crate::threads::ForkSafeCache;
@@ -238,7 +239,7 @@ impl Perceptron {
         let mut place = Place::Nowhere;
         if scale != 0.0 && !scale.is_nan() {
             self.model.enter(store, id_map, reader)?;
-            let root = self.model.ids.last().map(|&id| NodeId(id));
+            let root = self.model.ids.last().copied();
             place = root.map_or(place, Place::Graph);
         }
         self.reserve(reader, place, alphas.len())?;
@@ -298,7 +299,7 @@ impl Perceptron {
     /// Adds a support tree to all that is kept of them, after [`reserve`](Self::reserve).
     pub(super) fn weigh(&mut self, reader: &Reader, support: Support, alphas: &[f64]) {
         let Self { model, age_weighted, occurrences, supports, scaled, .. } = self;
-        let tree = supports.len() as u32;
+        let tree = TreeId::at(supports.len());
         model.magnitude += growth(support.scale, size(reader), alphas);
         if matches!(support.place, Place::Graph(_)) {
             for (scaled, alpha) in scaled.iter_mut().zip(alphas) {

@@ -19,9 +19,8 @@
 
 use super::dual::Dual;
 use super::loss::{Loss, MIN_CURVATURE, Slopes, Term};
-use super::score;
+use super::{Sides, score};
 use crate::dag::add_scaled;
-use crate::forest::reader::NONE;
 use crate::{Context, Result, memory};
 
 /// Single steps, or steps of pairs, per example.
@@ -34,21 +33,20 @@ pub(super) struct Block {
     pub(super) examples: Vec<u32>,
     pub(super) trees: Vec<u32>,
     /// By example: the places of its trees among all.
-    pub(super) places: Vec<[u32; 2]>,
+    pub(super) places: Vec<Sides>,
     pub(super) kernel: Vec<f64>,
 }
 
 impl Block {
     /// K of one example with itself.
     pub(super) fn self_kernel(&self, example: usize) -> f64 {
-        let [a, b] = self.places[example];
+        let (a, b) = self.places[example];
         let between =
             |x: u32, y: u32| self.kernel[x as usize * self.trees.len() + y as usize];
         // Of a preference: the norm of the difference of its trees.
-        if b == NONE {
-            between(a, a)
-        } else {
-            between(a, a) + between(b, b) - 2.0 * between(a, b)
+        match b {
+            None => between(a, a),
+            Some(b) => between(a, a) + between(b, b) - 2.0 * between(a, b),
         }
     }
 
@@ -56,10 +54,8 @@ impl Block {
     fn row<'a>(&'a self, example: usize, scratch: &'a mut Vec<f64>) -> &'a [f64] {
         let n = self.trees.len();
         let row = |tree: u32| &self.kernel[tree as usize * n..][..n];
-        let [a, b] = self.places[example];
-        if b == NONE {
-            return row(a);
-        }
+        let (a, b) = self.places[example];
+        let Some(b) = b else { return row(a) };
         let (a, b) = (row(a), row(b));
         scratch.clear();
         // The kernel with a difference is the difference of kernels: a score by rows.

@@ -17,6 +17,7 @@
 use std::sync::Arc;
 
 use super::{Params, Weights};
+use crate::ids::{GroupId, Id, IdVec, MemberId, SymbolId, TreeId};
 use crate::index::counts::tally;
 use crate::index::id_map::{IdMap, Wanted};
 use crate::index::partial::similar::{Groups, Similar as SimilarLabels};
@@ -35,11 +36,11 @@ pub(super) struct Similar {
 }
 
 impl Similar {
-    pub(super) fn group(&self, label: Label) -> u32 {
+    pub(super) fn group(&self, label: Label) -> GroupId {
         self.groups.of(self.labels.number(label))
     }
 
-    pub(super) fn leaf(&self, label: Label) -> u32 {
+    pub(super) fn leaf(&self, label: Label) -> MemberId {
         self.groups.leaf(self.labels.number(label))
     }
 
@@ -57,7 +58,7 @@ pub(crate) struct Engine {
     weights: Weights,
     /// By symbol: the columns' trees that have it, and how often. A symbol is twice the
     /// number of a label that is in a block, and 1 more for leaves.
-    trees: Ragged<(u32, u32)>,
+    trees: Ragged<(TreeId, u32)>,
     /// By block: its labels.
     members: Vec<Vec<u32>>,
     rows: Rows,
@@ -69,16 +70,16 @@ pub(crate) struct Rows {
     /// None: the columns.
     plain: Option<super::Rows>,
     /// By tree: symbols with counts.
-    symbols: Ragged<(u32, u32)>,
+    symbols: Ragged<(SymbolId, u32)>,
 }
 
 /// What one worker keeps from row to row.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     plain: super::Scratch,
-    /// By symbol: w; zero between rows.
-    wanted: Vec<f64>,
-    touched: Vec<u32>,
+    /// w; zero between rows.
+    wanted: IdVec<SymbolId, f64>,
+    touched: Vec<SymbolId>,
 }
 
 impl Engine {
@@ -106,7 +107,7 @@ impl Engine {
         let mut similar = Similar { labels, groups };
         let some = Some(&mut similar);
         // No label counts as simple: two leaves that are similar add something as well.
-        let simple = memory::filled(false, nodes.labels().len())?;
+        let simple = memory::filled(false, nodes.labels().len())?.into();
         let plain =
             super::Engine::build(nodes, params, columns, simple, some, threads)?;
         similar.groups.finish(&plain.index)?;
@@ -117,18 +118,18 @@ impl Engine {
         let symbol = |node: NodeId| {
             let label = similar.labels.number(nodes.label(node));
             let symbol = 2 * label as u32 + u32::from(nodes.is_leaf(node));
-            (table.place(label).0 != NONE).then_some(symbol)
+            (table.place(label).0 != NONE).then_some(SymbolId(symbol))
         };
         let of_columns = tally(columns, n_symbols, symbol)?;
         // From trees with symbols to symbols with trees.
         let mut lens = memory::filled(0, n_symbols)?;
         for item in &of_columns.items {
-            lens[item.0 as usize] += 1;
+            lens[item.0.index()] += 1;
         }
-        let mut trees = Filler::new(lens, (0, 0))?;
-        for (tree, symbols) in (0..).zip(of_columns.iter()) {
+        let mut trees = Filler::new(lens, (TreeId(0), 0))?;
+        for (tree, symbols) in (0..).map(TreeId).zip(of_columns.iter()) {
             for &(symbol, count) in symbols {
-                trees.put(symbol, (tree, count));
+                trees.put(symbol.0, (tree, count));
             }
         }
         let mut rows = Rows { plain: None, symbols: of_columns };
@@ -153,17 +154,17 @@ impl Engine {
     /// an error.
     fn add_similar(
         &self,
-        symbols: &[(u32, u32)],
-        wanted: &mut [f64],
-        touched: &mut Vec<u32>,
+        symbols: &[(SymbolId, u32)],
+        wanted: &mut IdVec<SymbolId, f64>,
+        touched: &mut Vec<SymbolId>,
         row: &mut [f64],
     ) -> Result<()> {
         // In any case emptied, so that the next row starts from zeros.
         let done = self.weigh_similar(symbols, wanted, touched);
         for symbol in touched.drain(..) {
-            let weight = std::mem::take(&mut wanted[symbol as usize]);
-            for &(tree, count) in self.trees.get(symbol as usize) {
-                let Some(value) = row.get_mut(tree as usize) else { break };
+            let weight = std::mem::take(&mut wanted[symbol]);
+            for &(tree, count) in self.trees.get(symbol.index()) {
+                let Some(value) = row.get_mut(tree.index()) else { break };
                 *value += weight * f64::from(count);
             }
         }
@@ -174,13 +175,13 @@ impl Engine {
     /// have a sum.
     fn weigh_similar(
         &self,
-        symbols: &[(u32, u32)],
-        wanted: &mut [f64],
-        touched: &mut Vec<u32>,
+        symbols: &[(SymbolId, u32)],
+        wanted: &mut IdVec<SymbolId, f64>,
+        touched: &mut Vec<SymbolId>,
     ) -> Result<()> {
         let table = &self.similar.groups.table;
         for &(symbol, count) in symbols {
-            let (label, is_leaf) = (symbol / 2, symbol % 2 == 1);
+            let (label, is_leaf) = (symbol.0 / 2, symbol.0 % 2 == 1);
             let (block, place) = table.place(label as usize);
             // What one node weighs with an inner node, and with a leaf.
             let weights = [false, true]
@@ -192,8 +193,8 @@ impl Engine {
                 if other == label || sigma == 0.0 {
                     return Ok(());
                 }
-                for (symbol, weight) in (2 * other..).zip(weights) {
-                    let sum = &mut wanted[symbol as usize];
+                for (symbol, weight) in (2 * other..).map(SymbolId).zip(weights) {
+                    let sum = &mut wanted[symbol];
                     // A sum that cancels to 0 is noted again, and then adds 0 when it
                     // is read the second time.
                     if *sum == 0.0 {
@@ -233,7 +234,7 @@ impl crate::gram::Engine for Engine {
     fn scratch(&self) -> Result<Scratch> {
         Ok(Scratch {
             plain: crate::gram::Engine::scratch(&self.plain)?,
-            wanted: memory::filled(0.0, 2 * self.similar.groups.table.len())?,
+            wanted: memory::filled(0.0, 2 * self.similar.groups.table.len())?.into(),
             touched: Vec::new(),
         })
     }

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use super::{DEEP, Index, Kind, Tally};
-use crate::forest::reader::{HeaviestFirst, Item, NONE, Reader, UpTo};
+use super::{DEEP, Index, InnerListId, Kind, PlainListId, SimpleId, Tally, groups_of};
+use crate::forest::reader::{HeaviestFirst, Item, Reader, UpTo};
+use crate::ids::{Id, IdVec, MemberId, PackedOption, Place};
 use crate::index::weights::{Sink, View};
 use crate::intern::new_id;
-use crate::kernel::elastic::Dense;
-use crate::{Context, NodeId, Nodes, Result, memory};
+use crate::kernel::elastic::{Dense, NONE};
+use crate::{Context, Label, NodeId, Nodes, Result, memory};
 
 /// A query with more values of X than this (256 MB of scratch) goes without lists.
 const MAX_LISTED_VALUES: usize = if cfg!(test) { 1 << 9 } else { 1 << 25 };
@@ -20,14 +21,14 @@ const BETWEEN_CHECKS: usize = 1 << 20;
 #[derive(Clone, Copy)]
 pub(crate) struct Query<'a> {
     pub(crate) store: &'a Nodes,
-    /// By label of the store: the index's, or [`NONE`].
-    pub(crate) labels: &'a [u32],
+    /// The index's label for one of the store.
+    pub(crate) labels: &'a IdVec<Label, PackedOption<Label>>,
     pub(crate) tree: &'a Reader,
 }
 
 impl Query<'_> {
-    fn label(&self, node: NodeId) -> u32 {
-        self.labels[self.store.label(node).index()]
+    fn label(&self, node: NodeId) -> Option<Label> {
+        self.labels[self.store.label(node)].get()
     }
 
     fn is_simple(&self, node: NodeId) -> bool {
@@ -62,15 +63,14 @@ struct Child {
 /// Which lists a query walks.
 #[derive(Debug, Default)]
 struct Plan {
-    /// By place.
-    steps: Vec<Step>,
+    steps: IdVec<Place, Step>,
     children: Vec<Child>,
     /// (list, weight), (list, place, weight), (place, weight)
-    plain: Vec<(u32, f64)>,
-    inner: Vec<(u32, u32, f64)>,
-    nested: Vec<(u32, f64)>,
+    plain: Vec<(PlainListId, f64)>,
+    inner: Vec<(InnerListId, Place, f64)>,
+    nested: Vec<(Place, f64)>,
     /// (simple subtree, how often its leaf's label is below the node)
-    simple: Vec<(u32, f64)>,
+    simple: Vec<(SimpleId, f64)>,
     /// Entries and edges to be walked, and values of X and totals to be held.
     cost: u64,
     n_values: usize,
@@ -87,8 +87,9 @@ impl Plan {
         (self.cost, self.n_values) = (0, 0);
     }
 
-    fn simple(&self, place: usize) -> Range<usize> {
-        let start = place.checked_sub(1).map_or(0, |before| self.steps[before].simple);
+    fn simple(&self, place: Place) -> Range<usize> {
+        let before = place.index().checked_sub(1).map(Place::at);
+        let start = before.map_or(0, |before| self.steps[before].simple);
         start as usize..self.steps[place].simple as usize
     }
 }
@@ -107,7 +108,7 @@ pub(crate) struct Scratch {
     totals: Vec<f64>,
     dense: Dense<f64>,
     /// By label: its number among the query's, else [`NONE`].
-    numbers: Vec<u32>,
+    numbers: IdVec<Label, u32>,
     batch: Reader,
     /// Bits of nodes that the dense recursion has told.
     told: Vec<u64>,
@@ -115,59 +116,63 @@ pub(crate) struct Scratch {
 
 impl Index {
     /// Tells λ for all pairs with equal labels, and λ² for equal simple subtrees.
-    pub(crate) fn tell_labels<S: Sink>(&self, query: Query<'_>, sink: &mut S) {
-        for (place, item) in query.tree.items().iter().enumerate() {
-            let label = query.label(item.node);
-            // A label that the index does not know is `NONE`, beyond all groups.
-            let Some(group) = self.groups.get(label as usize) else { continue };
+    pub(crate) fn tell_labels<S: Sink<Id = MemberId>>(
+        &self,
+        query: Query<'_>,
+        sink: &mut S,
+    ) {
+        for (place, item) in query.tree.items().enumerated() {
+            let Some(label) = query.label(item.node) else { continue };
+            let Some(group) = self.groups.find(label) else { continue };
+            let [plain, listed] = groups_of(label);
             sink.node(place, item.count);
             if group.n_plain > 0 {
-                sink.group(2 * label, self.decay);
+                sink.group(plain, self.decay);
             }
             if !group.ends.is_empty() {
-                sink.group(2 * label + 1, self.decay);
+                sink.group(listed, self.decay);
             }
             // Equal simple subtrees share their leaf besides: λ² on top of the λ that
             // all of the label have.
             if let Some(simple) = self.same_simple(query, item.node) {
-                self.tell_simple(label, &[(simple, 1.0)], u32::MAX, sink);
+                self.tell_simple(label, &[(simple, 1.0)], usize::MAX, sink);
             }
         }
     }
 
-    fn tell_simple<S: Sink>(
+    fn tell_simple<S: Sink<Id = MemberId>>(
         &self,
-        label: u32,
-        pairs: &[(u32, f64)],
-        n_trees: u32,
+        label: Label,
+        pairs: &[(SimpleId, f64)],
+        n_trees: usize,
         sink: &mut S,
     ) {
-        let mut view = sink.view(2 * label);
+        let [plain, _] = groups_of(label);
+        let mut view = sink.view(plain);
         for &(simple, count) in pairs {
-            let (number, tree) = self.simple_numbers[simple as usize];
+            let (member, tree) = self.simple_numbers[simple];
             // Those of later trees are not part of the row.
-            if tree < n_trees {
-                view.add(number, self.decay * self.decay * count);
+            if tree.index() < n_trees {
+                view.add(member, self.decay * self.decay * count);
             }
         }
         view.close();
     }
 
     /// The simple subtree that a simple node of the query equals.
-    fn same_simple(&self, query: Query<'_>, node: NodeId) -> Option<u32> {
+    fn same_simple(&self, query: Query<'_>, node: NodeId) -> Option<SimpleId> {
         let &[child] = query.store.children(node) else { return None };
-        let is_leaf = query.store.is_leaf(child);
-        let key = [query.label(node), 0, query.label(child)];
-        Some(key).filter(|_| is_leaf).and_then(|key| self.simple.find(key))
+        let child = Some(child).filter(|&child| query.store.is_leaf(child))?;
+        self.simple(query.label(node)?, query.label(child)?)
     }
 
     /// Tells X of all pairs of inner nodes with equal labels, except of equal simple ones,
     /// with what the first `n_trees` trees have. `nodes` is the index's own store.
-    pub(crate) fn walk<S: Sink>(
+    pub(crate) fn walk<S: Sink<Id = MemberId>>(
         &self,
         nodes: &Nodes,
         query: Query<'_>,
-        n_trees: u32,
+        n_trees: usize,
         scratch: &mut Scratch,
         sink: &mut S,
         context: &Context,
@@ -177,12 +182,15 @@ impl Index {
         if by_lists {
             // 2. Simple subtrees, which are in no list of columns. A simple node's pair
             // was told with the labels.
-            for (place, item) in query.tree.items().iter().enumerate() {
+            for (place, item) in query.tree.items().enumerated() {
                 let simple = scratch.plan.simple(place);
-                if !simple.is_empty() && !query.is_simple(item.node) {
+                if !simple.is_empty()
+                    && !query.is_simple(item.node)
+                    && let Some(label) = query.label(item.node)
+                {
                     sink.node(place, item.count);
                     let pairs = &scratch.plan.simple[simple];
-                    self.tell_simple(query.label(item.node), pairs, n_trees, sink);
+                    self.tell_simple(label, pairs, n_trees, sink);
                 }
             }
             self.walk_lists(query, scratch, sink, context)?;
@@ -199,7 +207,7 @@ impl Index {
     fn plan(
         &self,
         query: Query<'_>,
-        n_trees: u32,
+        n_trees: usize,
         scratch: &mut Scratch,
         context: &Context,
     ) -> Result<bool> {
@@ -215,14 +223,14 @@ impl Index {
             let label = query.label(item.node);
             let children = query.store.children(item.node);
             let mut step = Step::default();
-            let group = self.groups.get(label as usize);
+            let group = label.and_then(|label| self.groups.find(label));
             if let Some(group) = group.filter(|_| !children.is_empty()) {
                 if group.has_simple {
                     self.plan_simple(query, item.node, scratch)?;
                 }
                 // Subtrees are numbered as trees bring them, so those of the first
                 // trees come first, and their edges as well.
-                let len = group.trees.partition_point(|&tree| tree < n_trees);
+                let len = group.trees.partition_point(|tree| tree.index() < n_trees);
                 step.n_columns = len as u32;
                 step.n_edges = len.checked_sub(1).map_or(0, |last| group.ends[last]);
                 scratch.plan.n_values += len;
@@ -273,13 +281,13 @@ impl Index {
         // The node itself comes first and is not below itself.
         below.read(query.store, node, true)?;
         for &Item { node, count, .. } in below.items().iter().rev().skip(1) {
-            let label = query.label(node);
-            if label != NONE {
+            if let Some(label) = query.label(node) {
                 tally.add(label, count)?;
             }
         }
+        let label = query.label(node);
         for (word, count) in tally.drain() {
-            let simple = self.simple.find([query.label(node), 0, word]);
+            let simple = label.and_then(|label| self.simple(label, word));
             memory::extend(&mut plan.simple, simple.map(|simple| (simple, count)))?;
         }
         plan.cost += below.items().len() as u64;
@@ -297,7 +305,9 @@ impl Index {
     ) -> Result<()> {
         let Scratch { plan, below, tally, .. } = scratch;
         tally.drain().for_each(drop); // what an error left
-        let (label, end) = (query.label(parent), query.store.label(parent));
+        let end = query.store.label(parent);
+        // Only nodes whose label the index has are asked for their children.
+        let Some(label) = query.label(parent) else { return Ok(()) };
         let starts = [plan.plain.len(), plan.inner.len(), plan.nested.len()];
         plan.cost += u64::from(n_edges);
         // Not below nodes of the parent's own label: their totals hold that (see
@@ -305,17 +315,14 @@ impl Index {
         let until = UpTo { store: query.store, end };
         below.walk(query.store.len(), child, &until)?;
         for &Item { node, count, .. } in below.items().iter().rev() {
-            let below_label = query.label(node);
-            if below_label == NONE {
-                continue;
-            }
+            let Some(below_label) = query.label(node) else { continue };
             tally.add(below_label, count)?;
             let place = query.tree.place(node);
             // X with a simple subtree is λ² times the occurrences of its leaf's label.
             for at in plan.simple(place) {
                 let (simple, times) = plan.simple[at];
                 if let Some((list, len)) =
-                    self.plain.before([label, 1, simple], n_edges)
+                    self.plain.before([label.0, 1, simple.0], n_edges)
                 {
                     plan.cost += len;
                     let weight = self.decay * self.decay * count * times;
@@ -331,23 +338,23 @@ impl Index {
             if below_label == label {
                 // Its totals are kept from the first parent of its label on, and
                 // counted once.
-                memory::push(&mut plan.nested, (place as u32, count))?;
+                memory::push(&mut plan.nested, (place, count))?;
                 plan.n_values += if step.is_nested { 0 } else { step.n_edges as usize };
                 step.is_nested = true;
                 plan.cost += u64::from(n_edges);
             }
             if let Some((list, len)) =
-                self.inner.before([label, 0, below_label], n_edges)
+                self.inner.before([label.0, 0, below_label.0], n_edges)
             {
                 plan.cost += len;
-                memory::push(&mut plan.inner, (list, place as u32, count))?;
+                memory::push(&mut plan.inner, (list, place, count))?;
             }
         }
         plan.cost += below.items().len() as u64;
         // λ for every pair of equal labels; leaves and inner nodes alike.
         for (below_label, count) in tally.drain() {
             if let Some((list, len)) =
-                self.plain.before([label, 0, below_label], n_edges)
+                self.plain.before([label.0, 0, below_label.0], n_edges)
             {
                 plan.cost += len;
                 memory::push(&mut plan.plain, (list, self.decay * count))?;
@@ -366,7 +373,7 @@ impl Index {
         Ok(())
     }
 
-    fn walk_lists<S: Sink>(
+    fn walk_lists<S: Sink<Id = MemberId>>(
         &self,
         query: Query<'_>,
         scratch: &mut Scratch,
@@ -379,7 +386,7 @@ impl Index {
         excess.clear();
         totals.clear();
         let (mut first, mut walked) = (0, 0);
-        for (place, item) in query.tree.items().iter().enumerate() {
+        for (place, item) in query.tree.items().enumerated() {
             let step = &mut plan.steps[place];
             (step.excess, step.total) = (excess.len() as u32, totals.len() as u32);
             let Step { n_columns, n_edges, children, is_nested, .. } = *step;
@@ -388,8 +395,8 @@ impl Index {
             if n_edges == 0 {
                 continue;
             }
-            let label = query.label(item.node);
-            let ends = &self.groups[label as usize].ends[..n_columns as usize];
+            let Some(label) = query.label(item.node) else { continue };
+            let ends = &self.groups[label].ends[..n_columns as usize];
             let n_edges = n_edges as usize;
             // Totals come at the end of the array, so those of nodes below can be read
             // while these are written.
@@ -430,7 +437,8 @@ impl Index {
             add(last, v);
             // 3. The last one, at each column's end: the excess, kept and told.
             sink.node(place, item.count);
-            let mut view = sink.view(2 * label + 1);
+            let [_, listed] = groups_of(label);
+            let mut view = sink.view(listed);
             // Edges of a column stand together, in the order of its children.
             let mut at = 0;
             let excesses = ends.iter().enumerate().map(|(number, &end)| {
@@ -442,7 +450,7 @@ impl Index {
                 } else {
                     last_child(&v[column.clone()], &sums[column])
                 };
-                view.add(number as u32, self.decay * s_sum);
+                view.add(MemberId::at(number), self.decay * s_sum);
                 self.decay * s_sum
             });
             memory::extend(excess, excesses)?;
@@ -467,7 +475,7 @@ impl Index {
     ) -> usize {
         let mut walked = 0;
         for &(place, weight) in &plan.nested[child.nested.clone()] {
-            let total = &totals[plan.steps[place as usize].total as usize..];
+            let total = &totals[plan.steps[place].total as usize..];
             // `total` reaches at least as far as the parent's edges: both are of one
             // label and of the same trees.
             for (value, total) in v.iter_mut().zip(total) {
@@ -486,10 +494,10 @@ impl Index {
         }
         for &(list, place, weight) in &plan.inner[child.inner.clone()] {
             let list = self.inner.get(list);
-            let below = &excess[plan.steps[place as usize].excess as usize..];
+            let below = &excess[plan.steps[place].excess as usize..];
             for entry in list {
                 let Some(value) = v.get_mut(entry.edge as usize) else { break };
-                *value += weight * below[entry.node as usize] * f64::from(entry.count);
+                *value += weight * below[entry.node.index()] * f64::from(entry.count);
             }
             walked += list.len();
         }
@@ -499,11 +507,11 @@ impl Index {
     /// The recursion of single pairs, over deep subtrees or `every_subtree`, from the
     /// last one on, so that whole trees come at a time.
     #[allow(clippy::too_many_arguments)]
-    fn walk_dense<S: Sink>(
+    fn walk_dense<S: Sink<Id = MemberId>>(
         &self,
         nodes: &Nodes,
         query: Query<'_>,
-        n_trees: u32,
+        n_trees: usize,
         every_subtree: bool,
         scratch: &mut Scratch,
         sink: &mut S,
@@ -521,10 +529,9 @@ impl Index {
         let n_edges = items.iter().map(|item| query.store.children(item.node).len());
         dense.lanes.reserve(items.len(), n_edges.sum())?;
         for item in items {
-            let label = query.label(item.node);
             let mut number = NONE;
-            if label != NONE {
-                let label_number = &mut numbers[label as usize];
+            if let Some(label) = query.label(item.node) {
+                let label_number = &mut numbers[label];
                 if *label_number == NONE {
                     *label_number = n_labels;
                     n_labels += 1;
@@ -532,7 +539,7 @@ impl Index {
                 number = *label_number;
             }
             let children = query.store.children(item.node).iter();
-            let places = children.map(|&c| query.tree.place(c) as u32);
+            let places = children.map(|&c| query.tree.place(c).0);
             dense.lanes.push(number, places); // has room
         }
         if n_labels == 0 {
@@ -542,7 +549,7 @@ impl Index {
         // it.
         told.clear();
         memory::reach(told, nodes.len().div_ceil(64), 0)?;
-        let is_wanted = |node: NodeId| match self.kinds[node.index()] {
+        let is_wanted = |node: NodeId| match self.kinds[node] {
             Kind::Deep(_) => true,
             Kind::Listed(_) | Kind::Simple(_) => every_subtree,
             _ => false,
@@ -550,7 +557,7 @@ impl Index {
         let bit = |node: NodeId| (node.index() / 64, 1u64 << (node.index() % 64));
         // From the end: a root comes before what is below it, so one `extend` takes a
         // whole tree in.
-        let len = self.order.partition_point(|&(_, tree)| tree < n_trees);
+        let len = self.order.partition_point(|(_, tree)| tree.index() < n_trees);
         for at in (0..len).rev() {
             let node = self.order[at].0;
             let (word, mask) = bit(node);
@@ -569,24 +576,25 @@ impl Index {
                 batch.items().iter().map(|item| nodes.children(item.node).len());
             dense.tree.reserve(batch.items().len(), n_edges.sum())?;
             for &Item { node, .. } in batch.items() {
-                let label = numbers[nodes.label(node).index()];
+                let label = numbers[nodes.label(node)];
                 let children = nodes.children(node).iter();
-                dense.tree.push(label, children.map(|&c| batch.place(c) as u32)); // has room
+                dense.tree.push(label, children.map(|&c| batch.place(c).0)); // has room
             }
             let tell = |node: usize, place: usize, value: f64| {
-                let node = batch.items()[node].node;
+                let (node, place) =
+                    (batch.items()[Place::at(node)].node, Place::at(place));
                 // Equal simple subtrees were told with their labels.
                 let (word, mask) = bit(node);
-                let is_same = matches!(self.kinds[node.index()], Kind::Simple(_))
+                let is_same = matches!(self.kinds[node], Kind::Simple(_))
                     && query.is_simple(items[place].node);
                 if is_wanted(node)
                     && !is_same
                     && told[word] & mask == 0
-                    && let Some(slot) = self.slot(nodes, node)
+                    && let Some((group, member)) = self.member(nodes, node)
                 {
                     sink.node(place, items[place].count);
-                    let mut view = sink.view(slot.group);
-                    view.add(slot.number, value);
+                    let mut view = sink.view(group);
+                    view.add(member, value);
                     view.close();
                 }
             };

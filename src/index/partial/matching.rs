@@ -4,16 +4,16 @@
 //! node meets one group and σ is 1: what the walk does for [similar](super::similar) labels
 //! compiles to nothing.
 
-use super::Index;
 use super::similar::NearChildren;
-use crate::forest::reader::NONE;
+use super::{Index, SinkId};
+use crate::ids::{GroupId, ListId, MemberId};
 use crate::index::id_map::IdMap;
 use crate::{Label, NodeId, Nodes, Result};
 
 /// A group of subtrees whose labels match a query node's.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Near {
-    pub(super) group: u32,
+    pub(super) group: GroupId,
     /// Where values with its subtrees start among those of the query node.
     pub(super) offset: u32,
     /// σ with all of it; 1 where it differs, and [`Matching::sigma`] tells it.
@@ -27,14 +27,14 @@ pub(crate) struct MatchedChild {
     pub(super) child: NodeId,
     /// The group of these children.
     pub(super) near: Near,
-    /// The key of the two lists that they are in.
-    pub(super) key: u32,
+    /// The list of those that are inner; that of leaves comes after it.
+    pub(super) list: ListId,
 }
 
 /// σ of a query node's label with the labels of a group.
 pub(crate) trait Sigma: Copy {
     /// With the subtree of this number, or the leaf.
-    fn of(self, number: u32) -> f64;
+    fn of(self, number: MemberId) -> f64;
 
     /// Where it is the same with all but not the constant 1: loops over lists need not
     /// look it up then.
@@ -52,30 +52,30 @@ pub(crate) trait Matching: Copy {
     fn near(self, label: Label) -> impl DoubleEndedIterator<Item = Near>;
 
     /// The one of these that is `group`.
-    fn near_group(self, label: Label, group: u32) -> Near;
+    fn near_group(self, label: Label, group: GroupId) -> Near;
 
     /// σ of a label with the subtrees of a group that matches, or with leaves in its lists.
     fn sigma(self, label: Label, near: Near, are_leaves: bool) -> Self::Sigma;
 
-    /// A label's own group, or [`NONE`].
-    fn group(self, label: Label) -> u32;
+    /// A label's own group, if the index has it.
+    fn group(self, label: Label) -> Option<GroupId>;
 
     /// All groups of labels that can match are below this.
     fn n_groups<T>(self, index: &Index<T>) -> usize;
 
     /// The groups that the labels of a group match.
-    fn groups_near(self, group: u32) -> impl Iterator<Item = u32>;
+    fn groups_near(self, group: GroupId) -> impl Iterator<Item = GroupId>;
 
     /// Begins with a node: what is found once for all groups that match it.
     fn start(self, store: &Nodes, node: NodeId, near: &mut NearChildren) -> Result<()>;
 
     /// Finds the node's children that match children of a group's subtrees. False: there
     /// are none.
-    fn find<T>(
+    fn find<T: SinkId>(
         self,
         index: &Index<T>,
         node: NodeId,
-        group: u32,
+        group: GroupId,
         near: &mut NearChildren,
     ) -> Result<bool>;
 
@@ -98,7 +98,7 @@ pub(crate) struct One;
 
 impl Sigma for One {
     #[inline]
-    fn of(self, _number: u32) -> f64 {
+    fn of(self, _number: MemberId) -> f64 {
         1.0
     }
 
@@ -115,12 +115,11 @@ impl Matching for Equal<'_> {
 
     #[inline]
     fn near(self, label: Label) -> impl DoubleEndedIterator<Item = Near> {
-        let group = Some(self.group(label)).filter(|&group| group != NONE);
-        group.map(|group| self.near_group(label, group)).into_iter()
+        self.group(label).map(|group| self.near_group(label, group)).into_iter()
     }
 
     #[inline]
-    fn near_group(self, _label: Label, group: u32) -> Near {
+    fn near_group(self, _label: Label, group: GroupId) -> Near {
         Near { group, offset: 0, sigma: 1.0 }
     }
 
@@ -130,17 +129,17 @@ impl Matching for Equal<'_> {
     }
 
     #[inline]
-    fn group(self, label: Label) -> u32 {
-        self.0.labels[label.index()]
+    fn group(self, label: Label) -> Option<GroupId> {
+        self.0.labels[label].get().map(|label| GroupId(label.0))
     }
 
     #[inline]
     fn n_groups<T>(self, index: &Index<T>) -> usize {
-        index.n_labels as usize
+        index.n_groups
     }
 
     #[inline]
-    fn groups_near(self, group: u32) -> impl Iterator<Item = u32> {
+    fn groups_near(self, group: GroupId) -> impl Iterator<Item = GroupId> {
         std::iter::once(group)
     }
 
@@ -150,11 +149,11 @@ impl Matching for Equal<'_> {
     }
 
     #[inline]
-    fn find<T>(
+    fn find<T: SinkId>(
         self,
         _index: &Index<T>,
         node: NodeId,
-        _group: u32,
+        _group: GroupId,
         near: &mut NearChildren,
     ) -> Result<bool> {
         Ok(self.found(node, near).next().is_some())
@@ -169,9 +168,10 @@ impl Matching for Equal<'_> {
     ) -> impl Iterator<Item = MatchedChild> {
         let edges = (0..).zip(self.0.edges(node));
         edges.filter_map(move |(position, &edge)| {
-            let (key, child) = (self.0.list(edge), edge.child);
-            let near = Near { group: NONE, offset: 0, sigma: 1.0 };
-            (key != NONE).then_some(MatchedChild { position, child, near, key })
+            let (list, child) = (self.0.list(edge)?, edge.child);
+            // Nothing is asked of the group where σ is 1.
+            let near = Near { group: GroupId(0), offset: 0, sigma: 1.0 };
+            Some(MatchedChild { position, child, near, list })
         })
     }
 }

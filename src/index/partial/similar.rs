@@ -18,10 +18,10 @@
 use std::sync::Arc;
 
 use super::matching::{MatchedChild, Matching, Near, Sigma};
-use super::{FIRST_LEAF, Index, SinkId, WIDE};
-use crate::forest::reader::NONE;
-use crate::index::weights::LEAF;
-use crate::kernel::similarity::{Block, SimilarityTable};
+use super::{FIRST_LEAF, Index, LEAF, SinkId, WIDE, list_of_inner};
+use crate::ids::{GroupId, Id, IdVec, ListId, MemberId};
+use crate::index::GroupKey;
+use crate::kernel::similarity::{Block, NONE, SimilarityTable};
 use crate::memory;
 use crate::ragged::Ragged;
 use crate::{Error, Label, NodeId, Nodes, Result};
@@ -31,13 +31,13 @@ use crate::{Error, Label, NodeId, Nodes, Result};
 pub(crate) struct Groups {
     pub(crate) table: Arc<SimilarityTable>,
     /// By label: its group. Those of blocks come after those of single labels.
-    of_label: Vec<u32>,
+    of_label: Vec<GroupId>,
     /// By group of blocks: the place of each subtree's label.
     places: Vec<Vec<u32>>,
     /// By group: what is similar.
     near: Ragged<Near>,
-    /// By group: the groups of children, and their lists' keys.
-    below: Vec<Vec<(u32, u32)>>,
+    /// The groups of a group's children, and the lists of those that are inner.
+    below: IdVec<GroupId, Vec<(GroupId, ListId)>>,
 }
 
 impl Groups {
@@ -50,15 +50,15 @@ impl Groups {
         let group = |label: usize| {
             let (block, _) = table.place(label);
             match table.blocks().get(block as usize) {
-                Some(Block::Matrix { .. }) => n as u32 + block,
-                _ => label as u32,
+                Some(Block::Matrix { .. }) => GroupId::at(n + block as usize),
+                _ => GroupId::at(label),
             }
         };
         Ok(Self {
             of_label: memory::collect((0..n).map(group))?,
             places: memory::filled(Vec::new(), table.blocks().len())?,
             near: Ragged::default(),
-            below: Vec::new(),
+            below: IdVec::default(),
             table,
         })
     }
@@ -68,16 +68,16 @@ impl Groups {
     }
 
     /// A label's group.
-    pub(crate) fn of(&self, label: usize) -> u32 {
+    pub(crate) fn of(&self, label: usize) -> GroupId {
         self.of_label[label]
     }
 
     /// What stands for a leaf with this label in its parent's list.
-    pub(crate) fn leaf(&self, label: usize) -> u32 {
+    pub(crate) fn leaf(&self, label: usize) -> MemberId {
         // In a block's lists leaves of several labels stand together, so a number says
         // which it is.
         match self.row(label) {
-            Some(_) => FIRST_LEAF + self.table.place(label).1,
+            Some(_) => MemberId(FIRST_LEAF.0 + self.table.place(label).1),
             None => LEAF,
         }
     }
@@ -88,8 +88,7 @@ impl Groups {
     /// [`crate::Error::Memory`].
     pub(crate) fn entered(&mut self, label: usize) -> Result<()> {
         // Only groups of blocks have to remember the labels of their subtrees.
-        let block = self.of_label[label] as usize;
-        if let Some(block) = block.checked_sub(self.of_label.len()) {
+        if let Some(block) = self.block(self.of_label[label]) {
             memory::push(&mut self.places[block], self.table.place(label).1)?;
         }
         Ok(())
@@ -106,10 +105,14 @@ impl Groups {
         }
     }
 
+    /// The block that a group is, if it is one.
+    fn block(&self, group: GroupId) -> Option<usize> {
+        group.index().checked_sub(self.of_label.len())
+    }
+
     /// The places of a group's subtrees.
-    fn places(&self, group: u32) -> &[u32] {
-        let block = (group as usize).checked_sub(self.of_label.len());
-        block.map_or(&[], |block| &self.places[block])
+    fn places(&self, group: GroupId) -> &[u32] {
+        self.block(group).map_or(&[], |block| &self.places[block])
     }
 
     /// Once all subtrees are entered.
@@ -118,7 +121,7 @@ impl Groups {
         for group in 0..self.len() {
             let mut offset = 0;
             // Values of near groups stand one after another.
-            let mut add = |group: u32, sigma: f64| {
+            let mut add = |group: GroupId, sigma: f64| {
                 self.near.push(Near { group, offset: offset as u32, sigma })?;
                 offset += index.n_members(group);
                 Ok::<_, Error>(())
@@ -138,22 +141,23 @@ impl Groups {
                         memory::collect(others.chain([(group as u32, 1.0)]))?;
                     similar.sort_unstable_by_key(|of| of.0);
                     for (label, sigma) in similar {
-                        add(label, sigma)?;
+                        add(GroupId(label), sigma)?;
                     }
                 }
                 // A block that is a matrix: its labels are asked for by the group of
                 // the block.
                 Some(Block::Matrix { .. }) => {}
                 // A label in no block, or the group of a block: near to itself alone.
-                None => add(group as u32, 1.0)?,
+                None => add(GroupId::at(group), 1.0)?,
             }
             self.near.close("similar labels")?;
         }
         // The keys of each group, by the child's group: for queries whose children are
         // near to many.
-        self.below = memory::filled_with(self.len(), Vec::new)?;
-        for (key, &[group, _, child]) in (0..).zip(&index.keys.keys) {
-            memory::push(&mut self.below[group as usize], (child, key))?;
+        self.below = memory::filled_with(self.len(), Vec::new)?.into();
+        for (id, &key) in index.keys.keys.enumerated() {
+            let GroupKey { parent, child, .. } = key.into();
+            memory::push(&mut self.below[parent], (child, list_of_inner(id)))?;
         }
         self.below.iter_mut().for_each(|keys| keys.sort_unstable());
         Ok(())
@@ -161,7 +165,7 @@ impl Groups {
 
     #[inline]
     fn near(&self, label: usize) -> &[Near] {
-        self.near.get(self.of_label[label] as usize)
+        self.near.get(self.of_label[label].index())
     }
 
     pub(crate) fn nbytes(&self) -> usize {
@@ -188,11 +192,11 @@ pub(crate) struct Similar<'a> {
 pub(crate) struct NearChildren {
     children: Vec<NearChild>,
     /// By group: the last of the children that are near to it, or [`NONE`].
-    heads: Vec<u32>,
+    heads: IdVec<GroupId, u32>,
     /// The node has more than [`WIDE`] children, and nothing is noted of them.
     is_wide: bool,
-    /// Numbers of those that the group at hand has lists for, and the keys of these.
-    found: Vec<(u32, u32)>,
+    /// Numbers of those that the group at hand has lists for, and these.
+    found: Vec<(u32, ListId)>,
 }
 
 /// A query node's child, and a group that is near.
@@ -216,11 +220,11 @@ pub(crate) enum SimilarSigma<'a> {
 
 impl Sigma for SimilarSigma<'_> {
     #[inline]
-    fn of(self, number: u32) -> f64 {
+    fn of(self, number: MemberId) -> f64 {
         match self {
             Self::Number(sigma) => sigma,
-            Self::Row(row, places) => row[places[number as usize] as usize],
-            Self::Leaves(row) => row[(number - FIRST_LEAF) as usize],
+            Self::Row(row, places) => row[places[number.index()] as usize],
+            Self::Leaves(row) => row[number.index() - FIRST_LEAF.index()],
         }
     }
 
@@ -251,7 +255,7 @@ impl<'a> Matching for Similar<'a> {
     }
 
     #[inline]
-    fn near_group(self, label: Label, group: u32) -> Near {
+    fn near_group(self, label: Label, group: GroupId) -> Near {
         let near = self.groups.near(self.number(label));
         // σ is symmetric, so what is near to the subtree's group is found here as well.
         near[near.partition_point(|near| near.group < group)]
@@ -267,8 +271,8 @@ impl<'a> Matching for Similar<'a> {
     }
 
     #[inline]
-    fn group(self, label: Label) -> u32 {
-        self.groups.of(self.number(label))
+    fn group(self, label: Label) -> Option<GroupId> {
+        Some(self.groups.of(self.number(label)))
     }
 
     /// Groups of labels that only query trees have come after all of the index.
@@ -277,8 +281,8 @@ impl<'a> Matching for Similar<'a> {
     }
 
     #[inline]
-    fn groups_near(self, group: u32) -> impl Iterator<Item = u32> {
-        self.groups.near.get(group as usize).iter().map(|near| near.group)
+    fn groups_near(self, group: GroupId) -> impl Iterator<Item = GroupId> {
+        self.groups.near.get(group.index()).iter().map(|near| near.group)
     }
 
     /// Takes note of what the node's children are near to.
@@ -287,7 +291,7 @@ impl<'a> Matching for Similar<'a> {
         memory::reach(heads, self.groups.len(), NONE)?;
         // Emptied here, so that an error on the way leaves nothing behind.
         for child in children.drain(..) {
-            heads[child.near.group as usize] = NONE;
+            heads[child.near.group] = NONE;
         }
         let below = store.children(node);
         // Wide nodes go by grids, which do not ask for this.
@@ -298,7 +302,7 @@ impl<'a> Matching for Similar<'a> {
         for (position, &child) in (0..).zip(below) {
             // Chained by group: several children may be near to one group.
             for near in self.near(store.label(child)) {
-                let head = &mut heads[near.group as usize];
+                let head = &mut heads[near.group];
                 let next = *head;
                 memory::push(children, NearChild { position, child, near, next })?;
                 *head = children.len() as u32 - 1;
@@ -307,22 +311,22 @@ impl<'a> Matching for Similar<'a> {
         Ok(())
     }
 
-    fn find<T>(
+    fn find<T: SinkId>(
         self,
         index: &Index<T>,
         _node: NodeId,
-        group: u32,
+        group: GroupId,
         near: &mut NearChildren,
     ) -> Result<bool> {
         let NearChildren { children, heads, is_wide, found } = near;
         found.clear();
-        let keys = &self.groups.below[group as usize];
-        // Through the group's keys if they are few, else by a look-up for each near child.
-        if keys.len() < 4 * children.len() {
-            for &(below, key) in keys {
-                let mut at = heads[below as usize];
+        let below = &self.groups.below[group];
+        // Through the group's lists if they are few, else by a look-up for each near child.
+        if below.len() < 4 * children.len() {
+            for &(below, list) in below {
+                let mut at = heads[below];
                 while let Some(child) = children.get(at as usize) {
-                    memory::push(found, (at, key))?;
+                    memory::push(found, (at, list))?;
                     at = child.next;
                 }
             }
@@ -330,8 +334,10 @@ impl<'a> Matching for Similar<'a> {
             found.sort_unstable();
         } else {
             for (at, child) in (0..).zip(&*children) {
-                if let Some(key) = index.keys.find([group, 0, child.near.group]) {
-                    memory::push(found, (at, key))?;
+                let key =
+                    GroupKey { parent: group, position: 0, child: child.near.group };
+                if let Some(list) = index.find(key) {
+                    memory::push(found, (at, list))?;
                 }
             }
         }
@@ -344,9 +350,9 @@ impl<'a> Matching for Similar<'a> {
         _node: NodeId,
         near: &NearChildren,
     ) -> impl Iterator<Item = MatchedChild> {
-        near.found.iter().map(|&(at, key)| {
+        near.found.iter().map(|&(at, list)| {
             let NearChild { position, child, near, .. } = near.children[at as usize];
-            MatchedChild { position, child, near, key }
+            MatchedChild { position, child, near, list }
         })
     }
 }

@@ -6,12 +6,16 @@
 
 use super::matching::{MatchedChild, Matching, Near, Sigma};
 use super::similar::NearChildren;
-use super::{CELL, Entry, FIRST_LEAF, Index, Member, Pair, REPEATED, SinkId, WIDE};
-use crate::forest::reader::{NONE, Reader};
+use super::{
+    CELL, Entry, FIRST_LEAF, Index, JoinId, Member, Pair, REPEATED, SinkId, WIDE,
+    has_leaves, join, list_of_leaves,
+};
+use crate::forest::reader::Reader;
+use crate::ids::{GroupId, Id, IdVec, ListId, MemberId, PackedOption, Place};
 use crate::index::prefixes::{Bounds, Extent};
 use crate::index::weights::{Sink, View};
 use crate::kernel::partial::{Chains, Table, grow_powers};
-use crate::{Context, Error, NodeId, Nodes, Result, memory};
+use crate::{Context, Error, Label, NodeId, Nodes, Result, memory};
 
 /// Values that are kept as they are (16 MB).
 const MAX_LIVE: usize = 1 << 21;
@@ -47,7 +51,7 @@ enum NodeValues {
     #[default]
     None,
     /// Of a closed label: more with the one of this number, if there is one.
-    Simple(u32),
+    Simple(PackedOption<MemberId>),
     All(Array),
     /// Where each run of equal values ends.
     Runs(Vec<(u32, f64)>),
@@ -68,15 +72,15 @@ struct Array {
 #[derive(Debug, Clone, Copy)]
 enum ChildValues {
     Constant(f64),
-    Simple(u32),
+    Simple(PackedOption<MemberId>),
     /// Of the child at this place.
-    AtPlace(u32),
+    AtPlace(Place),
 }
 
 /// A query node's child and one list that it matches.
 #[derive(Debug, Clone, Copy)]
 struct Edge {
-    list: u32,
+    list: ListId,
     /// The entries that count.
     bounds: Bounds,
     position: u32,
@@ -95,7 +99,7 @@ struct Edge {
 #[derive(Debug, Clone, Copy)]
 struct Link {
     edge: u32,
-    joined: u32,
+    joined: JoinId,
     /// λ^(children between them).
     weight: f64,
 }
@@ -103,8 +107,8 @@ struct Link {
 /// What a worker keeps from tree to tree.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    /// By place, while a parent will ask; else none.
-    values: Vec<NodeValues>,
+    /// While a parent will ask; else none.
+    values: IdVec<Place, NodeValues>,
     /// Arrays of values as for no common child. Arrays go from node to node, so a chain
     /// of equal labels needs two, not one for each node.
     clean: Vec<Vec<f64>>,
@@ -154,7 +158,7 @@ impl Scratch {
 
 impl<T: SinkId> Index<T> {
     /// Tells a sink what a tree has in common with the index.
-    pub(crate) fn walk<M: Matching, S: Sink>(
+    pub(crate) fn walk<M: Matching, S: Sink<Id = T::Id>>(
         &self,
         query: Query<'_, M>,
         extent: &impl Extent,
@@ -165,23 +169,24 @@ impl<T: SinkId> Index<T> {
         let items = query.tree.items();
         memory::reach_with(&mut scratch.values, items.len(), NodeValues::default)?;
         let mut walk = Walk { index: self, query, extent, scratch };
-        for (place, item) in items.iter().enumerate() {
+        for (place, item) in items.enumerated() {
             let done = walk.node(place, sink, context);
             if done.is_err() {
                 // All arrays go back, as the next tree counts on empty places.
-                (0..items.len()).for_each(|place| walk.release(place));
+                items.enumerated().for_each(|(place, _)| walk.release(place));
                 return done;
             }
             // Values go with the last parent. A leaf that was not read has no place.
             for &child in query.store.children(item.node) {
-                let child = query.tree.place(child);
-                if items.get(child).is_some_and(|c| c.last_use == place as u32) {
+                if let Some(child) = query.tree.find(child)
+                    && items[child].last_use == place.into()
+                {
                     walk.release(child);
                 }
             }
         }
         // The root has no parent that they would go with.
-        walk.release(items.len() - 1);
+        walk.release(Place::at(items.len() - 1));
         Ok(())
     }
 }
@@ -195,9 +200,9 @@ struct Walk<'a, T, M, E> {
 
 impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
     /// Adds what a node has in common with the index.
-    fn node<S: Sink>(
+    fn node<S: Sink<Id = T::Id>>(
         &mut self,
-        place: usize,
+        place: Place,
         sink: &mut S,
         context: &Context,
     ) -> Result<()> {
@@ -219,7 +224,9 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
                 if len > 0 {
                     sink.group(near.group, self.index.weights.of(is_leaf, false));
                 }
-                sink.leaf(near.group, self.index.weights.of(is_leaf, true));
+                // A group is a label where these are equal.
+                let label = Label(near.group.0);
+                sink.leaf(label, self.index.weights.of(is_leaf, true));
             }
             // 2. Beyond that, where children match.
             if len > 0
@@ -243,7 +250,7 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
 
     /// How many subtrees of a group count.
     #[inline]
-    fn len_of(&self, group: u32) -> usize {
+    fn len_of(&self, group: GroupId) -> usize {
         // What is similar may be in no subtree of the index.
         match self.index.n_members(group) {
             0 => 0,
@@ -254,9 +261,9 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
     /// Adds what a node has in common with the first subtrees of a group, beyond the two
     /// nodes. Takes an array for its values if it has none yet.
     #[inline]
-    fn group<S: Sink>(
+    fn group<S: Sink<Id = T::Id>>(
         &mut self,
-        place: usize,
+        place: Place,
         near: Near,
         len: usize,
         array: &mut Option<Array>,
@@ -268,28 +275,28 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
         let node = tree.items()[place].node;
         // 1. Two simple preterminals: the same or not.
         if M::IS_EQUALITY
-            && !index.open[near.group as usize]
+            && !index.open[near.group]
             && let [child] = *store.children(node)
             && store.is_leaf(child)
             && let Some(found) = matching.found(node, &self.scratch.near).next()
         {
             // In a closed label only the subtree with this leaf can be in the leaf's
             // list.
-            let list = index.lists.get(2 * found.key as usize + 1);
-            let mut same = NONE;
-            if let Some(entry) = list.first().filter(|entry| (entry.u as usize) < len) {
-                same = entry.u;
+            let list = index.lists.get(list_of_leaves(found.list));
+            let same = list.first().filter(|entry| entry.u.index() < len);
+            if let Some(entry) = same {
                 let mut view = sink.view(near.group);
-                view.add(entry.target.of(same), index.mu * index.weights.leaf);
+                view.add(entry.target.of(entry.u), index.mu * index.weights.leaf);
                 view.close();
             }
+            let same = same.map(|entry| entry.u).into();
             self.scratch.values[place] = NodeValues::Simple(same);
             return Ok(());
         }
         // 2. What the children match, and where the values go.
         let touched = self.find_edges(node, near.group)?;
-        let unlisted = index.unlisted.get(near.group as usize);
-        let unlisted = &unlisted[..unlisted.partition_point(|&u| (u as usize) < len)];
+        let unlisted = index.unlisted.get(near.group);
+        let unlisted = &unlisted[..unlisted.partition_point(|u| u.index() < len)];
         let array = match array {
             Some(array) => array,
             None => array.insert(self.take_array(place)?), // bounded: one
@@ -311,7 +318,8 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
         let mut view = sink.view(near.group);
         let done = if touched.is_none() {
             // 3. Grids for all, where pairs of entries would take longer.
-            self.walk_grids(&mut to, 0..len as u32, &mut view, context)
+            let every = (0..len).map(MemberId::at);
+            self.walk_grids(&mut to, every, &mut view, context)
         } else {
             // 4. Lists, and grids for what is in none.
             self.walk_lists(&mut to, &mut view).and_then(|()| {
@@ -333,9 +341,9 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
     ///
     /// # Errors
     /// [`Error::Capacity`] beyond [`MAX_VALUES`], and [`Error::Memory`].
-    fn take_array(&mut self, place: usize) -> Result<Array> {
+    fn take_array(&mut self, place: Place) -> Result<Array> {
         let item = self.query.tree.items()[place];
-        if item.last_use == NONE {
+        if item.last_use.is_none() {
             return Ok(Array::default());
         }
         let label = self.query.store.label(item.node);
@@ -355,7 +363,7 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
 
     /// Finds the lists that a node's children match and which of them have pairs; returns
     /// how many entries they have. None: grids take less time.
-    fn find_edges(&mut self, node: NodeId, group: u32) -> Result<Option<usize>> {
+    fn find_edges(&mut self, node: NodeId, group: GroupId) -> Result<Option<usize>> {
         let Query { store, matching, tree } = self.query;
         let index = self.index;
         let Scratch { values: kept, near, edges, links, .. } = &mut *self.scratch;
@@ -367,19 +375,18 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
             return Ok(None);
         }
         let (mut used, mut n_pairs) = (0, 0);
-        for MatchedChild { position, child, near, key } in matching.found(node, near) {
-            // 1. A key has a list of inner children, and one of leaves.
+        for MatchedChild { position, child, near, list } in matching.found(node, near) {
+            // 1. A list of inner children, and one of leaves.
             let is_leaf = store.is_leaf(child);
-            for list in [2 * key, 2 * key + 1] {
-                let bounds =
-                    self.extent.list(list, || index.lists.bounds(list as usize));
+            for list in [list, list_of_leaves(list)] {
+                let bounds = self.extent.list(list, || index.lists.bounds(list));
                 let len = bounds[1] - bounds[0];
                 if len == 0 {
                     continue;
                 }
                 // D of leaves is a number; D of two inner nodes is what the child has
                 // kept.
-                let is_other = list % 2 == 1;
+                let is_other = has_leaves(list);
                 let values = if is_leaf || is_other {
                     ChildValues::Constant(index.weights.of(is_leaf, is_other))
                 } else {
@@ -387,7 +394,7 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
                     match kept[place] {
                         NodeValues::None => ChildValues::Constant(index.weights.inner),
                         NodeValues::Simple(same) => ChildValues::Simple(same),
-                        _ => ChildValues::AtPlace(place as u32),
+                        _ => ChildValues::AtPlace(place),
                     }
                 };
                 // With leaf_factor 0, leaves end every chain.
@@ -401,7 +408,7 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
                     if other.position == position {
                         break;
                     }
-                    let key = [other.list, list, 0];
+                    let key = join(other.list, list);
                     let Some(joined) = index.joined.find(key) else { continue };
                     other.goes_on = true;
                     let gap = (position - other.position - 1) as usize;
@@ -434,14 +441,14 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
             }
         }
         // In cells of the grids that would be taken instead.
-        let cells = n_below * index.n_edges[group as usize];
+        let cells = n_below * index.n_edges[group];
         Ok((n_pairs <= CELL * cells).then_some(used))
     }
 
     /// A function of its own, so that what its loops need stays in registers: with others
     /// inlined, rows took a tenth longer.
     #[inline(never)]
-    fn walk_lists<V: View>(
+    fn walk_lists<V: View<Id = T::Id>>(
         &mut self,
         to: &mut GroupValues<'_, M::Sigma>,
         view: &mut V,
@@ -476,7 +483,7 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
             let to =
                 ListPass { mu: index.mu, list, t, of_node, values: &mut *to.values };
             let ways = (!links.is_empty(), edge.goes_on);
-            let are_leaves = edge.list % 2 == 1;
+            let are_leaves = has_leaves(edge.list);
             let sigma = matching.sigma(store.label(edge.child), edge.near, are_leaves);
             match edge.values {
                 ChildValues::Constant(d) => match sigma.number() {
@@ -488,18 +495,18 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
                 },
                 ChildValues::Simple(same) => {
                     let d = self.index.simple_values();
-                    to.walk(ways, |child| d[usize::from(child == same)], view);
+                    to.walk(ways, |child| d[usize::from(same == child.into())], view);
                 }
-                ChildValues::AtPlace(place) => match &values[place as usize] {
+                ChildValues::AtPlace(place) => match &values[place] {
                     NodeValues::All(array) => {
                         let d = &array.values[edge.near.offset as usize..];
                         match sigma.number() {
                             Some(sigma) => {
-                                to.walk(ways, |child| d[child as usize] * sigma, view);
+                                to.walk(ways, |child| d[child.index()] * sigma, view);
                             }
                             None => to.walk(
                                 ways,
-                                |child| d[child as usize] * sigma.of(child),
+                                |child| d[child.index()] * sigma.of(child),
                                 view,
                             ),
                         }
@@ -508,7 +515,7 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
                         let offset = edge.near.offset;
                         to.walk(
                             ways,
-                            |child| in_runs(runs, offset + child) * sigma.of(child),
+                            |child| in_runs(runs, offset + child.0) * sigma.of(child),
                             view,
                         );
                     }
@@ -521,10 +528,10 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
 
     /// Pairs of a node, one by one, with some subtrees of its label.
     #[inline(never)]
-    fn walk_grids<V: View>(
+    fn walk_grids<V: View<Id = T::Id>>(
         &mut self,
         to: &mut GroupValues<'_, M::Sigma>,
-        some: impl Iterator<Item = u32>,
+        some: impl Iterator<Item = MemberId>,
         view: &mut V,
         context: &Context,
     ) -> Result<()> {
@@ -538,16 +545,20 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
         // 1. Load the node's children by group. What the index does not know matches
         // nothing: a group of its own.
         let below = store.children(to.node);
-        let unknown = matching.n_groups(index);
-        let group = |&child: &NodeId| matching.group(store.label(child));
+        let n_groups = matching.n_groups(index);
+        let unknown = n_groups as u32;
+        let group = |&child: &NodeId| {
+            let group = matching.group(store.label(child));
+            group.map_or(unknown, |group| group.0.min(unknown))
+        };
         groups.clear();
-        memory::extend(groups, below.iter().map(|x| group(x).min(unknown as u32)))?;
-        table.fill(unknown + 1, groups.iter().copied())?;
+        memory::extend(groups, below.iter().map(group))?;
+        table.fill(n_groups + 1, groups.iter().copied())?;
         // 2. Match those of each subtree with them.
-        let members = index.members.get(to.group as usize);
+        let members = index.members.get(to.group);
         let mut done = Ok(());
         for u in some {
-            let Member { start, len, target } = members[u as usize];
+            let Member { start, len, target } = members[u.index()];
             let other = &index.below[start as usize..][..len as usize];
             let widest = below.len().max(other.len());
             if let Err(error) = grow_powers(powers, index.decay, widest) {
@@ -559,15 +570,15 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
                 let (x, y) = (below[column as usize], other[row as usize]);
                 let is_other = y.number >= FIRST_LEAF;
                 let label = store.label(x);
-                let near = matching.near_group(label, y.label);
+                let near = matching.near_group(label, y.group);
                 let d = if store.is_leaf(x) || is_other {
                     index.weights.of(store.is_leaf(x), is_other)
                 } else {
-                    let number = near.offset + y.number;
+                    let number = near.offset + y.number.0;
                     match &values[tree.place(x)] {
                         NodeValues::None => index.weights.inner,
                         NodeValues::Simple(same) => {
-                            index.simple_values()[usize::from(*same == number)]
+                            index.simple_values()[usize::from(*same == y.number.into())]
                         }
                         NodeValues::All(array) => array.values[number as usize],
                         NodeValues::Runs(runs) => in_runs(runs, number),
@@ -576,7 +587,7 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
                 d * matching.sigma(label, near, is_other).of(y.number)
             };
             let rows = other.iter().map(|child| {
-                matching.groups_near(child.label).map(|group| (group, ()))
+                matching.groups_near(child.group).map(|group| (group.0, ()))
             });
             let sum = chains.sum(rows, table, powers, index.longest, d, context);
             // Counted even if nothing matches: reading two child lists takes time as
@@ -586,7 +597,7 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
                 Ok(0.0) => {}
                 Ok(sum) => {
                     let value = index.mu * sum;
-                    if let Some(d) = to.values.get_mut(u as usize) {
+                    if let Some(d) = to.values.get_mut(u.index()) {
                         *d += value;
                     }
                     view.add(target.of(u), to.sigma.of(u) * value);
@@ -602,7 +613,7 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
     }
 
     /// Keeps a node's values for its parents.
-    fn keep(&mut self, place: usize, array: Array) {
+    fn keep(&mut self, place: Place, array: Array) {
         let values = &array.values[..array.len];
         // Beyond the limit runs of equal values are kept, if they are much shorter.
         if self.scratch.live + values.len() > self.scratch.limits.live {
@@ -629,7 +640,7 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
     }
 
     /// Forgets a node's values.
-    fn release(&mut self, place: usize) {
+    fn release(&mut self, place: Place) {
         if let NodeValues::All(array) = std::mem::take(&mut self.scratch.values[place])
         {
             self.scratch.live -= array.len;
@@ -638,7 +649,7 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
     }
 
     /// Makes values as for no common child: those in the node's lists, if they are few.
-    fn clean(&mut self, place: usize, Array { mut values, len, touched }: Array) {
+    fn clean(&mut self, place: Place, Array { mut values, len, touched }: Array) {
         let Query { matching, tree, .. } = self.query;
         let (lists, inner) = (&self.index.lists, self.index.weights.inner);
         // Lists take scattered writes; beyond a quarter of the array all of it is set
@@ -647,10 +658,10 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
             values[..len].fill(inner);
         } else {
             for found in matching.found(tree.items()[place].node, &self.scratch.near) {
-                for list in [2 * found.key, 2 * found.key + 1] {
-                    let bounds = self.extent.list(list, || lists.bounds(list as usize));
+                for list in [found.list, list_of_leaves(found.list)] {
+                    let bounds = self.extent.list(list, || lists.bounds(list));
                     for entry in lists.between(bounds) {
-                        values[entry.u as usize] = inner;
+                        values[entry.u.index()] = inner;
                     }
                 }
             }
@@ -662,7 +673,7 @@ impl<T: SinkId, M: Matching, E: Extent> Walk<'_, T, M, E> {
 /// What a node's matches with the subtrees of one group add to.
 struct GroupValues<'a, G> {
     node: NodeId,
-    group: u32,
+    group: GroupId,
     /// σ where it differs within the group, else 1.
     sigma: G,
     /// D / σ by number: none where nobody asks.
@@ -686,10 +697,10 @@ impl<T: SinkId, G: Sigma> ListPass<'_, T, G> {
     /// A loop for each case, and no branch for what is shared: a visit takes about 0.9 ns,
     /// an entry, two sums to be updated and three bounds being what it needs.
     #[inline]
-    fn walk<V: View>(
+    fn walk<V: View<Id = T::Id>>(
         self,
         (is_linked, goes_on): (bool, bool),
-        d: impl Fn(u32) -> f64,
+        d: impl Fn(MemberId) -> f64,
         view: &mut V,
     ) {
         match (is_linked, goes_on) {
@@ -703,9 +714,9 @@ impl<T: SinkId, G: Sigma> ListPass<'_, T, G> {
     /// A function of its own for each, so that all that its loop needs stays in registers:
     /// inlined into their caller, some take a tenth more instructions.
     #[inline(never)]
-    fn finish<const LINKED: bool, const GOES_ON: bool, V: View>(
+    fn finish<const LINKED: bool, const GOES_ON: bool, V: View<Id = T::Id>>(
         self,
-        d: impl Fn(u32) -> f64,
+        d: impl Fn(MemberId) -> f64,
         view: &mut V,
     ) {
         let Self { mu, list, t, of_node, values } = self;
@@ -714,7 +725,7 @@ impl<T: SinkId, G: Sigma> ListPass<'_, T, G> {
             if GOES_ON {
                 *sum = t;
             }
-            if let Some(value) = values.get_mut(entry.u as usize) {
+            if let Some(value) = values.get_mut(entry.u.index()) {
                 *value += t;
             }
             (entry.target.of(entry.u), of_node.of(entry.u) * t)
