@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use super::search::StepId;
 use super::{Fragments, Query, Rank};
 use crate::memory;
 use crate::{Context, Error, Forest, NodeId, Nodes, Result};
@@ -13,8 +14,8 @@ use crate::{Context, Error, Forest, NodeId, Nodes, Result};
 pub(super) enum Source {
     /// It is a whole subtree of the model.
     Subtree(NodeId),
-    /// A search wrote it: the number of its last step.
-    Steps(u32),
+    /// A search wrote it, up to this step.
+    Steps(StepId),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -130,7 +131,7 @@ impl Best {
     pub(super) fn fragments(
         self,
         model: &Nodes,
-        build: impl Fn(u32, &mut Nodes) -> Result<NodeId>,
+        build: impl Fn(StepId, &mut Nodes) -> Result<NodeId>,
     ) -> Result<Fragments> {
         // In ascending order, so the best comes first.
         let best = self.heap.into_sorted_vec();

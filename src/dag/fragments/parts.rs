@@ -35,8 +35,9 @@
 
 use super::Query;
 use super::best::Best;
-use super::search::{Drawing, EMPTY, Growth, Interned, Prefix, Row, Way};
+use super::search::{Drawing, Growth, Interned, OpenList, Prefix, Row, Way};
 use crate::forest::reader::Reader;
+use crate::ids::ids;
 use crate::index::{elastic, partial};
 use crate::memory;
 use crate::{Context, Label, NodeId, Nodes, Result};
@@ -89,12 +90,21 @@ const MAX_BOUND: f64 = 1e300;
 /// saves.
 const MAX_SORTED: u32 = 256;
 
+ids! {
+    /// A list of siblings.
+    SiblingList;
+}
+
+impl SiblingList {
+    const EMPTY: Self = Self(0);
+}
+
 /// Siblings from one on.
 #[derive(Debug, Clone, Copy)]
 struct Siblings {
     first: NodeId,
-    /// The list of the others.
-    rest: u32,
+    /// The others.
+    rest: SiblingList,
     /// Of the bounds of all.
     sums: Sums,
     /// G: what is taken here makes at most so much, where no child was taken before.
@@ -107,11 +117,11 @@ struct Siblings {
 #[derive(Debug, Clone, Copy)]
 struct Open {
     /// The list of siblings that can be its next child.
-    siblings: u32,
+    siblings: SiblingList,
     /// Children so far, counted as far as it matters.
     taken: u32,
     /// The list of the open nodes above it.
-    above: u32,
+    above: OpenList,
     /// What closing the node without more children multiplies the weight by: more than 1
     /// only for a leaf of the tree.
     close: f64,
@@ -131,9 +141,9 @@ pub(super) struct Parts<'a> {
     /// all that may be taken where this node is a child. Else empty.
     choices: Vec<Vec<(Label, f64)>>,
     /// By the first sibling and the list of the others.
-    siblings: Interned<(NodeId, u32), Siblings>,
+    siblings: Interned<SiblingList, (NodeId, SiblingList), Siblings>,
     /// By the siblings that can still be taken, how many were, and the list above.
-    open: Interned<(u32, u32, u32), Open>,
+    open: Interned<OpenList, (SiblingList, u32, OpenList), Open>,
     below: Reader,
 }
 
@@ -145,15 +155,15 @@ impl<'a> Parts<'a> {
     ) -> Result<Self> {
         let no_siblings = Siblings {
             first: NodeId(u32::MAX),
-            rest: EMPTY,
+            rest: SiblingList::EMPTY,
             sums: Sums::default(),
             first_most: 0.0,
             next_most: 0.0,
         };
         let closed = Open {
-            siblings: EMPTY,
+            siblings: SiblingList::EMPTY,
             taken: 0,
-            above: EMPTY,
+            above: OpenList::EMPTY,
             close: 1.0,
             any: 1.0,
             more: 0.0,
@@ -254,21 +264,21 @@ impl<'a> Parts<'a> {
     }
 
     /// The list of a node's children.
-    fn children(&mut self, node: NodeId) -> Result<u32> {
-        let mut rest = EMPTY;
+    fn children(&mut self, node: NodeId) -> Result<SiblingList> {
+        let mut rest = SiblingList::EMPTY;
         // From the last sibling on: a list is its first node and the list of the
         // others, so the ends of all lists are shared.
         for &first in self.nodes.children(node).iter().rev() {
             let key = (first, rest);
-            rest = match self.siblings.number(&key) {
-                Some(number) => number,
+            rest = match self.siblings.find(&key) {
+                Some(list) => list,
                 None => self.siblings.add(key, self.siblings_from(first, rest)?)?,
             };
         }
         Ok(rest)
     }
 
-    fn siblings_from(&self, first: NodeId, rest: u32) -> Result<Siblings> {
+    fn siblings_from(&self, first: NodeId, rest: SiblingList) -> Result<Siblings> {
         let sums = self.siblings.get(rest).sums;
         let sums =
             self.choices_of(first).fold(sums, |sums, (_, bound)| sums.with(bound));
@@ -278,30 +288,36 @@ impl<'a> Parts<'a> {
     }
 
     /// The nodes of a list of siblings.
-    fn list(&self, mut list: u32) -> impl Iterator<Item = NodeId> + '_ {
+    fn list(&self, mut list: SiblingList) -> impl Iterator<Item = NodeId> + '_ {
         std::iter::from_fn(move || {
             let Siblings { first, rest, .. } = self.siblings.get(list);
-            let is_there = list != EMPTY;
+            let is_there = list != SiblingList::EMPTY;
             list = rest;
             is_there.then_some(first)
         })
     }
 
     /// The list of an open node, whose next children are some siblings, and those above it.
-    fn open_node(&mut self, siblings: u32, taken: u32, above: u32) -> Result<u32> {
+    fn open_node(
+        &mut self,
+        siblings: SiblingList,
+        taken: u32,
+        above: OpenList,
+    ) -> Result<OpenList> {
         let rules = self.rules;
         // Counted where there is a limit only; one that is reached leaves nothing to take.
         let taken = if rules.longest == u32::MAX { taken.min(1) } else { taken };
-        let siblings = if taken >= rules.longest { EMPTY } else { siblings };
+        let is_full = taken >= rules.longest;
+        let siblings = if is_full { SiblingList::EMPTY } else { siblings };
         let key = (siblings, taken, above);
-        if let Some(number) = self.open.number(&key) {
-            return Ok(number);
+        if let Some(list) = self.open.find(&key) {
+            return Ok(list);
         }
         let Siblings { first_most, next_most, .. } = self.siblings.get(siblings);
         // Before the first child there is no gap to pay for.
         let take = if taken == 0 { first_most } else { next_most };
         let close = match (taken, siblings) {
-            (0, EMPTY) => rules.leaf_on_leaf,
+            (0, SiblingList::EMPTY) => rules.leaf_on_leaf,
             _ => 1.0,
         };
         // A node that closes without children is a leaf; one with children pays
@@ -343,7 +359,7 @@ impl Growth for Parts<'_> {
         for row in rows {
             let Open { mut siblings, taken, above, .. } = self.open.get(row.list);
             let mut f = row.f;
-            while siblings != EMPTY {
+            while siblings != SiblingList::EMPTY {
                 context.check()?;
                 let Siblings { first, rest, .. } = self.siblings.get(siblings);
                 // What is left open has only the siblings behind this one, as children
@@ -385,17 +401,17 @@ impl Growth for Parts<'_> {
         Ok(ways)
     }
 
-    fn open_nodes_after(&mut self, way: &Way<Label>) -> Result<u32> {
+    fn open_nodes_after(&mut self, way: &Way<Label>) -> Result<OpenList> {
         let siblings = self.children(way.node)?;
         self.open_node(siblings, 0, way.rest)
     }
 
-    fn can_grow(&self, list: u32, _: u64, _: &Query) -> bool {
+    fn can_grow(&self, list: OpenList, _: u64, _: &Query) -> bool {
         self.open.get(list).more > 0.0
     }
 
-    fn is_decided(&self, list: u32) -> bool {
-        self.open.get(list).siblings == EMPTY
+    fn is_decided(&self, list: OpenList) -> bool {
+        self.open.get(list).siblings == SiblingList::EMPTY
     }
 
     fn close(&self, rows: &mut [Row], power: f64) -> f64 {

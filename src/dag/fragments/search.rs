@@ -17,20 +17,26 @@ use std::hash::Hash;
 
 use super::best::{Best, Source};
 use super::{Fragments, Query};
-use crate::intern::new_id;
+use crate::ids::{Id, IdVec, PackedOption, ids};
 use crate::memory::{self, Map};
 use crate::{Context, Error, Label, NodeId, Nodes, Result};
 
-/// The empty list of open nodes.
-pub(super) const EMPTY: u32 = 0;
-/// The step before the first one, and the parent of a root.
-const NO_STEP: u32 = u32::MAX;
+ids! {
+    /// A list of open nodes.
+    pub(super) OpenList;
+    /// A step of a search.
+    pub(super) StepId;
+}
+
+impl OpenList {
+    pub(super) const EMPTY: Self = Self(0);
+}
 
 /// Places of a fragment with the same open nodes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
-    /// The number of the list of their open nodes.
-    pub(super) list: u32,
+    /// Their open nodes.
+    pub(super) list: OpenList,
     /// The sum of their weights.
     pub(super) f: f64,
 }
@@ -41,15 +47,15 @@ pub(super) struct Way<P> {
     pub(super) piece: P,
     pub(super) node: NodeId,
     pub(super) f: f64,
-    /// The list of the other open nodes.
-    pub(super) rest: u32,
+    /// The other open nodes.
+    pub(super) rest: OpenList,
 }
 
 /// A fragment as far as it is written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prefix {
     /// The step that added its last piece.
-    last: u32,
+    last: PackedOption<StepId>,
     /// How many open nodes were closed since.
     closed: u32,
     /// How many pieces it has.
@@ -80,13 +86,13 @@ pub(super) trait Growth {
     ) -> Result<Vec<Way<Self::Piece>>>;
 
     /// The open nodes when a way is taken.
-    fn open_nodes_after(&mut self, way: &Way<Self::Piece>) -> Result<u32>;
+    fn open_nodes_after(&mut self, way: &Way<Self::Piece>) -> Result<OpenList>;
 
     /// Whether a fragment of this size that the query allows can come of a place.
-    fn can_grow(&self, list: u32, size: u64, query: &Query) -> bool;
+    fn can_grow(&self, list: OpenList, size: u64, query: &Query) -> bool;
 
     /// Whether nothing can be added at the next open node.
-    fn is_decided(&self, list: u32) -> bool;
+    fn is_decided(&self, list: OpenList) -> bool;
 
     /// Closes the next open node of all rows; returns the power after that.
     fn close(&self, rows: &mut [Row], power: f64) -> f64;
@@ -111,8 +117,8 @@ pub(super) trait Growth {
 /// One more piece, after some open nodes were closed.
 #[derive(Debug, Clone, Copy)]
 struct Step<P> {
-    /// The step before, [`NO_STEP`] for the first.
-    before: u32,
+    /// The step before, none for the first.
+    before: PackedOption<StepId>,
     closed: u32,
     piece: P,
 }
@@ -151,7 +157,7 @@ impl Ord for State {
 /// A search under way.
 pub(super) struct Search<G: Growth> {
     growth: G,
-    steps: Vec<Step<G::Piece>>,
+    steps: IdVec<StepId, Step<G::Piece>>,
     states: BinaryHeap<State>,
     n_states: u64,
     best: Best,
@@ -159,7 +165,8 @@ pub(super) struct Search<G: Growth> {
 
 impl<G: Growth> Search<G> {
     pub(super) fn new(growth: G, best: Best) -> Self {
-        Self { growth, steps: Vec::new(), states: BinaryHeap::new(), n_states: 0, best }
+        let (steps, states) = (IdVec::default(), BinaryHeap::new());
+        Self { growth, steps, states, n_states: 0, best }
     }
 
     /// Finds the best fragments of weighted subtrees.
@@ -178,13 +185,17 @@ impl<G: Growth> Search<G> {
         // Without a weight a subtree adds 0 to all fragments that begin it.
         for (node, f) in weights.filter(|&(_, f)| f != 0.0) {
             if let Some(piece) = self.growth.piece(node) {
-                memory::push(&mut roots, Way { piece, node, f, rest: EMPTY })?;
+                memory::push(
+                    &mut roots,
+                    Way { piece, node, f, rest: OpenList::EMPTY },
+                )?;
             }
         }
         // By piece for `grow`; by node too, so that sums are added in the same order
         // every time.
         roots.sort_unstable_by_key(|way| (way.piece, way.node));
-        self.grow(&roots, Prefix { last: NO_STEP, closed: 0, size: 0, power: 1.0 })?;
+        let last = PackedOption::NONE;
+        self.grow(&roots, Prefix { last, closed: 0, size: 0, power: 1.0 })?;
         // 2. Larger ones, the best bound first.
         let Query { k, max_states, .. } = *self.best.query();
         context.check_now()?;
@@ -227,7 +238,7 @@ impl<G: Growth> Search<G> {
         for group in groups() {
             let Prefix { last, closed, .. } = before;
             let step = Step { before: last, closed, piece: group[0].piece };
-            let last = new_id(self.steps.len(), "steps of a search")?;
+            let last = StepId::next(self.steps.len(), "steps of a search")?;
             memory::push(&mut self.steps, step)?;
             let weight = self.growth.weight(group, power);
             self.best.offer(weight, size, Source::Steps(last))?;
@@ -236,7 +247,7 @@ impl<G: Growth> Search<G> {
         // A loop of its own: after all offers the threshold rules out more states, and fewer
         // lists are made.
         for (group, last) in groups().zip(offered) {
-            let prefix = Prefix { last, closed: 0, size, power };
+            let prefix = Prefix { last: last.into(), closed: 0, size, power };
             if self.growth.is_ruled_out(group, &prefix, &self.best) {
                 continue;
             }
@@ -327,18 +338,19 @@ impl Drawing {
 /// Makes the tree that a step ends in.
 fn build<G: Growth>(
     growth: &G,
-    steps: &[Step<G::Piece>],
-    mut last: u32,
+    steps: &IdVec<StepId, Step<G::Piece>>,
+    last: StepId,
     model: &Nodes,
     nodes: &mut Nodes,
 ) -> Result<NodeId> {
     // Steps know the one before: the chain is read from its end, and drawn from its
     // start.
     let mut chain = Vec::new();
-    while last != NO_STEP {
-        let step = steps[last as usize];
+    let mut next = Some(last);
+    while let Some(last) = next {
+        let step = steps[last];
         memory::push(&mut chain, step)?;
-        last = step.before;
+        next = step.before.get();
     }
     let mut drawing = Drawing::default();
     for step in chain.iter().rev() {
@@ -349,38 +361,39 @@ fn build<G: Growth>(
     drawing.intern(model, nodes)
 }
 
-// --- lists by number ------------------------------------------------------------------
+// --- lists by id ----------------------------------------------------------------------
 
-/// Values with keys; equal keys have equal numbers.
-pub(super) struct Interned<K, V> {
-    values: Vec<V>,
-    numbers: Map<K, u32>,
+/// Values with keys; equal keys have equal ids.
+pub(super) struct Interned<I, K, V> {
+    values: IdVec<I, V>,
+    ids: Map<K, I>,
     /// What there can be too many of.
     what: &'static str,
 }
 
-impl<K: Eq + Hash, V: Copy> Interned<K, V> {
-    /// With a value for the number [`EMPTY`], which has no key.
+impl<I: Id, K: Eq + Hash, V: Copy> Interned<I, K, V> {
+    /// With a value for the first id, of the empty list, which has no key.
     pub(super) fn new(what: &'static str, empty: V) -> Result<Self> {
-        Ok(Self { values: memory::collect([empty])?, numbers: Map::default(), what })
+        let values = memory::collect([empty])?.into();
+        Ok(Self { values, ids: Map::default(), what })
     }
 
-    pub(super) fn get(&self, number: u32) -> V {
-        self.values[number as usize]
+    pub(super) fn get(&self, id: I) -> V {
+        self.values[id]
     }
 
-    pub(super) fn number(&self, key: &K) -> Option<u32> {
-        self.numbers.get(key).copied()
+    pub(super) fn find(&self, key: &K) -> Option<I> {
+        self.ids.get(key).copied()
     }
 
     /// Adds a value whose key is new.
     ///
     /// # Errors
     /// [`Error::Capacity`] for what there is too much of, [`Error::Memory`].
-    pub(super) fn add(&mut self, key: K, value: V) -> Result<u32> {
-        let number = new_id(self.values.len(), self.what)?;
+    pub(super) fn add(&mut self, key: K, value: V) -> Result<I> {
+        let id = I::next(self.values.len(), self.what)?;
         memory::push(&mut self.values, value)?;
-        self.numbers.insert(key, number)?;
-        Ok(number)
+        self.ids.insert(key, id)?;
+        Ok(id)
     }
 }

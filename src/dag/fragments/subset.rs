@@ -7,7 +7,7 @@
 use super::Query;
 use super::best::Best;
 use super::inner_nodes;
-use super::search::{Drawing, EMPTY, Growth, Interned, Prefix, Row, Way};
+use super::search::{Drawing, Growth, Interned, OpenList, Prefix, Row, Way};
 use crate::memory;
 use crate::{Context, NodeId, Nodes, ProductionId, Result};
 
@@ -15,7 +15,7 @@ use crate::{Context, NodeId, Nodes, ProductionId, Result};
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     node: NodeId,
-    rest: u32,
+    rest: OpenList,
     /// Inner nodes in the trees of the list: the productions that can still come.
     inner: u64,
 }
@@ -26,12 +26,12 @@ pub(super) struct Productions<'a> {
     decay: f64,
     /// By node: the inner nodes of its tree.
     inner: Vec<u64>,
-    lists: Interned<(NodeId, u32), Cell>,
+    lists: Interned<OpenList, (NodeId, OpenList), Cell>,
 }
 
 impl<'a> Productions<'a> {
     pub(super) fn new(nodes: &'a Nodes, decay: f64) -> Result<Self> {
-        let empty = Cell { node: NodeId(u32::MAX), rest: EMPTY, inner: 0 };
+        let empty = Cell { node: NodeId(u32::MAX), rest: OpenList::EMPTY, inner: 0 };
         let lists = Interned::new("lists of open nodes in a search", empty)?;
         Ok(Self { nodes, decay, inner: inner_nodes(nodes)?, lists })
     }
@@ -78,14 +78,14 @@ impl Growth for Productions<'_> {
         Ok(ways)
     }
 
-    fn open_nodes_after(&mut self, way: &Way<ProductionId>) -> Result<u32> {
+    fn open_nodes_after(&mut self, way: &Way<ProductionId>) -> Result<OpenList> {
         // Children come before what was open, and from left to right: the order of the
         // decisions.
         let mut list = way.rest;
         for &node in self.nodes.children(way.node).iter().rev() {
             let key = (node, list);
-            list = if let Some(number) = self.lists.number(&key) {
-                number
+            list = if let Some(list) = self.lists.find(&key) {
+                list
             } else {
                 let more = self.lists.get(list).inner;
                 let inner = self.inner[node.index()].saturating_add(more);
@@ -95,12 +95,12 @@ impl Growth for Productions<'_> {
         Ok(list)
     }
 
-    fn can_grow(&self, list: u32, size: u64, query: &Query) -> bool {
+    fn can_grow(&self, list: OpenList, size: u64, query: &Query) -> bool {
         let inner = self.lists.get(list).inner;
         inner > 0 && size.saturating_add(inner) >= query.min_size
     }
 
-    fn is_decided(&self, list: u32) -> bool {
+    fn is_decided(&self, list: OpenList) -> bool {
         // Rows that can grow still have an inner node to come, so none has the empty
         // list.
         self.nodes.is_leaf(self.lists.get(list).node)
