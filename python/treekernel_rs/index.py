@@ -38,10 +38,9 @@ class TreeIndex(Computing):
     added: both take time by the trees that are new. A pickle contains the trees only. A query
     takes time for its own nodes and for one row.
 
-    Two kinds of kernels index the trees again for a query, together with those of the query:
-    `PartialTreeKernel` with a similarity of labels; and `PartialTreeKernel` and
-    `SubpathKernel`, if a node of a query has several children or a branch below it, and all
-    indexed nodes with its label have a single leaf. So do kernels that are made of these.
+    `PartialTreeKernel`, `SubpathKernel` and kernels that are made of these index the trees
+    again for a query, if one of its nodes has several children or a branch below it, and all
+    indexed nodes with its label have a single leaf.
 
     Parameters
     ----------

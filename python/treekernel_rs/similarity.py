@@ -3,12 +3,13 @@
     sigma(x, y) from -1 to 1, symmetric, 1 for equal labels
 
 A similarity holds plain data. It is computed once per call for all labels of the trees, never
-per pair of nodes. The kernel is positive semidefinite if and only if
-sigma is.
+per pair of nodes; other trees that ask an index bring rows of their new labels. The kernel is
+positive semidefinite if and only if sigma is.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 import warnings
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from treekernel_rs._arguments import Trees
+    from treekernel_rs._core import LabelRows
 
     Labelled: TypeAlias = tuple[Sequence[str], Any]
     Pairs: TypeAlias = (
@@ -83,6 +85,12 @@ class Similarity(Parameters):
             vars(self)["_told"] = len(labels)
             self._warn(table)
         return table
+
+    def _rows(
+        self, table: LabelTable, labels: list[str], others: list[str]
+    ) -> LabelRows:
+        """Compare other labels with those of a table."""
+        raise NotImplementedError
 
     def _warn(self, table: LabelTable) -> None:
         """Say once that a similarity is indefinite, or may be."""
@@ -256,6 +264,30 @@ class TableSimilarity(Similarity):
         ids = (np.array(rows, np.int64), np.array(columns, np.int64))
         return LabelTable.of_pairs(len(labels), *ids, np.array(values, np.float64))
 
+    def _rows(
+        self, table: LabelTable, labels: list[str], others: list[str]
+    ) -> LabelRows:
+        pairs = self._core
+        found: list[list[tuple[int, float]]] = []
+        number = {label: i for i, label in enumerate(labels)}
+        for other in others:
+            if callable(pairs):
+                row = [
+                    (i, _in_range(x, y, pairs(x, y)))
+                    for i, label in enumerate(labels)
+                    for x, y in [sorted((label, other))]
+                ]
+            else:
+                similar = pairs.get(other, {}).items()
+                row = sorted((number[x], v) for x, v in similar if x in number)
+            found.append([(i, value) for i, value in row if value != 0])
+        items = [item for row in found for item in row]
+        return (
+            np.array([len(row) for row in found], np.int64),
+            np.array([i for i, _ in items], np.int64),
+            np.array([value for _, value in items], np.float64),
+        )
+
 
 def _checked_pairs(pairs: Any) -> Iterable[tuple[str, str, float]]:
     """Yield each pair of different labels once, its value in range."""
@@ -326,7 +358,74 @@ def _in_range(x: str, y: str, value: Any) -> float:
     return number
 
 
-class VectorSimilarity(Similarity):
+class _OfVectors(Similarity):
+    """Cosines of vectors that labels have."""
+
+    @property
+    def _certain(self) -> bool:  # type: ignore[override]
+        return vars(self)["threshold"] is None and not vars(self)["clip"]
+
+    def _make(self) -> Any:
+        return vector_lookup(vars(self)["vectors"])
+
+    def _found(self, labels: list[str]) -> _LabelVectors:
+        """Find the vectors and classes of labels."""
+        raise NotImplementedError
+
+    def _of(self, labels: list[str]) -> LabelTable:
+        found = self._found(labels)
+        power, threshold, clip = (
+            vars(self)[name] for name in ("power", "threshold", "clip")
+        )
+        is_int = isinstance(power, int) and not isinstance(power, bool)
+        if not (is_int and 1 <= power <= 1 << 20):
+            msg = f"power must be an int of at least 1, got {power!r}"
+            raise ValueError(msg)
+        if threshold is not None:
+            ok = isinstance(threshold, int | float) and math.isfinite(threshold)
+            if not ok:
+                msg = f"threshold must be a finite number or None, got {threshold!r}"
+                raise ValueError(msg)
+            threshold = float(threshold)
+        check_flag(clip, "clip")
+        return LabelTable.of_vectors(*found.arrays(), power, threshold, clip)
+
+    def _rows(
+        self, table: LabelTable, labels: list[str], others: list[str]
+    ) -> LabelRows:
+        return table.rows_by_vectors(*self._found(others).arrays())
+
+
+class _LabelVectors:
+    """Vectors and classes of labels, as they are found."""
+
+    def __init__(self, similarity: Similarity, n: int) -> None:
+        self._classes = np.full(n, -1, np.int64)
+        # A class has one number in all tables of a similarity.
+        self._numbers: dict[Hashable, int]
+        self._numbers, self._next = vars(similarity).setdefault(
+            "_class_numbers", ({}, itertools.count())
+        )
+        self._vectors: dict[int, NDArray[np.float64]] = {}
+
+    def add(self, i: int, class_: Hashable, vector: NDArray[np.float64] | None) -> None:
+        if vector is not None:
+            self._vectors[i] = vector
+            # Also in threads no two classes get the same number; some numbers get lost.
+            if class_ not in self._numbers:
+                self._numbers.setdefault(class_, next(self._next))
+            self._classes[i] = self._numbers[class_]
+
+    def arrays(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        # Only what has a vector goes to the matrix; its place in the table stays.
+        length = len(next(iter(self._vectors.values()), ()))
+        matrix = np.zeros((len(self._classes), length))
+        for i, vector in self._vectors.items():
+            matrix[i] = vector
+        return matrix, self._classes
+
+
+class VectorSimilarity(_OfVectors):
     """Cosines of vectors of labels.
 
     The similarity of two different labels is the cosine of their vectors, after `clip`,
@@ -384,26 +483,19 @@ class VectorSimilarity(Similarity):
             clip=clip,
         )
 
-    @property
-    def _certain(self) -> bool:  # type: ignore[override]
-        return vars(self)["threshold"] is None and not vars(self)["clip"]
-
-    def _make(self) -> Any:
-        return vector_lookup(vars(self)["vectors"])
-
-    def _of(self, labels: list[str]) -> LabelTable:
+    def _found(self, labels: list[str]) -> _LabelVectors:
         vector, classes = self._core, vars(self)["classes"]
-        rows = _Rows(len(labels))
+        found = _LabelVectors(self, len(labels))
         for i, label in enumerate(labels):
             key, class_ = label, class_of(classes, label)
             if classes == "kelp":
                 class_, key = word_of(label)
             if class_ is not None:
-                rows.add(i, class_, vector(key))
-        return rows.table(self)
+                found.add(i, class_, vector(key))
+        return found
 
 
-class ComposedSimilarity(Similarity):
+class ComposedSimilarity(_OfVectors):
     """Cosines of vectors that are composed of a head's and a modifier's.
 
     For trees CGRCT and CLCT (`readers.conllu`), whose labels ``COMP##relation<head,modifier>``
@@ -470,70 +562,31 @@ class ComposedSimilarity(Similarity):
             clip=clip,
         )
 
-    _certain = VectorSimilarity._certain
-    _make = VectorSimilarity._make
-
-    def _of(self, labels: list[str]) -> LabelTable:
+    def _found(self, labels: list[str]) -> _LabelVectors:
         own, vector = vars(self), self._core
         if own["compose"] not in ("sum", "product", "dilation"):
             msg = f"compose must be 'sum', 'product' or 'dilation', got {own['compose']!r}"
             raise ValueError(msg)
         for name in ("same_pos", "same_relation", "lexical"):
             check_flag(own[name], name)
-        rows = _Rows(len(labels))
+        found = _LabelVectors(self, len(labels))
         for i, label in enumerate(labels):
             class_, key = word_of(label)
             if class_ is not None:
                 if own["lexical"]:
-                    rows.add(i, class_, vector(key))
+                    found.add(i, class_, vector(key))
                 continue
-            found = compound_of(label)
-            if found is not None:
-                relation, head, modifier = found
+            compound = compound_of(label)
+            if compound is not None:
+                relation, head, modifier = compound
                 parts: list[Hashable] = ["COMP"]
                 if own["same_pos"]:
                     parts += [word.partition("::")[2] for word in (head, modifier)]
                 if own["same_relation"]:
                     parts.append(relation)
                 both = vector(head), vector(modifier)
-                rows.add(i, tuple(parts), composed_vector(own["compose"], *both))
-        return rows.table(self)
-
-
-class _Rows:
-    """Vectors and classes of labels, as they are found."""
-
-    def __init__(self, n: int) -> None:
-        self._classes = np.full(n, -1, np.int64)
-        self._number: dict[Hashable, int] = {}
-        self._vectors: dict[int, NDArray[np.float64]] = {}
-
-    def add(self, i: int, class_: Hashable, vector: NDArray[np.float64] | None) -> None:
-        if vector is not None:
-            self._vectors[i] = vector
-            self._classes[i] = self._number.setdefault(class_, len(self._number))
-
-    def table(self, similarity: Similarity) -> LabelTable:
-        power, threshold, clip = (
-            vars(similarity)[name] for name in ("power", "threshold", "clip")
-        )
-        is_int = isinstance(power, int) and not isinstance(power, bool)
-        if not (is_int and 1 <= power <= 1 << 20):
-            msg = f"power must be an int of at least 1, got {power!r}"
-            raise ValueError(msg)
-        if threshold is not None:
-            ok = isinstance(threshold, int | float) and math.isfinite(threshold)
-            if not ok:
-                msg = f"threshold must be a finite number or None, got {threshold!r}"
-                raise ValueError(msg)
-            threshold = float(threshold)
-        check_flag(clip, "clip")
-        # Only what has a vector goes to the matrix; its place in the table stays.
-        length = len(next(iter(self._vectors.values()), ()))
-        matrix = np.zeros((len(self._classes), length))
-        for i, vector in self._vectors.items():
-            matrix[i] = vector
-        return LabelTable.of_vectors(matrix, self._classes, power, threshold, clip)
+                found.add(i, tuple(parts), composed_vector(own["compose"], *both))
+        return found
 
 
 def _least(n: int, block: Any) -> float:

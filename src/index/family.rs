@@ -8,7 +8,6 @@
 //! [`Builtin::index`]: crate::kernel::Builtin
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use super::{elastic, partial, subset, subtree};
 use crate::dag;
@@ -292,11 +291,8 @@ impl Family for SmoothedPartialTree {
         rows_of: RowsOf,
         context: &Context,
     ) -> Result<Engine> {
-        // Others ask with an engine that is made for them.
-        let none = Forest::new(Arc::clone(trees.nodes()), Vec::new());
-        let trees = if rows_of == RowsOf::Others { &none } else { trees };
         make_engine(self, trees, context, |counts, threads| {
-            engines::Smoothed::new(self, trees.nodes(), counts, None, threads)
+            engines::Smoothed::new(self, trees.nodes(), counts, rows_of, threads)
         })
     }
 

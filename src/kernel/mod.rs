@@ -118,7 +118,9 @@ pub use number::{MAX_SLOPES, Number, Scaled, Slopes};
 pub use parameter::{Parameter, Range, Value};
 pub(crate) use parameter::{described, kernel_struct};
 pub use partial::PartialTree;
-pub use similarity::{Cosines, Equality, LabelPairs, Similarity, SimilarityTable};
+pub use similarity::{
+    Cosines, Equality, LabelPairs, Similarity, SimilarityRow, SimilarityTable,
+};
 pub use smoothed::SmoothedPartialTree;
 pub use subpath::Subpath;
 pub use subset::SubsetTree;

@@ -21,9 +21,10 @@ use std::sync::Arc;
 
 use super::parameter;
 use crate::error::quoted;
-use crate::memory::{self, Map, filled, reserve};
+use crate::memory::{self, Map, filled, filled_with, reserve};
+use crate::ragged::Ragged;
 use crate::vector::{Loop, vectorized};
-use crate::{Context, Result};
+use crate::{Context, Error, Result};
 
 /// "In no block", and "of no class".
 pub(crate) const NONE: u32 = u32::MAX;
@@ -37,7 +38,34 @@ pub trait Similarity: Debug + Send + Sync + 'static {
     /// Those of [`SimilarityTable`], and what `context` returns.
     fn table(&self, labels: &[&str], context: &Context)
     -> Result<Arc<SimilarityTable>>;
+
+    /// σ of other labels with the `known` ones, of which there is a table: for each the
+    /// numbers of those for which it is not 0, in ascending order. Trees that ask an index
+    /// have such labels, so it is worth writing where it takes less than a table of all
+    /// labels, by which it is found otherwise.
+    ///
+    /// # Errors
+    /// As [`table`](Self::table).
+    fn rows(
+        &self,
+        known: (&[String], &Arc<SimilarityTable>),
+        others: &[&str],
+        context: &Context,
+    ) -> Result<Vec<SimilarityRow>> {
+        let known = known.0;
+        let labels = known.iter().map(String::as_str).chain(others.iter().copied());
+        let table = self.table(&memory::collect(labels)?, context)?;
+        let rows = (known.len()..table.len()).map(|other| {
+            let mut row = table.similar(other)?;
+            row.retain(|&(label, _)| (label as usize) < known.len());
+            Ok(row)
+        });
+        memory::try_collect(rows)
+    }
 }
+
+/// Labels by their numbers in a table, ascending, and σ of each with another label.
+pub type SimilarityRow = Vec<(u32, f64)>;
 
 /// Labels that are equal or not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -102,6 +130,22 @@ pub struct SimilarityTable {
     block: Vec<u32>,
     place: Vec<u32>,
     blocks: Vec<Block>,
+    /// For the cosines of other labels.
+    vectors: Option<UnitVectors>,
+}
+
+/// Vectors of labels, scaled to length 1.
+#[derive(Debug, Clone)]
+struct UnitVectors {
+    how: Cosines,
+    /// How many numbers a vector has.
+    len: usize,
+    /// By class, in the order in which labels bring them: those that have a vector.
+    members: Ragged<u32>,
+    /// By class: its place there.
+    places: Map<u32, u32>,
+    /// By member.
+    numbers: Vec<f64>,
 }
 
 /// σ within a block, by places.
@@ -201,8 +245,8 @@ impl SimilarityTable {
     /// diagonal is 1.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) for a σ beyond ±1 or not finite, or a label that is not there;
-    /// [`Error::Memory`](crate::Error::Memory).
+    /// [`Error::Parameter`] for a σ beyond ±1 or not finite, or a label that is not there;
+    /// [`Error::Memory`].
     pub fn from_pairs(n: usize, pairs: Vec<(u32, u32, f64)>) -> Result<Self> {
         for &(x, y, value) in &pairs {
             let is_right = if x == y { value == 1.0 } else { value.abs() <= 1.0 };
@@ -222,7 +266,7 @@ impl SimilarityTable {
     /// where it is not `NONE` and neither vector 0.
     ///
     /// # Errors
-    /// [`Error::Memory`](crate::Error::Memory).
+    /// [`Error::Memory`].
     pub fn from_vectors(
         vectors: &[f64],
         classes: &[u32],
@@ -241,33 +285,20 @@ impl SimilarityTable {
         how: Cosines,
         context: &Context,
     ) -> Result<Self> {
-        let n = classes.len();
-        let len = vectors.len().checked_div(n).unwrap_or(0);
-        let mut table = Self::blank(n)?;
-        // 1. Scale to length 1; a vector of zeros is of no class.
-        let mut unit = Vec::new();
-        let mut members: Vec<(u32, u32)> = Vec::new();
-        for (label, &class) in classes.iter().enumerate() {
-            let vector = &vectors[label * len..][..len];
-            // The length could overflow; the largest number does not.
-            let largest = vector.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
-            if class != NONE && largest > 0.0 {
-                memory::push(&mut members, (class, label as u32))?;
-            }
-        }
-        members.sort_unstable();
-        for same in members.chunk_by(|a, b| a.0 == b.0) {
+        let mut table = Self::blank(classes.len())?;
+        // 1. Scale to length 1.
+        let all = UnitVectors::new(vectors, classes, how)?;
+        let len = all.len;
+        let mut from = 0;
+        for same in all.members.iter() {
             // 2. The cosines of a class.
             let n = same.len();
-            unit.clear();
-            reserve(&mut unit, n * len)?;
-            for &(_, label) in same {
-                scaled_to_one(&vectors[label as usize * len..][..len], &mut unit);
-            }
+            let unit = &all.numbers[from * len..][..n * len];
+            from += n;
             // Without a threshold nearly no cosine is 0, so they make a matrix.
             if how.threshold.is_none() {
                 let mut values = filled(0.0, n * n)?;
-                cosines(&unit, len, n, context, |i, j, cosine| {
+                cosines(unit, len, n, context, |i, j, cosine| {
                     let value = how.of(cosine);
                     values[i * n + j] = value;
                     values[j * n + i] = value;
@@ -279,7 +310,7 @@ impl SimilarityTable {
                 // A class of one label has nothing similar.
                 if n > 1 {
                     let block = table.blocks.len() as u32;
-                    for (place, &(_, label)) in same.iter().enumerate() {
+                    for (place, &label) in same.iter().enumerate() {
                         table.block[label as usize] = block;
                         table.place[label as usize] = place as u32;
                     }
@@ -290,20 +321,76 @@ impl SimilarityTable {
             // With one, few may be left: what is similar is found first, and blocks
             // from that.
             let mut pairs = Vec::new();
-            cosines(&unit, len, n, context, |i, j, cosine| {
+            cosines(unit, len, n, context, |i, j, cosine| {
                 let value = how.of(cosine);
                 if value != 0.0 {
                     memory::push(&mut pairs, (i as u32, j as u32, value))?;
                 }
                 Ok(())
             })?;
-            table.add(pairs, |place| same[place as usize].1)?;
+            table.add(pairs, |place| same[place as usize])?;
         }
+        table.vectors = Some(all);
         Ok(table)
     }
 
+    /// σ of other labels with those of a table by vectors, which
+    /// [`from_vectors`](Self::from_vectors) would give them; classes have the same numbers.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a table that is not by vectors, [`Error::Length`] for vectors
+    /// of another length, and [`Error::Memory`].
+    pub fn rows_by_vectors(
+        &self,
+        vectors: &[f64],
+        classes: &[u32],
+    ) -> Result<Vec<SimilarityRow>> {
+        let Some(known) = &self.vectors else {
+            return Err(parameter("similarity", "a table by vectors", &"one by pairs"));
+        };
+        let others = UnitVectors::new(vectors, classes, known.how)?;
+        // Tables without a vector have no length.
+        if others.len != known.len
+            && !others.numbers.is_empty()
+            && !known.numbers.is_empty()
+        {
+            let (array, expected) = ("vectors", format!("{} numbers each", known.len));
+            return Err(Error::Length { array, expected, got: others.len });
+        }
+        let mut rows = filled_with(classes.len(), Vec::new)?;
+        for (&other, one) in
+            others.members.items.iter().zip(others.numbers.chunks(others.len.max(1)))
+        {
+            let Some(&place) = known.places.get(&classes[other as usize]) else {
+                continue;
+            };
+            let same = known.members.get(place as usize);
+            let start = known.members.start(place as usize) * known.len;
+            let block = &known.numbers[start..start + same.len() * known.len];
+            let mut cosines = filled(0.0, same.len())?;
+            vectorized(Dots { block, one, out: &mut cosines });
+            let row = same.iter().zip(cosines);
+            let row = row.map(|(&label, cosine)| (label, known.how.of(cosine)));
+            rows[other as usize] = memory::collect(row.filter(|item| item.1 != 0.0))?;
+        }
+        Ok(rows)
+    }
+
+    /// The labels that are similar to one.
+    fn similar(&self, label: usize) -> Result<SimilarityRow> {
+        let same = |other: usize| {
+            other != label
+                && self.block[label] != NONE
+                && self.block[other] == self.block[label]
+        };
+        let others = (0..self.len()).filter(|&other| same(other));
+        let row = others.map(|other| (other as u32, self.get(label, other)));
+        memory::collect(row.filter(|item| item.1 != 0.0))
+    }
+
     fn blank(n: usize) -> Result<Self> {
-        Ok(Self { block: filled(NONE, n)?, place: filled(0, n)?, blocks: Vec::new() })
+        let (block, place) = (filled(NONE, n)?, filled(0, n)?);
+        Ok(Self { block, place, blocks: Vec::new(), vectors: None })
     }
 
     /// Adds the blocks of pairs of labels that are in none.
@@ -452,7 +539,11 @@ impl SimilarityTable {
             Block::Matrix { values, .. } => 8 * values.len(),
             Block::Rows { ends, items } => 8 * ends.len() + 16 * items.len(),
         };
-        8 * self.len() + self.blocks.iter().map(block).sum::<usize>()
+        let vectors = self.vectors.as_ref().map_or(0, |vectors| {
+            8 * (vectors.numbers.len() + vectors.places.len())
+                + vectors.members.nbytes()
+        });
+        8 * self.len() + self.blocks.iter().map(block).sum::<usize>() + vectors
     }
 
     /// σ of two labels.
@@ -466,6 +557,42 @@ impl SimilarityTable {
             }
             _ => 0.0,
         }
+    }
+}
+
+impl UnitVectors {
+    /// Of as many vectors, one after another, as there are classes.
+    fn new(vectors: &[f64], classes: &[u32], how: Cosines) -> Result<Self> {
+        let len = vectors.len().checked_div(classes.len()).unwrap_or(0);
+        // 1. Which labels each class has.
+        let mut places = Map::default();
+        let mut found: Vec<(u32, u32)> = Vec::new();
+        for (label, &class) in classes.iter().enumerate() {
+            let vector = &vectors[label * len..][..len];
+            // A vector of zeros is of no class.
+            if class == NONE || vector.iter().all(|&v| v == 0.0) {
+                continue;
+            }
+            let next = places.len() as u32;
+            let place = places.get(&class).copied().unwrap_or(next);
+            if place == next {
+                places.insert(class, place)?;
+            }
+            memory::push(&mut found, (place, label as u32))?;
+        }
+        found.sort_unstable();
+        let mut members = Ragged::default();
+        for same in found.chunk_by(|a, b| a.0 == b.0) {
+            members.extend(same.iter().map(|item| item.1))?;
+            members.close("labels")?;
+        }
+        // 2. Their vectors.
+        let mut numbers = Vec::new();
+        reserve(&mut numbers, found.len() * len)?;
+        for &label in &members.items {
+            scaled_to_one(&vectors[label as usize * len..][..len], &mut numbers);
+        }
+        Ok(Self { how, len, members, places, numbers })
     }
 }
 
@@ -561,7 +688,6 @@ fn cosines(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
     use crate::corpus::Random;
 
     #[test]

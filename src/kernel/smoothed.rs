@@ -29,11 +29,13 @@ use std::sync::{Arc, Mutex, Weak};
 use super::partial::{
     self, EqualLabels, MatchingLabel, MatchingLabels, NONE, PreparedTrees, Tree,
 };
-use super::similarity::{Similarity, SimilarityTable};
+use super::similarity::{Similarity, SimilarityRow, SimilarityTable};
 use super::{
     Builtin, Equality, Kernel, Number, Pairs, Parameter, PartialTree, Prepared, Scaled,
-    Sloped, Value, naive,
+    Sloped, Value, naive, parameter,
 };
+use crate::error::quoted;
+use crate::ids::{IdVec, PackedOption};
 use crate::{Context, Error, Label, NodeId, Nodes, Result, memory};
 
 /// [`PartialTree`] whose labels match by similarity (Croce et al. 2011).
@@ -145,8 +147,8 @@ pub(crate) struct Labels {
     /// By label of the store: its number in the table, or [`NONE`].
     pub(crate) numbers: Vec<u32>,
     pub(crate) table: Arc<SimilarityTable>,
-    /// Kept for who asks next.
-    _kept: Arc<NamedTable>,
+    /// The table with its labels, kept for who asks next.
+    named: Arc<NamedTable>,
 }
 
 impl Labels {
@@ -176,7 +178,7 @@ impl Labels {
             last_table.filter(|last_table| last_table.names == names)
         {
             let table = Arc::clone(&last_table.table);
-            return Ok(Self { numbers, table, _kept: last_table });
+            return Ok(Self { numbers, table, named: last_table });
         }
         let table = kernel.similarity.table(&names, context)?;
         // Similarities may be a user's, so their tables are checked.
@@ -190,7 +192,61 @@ impl Labels {
         if let Ok(mut last) = kernel.last_table.try_lock() {
             *last = Arc::downgrade(&named_table);
         }
-        Ok(Self { numbers, table, _kept: named_table })
+        Ok(Self { numbers, table, named: named_table })
+    }
+
+    /// Numbers the labels of other trees, by their store; `here` has those of this one.
+    /// Those that are not in the table get numbers beyond, with what is similar to
+    /// each.
+    pub(crate) fn others(
+        &self,
+        kernel: &SmoothedPartialTree,
+        (store, here): (&Nodes, &IdVec<Label, PackedOption<Label>>),
+        labels: impl Iterator<Item = Label>,
+        context: &Context,
+    ) -> Result<(Vec<u32>, Vec<SimilarityRow>)> {
+        let mut numbers = memory::filled(NONE, store.labels().len())?;
+        let mut names = Vec::new();
+        for label in labels {
+            let number = &mut numbers[label.index()];
+            if *number != NONE {
+                continue;
+            }
+            // A store may have labels that none of its trees had.
+            *number =
+                here[label].get().map_or(NONE, |label| self.numbers[label.index()]);
+            if *number == NONE {
+                *number = (self.table.len() + names.len()) as u32;
+                memory::push(&mut names, store.labels().name(label))?;
+            }
+        }
+        if names.is_empty() {
+            return Ok((numbers, Vec::new()));
+        }
+        let known = (&self.named.names[..], &self.table);
+        let rows = kernel.similarity.rows(known, &names, context)?;
+        // Similarities may be a user's, so their rows are checked.
+        if rows.len() != names.len() {
+            let (array, expected) =
+                ("similarity", format!("{}, one per label", names.len()));
+            return Err(Error::Length { array, expected, got: rows.len() });
+        }
+        for (row, name) in rows.iter().zip(&names) {
+            let is_ascending = row.is_sorted_by(|a, b| a.0 < b.0);
+            let is_right = |&(label, sigma): &(u32, f64)| {
+                (label as usize) < self.table.len() && sigma.abs() <= 1.0
+            };
+            if !(is_ascending && row.iter().all(is_right)) {
+                let expected =
+                    "from -1 to 1 with labels of the table, in ascending order";
+                return Err(parameter(
+                    "similarity",
+                    expected,
+                    &format!("{row:?} for {}", quoted(name)),
+                ));
+            }
+        }
+        Ok((numbers, rows))
     }
 
     #[inline]

@@ -33,9 +33,8 @@ use crate::{Context, Error, Forest, Result};
 ///
 /// # Complexity
 /// A question takes time by its trees and their rows, not by what was built. But the trees
-/// are indexed again, together with those that ask, for measures without an index, where
-/// labels match by similarity, and where a partial tree kernel meets a label with other
-/// kinds of children than before.
+/// are indexed again, together with those that ask, for measures without an index, and where
+/// a partial tree kernel meets a label with other kinds of children than before.
 #[derive(Clone)]
 pub struct Index<X: Items = Forest> {
     measure: Arc<dyn Measure<X>>,

@@ -14,7 +14,7 @@ use super::interruptible;
 use crate::Context;
 use crate::Error;
 use crate::kernel::similarity::Block;
-use crate::kernel::{Cosines, Similarity, SimilarityTable};
+use crate::kernel::{Cosines, Similarity, SimilarityRow, SimilarityTable};
 use crate::memory;
 
 /// The similarities of some labels, by their numbers.
@@ -23,6 +23,13 @@ pub(super) struct LabelTable(Arc<SimilarityTable>);
 
 type Places<'py> = Bound<'py, PyArray1<i64>>;
 type Blocks<'py> = Vec<(usize, Bound<'py, PyAny>)>;
+type RowsOfLabels<'py> =
+    (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<f64>>);
+
+/// A class below 0 is none.
+fn class(class: i64) -> u32 {
+    u32::try_from(class).unwrap_or(u32::MAX)
+}
 
 #[pymethods]
 impl LabelTable {
@@ -57,8 +64,7 @@ impl LabelTable {
         clip: bool,
     ) -> PyResult<Self> {
         let (vectors, classes) = (vectors.as_slice()?, classes.as_slice()?);
-        let class = |&class: &i64| u32::try_from(class).unwrap_or(u32::MAX);
-        let classes: Vec<u32> = memory::collect(classes.iter().map(class))?;
+        let classes: Vec<u32> = memory::collect(classes.iter().copied().map(class))?;
         // As rows are equally long, there are so many values for each label.
         if vectors.len().checked_rem(classes.len()).unwrap_or(vectors.len()) != 0 {
             return Err(PyValueError::new_err("vectors and classes differ in length"));
@@ -68,6 +74,24 @@ impl LabelTable {
             SimilarityTable::from_vectors_with(vectors, &classes, how, context)
         })?;
         Ok(Self(Arc::new(table)))
+    }
+
+    /// Of other labels, by their vectors and classes: how many labels of the table each is
+    /// similar to, which, and the similarities.
+    fn rows_by_vectors<'py>(
+        &self,
+        py: Python<'py>,
+        vectors: PyReadonlyArray2<'_, f64>,
+        classes: PyReadonlyArray1<'_, i64>,
+    ) -> PyResult<RowsOfLabels<'py>> {
+        let classes: Vec<u32> =
+            memory::collect(classes.as_slice()?.iter().copied().map(class))?;
+        let rows = self.0.rows_by_vectors(vectors.as_slice()?, &classes)?;
+        let lens = memory::collect(rows.iter().map(|row| row.len() as i64))?;
+        let labels = rows.iter().flatten().map(|item| i64::from(item.0));
+        let values = rows.iter().flatten().map(|item| item.1);
+        let (labels, values) = (memory::collect(labels)?, memory::collect(values)?);
+        Ok((lens.into_pyarray(py), labels.into_pyarray(py), values.into_pyarray(py)))
     }
 
     fn __len__(&self) -> usize {
@@ -136,6 +160,33 @@ impl Similarity for PySimilarity {
             let table = self.0.bind(py).call_method1("_table", (labels,))?;
             let table = table.cast_into::<LabelTable>()?;
             Ok(Arc::clone(&table.get().0))
+        };
+        Python::attach(ask).map_err(raise)
+    }
+
+    fn rows(
+        &self,
+        (known, table): (&[String], &Arc<SimilarityTable>),
+        others: &[&str],
+        _: &Context,
+    ) -> crate::Result<Vec<SimilarityRow>> {
+        type Answer<'py> = (
+            PyReadonlyArray1<'py, i64>,
+            PyReadonlyArray1<'py, i64>,
+            PyReadonlyArray1<'py, f64>,
+        );
+        let ask = |py: Python<'_>| -> PyResult<Vec<SimilarityRow>> {
+            let table = LabelTable(Arc::clone(table));
+            let labels = (PyList::new(py, known)?, PyList::new(py, others)?);
+            let rows =
+                self.0.bind(py).call_method1("_rows", (table, labels.0, labels.1))?;
+            let (lens, labels, values): Answer<'_> = rows.extract()?;
+            let labels = labels.as_slice()?.iter();
+            // A number out of range becomes one that is, and is refused.
+            let labels = labels.map(|&label| u32::try_from(label).unwrap_or(u32::MAX));
+            let mut items = labels.zip(values.as_slice()?.iter().copied());
+            let row = |&len: &i64| memory::collect(items.by_ref().take(len as usize));
+            Ok(memory::try_collect(lens.as_slice()?.iter().map(row))?)
         };
         Python::attach(ask).map_err(raise)
     }

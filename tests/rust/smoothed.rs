@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::corpus::{self, Random};
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::{
-    Cosines, Kernel, LabelPairs, PartialTree, Similarity, SimilarityTable,
-    SmoothedPartialTree,
+    Cosines, Kernel, LabelPairs, PartialTree, Similarity, SimilarityRow,
+    SimilarityTable, SmoothedPartialTree,
 };
 use treekernel_rs::{Context, Error, Forest, Result};
 
@@ -178,15 +178,71 @@ impl Similarity for Angles {
         labels: &[&str],
         context: &Context,
     ) -> Result<Arc<SimilarityTable>> {
-        let angle = |label: &&str| label[1..].parse::<f64>().unwrap_or(0.0);
-        let vector = |angle: f64| [angle.cos(), angle.sin()];
-        let vectors: Vec<f64> = labels.iter().map(angle).flat_map(vector).collect();
-        let classes = vec![0; labels.len()];
         let how = Cosines::new(1, Some(0.5), false);
+        let (vectors, classes) = Self::vectors(labels);
         Ok(Arc::new(SimilarityTable::from_vectors_with(
             &vectors, &classes, how, context,
         )?))
     }
+
+    fn rows(
+        &self,
+        known: (&[String], &Arc<SimilarityTable>),
+        others: &[&str],
+        _: &Context,
+    ) -> Result<Vec<SimilarityRow>> {
+        let (vectors, classes) = Self::vectors(others);
+        known.1.rows_by_vectors(&vectors, &classes)
+    }
+}
+
+impl Angles {
+    /// Two classes, and some labels of none.
+    fn vectors(labels: &[&str]) -> (Vec<f64>, Vec<u32>) {
+        let number = |label: &&str| label[1..].parse::<u32>().unwrap_or(0);
+        let vector = |angle: f64| [angle.cos(), angle.sin()];
+        let class = |number: u32| if number % 7 == 3 { u32::MAX } else { number % 2 };
+        let vectors = labels.iter().flat_map(|label| vector(f64::from(number(label))));
+        (vectors.collect(), labels.iter().map(|label| class(number(label))).collect())
+    }
+}
+
+#[test]
+fn trees_with_labels_that_no_column_has_get_the_rows_of_an_index_of_both() {
+    let wide = |n: usize, from: usize| {
+        let below: Vec<_> =
+            (0..n).map(|i| format!("(l{} (l{} l9))", from + i % 8, i % 12)).collect();
+        format!("(l{from} {} (l1 {}))", below.join(" "), below.join(" "))
+    };
+    // Columns have the labels l0 to l19, rows those to l39.
+    let mut columns = corpus::trees(&mut Random(3), 30, 25);
+    for text in &mut columns {
+        for label in 20..40 {
+            *text = text.replace(&format!("l{label}"), &format!("l{}", label - 20));
+        }
+    }
+    columns.extend([wide(9, 2), wide(40, 0)]);
+    let mut rows = corpus::trees(&mut Random(4), 30, 25);
+    rows.extend([wide(12, 25), wide(50, 7)]);
+    let (x, y) = (corpus::read(&rows), corpus::read(&columns));
+    let both = Forest::concat(&y, &x).unwrap();
+    let check = |kernel: &SmoothedPartialTree| {
+        let of_both = gram::gram(kernel, &both, None, Options::default()).unwrap();
+        let found = gram::gram(kernel, &x, Some(&y), Options::default()).unwrap();
+        let scale = of_both.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+        assert!(found.iter().any(|&value| value != 0.0));
+        for ((row, column), &value) in found.indexed_iter() {
+            let expected = of_both[[y.len() + row, column]];
+            assert!(
+                close(value, expected, scale),
+                "{row} {column}: {value} {expected}"
+            );
+        }
+    };
+    for similarity in similarities() {
+        check(&SmoothedPartialTree::new(PartialTree::default(), similarity));
+    }
+    check(&SmoothedPartialTree::new(PartialTree::default(), Angles));
 }
 
 #[test]

@@ -150,6 +150,43 @@ fn a_score_of_rounding_is_a_mistake() {
 }
 
 #[test]
+fn a_score_of_rounding_is_a_mistake_where_trees_share_leaves_only() {
+    // How often each tree has the leaves x and y, its label, and the mistakes that exact
+    // numbers make: without a bound on rounding there are fewer. (No y in the first, so that
+    // the two labels have numbers apart.)
+    let streams = [
+        ("10+ 10- 21+ 11- 11-", 5),
+        ("10- 11+ 12- 10+ 22+ 12- 11-", 7),
+        ("20- 02+ 01+ 12- 20+ 12+ 10-", 6),
+    ];
+    for (stream, expected) in streams {
+        let (mut text, mut signs) = (String::new(), Vec::new());
+        for (number, tree) in stream.split(' ').enumerate() {
+            // No two trees have the same production.
+            let leaves = tree.bytes().zip([" x", " y"]);
+            let leaves = leaves.map(|(n, leaf)| leaf.repeat((n - b'0').into()));
+            let leaves: String = leaves.collect();
+            text = format!("{text} (P{number}{leaves})");
+            signs.push(if tree.ends_with('+') { 1.0 } else { -1.0 });
+        }
+        let trees = Forest::from_brackets(&text).unwrap();
+        for n_outputs in [1, 2] {
+            let labels: Vec<_> = signs
+                .iter()
+                .flat_map(|&sign| [sign, -sign].into_iter().take(n_outputs))
+                .collect();
+            let options =
+                ModelOptions::default().with_n_outputs(n_outputs).with_normalize(true);
+            let kernel = SubsetTree::new(0.4).with_leaf_weight(1.0);
+            let mut perceptron =
+                Perceptron::new(&kernel, options, Vote::Last, None, 1.0).unwrap();
+            let n_mistakes = perceptron.learn(&trees, &labels, None).unwrap();
+            assert_eq!(n_mistakes, expected * n_outputs);
+        }
+    }
+}
+
+#[test]
 fn every_machine_is_solved_within_a_few_passes_at_large_costs() {
     let trees = trees();
     let losses = [

@@ -17,16 +17,17 @@
 use std::sync::Arc;
 
 use super::{Params, Weights};
+use crate::gram::RowsOf;
 use crate::ids::{GroupId, Id, IdVec, MemberId, SymbolId, TreeId};
 use crate::index::counts::tally;
 use crate::index::id_map::{IdMap, Wanted};
-use crate::index::partial::similar::{Groups, Similar as SimilarLabels};
+use crate::index::partial::similar::{Groups, OtherGroups, Similar as SimilarLabels};
 use crate::kernel::similarity::{Block, NONE};
 use crate::kernel::smoothed::Labels;
 use crate::kernel::{PartialTree, SmoothedPartialTree, TreeCounts};
 use crate::ragged::{Filler, Ragged};
 use crate::threads::Threads;
-use crate::{Context, Forest, Label, NodeId, Nodes, Result, memory};
+use crate::{Context, Forest, Label, Nodes, Result, memory};
 
 /// Labels of a store and their groups.
 #[derive(Debug)]
@@ -68,9 +69,18 @@ pub(crate) struct Engine {
 #[derive(Debug)]
 pub(crate) struct Rows {
     /// None: the columns.
-    plain: Option<super::Rows>,
+    others: Option<OtherRows>,
     /// By tree: symbols with counts.
     symbols: Ragged<(SymbolId, u32)>,
+}
+
+/// Rows that are not the columns, and may have labels that no column has.
+#[derive(Debug)]
+struct OtherRows {
+    plain: super::Rows,
+    /// By label of their store: its number; of those that no column has behind the others.
+    numbers: Vec<u32>,
+    groups: OtherGroups,
 }
 
 /// What one worker keeps from row to row.
@@ -82,8 +92,14 @@ pub(crate) struct Scratch {
     touched: Vec<SymbolId>,
 }
 
+/// The labels of some trees, in the order of a walk.
+fn labels_of(nodes: &Nodes, trees: &TreeCounts) -> impl Iterator<Item = Label> {
+    let all = (0..trees.len()).flat_map(|tree| trees.nodes(tree));
+    all.map(|&node| nodes.label(node))
+}
+
 impl Engine {
-    /// Indexes the trees of `columns`, for rows that are these or `others`.
+    /// Indexes the trees of `columns`, for some rows.
     ///
     /// # Errors
     /// As for partial trees, and those of the similarity.
@@ -91,17 +107,14 @@ impl Engine {
         kernel: &SmoothedPartialTree,
         nodes: &Arc<Nodes>,
         columns: &TreeCounts,
-        others: Option<&TreeCounts>,
+        rows_of: RowsOf,
         threads: &Threads<'_>,
     ) -> Result<Self> {
         let PartialTree { decay, mu, leaf_factor, max_children } = kernel.tree;
         let params = Params { decay, mu, leaf_factor, max_children };
         // 1. Ask for similarities, in the order of a walk: sums are in that of labels.
-        let sets = [Some(columns), others];
-        let walk = sets.into_iter().flatten().flat_map(|trees| {
-            (0..trees.len()).flat_map(|tree| trees.nodes(tree)).map(|&n| nodes.label(n))
-        });
-        let labels = Labels::new(nodes, walk, kernel, threads.context)?;
+        let labels =
+            Labels::new(nodes, labels_of(nodes, columns), kernel, threads.context)?;
         let groups = Groups::new(Arc::clone(&labels.table))?;
         // 2. Index the trees.
         let mut similar = Similar { labels, groups };
@@ -111,37 +124,33 @@ impl Engine {
         let plain =
             super::Engine::build(nodes, params, columns, simple, some, threads)?;
         similar.groups.finish(&plain.index)?;
-        // 3. List the trees of labels that are similar to others.
+        // 3. List the trees of labels that are similar to others, or to labels that other
+        // trees may bring.
         let table = &similar.groups.table;
         // Two symbols for a label: as that of an inner node, and of a leaf.
         let n_symbols = 2 * table.len();
-        let symbol = |node: NodeId| {
+        let is_similar = |label: usize| table.place(label).0 != NONE;
+        let has_others = rows_of != RowsOf::LowerTriangle;
+        let mut symbols = tally(columns, n_symbols, |node| {
             let label = similar.labels.number(nodes.label(node));
             let symbol = 2 * label as u32 + u32::from(nodes.is_leaf(node));
-            (table.place(label).0 != NONE).then_some(SymbolId(symbol))
-        };
-        let of_columns = tally(columns, n_symbols, symbol)?;
+            (has_others || is_similar(label)).then_some(SymbolId(symbol))
+        })?;
         // From trees with symbols to symbols with trees.
         let mut lens = memory::filled(0, n_symbols)?;
-        for item in &of_columns.items {
+        for item in &symbols.items {
             lens[item.0.index()] += 1;
         }
         let mut trees = Filler::new(lens, (TreeId(0), 0))?;
-        for (tree, symbols) in (0..).map(TreeId).zip(of_columns.iter()) {
+        for (tree, symbols) in (0..).map(TreeId).zip(symbols.iter()) {
             for &(symbol, count) in symbols {
                 trees.put(symbol.0, (tree, count));
             }
         }
-        let mut rows = Rows { plain: None, symbols: of_columns };
-        // Others are of the same store, as similarities are asked for once.
-        if let Some(others) = others {
-            let id_map = IdMap::new(nodes, nodes, Wanted::Labels, |_| None)?;
-            rows.plain = Some(plain.rows_of(nodes, id_map, others)?);
-            rows.symbols = tally(others, n_symbols, symbol)?;
-        }
+        symbols.retain(|&(symbol, _)| is_similar(symbol.index() / 2));
         Ok(Self {
             kernel: kernel.clone(),
-            rows,
+            rows: Rows { others: None, symbols },
             trees: trees.done(),
             members: table.members()?,
             weights: Weights::new(decay, mu, leaf_factor),
@@ -154,13 +163,13 @@ impl Engine {
     /// an error.
     fn add_similar(
         &self,
-        symbols: &[(SymbolId, u32)],
+        (rows, x): (&Rows, usize),
         wanted: &mut IdVec<SymbolId, f64>,
         touched: &mut Vec<SymbolId>,
         row: &mut [f64],
     ) -> Result<()> {
         // In any case emptied, so that the next row starts from zeros.
-        let done = self.weigh_similar(symbols, wanted, touched);
+        let done = self.weigh_similar((rows, x), wanted, touched);
         for symbol in touched.drain(..) {
             let weight = std::mem::take(&mut wanted[symbol]);
             for &(tree, count) in self.trees.get(symbol.index()) {
@@ -175,20 +184,17 @@ impl Engine {
     /// have a sum.
     fn weigh_similar(
         &self,
-        symbols: &[(SymbolId, u32)],
+        (rows, x): (&Rows, usize),
         wanted: &mut IdVec<SymbolId, f64>,
         touched: &mut Vec<SymbolId>,
     ) -> Result<()> {
         let table = &self.similar.groups.table;
-        for &(symbol, count) in symbols {
+        for &(symbol, count) in rows.symbols.get(x) {
             let (label, is_leaf) = (symbol.0 / 2, symbol.0 % 2 == 1);
-            let (block, place) = table.place(label as usize);
             // What one node weighs with an inner node, and with a leaf.
             let weights = [false, true]
                 .map(|is_other| self.weights.of(is_leaf, is_other) * f64::from(count));
-            let members = &self.members[block as usize];
-            let mut add = |place: usize, sigma: f64| -> Result<()> {
-                let other = members[place];
+            let mut add = |other: u32, sigma: f64| -> Result<()> {
                 // Equal labels are counted by the plain products.
                 if other == label || sigma == 0.0 {
                     return Ok(());
@@ -204,17 +210,28 @@ impl Engine {
                 }
                 Ok(())
             };
+            // A label that no column has tells its similar ones itself.
+            if let (Some(others), Some(label)) =
+                (&rows.others, (label as usize).checked_sub(table.len()))
+            {
+                for &(other, sigma) in &others.groups.similar[label] {
+                    add(other, sigma)?;
+                }
+                continue;
+            }
+            let (block, place) = table.place(label as usize);
+            let members = &self.members[block as usize];
             match &table.blocks()[block as usize] {
                 Block::Matrix { n, values } => {
                     let row = &values[place as usize * n..][..*n];
-                    for (place, &sigma) in row.iter().enumerate() {
-                        add(place, sigma)?;
+                    for (&other, &sigma) in members.iter().zip(row) {
+                        add(other, sigma)?;
                     }
                 }
                 Block::Rows { .. } => {
                     let row = table.row(block as usize, place as usize);
                     for &(place, sigma) in row {
-                        add(place as usize, sigma)?;
+                        add(members[place as usize], sigma)?;
                     }
                 }
             }
@@ -241,44 +258,61 @@ impl crate::gram::Engine for Engine {
 
     fn row(
         &self,
-        own_rows: &Rows,
+        rows: &Rows,
         x: usize,
         scratch: &mut Scratch,
         row: &mut [f64],
         context: &Context,
     ) -> Result<()> {
         let Scratch { plain, wanted, touched } = scratch;
-        let rows = own_rows.plain.as_ref().unwrap_or(&self.plain.rows);
         let Similar { labels, groups } = &self.similar;
-        let matching = SimilarLabels { groups, numbers: &labels.numbers };
-        let trees = self.plain.start_row(rows, x, plain, row.len())?;
-        self.add_similar(own_rows.symbols.get(x), wanted, touched, trees)?;
-        self.plain.finish_row(rows, x, matching, plain, row, context)?;
+        let (plain_rows, numbers, others) = match &rows.others {
+            None => (&self.plain.rows, &labels.numbers, None),
+            Some(OtherRows { plain, numbers, groups }) => {
+                (plain, numbers, Some(groups))
+            }
+        };
+        let matching = SimilarLabels { groups, numbers, others };
+        let trees = self.plain.start_row(plain_rows, x, plain, row.len())?;
+        self.add_similar((rows, x), wanted, touched, trees)?;
+        self.plain.finish_row(plain_rows, x, matching, plain, row, context)?;
         for value in row.iter_mut().filter(|value| value.is_infinite()) {
             *value = f64::INFINITY; // of either sign an overflow
         }
         Ok(())
     }
 
-    /// Other trees may have labels that the similarity was not asked for. So there is an
-    /// engine of both.
     fn read(
         &self,
         columns: &Forest,
         rows: &Forest,
-        _: &TreeCounts,
+        trees: &TreeCounts,
         context: &Context,
     ) -> Result<(Option<Self>, Rows)> {
-        let both = Forest::try_concat_all([columns, rows], context)?;
-        let threads = &Threads::for_trees(context, both.len());
-        let (nodes, (columns, rows)) =
-            (both.nodes(), both.roots().split_at(columns.len()));
-        let columns = &TreeCounts::by(true, nodes, columns, threads)?;
-        let rows = &TreeCounts::by(true, nodes, rows, threads)?;
-        let mut anew = Self::new(&self.kernel, nodes, columns, Some(rows), threads)?;
-        let none = Rows { plain: None, symbols: Ragged::default() };
-        let rows = std::mem::replace(&mut anew.rows, none);
-        Ok((Some(anew), rows))
+        let (nodes, Similar { labels, groups }) = (rows.nodes(), &self.similar);
+        let table = &groups.table;
+        // 1. Number their labels as the columns' are, and ask for those that these do not
+        // have.
+        let id_map = IdMap::new(nodes, columns.nodes(), Wanted::Labels, |_| None)?;
+        let (numbers, similar) = labels.others(
+            &self.kernel,
+            (nodes, &id_map.labels),
+            labels_of(nodes, trees),
+            context,
+        )?;
+        // 2. Count those that are similar to others.
+        let n_symbols = 2 * (table.len() + similar.len());
+        let symbols = tally(trees, n_symbols, |node| {
+            let label = numbers[nodes.label(node).index()];
+            let is_similar = match (label as usize).checked_sub(table.len()) {
+                None => table.place(label as usize).0 != NONE,
+                Some(other) => !similar[other].is_empty(),
+            };
+            is_similar.then_some(SymbolId(2 * label + u32::from(nodes.is_leaf(node))))
+        })?;
+        let groups = OtherGroups::new(groups, &self.plain.index, similar)?;
+        let plain = self.plain.rows_of(nodes, id_map, trees)?;
+        Ok((None, Rows { others: Some(OtherRows { plain, numbers, groups }), symbols }))
     }
 
     fn nbytes(&self) -> usize {
@@ -318,7 +352,7 @@ mod tests {
         let trees = TreeCounts::read(nodes, forest.roots(), &context).unwrap();
         let kernel = SmoothedPartialTree::new(PartialTree::default(), similarity);
         let threads = Threads::alone(&context);
-        Engine::new(&kernel, nodes, &trees, None, &threads).unwrap()
+        Engine::new(&kernel, nodes, &trees, RowsOf::Columns, &threads).unwrap()
     }
 
     fn rows(engine: &Engine, scratch: &mut Scratch) -> Result<Vec<Vec<f64>>> {

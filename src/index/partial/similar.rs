@@ -21,7 +21,7 @@ use super::matching::{MatchedChild, Matching, Near, Sigma};
 use super::{FIRST_LEAF, Index, LEAF, SinkId, WIDE, list_of_inner};
 use crate::ids::{GroupId, Id, IdVec, ListId, MemberId};
 use crate::index::GroupKey;
-use crate::kernel::similarity::{Block, NONE, SimilarityTable};
+use crate::kernel::similarity::{Block, NONE, SimilarityRow, SimilarityTable};
 use crate::memory;
 use crate::ragged::Ragged;
 use crate::{Error, Label, NodeId, Nodes, Result};
@@ -179,12 +179,78 @@ impl Groups {
     }
 }
 
+/// Labels of query trees that the index does not have. Their groups come after its own.
+#[derive(Debug)]
+pub(crate) struct OtherGroups {
+    /// By label: the labels of the index that are similar.
+    pub(crate) similar: Vec<SimilarityRow>,
+    /// By label: the groups of these, in ascending order.
+    near: Ragged<Near>,
+    /// By label: those that are blocks, and σ by places.
+    rows: Vec<Vec<(GroupId, Vec<f64>)>>,
+    /// Groups of the index with groups of these labels that match, ascending.
+    matched: Vec<(GroupId, GroupId)>,
+}
+
+impl OtherGroups {
+    /// Looks up what is similar to some labels in an index that is finished.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(crate) fn new<T: SinkId>(
+        groups: &Groups,
+        index: &Index<T>,
+        similar: Vec<SimilarityRow>,
+    ) -> Result<Self> {
+        let (mut near, mut matched) = (Ragged::default(), Vec::new());
+        let mut rows = memory::filled_with(similar.len(), Vec::new)?;
+        for ((other, similar), rows) in
+            (groups.len() as u32..).map(GroupId).zip(&similar).zip(&mut rows)
+        {
+            let mut found = Vec::new();
+            for &(label, sigma) in similar {
+                let group = groups.of(label as usize);
+                let Some(block) = groups.row(label as usize) else {
+                    memory::push(&mut found, (group, sigma))?;
+                    continue;
+                };
+                // All labels of a block have one group, and σ by place.
+                if rows.iter().all(|row: &(GroupId, Vec<f64>)| row.0 != group) {
+                    memory::push(&mut found, (group, 1.0))?;
+                    memory::push(rows, (group, memory::filled(0.0, block.len())?))?;
+                }
+                for row in rows.iter_mut().filter(|row| row.0 == group) {
+                    row.1[groups.table.place(label as usize).1 as usize] = sigma;
+                }
+            }
+            found.sort_unstable_by_key(|item| item.0);
+            let mut offset = 0;
+            for (group, sigma) in found {
+                near.push(Near { group, offset: offset as u32, sigma })?;
+                offset += index.n_members(group);
+                memory::push(&mut matched, (group, other))?;
+            }
+            near.close("similar labels")?;
+        }
+        matched.sort_unstable();
+        Ok(Self { similar, near, rows, matched })
+    }
+
+    /// The groups of these labels that match one of the index.
+    fn matching(&self, group: GroupId) -> impl Iterator<Item = GroupId> {
+        let from = self.matched.partition_point(|pair| pair.0 < group);
+        let same = self.matched[from..].iter().take_while(move |pair| pair.0 == group);
+        same.map(|pair| pair.1)
+    }
+}
+
 /// Similar labels match: the groups of an index, and the numbers of a store's labels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Similar<'a> {
     pub(crate) groups: &'a Groups,
-    /// By label of the store: its number.
+    /// By label of the store: its number, beyond those of the index for one of `others`.
     pub(crate) numbers: &'a [u32],
+    pub(crate) others: Option<&'a OtherGroups>,
 }
 
 /// What the children of the node at hand are near to.
@@ -237,10 +303,35 @@ impl Sigma for SimilarSigma<'_> {
     }
 }
 
-impl Similar<'_> {
+impl<'a> Similar<'a> {
     #[inline]
-    fn number(&self, label: Label) -> usize {
+    fn number(self, label: Label) -> usize {
         self.numbers[label.index()] as usize
+    }
+
+    /// Of a label that the index does not have: its number among these.
+    #[inline]
+    fn other(self, label: Label) -> Option<(&'a OtherGroups, usize)> {
+        let number = self.number(label).checked_sub(self.groups.of_label.len());
+        self.others.zip(number)
+    }
+
+    #[inline]
+    fn near_groups(self, label: Label) -> &'a [Near] {
+        match self.other(label) {
+            None => self.groups.near(self.number(label)),
+            Some((others, other)) => others.near.get(other),
+        }
+    }
+
+    /// σ of a label by places, if a group that is near to it is that of a block.
+    #[inline]
+    fn row(self, label: Label, near: Near) -> Option<&'a [f64]> {
+        let Some((others, other)) = self.other(label) else {
+            return self.groups.row(self.number(label));
+        };
+        let row = others.rows[other].iter().find(|row| row.0 == near.group);
+        row.map(|row| &row.1[..])
     }
 }
 
@@ -251,19 +342,19 @@ impl<'a> Matching for Similar<'a> {
 
     #[inline]
     fn near(self, label: Label) -> impl DoubleEndedIterator<Item = Near> {
-        self.groups.near(self.number(label)).iter().copied()
+        self.near_groups(label).iter().copied()
     }
 
     #[inline]
     fn near_group(self, label: Label, group: GroupId) -> Near {
-        let near = self.groups.near(self.number(label));
+        let near = self.near_groups(label);
         // σ is symmetric, so what is near to the subtree's group is found here as well.
         near[near.partition_point(|near| near.group < group)]
     }
 
     #[inline]
     fn sigma(self, label: Label, near: Near, are_leaves: bool) -> SimilarSigma<'a> {
-        match self.groups.row(self.number(label)) {
+        match self.row(label, near) {
             None => SimilarSigma::Number(near.sigma),
             Some(row) if are_leaves => SimilarSigma::Leaves(row),
             Some(row) => SimilarSigma::Row(row, self.groups.places(near.group)),
@@ -272,17 +363,23 @@ impl<'a> Matching for Similar<'a> {
 
     #[inline]
     fn group(self, label: Label) -> Option<GroupId> {
-        Some(self.groups.of(self.number(label)))
+        Some(match self.other(label) {
+            None => self.groups.of(self.number(label)),
+            Some((_, other)) => GroupId::at(self.groups.len() + other),
+        })
     }
 
     /// Groups of labels that only query trees have come after all of the index.
     fn n_groups<T>(self, _index: &Index<T>) -> usize {
-        self.groups.len()
+        self.groups.len() + self.others.map_or(0, |others| others.rows.len())
     }
 
     #[inline]
     fn groups_near(self, group: GroupId) -> impl Iterator<Item = GroupId> {
-        self.groups.near.get(group.index()).iter().map(|near| near.group)
+        let known = self.groups.near.get(group.index()).iter().map(|near| near.group);
+        known.chain(
+            self.others.into_iter().flat_map(move |others| others.matching(group)),
+        )
     }
 
     /// Takes note of what the node's children are near to.
