@@ -15,11 +15,15 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The name and the parameters of each public function. Those of a macro are no functions.
-fn functions(text: &str) -> impl Iterator<Item = (&str, &str)> {
+/// The name, the parameters and the body of each public function. Those of a macro are no
+/// functions.
+fn functions(text: &str) -> impl Iterator<Item = (&str, &str, &str)> {
     text.split("pub fn ").skip(1).map(|rest| {
         let name = rest.split(['(', '<']).next().unwrap();
-        (name, rest.split(" {\n").next().unwrap())
+        let (parameters, rest) = rest.split_once(" {\n").unwrap_or((rest, ""));
+        let end =
+            [rest.find("\n    }\n"), rest.find("\n}\n")].into_iter().flatten().min();
+        (name, parameters, &rest[..end.unwrap_or(rest.len())])
     })
 }
 
@@ -30,12 +34,23 @@ fn every_call_in_a_context_has_a_form_without() {
     let mut n_calls = 0;
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
-        let count = |wanted: &str| functions(&text).filter(|f| f.0 == wanted).count();
-        let in_context = functions(&text).filter(|f| f.1.contains("context: &Context"));
-        for (name, _) in in_context {
-            let plain = name.strip_suffix("_with").unwrap_or("no form without _with");
+        let twins = |wanted: &str| -> Vec<_> {
             // Other types of the file may have such a function as well.
-            assert!(count(plain) >= count(name), "{name} of {}", file.display());
+            functions(&text).filter(|function| function.0 == wanted).collect()
+        };
+        let in_context = functions(&text).filter(|f| f.1.contains("context: &Context"));
+        for (name, ..) in in_context {
+            let plain = name.strip_suffix("_with").unwrap_or("no form without _with");
+            let plain = twins(plain);
+            assert!(plain.len() >= twins(name).len(), "{name} of {}", file.display());
+            // It asks the other one, and nothing else; or it panics where that fails.
+            for (plain, told, body) in plain {
+                let is_call = body.contains(&format!("{name}("))
+                    && body.contains("&Context::default())")
+                    && body.lines().count() < 8;
+                let fails = told.contains("-> Result");
+                assert!(is_call || !fails, "{plain} of {}: {body}", file.display());
+            }
             n_calls += 1;
         }
     }
