@@ -27,10 +27,11 @@ use super::{
 };
 use crate::features::Kind;
 use crate::gram;
+use crate::ids::{Id, IdVec, PackedOption, ids};
 use crate::index::family::{Family, WithWeights};
 use crate::intern::new_id;
 use crate::ragged::Ragged;
-use crate::{Context, Error, NodeId, Nodes, Result, memory};
+use crate::{Context, Error, Label, NodeId, Nodes, ProductionId, Result, memory};
 
 kernel_struct! {
     /// Fragments expand a node completely or not at all (Collins & Duffy 2002).
@@ -142,7 +143,13 @@ impl Weightable for SubsetTree {
     }
 }
 
-const NONE: u32 = u32::MAX;
+ids! {
+    /// A production of branching nodes.
+    BranchingGroup;
+    /// A branching node within its tree.
+    BranchingId;
+}
+
 const SUBTREES: &str = "subtrees, tree by tree";
 /// Pairs of branching nodes with equal productions that a pair of trees may have (256 MB).
 const MAX_VALUES: usize = 1 << 25;
@@ -152,17 +159,16 @@ const BETWEEN_CHECKS: usize = 1 << 20;
 /// A child as its parent sees it.
 #[derive(Debug, Clone, Copy)]
 struct Child {
-    /// Its production's number; NONE for a leaf.
-    group: u32,
-    /// Its number among the tree's branching nodes; NONE for a preterminal.
-    branching: u32,
+    /// Its production; none for a leaf.
+    production: PackedOption<ProductionId>,
+    /// None for a preterminal.
+    branching: PackedOption<BranchingId>,
 }
 
 /// A distinct subtree with inner children.
 #[derive(Debug, Clone, Copy)]
 struct Branching {
-    /// Its production's number among those of branching nodes.
-    group: u32,
+    group: BranchingGroup,
     count: u32,
     /// Where its children start, and how many there are.
     children: u32,
@@ -179,7 +185,7 @@ pub(crate) struct PreparedTrees<F = f64> {
     leaf_weight: F,
     /// Whether leaves were read: they weigh something, or derivatives are wanted.
     has_leaves: bool,
-    n_groups: usize,
+    n_productions: usize,
     n_branching_groups: usize,
     n_labels: usize,
     /// Per tree: how many inner nodes it has.
@@ -187,12 +193,12 @@ pub(crate) struct PreparedTrees<F = f64> {
     /// Per tree: productions with the number of nodes that have them. Ascending where all
     /// have one λ: counts are summed as integers, in any order. Else in the order of a
     /// walk: sums of floats would tell which store the tree is in.
-    groups: Ragged<(u32, u32)>,
+    productions: Ragged<(ProductionId, u32)>,
     /// Per tree: distinct subtrees with inner children, children first.
     branching: Ragged<Branching>,
     children: Vec<Child>,
     /// Per tree: labels of leaves with counts.
-    leaves: Ragged<(u32, u32)>,
+    leaves: Ragged<(Label, u32)>,
 }
 
 /// What is kept from pair to pair: the first tree stays loaded until another is first, as
@@ -202,17 +208,17 @@ pub(crate) struct Scratch<N> {
     /// need not be taken out (115 to 104 ns, in no order).
     tree: Option<usize>,
     stamp: u32,
-    /// By production: stamp, and how often it is in the tree.
-    counts: Vec<(u32, u32)>,
-    /// By production of branching nodes: stamp, and the last node that has it.
-    last: Vec<(u32, u32)>,
-    /// By label: stamp, and how many leaves have it.
-    leaves: Vec<(u32, u32)>,
-    /// Per branching node of the first tree: the one before it with its production, and
-    /// how many there are before it.
-    before: Vec<(u32, u32)>,
-    /// Per branching node of the second tree: where its pairs start in `c`.
-    starts: Vec<u32>,
+    /// Stamp, and how often a production is in the tree.
+    counts: IdVec<ProductionId, (u32, u32)>,
+    /// Stamp, and the last branching node that has a production.
+    last: IdVec<BranchingGroup, (u32, BranchingId)>,
+    /// Stamp, and how many leaves have a label.
+    leaves: IdVec<Label, (u32, u32)>,
+    /// Of the first tree: the branching node before one with its production, and how many
+    /// there are before it.
+    before: IdVec<BranchingId, (PackedOption<BranchingId>, u32)>,
+    /// Of the second tree: where the pairs of a branching node start in `c`.
+    starts: IdVec<BranchingId, u32>,
     /// C of pairs of branching nodes with equal productions, and only of those.
     c: Vec<N>,
 }
@@ -222,11 +228,11 @@ impl<N> Default for Scratch<N> {
         Self {
             tree: None,
             stamp: 0,
-            counts: Vec::new(),
-            last: Vec::new(),
-            leaves: Vec::new(),
-            before: Vec::new(),
-            starts: Vec::new(),
+            counts: IdVec::default(),
+            last: IdVec::default(),
+            leaves: IdVec::default(),
+            before: IdVec::default(),
+            starts: IdVec::default(),
             c: Vec::new(),
         }
     }
@@ -262,19 +268,20 @@ impl<F: Factors> PreparedTrees<F> {
             decay,
             leaf_weight,
             has_leaves,
-            n_groups: nodes.n_productions(),
+            n_productions: nodes.n_productions(),
             n_branching_groups: 0,
             n_labels: nodes.labels().len(),
             sizes: Vec::new(),
-            groups: Ragged::default(),
+            productions: Ragged::default(),
             branching: Ragged::default(),
             children: Vec::new(),
             leaves: Ragged::default(),
         };
-        let mut number = memory::filled(NONE, nodes.len())?;
-        // By production: its place among the tree's groups.
-        let mut place = memory::filled(NONE, nodes.n_productions())?;
-        let mut branching_group = memory::filled(NONE, nodes.n_productions())?;
+        let mut number = IdVec::from(memory::filled(PackedOption::NONE, nodes.len())?);
+        // By production: its place among the tree's.
+        let mut place =
+            IdVec::from(memory::filled(None::<usize>, nodes.n_productions())?);
+        let mut groups = IdVec::from(memory::filled(None, nodes.n_productions())?);
         let mut branching_productions = Vec::new();
         for tree in 0..counts.len() {
             context.check()?;
@@ -283,57 +290,60 @@ impl<F: Factors> PreparedTrees<F> {
             for (node, count) in counts.iter(tree) {
                 let Some(production) = nodes.production(node) else {
                     if has_leaves {
-                        trees.leaves.push((nodes.label(node).0, count))?;
+                        trees.leaves.push((nodes.label(node), count))?;
                     }
                     continue;
                 };
                 size += f64::from(count);
                 // Productions of the tree, each with all of its nodes.
-                let group_place = &mut place[production.index()];
-                if *group_place == NONE {
-                    *group_place = trees.groups.items.len() as u32;
-                    trees.groups.push((production.0, count))?;
+                if let Some(at) = place[production] {
+                    trees.productions.items[at].1 += count;
                 } else {
-                    trees.groups.items[*group_place as usize].1 += count;
+                    place[production] = Some(trees.productions.items.len());
+                    trees.productions.push((production, count))?;
                 }
                 // λ is all that a preterminal has; only other nodes have values.
                 if nodes.is_preterminal(node) {
                     continue;
                 }
-                number[node.index()] = (trees.branching.items.len() - start) as u32;
+                number[node] =
+                    BranchingId::at(trees.branching.items.len() - start).into();
                 // Children come first, so those that branch have numbers.
-                let child_of = |child: &NodeId| {
-                    let group = nodes.production(*child).map_or(NONE, |p| p.0);
-                    Child { group, branching: number[child.index()] }
+                let child_of = |&child: &NodeId| {
+                    let production = nodes.production(child).into();
+                    Child { production, branching: number[child] }
                 };
                 let children = nodes.children(node);
-                let group = &mut branching_group[production.index()];
-                if *group == NONE {
-                    *group = trees.n_branching_groups as u32;
+                let group = if let Some(group) = groups[production] {
+                    group
+                } else {
+                    let group = BranchingGroup::at(trees.n_branching_groups);
+                    groups[production] = Some(group);
                     trees.n_branching_groups += 1;
                     memory::push(&mut branching_productions, production.0)?;
-                }
+                    group
+                };
                 trees.branching.push(Branching {
-                    group: *group,
+                    group,
                     count,
                     children: new_id(trees.children.len(), "children, tree by tree")?,
                     n_children: children.len() as u32,
                 })?;
                 memory::extend(&mut trees.children, children.iter().map(child_of))?;
             }
-            // `NONE` again for the next tree.
+            // None again for the next tree.
             for &node in counts.nodes(tree) {
-                number[node.index()] = NONE;
+                number[node] = PackedOption::NONE;
             }
             memory::push(&mut trees.sizes, size)?;
-            let groups = trees.groups.start(tree)..;
-            for &(group, _) in &trees.groups.items[groups.clone()] {
-                place[group as usize] = NONE;
+            let productions = trees.productions.start(tree)..;
+            for &(production, _) in &trees.productions.items[productions.clone()] {
+                place[production] = None;
             }
             if trees.decay.same().is_some() {
-                trees.groups.items[groups].sort_unstable();
+                trees.productions.items[productions].sort_unstable();
             }
-            trees.groups.close(SUBTREES)?;
+            trees.productions.close(SUBTREES)?;
             trees.branching.close(SUBTREES)?;
             trees.leaves.close(SUBTREES)?;
         }
@@ -352,36 +362,33 @@ impl<F: Factors> PreparedTrees<F> {
         // Before stamps run out the tables are emptied: an old stamp must not look like
         // a new one.
         if s.stamp == 0 || s.stamp == u32::MAX {
-            let tables = [
-                (&mut s.counts, self.n_groups),
-                (&mut s.last, self.n_branching_groups),
-                (&mut s.leaves, self.n_labels),
-            ];
-            for (table, len) in tables {
-                *table = memory::filled((0, 0), len)?;
-            }
+            s.counts = memory::filled((0, 0), self.n_productions)?.into();
+            let last = (0, BranchingId::default());
+            s.last = memory::filled(last, self.n_branching_groups)?.into();
+            s.leaves = memory::filled((0, 0), self.n_labels)?.into();
             s.stamp = 0;
         }
         s.before.clear();
         memory::reserve(&mut s.before, self.branching.get(tree).len())?;
         s.stamp += 1;
         s.tree = Some(tree);
-        for &(group, count) in self.groups.get(tree) {
-            s.counts[group as usize] = (s.stamp, count);
+        for &(production, count) in self.productions.get(tree) {
+            s.counts[production] = (s.stamp, count);
         }
         // Nodes of a production are chained from the last to the first.
-        for (u, node) in self.branching.get(tree).iter().enumerate() {
-            let last = &mut s.last[node.group as usize];
-            // has room
-            s.before.push(if last.0 == s.stamp {
-                (last.1, s.before[last.1 as usize].1 + 1)
+        for (u, node) in (0..).map(BranchingId).zip(self.branching.get(tree)) {
+            let last = &mut s.last[node.group];
+            let (stamp, before) = *last;
+            let entry = if stamp == s.stamp {
+                (before.into(), s.before[before].1 + 1)
             } else {
-                (NONE, 0)
-            });
-            *last = (s.stamp, u as u32);
+                (PackedOption::NONE, 0)
+            };
+            s.before.push(entry); // has room
+            *last = (s.stamp, u);
         }
         for &(label, count) in self.leaves.get(tree) {
-            s.leaves[label as usize] = (s.stamp, count);
+            s.leaves[label] = (s.stamp, count);
         }
         Ok(())
     }
@@ -397,27 +404,27 @@ impl<F: Factors> PreparedTrees<F> {
         context: &Context,
     ) -> Result<N> {
         let (all_a, all_b) = (self.branching.get(a), self.branching.get(b));
-        let (before, last, c) = (&s.before[..all_a.len()], &s.last, &mut s.c);
+        let (before, last, c) = (&s.before, &s.last, &mut s.c);
         let stamp = s.stamp;
         // In powers of two, so that it grows rarely.
         if s.starts.len() < all_b.len() {
-            s.starts = memory::filled(0, all_b.len().next_power_of_two())?;
+            s.starts = memory::filled(0, all_b.len().next_power_of_two())?.into();
         }
-        let starts = &mut s.starts[..all_b.len()];
+        let starts = &mut s.starts;
         c.clear();
         let one = N::from_f64(1.0);
         let (mut sum, mut steps) = (N::from_f64(0.0), 0);
         // The second tree, children first; of the first all nodes with the same
         // production.
-        for (v, node) in all_b.iter().enumerate() {
-            let (entry_stamp, mut u) = last[node.group as usize];
+        for (v, node) in (0..).map(BranchingId).zip(all_b) {
+            let (entry_stamp, last_u) = last[node.group];
             if entry_stamp != stamp {
                 continue;
             }
             let below_v = self.children(*node);
             let start = c.len();
             starts[v] = start as u32;
-            let n_pairs = before[u as usize].1 as usize + 1;
+            let n_pairs = before[last_u].1 as usize + 1;
             steps += n_pairs * below_v.len();
             if steps > BETWEEN_CHECKS {
                 steps = 0;
@@ -429,37 +436,37 @@ impl<F: Factors> PreparedTrees<F> {
                 }
             }
             memory::reach(c, start + n_pairs, one)?;
-            let decay: N = self.branching_decay.as_number(node.group, 0);
+            let decay: N = self.branching_decay.as_number(node.group.0, 0);
             let mut node_sum = N::from_f64(0.0);
-            while u != NONE {
-                let other = all_a[u as usize];
+            let mut next = Some(last_u);
+            while let Some(u) = next {
+                let other = all_a[u.index()];
                 // Σ f_j Π_{i<j} (1 + f_i) = Π (1 + f_j) - 1, without the subtraction.
                 let (mut product, mut more) = (one, N::from_f64(0.0));
                 for (x, y) in self.children(other).iter().zip(below_v) {
                     // Equal productions have equal labels of children, but these may
                     // have other productions, or be leaves.
-                    if x.group != y.group || x.group == NONE {
+                    let Some(production) = x.production.get() else { continue };
+                    if x.production != y.production {
                         continue;
                     }
-                    // A preterminal has λ with any node of its production.
-                    let f = if x.branching == NONE || y.branching == NONE {
-                        self.decay.as_number(x.group, 0)
-                    } else {
-                        let start = starts[y.branching as usize];
+                    let f = match (x.branching.get(), y.branching.get()) {
                         // By the second tree's child, and there by the rank of the
                         // first one's in its production.
-                        c[(start + before[x.branching as usize].1) as usize]
+                        (Some(x), Some(y)) => c[(starts[y] + before[x].1) as usize],
+                        // A preterminal has λ with any node of its production.
+                        _ => self.decay.as_number(production.0, 0),
                     };
                     let term = product * f;
                     more = more + term;
                     product = product + term;
                 }
                 // Where the chain goes on, and this node's rank in it.
-                let (next, place) = before[u as usize];
-                c[start + place as usize] = decay * product;
+                let (above, rank) = before[u];
+                c[start + rank as usize] = decay * product;
                 node_sum =
                     node_sum + N::from_f64(f64::from(other.count)) * (decay * more);
-                u = next;
+                next = above.get();
             }
             // Of each node first: long sums of small terms lose digits.
             sum = sum + N::from_f64(f64::from(node.count)) * node_sum;
@@ -470,11 +477,11 @@ impl<F: Factors> PreparedTrees<F> {
 
 /// Σ of products of counts, times what their symbols have.
 #[inline]
-fn dot<N: Number, F: Factors>(
+fn dot<S: Id, N: Number, F: Factors>(
     (factors, place): (&F, usize),
-    counts: &[(u32, u32)],
+    counts: &IdVec<S, (u32, u32)>,
     stamp: u32,
-    items: &[(u32, u32)],
+    items: &[(S, u32)],
 ) -> N {
     if let Some(factor) = factors.same() {
         return N::parameter(factor, place)
@@ -482,10 +489,10 @@ fn dot<N: Number, F: Factors>(
     }
     let mut sum = N::from_f64(0.0);
     for &(symbol, count) in items {
-        let (entry_stamp, other) = counts[symbol as usize];
+        let (entry_stamp, other) = counts[symbol];
         if entry_stamp == stamp {
             let count = f64::from(other) * f64::from(count);
-            sum = sum + N::from_f64(factors.of(symbol)) * N::from_f64(count);
+            sum = sum + N::from_f64(factors.of(symbol.number())) * N::from_f64(count);
         }
     }
     sum
@@ -493,10 +500,14 @@ fn dot<N: Number, F: Factors>(
 
 /// Σ of products of counts, in integers: a tree's are less than 2^32 together.
 #[inline]
-fn integer_dot(counts: &[(u32, u32)], stamp: u32, items: &[(u32, u32)]) -> f64 {
+fn integer_dot<S: Id>(
+    counts: &IdVec<S, (u32, u32)>,
+    stamp: u32,
+    items: &[(S, u32)],
+) -> f64 {
     let mut sum = 0;
     for &(symbol, count) in items {
-        let (entry_stamp, other) = counts[symbol as usize];
+        let (entry_stamp, other) = counts[symbol];
         // No branch: whether both have it is not to be guessed.
         let other = if entry_stamp == stamp { other } else { 0 };
         sum += u64::from(other) * u64::from(count);
@@ -513,10 +524,10 @@ impl PreparedTrees {
             return false;
         }
         // Both are sorted; preterminals count, though they cost nothing.
-        let (mut left, mut pairs) = (self.groups.get(a), 0.0);
-        for &(group, count) in self.groups.get(b) {
-            left = &left[left.partition_point(|l| l.0 < group)..];
-            if let Some(&(_, other)) = left.first().filter(|l| l.0 == group) {
+        let (mut left, mut pairs) = (self.productions.get(a), 0.0);
+        for &(production, count) in self.productions.get(b) {
+            left = &left[left.partition_point(|l| l.0 < production)..];
+            if let Some(&(_, other)) = left.first().filter(|l| l.0 == production) {
                 pairs += f64::from(count) * f64::from(other);
             }
         }
@@ -537,7 +548,8 @@ impl<F: Factors> Pairs for PreparedTrees<F> {
         if s.tree != Some(a) {
             self.load(a, s)?;
         }
-        let equal: N = dot((&self.decay, 0), &s.counts, s.stamp, self.groups.get(b));
+        let productions = self.productions.get(b);
+        let equal: N = dot((&self.decay, 0), &s.counts, s.stamp, productions);
         let more = self.branching_pairs(a, b, s, context)?;
         let mut value = equal + more;
         if self.has_leaves {
