@@ -3,7 +3,7 @@
 `ViewKernel` has a kernel for each view, and adds or multiplies them; `PreferenceKernel`
 compares examples that are two candidates each. Both compute whole matrices of their parts,
 and then numpy does the rest: time and threads are those of the parts, memory is a matrix
-more.
+more. A `ViewIndex` keeps the indexes of the trees of one side.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from treekernel_rs._arguments import (
     progress_callback,
 )
 from treekernel_rs._core import Forest, PairForest
+from treekernel_rs._held import HeldKernel
 from treekernel_rs._matrices import warn_of_zeros
 from treekernel_rs._parameters import Normalizing, Parameters
 from treekernel_rs._public import listing
+from treekernel_rs.index import TreeIndex
 from treekernel_rs.pairs import PairKernel
 from treekernel_rs.tree_kernels import TreeKernel
 from treekernel_rs.vectors import VectorPolynomial
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-__all__ = ["PreferenceKernel", "ViewKernel"]
+__all__ = ["PreferenceKernel", "ViewIndex", "ViewKernel"]
 __dir__ = listing(__all__)
 
 #: Kernels of vectors by name.
@@ -54,8 +56,12 @@ class KernelOfViews(Normalizing):
         """Name the columns that are looked at."""
         raise NotImplementedError
 
-    def _raw(self, x: Views, y: Views | None, n_jobs: int | None, tell: Any) -> Matrix:
-        """Compute the matrix."""
+    def _kernel_of(self, name: str) -> Any:
+        """Return the kernel that a column is looked at with."""
+        raise NotImplementedError
+
+    def _raw(self, x: Views, y: Any, n_jobs: int | None, tell: Any) -> Matrix:
+        """Compute the matrix; y is Views, a ViewIndex, or None for x."""
         raise NotImplementedError
 
     def _raw_pairs(self, x: Views, y: Views | None, n_jobs: int | None) -> Matrix:
@@ -126,8 +132,19 @@ class KernelOfViews(Normalizing):
         array([[2., 2.],
                [2., 5.]])
         """
+        y = None if Y is None else self._examples(Y)
+        return self._gram(self._examples(X), y, dtype, n_jobs, out, progress)
+
+    def _gram(
+        self,
+        x: Views,
+        y: Views | ViewIndex | None,
+        dtype: DTypeLike,
+        n_jobs: int | None,
+        out: NDArray[Any] | None,
+        progress: Progress | bool | None,
+    ) -> NDArray[Any]:
         check_flag(self.normalize)
-        x, y = self._examples(X), None if Y is None else self._examples(Y)
         shape = (len(x), len(x if y is None else y))
         wanted = check_float_type(dtype)
         if out is not None:
@@ -136,7 +153,10 @@ class KernelOfViews(Normalizing):
         values = self._raw(x, y, n_jobs, tell)
         if self.normalize:
             rows = self._raw_pairs(x, None, n_jobs)
-            columns = rows if y is None else self._raw_pairs(y, None, n_jobs)
+            if isinstance(y, ViewIndex):
+                columns = y._own(n_jobs)
+            else:
+                columns = rows if y is None else self._raw_pairs(y, None, n_jobs)
             values = _normalized(values, _root(rows)[:, None], _root(columns)[None, :])
             if y is None:
                 np.fill_diagonal(values, (rows > 0).astype(np.float64))
@@ -148,6 +168,30 @@ class KernelOfViews(Normalizing):
             return values.astype(wanted, copy=False)
         out[...] = values
         return out
+
+    def index(self, Y: Any) -> ViewIndex:
+        """Make an index of examples, for many queries.
+
+        Parameters
+        ----------
+        Y : Views, DataFrame or mapping of str to columns
+            The examples.
+
+        Returns
+        -------
+        ViewIndex
+            Its `gram` returns what this kernel's returns for Y, but does not index the
+            trees of Y again.
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> X = tk.kernels.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
+        >>> k = tk.kernels.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
+        >>> k.index(X).gram(X[:1])
+        array([[2., 2.]])
+        """
+        return ViewIndex(self, Y)
 
     def diag(self, X: Any, *, n_jobs: int | None = None) -> Matrix:
         """Compute the kernel of each example with itself.
@@ -218,6 +262,99 @@ class KernelOfViews(Normalizing):
             {name: _one(example[name]) for name in self._names()} for example in (a, b)
         ]
         return float(self.pairs(*columns)[0])
+
+
+class ViewIndex:
+    """Examples with several views that are indexed once; made by a kernel's `index`.
+
+    Results are those of the kernel with these examples as Y, bit for bit. The first query
+    builds the indexes of trees. Pairs of trees and numbers are kept as they are. A pickle
+    contains the examples only.
+
+    Parameters
+    ----------
+    kernel : ViewKernel or PreferenceKernel
+        The kernel.
+    Y : Views, DataFrame or mapping of str to columns
+        The examples.
+
+    Attributes
+    ----------
+    kernel : ViewKernel or PreferenceKernel
+        The kernel.
+    examples : Views
+        The examples.
+
+    Examples
+    --------
+    >>> import treekernel_rs as tk
+    >>> X = tk.kernels.Views(tree=["(A a)", "(B b)"], number=[1.0, 2.0])
+    >>> k = tk.kernels.ViewKernel({"tree": tk.SubsetTreeKernel(1.0), "number": "linear"})
+    >>> index = k.index(X)
+    >>> index.gram(X[1:])
+    array([[2., 5.]])
+    >>> index.examples
+    <Views: 2 examples of tree, number>
+    """
+
+    kernel = HeldKernel[KernelOfViews]()
+
+    def __init__(self, kernel: KernelOfViews, Y: Any) -> None:
+        if not isinstance(kernel, KernelOfViews):
+            msg = f"kernel must be a kernel of views, got {kernel!r}"
+            raise TypeError(msg)
+        self.kernel = kernel.replace()
+        self.examples = self.kernel._examples(Y)
+        self.columns: dict[str, Any] = {}
+        for name, column in self.examples.columns.items():
+            part = self.kernel._kernel_of(name)
+            _check_kernel(name, part, column)
+            has_index = isinstance(part, TreeKernel | KernelOfViews)
+            self.columns[name] = part.index(column) if has_index else column
+        self._norms: Matrix | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle kernel and examples."""
+        return ViewIndex, (self.kernel, self.examples)
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __repr__(self) -> str:
+        n = len(self)
+        return f"<ViewIndex: {n} example{'s' * (n != 1)}, {self.kernel!r}>"
+
+    def gram(
+        self,
+        X: Any,
+        *,
+        dtype: DTypeLike = np.float64,
+        n_jobs: int | None = None,
+        out: NDArray[Any] | None = None,
+        progress: Progress | bool | None = None,
+    ) -> NDArray[Any]:
+        """Compute the kernels of all examples of X with all indexed examples.
+
+        Parameters
+        ----------
+        X : Views, DataFrame or mapping of str to columns
+            The examples.
+        dtype, n_jobs, out, progress
+            As in the kernel's `gram`.
+
+        Returns
+        -------
+        ndarray, shape (len(X), len(index))
+            ``kernel(X, Y)``, bit for bit.
+        """
+        kernel = self.kernel
+        return kernel._gram(kernel._examples(X), self, dtype, n_jobs, out, progress)
+
+    def _own(self, n_jobs: int | None) -> Matrix:
+        """Compute the kernels of the examples with themselves, once."""
+        if self._norms is None:
+            self._norms = self.kernel._raw_pairs(self.examples, None, n_jobs)
+        return self._norms
 
 
 class ViewKernel(KernelOfViews):
@@ -298,6 +435,9 @@ class ViewKernel(KernelOfViews):
             raise ValueError(msg)
         return list(self.kernels)
 
+    def _kernel_of(self, name: str) -> Any:
+        return self.kernels[name]
+
     def _factors(self) -> list[float]:
         if self.combine not in ("sum", "product"):
             msg = f"combine must be 'sum' or 'product', got {self.combine!r}"
@@ -337,7 +477,7 @@ class ViewKernel(KernelOfViews):
                 total = total + values if self.combine == "sum" else total * values
         return np.asarray(total, np.float64)
 
-    def _raw(self, x: Views, y: Views | None, n_jobs: int | None, tell: Any) -> Matrix:
+    def _raw(self, x: Views, y: Any, n_jobs: int | None, tell: Any) -> Matrix:
         n = len(x)
 
         def matrix(number: int, name: str, kernel: Any) -> Matrix:
@@ -405,13 +545,18 @@ class PreferenceKernel(KernelOfViews):
     def _names(self) -> list[str]:
         return [self.first, self.second]
 
-    def _both(self, x: Views) -> tuple[Any, Any]:
+    def _kernel_of(self, name: str) -> Any:
+        return self.base
+
+    def _both(self, x: Any) -> tuple[Any, Any]:
         both = x.columns[self.first], x.columns[self.second]
+        if isinstance(x, ViewIndex):
+            return both
         for name, column in zip(self._names(), both, strict=True):
             _check_kernel(name, self.base, column)
         return both
 
-    def _raw(self, x: Views, y: Views | None, n_jobs: int | None, tell: Any) -> Matrix:
+    def _raw(self, x: Views, y: Any, n_jobs: int | None, tell: Any) -> Matrix:
         n, (a1, a2) = len(x), self._both(x)
 
         def matrix(number: int, of: Any, other: Any, n_parts: int) -> Matrix:
@@ -472,7 +617,10 @@ def _normalized(values: Matrix, rows: Matrix, columns: Matrix) -> Matrix:
 
 
 def _matrix(kernel: Any, x: Any, y: Any, n_jobs: int | None, tell: Any) -> Matrix:
-    """Compute all kernels of x with y (of x, where it is None)."""
+    """Compute all kernels of x with y (of x, where it is None), which may be an index."""
+    if isinstance(y, TreeIndex | ViewIndex):
+        indexed: Matrix = y.gram(x, n_jobs=n_jobs, progress=tell)
+        return indexed
     if isinstance(kernel, TreeKernel | PairKernel | KernelOfViews):
         matrix: Matrix = kernel.gram(x, y, n_jobs=n_jobs, progress=tell)
         return matrix

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import treekernel_rs as tk
+from treekernel_rs.view_kernels import ViewIndex
 
 SST = tk.SubsetTreeKernel(0.4)
 PT = tk.PartialTreeKernel(normalize=True)
@@ -342,6 +343,52 @@ def test_a_ranker_is_a_machine_over_preference_pairs():
     scores = ranker.predict(forest)
     found = svc.decision_function(X[: len(better)])
     np.testing.assert_allclose(found, scores[better] - scores[worse], atol=1e-3)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_an_index_has_the_bits_of_the_kernel(normalize):
+    X = views()
+    nested = tk.kernels.Views(both=X, first=TREES, second=OTHERS)
+    kernels = [
+        (both(normalize=normalize), X),
+        (both(combine="product", normalize=normalize), X),
+        (
+            tk.kernels.ViewKernel(
+                {"both": both(normalize=normalize), "first": SST}, normalize=normalize
+            ),
+            nested,
+        ),
+        (tk.kernels.PreferenceKernel(SST, normalize=normalize), nested),
+    ]
+    for kernel, examples in kernels:
+        index = kernel.index(examples[3:])
+        expected = kernel(examples[:7], examples[3:])
+        np.testing.assert_array_equal(index.gram(examples[:7]), expected)
+        copied = pickle.loads(pickle.dumps(index))
+        for n in range(7):
+            one = examples[n : n + 1]
+            # The last bits of NumPy's products of vectors depend on how many there are.
+            np.testing.assert_allclose(index.gram(one)[0], expected[n], rtol=1e-12)
+            np.testing.assert_array_equal(copied.gram(one), index.gram(one))
+        assert len(index) == 13
+        assert repr(index) == f"<ViewIndex: 13 examples, {kernel!r}>"
+    with pytest.raises(TypeError, match="kernel must be a kernel of views, got Subset"):
+        ViewIndex(SST, X)
+
+
+def test_trees_of_views_are_indexed_once(monkeypatch):
+    gram = tk.TreeGram(both()).fit(views())
+    expected = gram.transform(views())
+    # Where a kernel were asked for a matrix, it would index Y.
+    monkeypatch.setattr(type(SST), "gram", None)
+    np.testing.assert_array_equal(gram.transform(views()), expected)
+
+
+def test_a_kernel_of_views_that_is_changed_leaves_its_index():
+    kernel, X = both(), views()
+    index, expected = kernel.index(X), kernel(X, X)
+    kernel.set_params(question__decay=0.9)
+    np.testing.assert_array_equal(index.gram(X), expected)
 
 
 def test_progress_is_told_of_every_view():

@@ -10,7 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from treekernel_rs._strangers import warn_of_strangers
 from treekernel_rs.estimators._base import TreeTransformer
 from treekernel_rs.estimators._inputs import as_trees, trees_to_fit
+from treekernel_rs.index import TreeIndex
 from treekernel_rs.tree_kernels import TreeKernel
+from treekernel_rs.view_kernels import KernelOfViews, ViewIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,8 +45,8 @@ class TreeGram(TreeTransformer):
         The training set.
     kernel_ : kernel
         The kernel at the time of `fit`.
-    index_ : TreeIndex
-        The index that `transform` uses; built by its first call. None for pairs and views.
+    index_ : TreeIndex or ViewIndex
+        The index that `transform` uses; built by its first call. None for pairs.
 
     Examples
     --------
@@ -88,7 +90,7 @@ class TreeGram(TreeTransformer):
         """
         kernel = self._any_kernel()
         self.kernel_ = kernel
-        self.index_ = None
+        self.index_: TreeIndex | ViewIndex | None = None
         if isinstance(kernel, TreeKernel):
             self.index_ = kernel.index(trees_to_fit(X))
             self.forest_: Any = self.index_.forest
@@ -97,6 +99,8 @@ class TreeGram(TreeTransformer):
         if len(self.forest_) == 0:
             msg = "X must hold at least one example to fit, got none"
             raise ValueError(msg)
+        if isinstance(kernel, KernelOfViews):
+            self.index_ = kernel.index(self.forest_)
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -118,8 +122,8 @@ class TreeGram(TreeTransformer):
                 X, self.forest_, n_jobs=self.n_jobs, progress=shown
             )
         else:
-            trees = as_trees(X)
-            kernels = self.index_.gram(trees, n_jobs=self.n_jobs, progress=shown)
+            examples = as_trees(X) if isinstance(self.index_, TreeIndex) else X
+            kernels = self.index_.gram(examples, n_jobs=self.n_jobs, progress=shown)
         warn_of_strangers(kernels)
         return kernels
 
