@@ -196,7 +196,7 @@ impl Index {
         // 1. Read the lists.
         let mut read = || {
             for &(block, norm) in &vector[..self.tails[x] as usize] {
-                context.check_now()?;
+                context.check()?;
                 reserve(touched, self.lists.get(block as usize).len())?;
                 self.read(block, norm, norms[block as usize][1], end, met, touched);
             }

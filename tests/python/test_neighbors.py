@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import signal
+import subprocess
+import sys
 import warnings
 from itertools import pairwise
 
@@ -254,6 +257,121 @@ def test_an_exception_of_the_callable_is_raised():
         tk.SubsetTreeKernel(normalize=True).join(X, min_similarity=0.3, out=stop)
     with pytest.raises(LookupError, match="2"):
         tk.SubsetTreeKernel(normalize=True).join(X, progress=stop)
+
+
+RESUMED = """
+import sys
+from pathlib import Path
+
+import numpy as np
+import treekernel_rs as tk
+
+trees, folder = np.loadtxt(sys.argv[1], dtype=str, delimiter=";"), Path(sys.argv[2])
+kernel = tk.SubsetTreeKernel(0.4, normalize=True)
+for start in range(0, len(trees), 300):
+    path = folder / f"{start}.npy"
+    if not path.exists():
+        found = kernel.join(trees, min_similarity=0.6, rows=(start, start + 300))
+        with (folder / "part").open("wb") as file:
+            np.save(file, np.stack(found[:3]))
+        (folder / "part").rename(path)
+        print(start, flush=True)
+"""
+
+
+@pytest.mark.posix
+def test_an_interrupted_join_is_resumed_to_the_same_answer(tmp_path):
+    draw = np.random.default_rng(3).integers(0, [4, 4, 30, 30], (3_000, 4))
+    trees = [f"(S (A a{a}) (B (C c{b}) (D d{c}) (E e{d})))" for a, b, c, d in draw]
+    (tmp_path / "trees.txt").write_text("\n".join(trees))
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    program = [sys.executable, "-c", RESUMED, tmp_path / "trees.txt", parts]
+    n_interrupted = 0
+    # Ctrl-C after one part, after two more, and then no more.
+    for n in (1, 2, 300):
+        with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as run:
+            for _ in range(n):
+                if not run.stdout.readline():
+                    break
+            else:
+                run.send_signal(signal.SIGINT)
+        n_interrupted += run.returncode != 0
+    assert (n_interrupted, run.returncode) == (2, 0)
+    found = np.concatenate([np.load(path) for path in parts.glob("*.npy")], axis=1)
+    found = found[:, np.lexsort(found[1::-1])]
+    whole = tk.SubsetTreeKernel(0.4, normalize=True).join(trees, min_similarity=0.6)
+    assert whole.n_pairs > 10_000
+    np.testing.assert_array_equal(found, np.stack(whole[:3]))
+
+
+def test_a_part_that_a_callable_ended_is_resumed():
+    kernel, corpus, chunks = tk.SubsetTreeKernel(0.4, normalize=True), X * 40, []
+
+    def fail(*arrays):
+        raise LookupError
+
+    for part in pairwise([0, 1, 200]):
+        with pytest.raises(LookupError):
+            kernel.join(corpus, min_similarity=0.3, rows=part, out=fail)
+        keep = lambda *arrays: chunks.append(np.stack(arrays))  # noqa: E731
+        kernel.join(corpus, min_similarity=0.3, rows=part, out=keep)
+    found = np.concatenate(chunks, axis=1)
+    found = found[:, np.lexsort(found[1::-1])]
+    whole = kernel.join(corpus, min_similarity=0.3)
+    np.testing.assert_array_equal(found, np.stack(whole[:3]))
+
+
+BOUNDED = """
+import resource, sys
+from pathlib import Path
+
+import numpy as np
+import treekernel_rs as tk
+
+which, n, leaves, pairs, least = sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5]
+draw = np.random.default_rng(1).integers(0, leaves, (n, 3))
+lines = [
+    f"(S (A (X a{a}) (Y y)) (B (X b{b}) (Y y)) (C (X c{c}) (Y y)) (D (E e)))"
+    for a, b, c in draw
+]
+forest = tk.Forest(lines)
+trees = forest.unique().trees
+kernel = getattr(tk, which)(normalize=True)
+kernel.join(lines[:100])
+# The formula of docs/FINDING.md.
+most = 200_000_000 + 100 * trees.n_nodes.sum() + 50 * pairs
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+limit = pages * resource.getpagesize() + int(most)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+found = kernel.join(forest, min_similarity=float(least), n_jobs=1)
+print(len(found.groups.values), found.n_pairs)
+"""
+
+
+@pytest.mark.linux
+@pytest.mark.parametrize(
+    ("kernel", "n", "leaves", "least", "pairs", "total"),
+    [
+        # Different trees, pairs of different trees, and 10.8 GB of pairs of equal trees.
+        ("SubtreeKernel", 60_000, 1 << 40, 0.98, 0, 0),
+        ("SubsetTreeKernel", 60_000, 1 << 40, 0.98, 0, 0),
+        ("PartialTreeKernel", 4_000, 1 << 40, 0.98, 0, 0),
+        ("SubsetTreeKernel", 3_500, 1 << 40, 0.5, 6_123_250, 6_123_250),
+        ("SubsetTreeKernel", 30_000, 1, 0.98, 1, 449_985_000),
+    ],
+)
+def test_a_join_takes_no_more_memory_than_is_stated(
+    kernel, n, leaves, least, pairs, total
+):
+    done = subprocess.run(
+        [sys.executable, "-c", BOUNDED, kernel, *map(str, (n, leaves, pairs, least))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(pairs), str(total)]
 
 
 def test_sparse_matrices_are_the_matrix():

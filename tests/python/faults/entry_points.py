@@ -105,6 +105,11 @@ def calls(n: int) -> Calls:
         "PreferenceKernel": lambda: tk.kernels.PreferenceKernel(
             KERNELS["subset"], first="a", second="b"
         )(views),
+        "JoinResult.rows": lambda: (
+            tk.SubtreeKernel(0.4, normalize=True)
+            .join(everything[np.arange(n) % 5])
+            .rows
+        ),
         "PairKernel.rows": lambda: rules.rows(few_pairs)[0],
         "PairKernel.pairs": lambda: rules.pairs(few_pairs, few_pairs),
         "PairKernel.top_k": lambda: rules.top_k(few_pairs, k=1),

@@ -114,7 +114,7 @@ def large_calls() -> entry_points.Calls:
         "a join of equal trees, block by block": lambda: normalized.join(
             equal, out=lambda *arrays: None
         ),
-        "a join of equal trees": lambda: normalized.join(equal),
+        "the pairs of equal trees": lambda: normalized.join(equal).rows,
         "top_k of equal trees": lambda: normalized.top_k(equal, k=5),
     }
     for kernel in (tk.PartialTreeKernel(), tk.ElasticTreeKernel()):
