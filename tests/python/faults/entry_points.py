@@ -123,9 +123,16 @@ def calls(n: int) -> Calls:
         "edit: rows": lambda: edit.rows(part)[0],
         "edit: pairs": lambda: edit.pairs(part, part),
         "edit: top_k": lambda: edit.top_k(part, k=2),
+        "edit: top_k(max_distance)": lambda: edit.top_k(
+            part, few, k=2, max_distance=0.5
+        ),
         "edit: join": lambda: edit.join(everything, max_distance=0.1),
         "edit: pair": lambda: edit.pair(old, new, max_distance=0.5),
         "edit: mapping": lambda: edit.mapping(old, new),
+        "compare": lambda: str(tk.compare(old, new)),
+        "compare: kernel": lambda: tk.compare(old, new, sum_of).shared,
+        "compare: page": lambda: tk.compare(old, new)._repr_html_(),
+        "compare: save": lambda: tk.compare(old, new).save(path / "changes.svg"),
     }
     for name, kernel in KERNELS.items():
         normalized = kernel.replace(normalize=True)
