@@ -81,9 +81,9 @@ pub(super) struct BothOrders(pub(super) [Orders; 2]);
 
 impl BothOrders {
     /// Two trees from the side from which there are fewer cells to fill.
-    pub(super) fn pair(&self, a: usize, b: usize) -> Sides<'_> {
+    pub(super) fn pair(&self, pair: [usize; 2]) -> Sides<'_> {
         let [left, right] =
-            self.0.each_ref().map(|orders| [a, b].map(|t| orders.get(t)));
+            self.0.each_ref().map(|orders| pair.map(|tree| orders.get(tree)));
         let sides = Sides { trees: left, others: right };
         if sides.turned().n_cells() < sides.n_cells() { sides.turned() } else { sides }
     }

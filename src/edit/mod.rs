@@ -24,7 +24,8 @@
 //! lists of pairs are those of [`gram`](crate::gram) and [`neighbours`](crate::neighbours).
 //! `costs.rs` has costs, `order.rs` trees as arrays, `distance.rs` the recursion,
 //! `strategy.rs` and `forests.rs` that of trees that turn, `bounded.rs` that of distances
-//! that are small, `search.rs` which trees are near, `mapping.rs` traces back.
+//! that are small, `trim.rs` takes off what is equal outside, `search.rs` says which trees are
+//! near, `mapping.rs` traces back.
 //!
 //! ```
 //! use treekernel_rs::edit::EditDistance;
@@ -49,6 +50,7 @@ mod order;
 mod search;
 mod strategy;
 mod text;
+mod trim;
 
 use std::sync::Arc;
 
@@ -64,8 +66,9 @@ pub use costs::{NodeCosts, RenameCosts, RenameFunction};
 use distance::{BothOrders, Tables, saving};
 pub use mapping::Mapping;
 use mapping::mapping;
-use order::Orders;
+use order::{Orders, Sides};
 use search::Neighbourhood;
+use trim::Trimmed;
 
 /// What distances are divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -207,7 +210,7 @@ impl EditDistance {
         let both = self.both(a, b, context)?;
         let trees = Trees::new(self, &both, context)?;
         let (priced, mut gains) = (trees.priced([0, 1]), PairGains::default());
-        let sides = trees.orders.pair(0, 1);
+        let sides = trees.orders.pair([0, 1]);
         let (sides, gains) = priced.costs.between(&sides, &mut gains, context)?;
         let (mapping, saved) = mapping(&sides, gains, context)?;
         let cost = (priced.delete[0] + priced.insert[1] - saved) * priced.costs.unit;
@@ -304,6 +307,7 @@ struct Priced {
 struct Scratch {
     tables: Tables,
     gains: PairGains,
+    trimmed: Trimmed,
 }
 
 impl Priced {
@@ -374,16 +378,28 @@ impl Trees {
 
     fn full(
         &self,
-        [a, b]: [usize; 2],
+        pair: [usize; 2],
         scratch: &mut Scratch,
         context: &Context,
     ) -> Result<f64> {
-        let Scratch { tables, gains } = scratch;
-        let sides = self.orders.pair(a, b);
-        let (sides, gains) =
-            self.priced([a, b]).costs.between(&sides, gains, context)?;
+        let Scratch { tables, gains, trimmed } = scratch;
+        let (sides, off) = self.trimmed(pair, trimmed)?;
+        let (sides, gains) = self.priced(pair).costs.between(&sides, gains, context)?;
         let saved = saving(&sides, gains, tables, context)?;
-        Ok(self.value([a, b], saved))
+        Ok(self.value(pair, off + saved))
+    }
+
+    /// Two trees without what is equal at their outside, and what that saves.
+    fn trimmed<'a>(
+        &'a self,
+        pair: [usize; 2],
+        trimmed: &'a mut Trimmed,
+    ) -> Result<(Sides<'a>, f64)> {
+        let Some(costs) = &self.priced(pair).constant else {
+            return Ok((self.orders.pair(pair), 0.0));
+        };
+        let (sides, n_lost) = trimmed.trim(&self.orders, pair)?;
+        Ok((sides, n_lost as f64 * costs.equal))
     }
 
     /// The distance where the best mapping saves so much.
@@ -494,38 +510,43 @@ impl Trees {
     /// infinity, if it is more.
     fn close(
         &self,
-        [a, b]: [usize; 2],
+        pair: [usize; 2],
         [least, most]: [u32; 2],
         costs: &ConstantCosts,
         scratch: &mut Scratch,
         context: &Context,
     ) -> Result<f64> {
-        let priced = self.priced([a, b]);
+        let priced = self.priced(pair);
         let Gains::Constant(gains) = &priced.costs.gains else {
-            return self.full([a, b], scratch, context);
+            return self.full(pair, scratch, context);
         };
-        let sides = self.orders.pair(a, b);
+        let Scratch { tables, trimmed, .. } = scratch;
+        let (sides, off) = self.trimmed(pair, trimmed)?;
         let (n_cells, [n, m]) = (sides.n_cells(), sides.trees.map(|tree| tree.len()));
         let mut edits = (least + 1 + least / 8).min(most);
         let is_slow = |edits: u32| Bounded::n_cells(n, m, edits) > n_cells;
+        let full = |tables: &mut Tables| {
+            let saved = saving(&sides, &priced.costs.gains, tables, context)?;
+            Ok(self.value(pair, off + saved))
+        };
         if is_slow(edits) {
-            return self.full([a, b], scratch, context);
+            return full(tables);
         }
         let bounded = Bounded::new(&sides)?;
         loop {
-            let saved =
-                bounded.saving(edits, gains, &mut scratch.tables.corridors, context)?;
-            let cost = priced.delete[a] + priced.insert[b] - saved;
+            let corridors = &mut tables.corridors;
+            let saved = off + bounded.saving(edits, gains, corridors, context)?;
+            let cost = priced.delete[pair[0]] + priced.insert[pair[1]] - saved;
             // No mapping has more edits than there are nodes.
             if cost <= f64::from(edits) * costs.edit || edits as usize >= n + m {
-                return Ok(self.value([a, b], saved));
+                return Ok(self.value(pair, saved));
             }
             if edits == most {
                 return Ok(f64::INFINITY);
             }
             edits = (edits + edits / 2 + 2).min(most);
             if is_slow(edits) {
-                return self.full([a, b], scratch, context);
+                return full(tables);
             }
         }
     }

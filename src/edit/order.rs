@@ -11,6 +11,8 @@
 //! same words are said of the tree in a mirror: distances are equal, and whichever side has
 //! fewer cells to fill is taken.
 
+use std::ops::Range;
+
 use crate::memory::{collect, filled, push, reach, reserve};
 use crate::ragged::Ragged;
 use crate::{Context, Forest, Result};
@@ -133,6 +135,47 @@ impl<'a> Order<'a> {
 }
 
 impl Orders {
+    /// No trees.
+    pub(super) fn empty(is_mirrored: bool) -> Self {
+        Self { is_mirrored, ..Self::default() }
+    }
+
+    /// Forgets all trees.
+    pub(super) fn clear(&mut self) {
+        let Self { labels, leftmost, parents, keyroots, n_below, .. } = self;
+        labels.truncate(0);
+        keyroots.truncate(0);
+        n_below.clear();
+        for places in [leftmost, parents] {
+            places.clear();
+        }
+    }
+
+    /// Adds some children of a node of a tree from this side, with all below, and the node.
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory).
+    pub(super) fn push_part(
+        &mut self,
+        order: &Order<'_>,
+        children: Range<usize>,
+        root: usize,
+    ) -> Result<()> {
+        let (start, first) = (self.leftmost.len(), children.start as u32);
+        for place in children.chain([root]) {
+            self.labels.push(order.labels[place])?;
+            push(&mut self.leftmost, order.leftmost[place].max(first) - first)?;
+        }
+        self.close_tree(start)
+    }
+
+    /// Ends a tree of which there are labels and leftmost leaves from `start` on.
+    fn close_tree(&mut self, start: usize) -> Result<()> {
+        self.labels.close("nodes of trees")?;
+        self.add_parents(start)?;
+        self.add_keyroots(start)
+    }
+
     /// Reads all trees of a forest from the left or from the right; `codes` are the labels'.
     ///
     /// # Errors
@@ -145,7 +188,7 @@ impl Orders {
         context: &Context,
     ) -> Result<Self> {
         let n_nodes = forest.expanded("the trees of an edit distance")?;
-        let mut orders = Self { is_mirrored, ..Self::default() };
+        let mut orders = Self::empty(is_mirrored);
         reserve(&mut orders.labels.items, n_nodes)?;
         reserve(&mut orders.leftmost, n_nodes)?;
         reserve(&mut orders.parents, n_nodes)?;
@@ -169,9 +212,7 @@ impl Orders {
                 open.pop();
                 context.check()?;
             }
-            orders.labels.close("nodes of trees")?;
-            orders.add_parents(start)?;
-            orders.add_keyroots(start)?;
+            orders.close_tree(start)?;
         }
         Ok(orders)
     }
