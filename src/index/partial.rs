@@ -223,11 +223,12 @@ impl<T: SinkId> Index<T> {
         for child in below {
             self.n_groups = self.n_groups.max(child.group.index() + 1);
             let key = GroupKey { parent: group, position: 0, child: child.group };
-            let key = self.keys.insert(key.into(), LISTS)?;
-            new_id(2 * key.index() + 1, LISTS)?;
-            let inner = list_of_inner(key);
+            // Room for its two lists first: a key without them would be found by queries.
+            let n_lists = 2 * (self.keys.keys.len() + 1);
+            new_id(n_lists, LISTS)?;
+            self.lists.reach(n_lists)?;
+            let inner = list_of_inner(self.keys.insert(key.into(), LISTS)?);
             let leaves = list_of_leaves(inner);
-            self.lists.reach(leaves.index() + 1)?;
             if is_listed {
                 let list = if child.number < FIRST_LEAF { inner } else { leaves };
                 let place = self.lists.len_of(list) as u32;
@@ -240,8 +241,8 @@ impl<T: SinkId> Index<T> {
         // end of its list.
         for (j, &(list, to)) in self.places.iter().enumerate() {
             for (i, &(other, from)) in self.places[..j].iter().enumerate() {
+                self.gaps.reach(self.joined.keys.len() + 1)?;
                 let joined = self.joined.insert(join(other, list), "pair lists")?;
-                self.gaps.reach(joined.index() + 1)?;
                 let gap = (j - i - 1) as u32;
                 // Pairs with one gap share their weight, so each gap has a list of its
                 // own.
@@ -251,10 +252,10 @@ impl<T: SinkId> Index<T> {
                     pairs
                 } else {
                     let pairs = PairListId::next(self.pairs.len(), "pair lists")?;
+                    self.pairs.reach(pairs.index() + 1)?;
                     self.gaps.push(joined, (gap, pairs), "pair lists")?;
                     pairs
                 };
-                self.pairs.reach(pairs.index() + 1)?;
                 self.pairs.push(pairs, Pair { from, to }, "pairs of children")?;
             }
         }
@@ -281,14 +282,9 @@ impl<T: SinkId> Index<T> {
                 let Some(joined) = self.joined.find(join(other, list)) else {
                     continue;
                 };
-                if joined.index() >= self.gaps.len() {
-                    continue;
-                }
                 for &(_, pairs) in self.gaps.get(joined) {
-                    if pairs.index() < self.pairs.len() {
-                        let is_own = |pair: &Pair| (pair.from, pair.to) == (from, to);
-                        self.pairs.pop_if(pairs, is_own);
-                    }
+                    let is_own = |pair: &Pair| (pair.from, pair.to) == (from, to);
+                    self.pairs.pop_if(pairs, is_own);
                 }
             }
         }

@@ -315,7 +315,7 @@ impl Index {
         let member = MemberId(self.group_sizes[group]);
         if let Err(error) = self.enter_children(nodes, node, member, slots) {
             // Its children are each in a list of their own.
-            for list in (0..self.lists.len()).map(ListId::at) {
+            for list in (0..self.keys.keys.len()).map(ListId::at) {
                 if self.key(list).parent == group {
                     self.lists.pop_if(list, |entry| entry.u == member);
                 }
@@ -338,8 +338,9 @@ impl Index {
         for (position, &child) in nodes.children(node).iter().enumerate() {
             let wanted = Wanted::Productions;
             if let Some(key) = IdMap::key(wanted, nodes, node, position, child) {
+                // Room for a list first: a key without one would be found by queries.
+                self.lists.reach(self.keys.keys.len() + 1)?;
                 let list = self.keys.insert(key, LISTS)?;
-                self.lists.reach(list.index() + 1)?;
                 // Children are entered before their parents, so this slot is there. They
                 // are inner ones, and so members of a group.
                 let child = slots[child.index()].member().unwrap_or_default();
