@@ -829,11 +829,12 @@ for what, use in {
         assert "pip install '.[sklearn]' in the clone" in str(error), error
     else:
         raise SystemExit(what)
-for name in ("matplotlib", "typst", "dask"):
+for name in ("matplotlib", "typst", "dask", "pyarrow"):
     sys.modules[name] = None
 for what, extra, use in (
     ("draw_gram needs matplotlib", "viz", lambda: tk.drawing.draw_gram(k(X))),
     (".png needs the package typst", "viz", lambda: tk.draw(X[0]).save("no.png")),
+    ("__arrow_c_stream__ needs pyarrow", "arrow", k.join(X).__arrow_c_stream__),
     ("treekernel_rs.dask needs Dask", "dask", lambda: __import__("treekernel_rs.dask")),
 ):
     try:
