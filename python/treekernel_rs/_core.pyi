@@ -487,6 +487,9 @@ class Index:
         self,
         x: Any | None,
         k: int,
+        min_similarity: float | None,
+        among: Any | None,
+        exclude_equal: bool,
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,
     ) -> tuple[
@@ -496,6 +499,7 @@ class Index:
         self,
         x: Any | None,
         min_similarity: float,
+        among: Any | None,
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,
         out: Callable[..., object] | None,

@@ -98,7 +98,7 @@ class Computing:
         k: int,
         n_jobs: int | None,
         progress: Progress | bool | None,
-        *within: float | None,
+        *within: Any,
     ) -> Neighbors:
         k = check_at_least_one("k", k)
         x, y = self._examples(X), None if Y is None else self._examples(Y)
@@ -106,6 +106,10 @@ class Computing:
         found, zeros = self._compute("top_k", x, y, (k, *within), run)
         self._warn(zeros, y)
         return Neighbors(*found)
+
+    def _limits(self, x: Any, rows: tuple[int, int] | None) -> tuple[Any, ...]:
+        """Return which pairs of a join are wanted, besides the threshold."""
+        return (check_rows(rows, len(x)),)
 
     def _join(
         self,
@@ -115,11 +119,11 @@ class Computing:
         n_jobs: int | None,
         out: Callable[..., object] | None,
         progress: Progress | bool | None,
-        *rows: tuple[int, int] | None,
+        *within: Any,
     ) -> JoinResult:
         x, y = self._examples(X), None if Y is None else self._examples(Y)
         out = check_sink(out)
-        wanted = threshold, *(check_rows(some, len(x)) for some in rows)
+        wanted = threshold, *self._limits(x, *within)
         run = check_jobs(n_jobs), progress_callback(progress, self._title()), out
         found, zeros = self._compute("join", x, y, wanted, run)
         self._warn(zeros, y)

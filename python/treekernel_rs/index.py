@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treekernel_rs._arguments import (
-    check_jobs,
-    check_number,
-)
+from treekernel_rs._arguments import check_flag, check_jobs, check_number
 from treekernel_rs._core import Forest, Index, KernelRows, as_forest
 from treekernel_rs._held import HeldKernel
 from treekernel_rs._matrices import Computing, warn_of_zeros
@@ -227,6 +224,9 @@ class TreeIndex(Computing):
         X: Trees | None = None,
         *,
         k: int = 10,
+        min_similarity: float | None = None,
+        where: ArrayLike | None = None,
+        exclude_equal: bool = False,
         n_jobs: int | None = None,
         progress: Progress | bool | None = None,
     ) -> Neighbors:
@@ -238,13 +238,22 @@ class TreeIndex(Computing):
             The trees. Without X, the indexed trees are compared with the other ones.
         k : int, default 10
             How many trees to find for each tree; fewer if the index has fewer.
+        min_similarity : float, optional
+            The smallest kernel value of an answer. If the kernel is normalised, most trees are
+            then ruled out by a bound, as in `join`, which takes a small part of the time.
+        where : array of bool or int, optional
+            Which indexed trees may be answers: a mask with a value for each, or their
+            numbers.
+        exclude_equal : bool, default False
+            Leave out trees that are equal to the query.
         n_jobs, progress
             As in a call of the kernel.
 
         Returns
         -------
         Neighbors
-            As the kernel's `top_k`.
+            As the kernel's `top_k`. A row with fewer than k answers ends with indices -1
+            and values of -infinity.
 
         Examples
         --------
@@ -252,14 +261,23 @@ class TreeIndex(Computing):
         >>> index = tk.SubsetTreeKernel(0.5).index(["(A a)", "(B b)"])
         >>> index.top_k(["(S (B b))"], k=1).indices
         array([[1]])
+        >>> index.top_k(["(A a)"], k=2, min_similarity=0.3).indices
+        array([[ 0, -1]])
+        >>> index.top_k(["(A a)"], k=1, exclude_equal=True).indices
+        array([[1]])
         """
-        return self._top_k(*self._asked(X), k, n_jobs, progress)
+        least = min_similarity
+        least = None if least is None else check_number("min_similarity", least)
+        exclude_equal = check_flag(exclude_equal, "exclude_equal")
+        within = least, self._numbers(where), exclude_equal
+        return self._top_k(*self._asked(X), k, n_jobs, progress, *within)
 
     def join(
         self,
         X: Trees | None = None,
         *,
         min_similarity: float = 0.8,
+        where: ArrayLike | None = None,
         n_jobs: int | None = None,
         out: Callable[..., object] | None = None,
         progress: Progress | bool | None = None,
@@ -270,7 +288,13 @@ class TreeIndex(Computing):
         ----------
         X : Forest or sequence of str, optional
             The trees. Without X, the pairs i < j of indexed trees.
-        min_similarity, n_jobs, out, progress
+        min_similarity : float, default 0.8
+            The smallest kernel value of a pair. What is needed for it is kept, and serves
+            all queries with this threshold or a higher one.
+        where : array of bool or int, optional
+            The indexed trees that pairs may have: a mask with a value for each, or their
+            numbers.
+        n_jobs, out, progress
             As in the kernel's `join`.
 
         Returns
@@ -287,7 +311,24 @@ class TreeIndex(Computing):
         (array([2]), array([1]))
         """
         least = check_number("min_similarity", min_similarity)
-        return self._join(*self._asked(X), least, n_jobs, out, progress)
+        some = self._numbers(where)
+        return self._join(*self._asked(X), least, n_jobs, out, progress, some)
+
+    def _limits(self, x: Any, among: Any) -> tuple[Any, ...]:
+        return (among,)
+
+    def _numbers(self, where: ArrayLike | None) -> NDArray[Any] | None:
+        """Return the numbers of the trees that a mask selects."""
+        if where is None:
+            return None
+        array = np.asarray(where)
+        if array.dtype != bool:
+            return array
+        if array.shape != (len(self),):
+            expected, got = f"({len(self)},), one value per tree", array.shape
+            msg = f"where must be of shape {expected}, got {got}"
+            raise ValueError(msg)
+        return np.flatnonzero(array)
 
     def _asked(self, X: Trees | None) -> tuple[Any, TreeIndex | None]:
         """Return X and Y; without X, the indexed trees are compared with each other."""

@@ -71,7 +71,7 @@ use crate::index::id_map::{IdMap, Key, Wanted};
 use crate::index::weights::{Slot, Weights, add_scaled};
 use crate::index::{elastic, partial, subset, subtree};
 use crate::kernel::IntoKernel;
-use crate::memory;
+use crate::memory::{self, Map};
 use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
 
 /// What a model is like, besides its kernel.
@@ -328,9 +328,10 @@ pub(crate) fn compact<'f>(
     if n_nodes <= SMALL_STORE || forest.len() >= n_nodes / MAX_NODES_PER_TREE {
         return Ok(Cow::Borrowed(forest));
     }
-    let mut nodes = Nodes::default();
-    // All are interned in one store, so that shared subtrees stay shared.
-    let copy = |&root: &NodeId| nodes.absorb_one(forest.nodes(), root, context);
+    let (mut nodes, mut here) = (Nodes::default(), Map::default());
+    // All are interned in one store, so that shared subtrees stay shared, and are read once.
+    let copy =
+        |&root: &NodeId| nodes.absorb_next(forest.nodes(), root, &mut here, context);
     let roots = memory::try_collect(forest.roots().iter().map(copy))?;
     Ok(Cow::Owned(Forest::new(Arc::new(nodes), roots)))
 }

@@ -229,8 +229,7 @@ impl SupportTrees {
         }
         let index = self.index(model_kernel, context)?;
         let kernel = &**model_kernel.kernel;
-        let asking = gram::Asking::new(kernel, x, options, context);
-        let filled = asking.and_then(|asking| {
+        let filled = gram::Asking::new(x, context).and_then(|asking| {
             index.fill(kernel, &asking, (&mut out, self.len(), 0), context)
         });
         Ok((out, filled.map_err(score_error)?.zero_rows))

@@ -504,7 +504,21 @@ impl Nodes {
         root: NodeId,
         context: &Context,
     ) -> Result<NodeId> {
-        let mut here: Map<NodeId, NodeId> = Map::default();
+        self.absorb_next(other, root, &mut Map::default(), context)
+    }
+
+    /// As [`absorb_one`](Self::absorb_one), after other trees of that store: `here` is what
+    /// their nodes are called.
+    pub(crate) fn absorb_next(
+        &mut self,
+        other: &Self,
+        root: NodeId,
+        here: &mut Map<NodeId, NodeId>,
+        context: &Context,
+    ) -> Result<NodeId> {
+        if let Some(&root) = here.get(&root) {
+            return Ok(root);
+        }
         let mut below = Vec::new();
         let mut open = memory::collect([(root, other.children(root).iter())])?;
         let mut last = NodeId(0);

@@ -234,6 +234,14 @@ impl super::Engine for Engine {
         Ok(())
     }
 
+    fn meets(&self, rows: &Rows, x: usize, most: usize) -> Result<Option<Vec<u32>>> {
+        let mut met = Vec::new();
+        // Whatever is equal has equal labels.
+        let [labels, _] = &self.base;
+        let are_few = labels.counts.meet(rows.base[0].get(x), most, &mut met)?;
+        Ok(are_few.then_some(met))
+    }
+
     fn read(
         &self,
         columns: &Forest,

@@ -34,6 +34,15 @@ pub trait RowSource: Send + Sync {
     /// [`Error::Memory`](crate::Error::Memory).
     fn worker(&self) -> Result<RowWorker<'_>>;
 
+    /// The columns with which an item's value may be other than 0, in any order, if it is
+    /// known without its row that there are at most so many.
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory).
+    fn meets(&self, _x: usize, _most: usize) -> Result<Option<Vec<u32>>> {
+        Ok(None)
+    }
+
     /// Rows that a worker takes at a time. Fewer where a value costs so much more than
     /// storing it that it is better for small matrices to be shared out well.
     fn block_height(&self) -> usize {
@@ -86,6 +95,16 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
         row: &mut [f64],
         context: &Context,
     ) -> Result<()>;
+
+    /// See [`RowSource::meets`].
+    fn meets(
+        &self,
+        _rows: &Self::Rows,
+        _x: usize,
+        _most: usize,
+    ) -> Result<Option<Vec<u32>>> {
+        Ok(None)
+    }
 
     /// Whether leaves of rows need to be read.
     fn reads_leaves(&self) -> bool {
@@ -192,5 +211,10 @@ struct Query<'a, E: Engine> {
 impl<E: Engine> RowSource for Query<'_, E> {
     fn worker(&self) -> Result<RowWorker<'_>> {
         self.anew.as_ref().unwrap_or(self.pool).rows_worker(&self.rows)
+    }
+
+    fn meets(&self, x: usize, most: usize) -> Result<Option<Vec<u32>>> {
+        let Pool { engine, .. } = self.anew.as_ref().unwrap_or(self.pool);
+        engine.meets(&self.rows, x, most)
     }
 }

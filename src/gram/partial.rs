@@ -440,6 +440,17 @@ impl super::Engine for Engine {
         self.finish_row(rows, x, Equal(&rows.id_map), scratch, row, context)
     }
 
+    fn meets(&self, rows: &Rows, x: usize, most: usize) -> Result<Option<Vec<u32>>> {
+        let mut met = Vec::new();
+        // Whatever is equal has equal labels.
+        for ((base, _), symbols) in self.bases.iter().zip(&rows.bases) {
+            if !base.counts.meet(symbols.get(x), most, &mut met)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(met))
+    }
+
     fn read(
         &self,
         columns: &Forest,

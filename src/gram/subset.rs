@@ -395,6 +395,16 @@ impl<F: Factors + 'static> super::Engine for Engine<F> {
         self.add_corrections(rows, Some(&self.patterns), scratch, row, context)
     }
 
+    fn meets(&self, rows: &Rows, x: usize, most: usize) -> Result<Option<Vec<u32>>> {
+        let mut met = Vec::new();
+        // Subtrees have something in common where their productions are equal.
+        let mut are_few = self.groups.meet(rows.groups.get(x), most, &mut met)?;
+        if let Some(products) = &self.leaves {
+            are_few &= products.counts.meet(rows.leaves.get(x), most, &mut met)?;
+        }
+        Ok(are_few.then_some(met))
+    }
+
     fn reads_leaves(&self) -> bool {
         self.leaves.is_some()
     }

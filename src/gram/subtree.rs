@@ -35,7 +35,7 @@ use crate::index::id_map::{IdMap, Wanted};
 use crate::intern::new_id;
 use crate::kernel::TreeCounts;
 use crate::kernel::subtree::Count;
-use crate::memory::{filled, push};
+use crate::memory::{extend, filled, push};
 use crate::ragged::{Filler, Ragged};
 use crate::{Context, Forest, NodeId, Nodes, Result};
 
@@ -259,6 +259,25 @@ impl<C: Count + 'static> super::Engine for Engine<C> {
             *value += alone;
         }
         Ok(())
+    }
+
+    fn meets(&self, rows: &Rows, x: usize, most: usize) -> Result<Option<Vec<u32>>> {
+        let mut met = Vec::new();
+        for (level, symbols) in self.levels.iter().zip(&rows.levels) {
+            if let Some(level) = level
+                && !level.counts.meet(symbols.get(x), most, &mut met)?
+            {
+                return Ok(None);
+            }
+        }
+        for &(list, _) in rows.lists.get(x) {
+            let list = self.lists.get(list.index());
+            if met.len() + list.len() > most {
+                return Ok(None);
+            }
+            extend(&mut met, list.iter().map(|&(tree, _)| tree.0))?;
+        }
+        Ok(Some(met))
     }
 
     fn read(

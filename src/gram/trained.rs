@@ -6,7 +6,7 @@
 //! time by its items and the row, not by the index. Sums are in the order of walks, not of
 //! ids: a row has the same bits whichever items it is asked with.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::matrix::{Distinct, Element, Finish, Matrix};
 use super::measure::Numbers;
@@ -81,8 +81,8 @@ pub(crate) fn engine<X: Items>(
 
 /// The index of some items, the columns.
 pub(crate) struct TrainedEngine<X: Items> {
-    pub(crate) columns: Different<X>,
-    numbers: Numbers<X>,
+    pub(crate) columns: Arc<Different<X>>,
+    numbers: Arc<Numbers<X>>,
     pub(crate) engine: Box<dyn QueryEngine<X>>,
     /// Where values are normalised.
     pub(crate) norms: Option<Norms>,
@@ -91,26 +91,25 @@ pub(crate) struct TrainedEngine<X: Items> {
 /// Items that ask, whichever index: the different ones, in a store that is not much larger
 /// than they are, as what follows is linear in it.
 pub(crate) struct Asking<X> {
-    rows: Arc<Different<X>>,
-    /// Where values are normalised.
-    norms: Option<Arc<Norms>>,
+    pub(crate) rows: Arc<Different<X>>,
+    /// Where values are normalised: when they are needed first.
+    norms: OnceLock<Arc<Norms>>,
 }
 
 impl<X: Items> Asking<X> {
-    pub(crate) fn new(
-        measure: &dyn Measure<X>,
-        x: &X,
-        options: Options,
-        context: &Context,
-    ) -> Result<Self> {
-        let rows = Different::new(&*x.compact(context)?)?;
+    pub(crate) fn new(x: &X, context: &Context) -> Result<Self> {
+        let rows = Arc::new(Different::new(&*x.compact(context)?)?);
+        Ok(Self { rows, norms: OnceLock::new() })
+    }
+
+    fn norms(&self, measure: &dyn Measure<X>, context: &Context) -> Result<Arc<Norms>> {
+        if let Some(norms) = self.norms.get() {
+            return Ok(Arc::clone(norms));
+        }
         // What rows are divided by needs single pairs of their items.
-        let norms = || -> Result<_> {
-            let singles = measure.prepare(&rows.items, context)?;
-            Ok(Arc::new(rows.norms(&*singles, "X", context)?))
-        };
-        let norms = options.normalize.then(norms).transpose()?;
-        Ok(Self { rows: Arc::new(rows), norms })
+        let singles = measure.prepare(&self.rows.items, context)?;
+        let norms = Arc::new(self.rows.norms(&*singles, "X", context)?);
+        Ok(Arc::clone(self.norms.get_or_init(|| norms)))
     }
 }
 
@@ -119,8 +118,7 @@ pub(crate) struct QueryRows<X> {
     pub(crate) rows: Arc<Different<X>>,
     /// Where values are normalised, and this is known.
     pub(crate) norms: Option<Arc<Norms>>,
-    /// Where values are normalised: per row the column that is the same item, or a number
-    /// of none.
+    /// Per row the column that is the same item, or a number of none.
     pub(crate) same: Vec<u32>,
 }
 
@@ -135,6 +133,19 @@ impl<X: Items> TrainedEngine<X> {
         context: &Context,
     ) -> Result<(Self, Option<Arc<dyn Prepared>>)> {
         let columns = Different::new(items)?;
+        let numbers = Arc::new(Numbers::new(&columns.items)?);
+        let columns = (Arc::new(columns), numbers);
+        Self::of(measure, columns, options, (rows_of, set), context)
+    }
+
+    /// As [`new`](Self::new), of items that are different, with their numbers.
+    pub(crate) fn of(
+        measure: &dyn Measure<X>,
+        (columns, numbers): (Arc<Different<X>>, Arc<Numbers<X>>),
+        options: Options,
+        (rows_of, set): (RowsOf, &'static str),
+        context: &Context,
+    ) -> Result<(Self, Option<Arc<dyn Prepared>>)> {
         let wants_singles = options.normalize;
         let (engine, singles) =
             engine(measure, &columns.items, rows_of, wants_singles, context)?;
@@ -144,7 +155,6 @@ impl<X: Items> TrainedEngine<X> {
             }
             _ => None,
         };
-        let numbers = Numbers::new(&columns.items)?;
         Ok((Self { columns, numbers, engine, norms }, singles))
     }
 
@@ -161,11 +171,10 @@ impl<X: Items> TrainedEngine<X> {
     ) -> Result<(QueryRows<X>, Box<dyn RowSource + '_>)> {
         let (columns, rows) = (&self.columns.items, Arc::clone(&asking.rows));
         let source = self.engine.query(measure, columns, &rows.items, context)?;
-        let norms = asking.norms.clone();
-        let same = match norms {
-            Some(_) => self.numbers.find(columns, &rows.items)?,
-            None => Vec::new(),
-        };
+        let is_normalized = self.norms.is_some();
+        let norms =
+            is_normalized.then(|| asking.norms(measure, context)).transpose()?;
+        let same = self.numbers.find(columns, &rows.items)?;
         Ok((QueryRows { rows, norms, same }, source))
     }
 

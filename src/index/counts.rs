@@ -14,7 +14,7 @@ use std::ops::{Add, AddAssign, Mul, Range};
 use crate::ids::{Id, IdVec, TreeId};
 use crate::intern::new_id;
 use crate::kernel::TreeCounts;
-use crate::memory::{collect, filled, reach, reserve};
+use crate::memory::{collect, extend, filled, reach, reserve};
 use crate::ragged::Ragged;
 use crate::vector::{Loop, vectorized};
 use crate::{NodeId, Result};
@@ -152,6 +152,27 @@ impl<S: Id> Counts<S> {
     fn bounds(&self, symbol: S) -> Range<usize> {
         let next = S::at(symbol.index() + 1);
         self.symbols[symbol].start as usize..self.symbols[next].start as usize
+    }
+
+    /// Adds the trees that have one of some symbols to others, a tree perhaps several
+    /// times, unless these are more than so many; whether they are not.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub(crate) fn meet(
+        &self,
+        symbols: &[(S, u32)],
+        most: usize,
+        met: &mut Vec<u32>,
+    ) -> Result<bool> {
+        for &(symbol, _) in symbols {
+            let list = self.list(symbol);
+            if met.len() + list.len() > most {
+                return Ok(false);
+            }
+            extend(met, list.iter().map(|&(tree, _)| tree.0))?;
+        }
+        Ok(true)
     }
 
     /// Adds the products of a tree's counts with those of the first trees, each symbol's

@@ -26,16 +26,19 @@ const FIRST: f64 = f64::from_bits(1);
 
 /// What each tree has been offered.
 pub(super) struct Best {
-    wanted: usize,
-    /// The least that is offered.
-    first: f64,
     offers: Vec<Mutex<Offers>>,
     /// By tree: the least value that it still takes, as bits; NaN where it gave up.
     least: Vec<AtomicU64>,
 }
 
+/// The best of what is offered, and what is nearly as good.
 #[derive(Default, Clone)]
-struct Offers {
+pub(super) struct Offers {
+    wanted: usize,
+    /// The least that is wanted, whatever else is offered.
+    first: f64,
+    /// The least that is taken.
+    least: f64,
     list: Vec<Answer>,
     /// How many there are when it is cut the next time.
     cut_at: usize,
@@ -45,19 +48,12 @@ struct Offers {
 impl Best {
     /// Of `n` trees `wanted` others each, 1 at least.
     pub(super) fn new(n: usize, wanted: usize, is_distance: bool) -> Result<Self> {
-        let first = if is_distance { f64::NEG_INFINITY } else { FIRST };
-        let cut_at = Self::cut_at(wanted);
-        let offers = || Mutex::new(Offers { cut_at, ..Offers::default() });
+        let offers = Offers::new(wanted, !is_distance);
+        let least = offers.least;
         Ok(Self {
-            wanted,
-            first,
-            offers: filled_with(n, offers)?,
-            least: filled_with(n, || bits(first))?,
+            offers: filled_with(n, || Mutex::new(offers.clone()))?,
+            least: filled_with(n, || bits(least))?,
         })
-    }
-
-    fn cut_at(len: usize) -> usize {
-        2 * len + 16
     }
 
     /// Takes the values of a tree with those before it. What is no number may be any: it is
@@ -92,21 +88,16 @@ impl Best {
         if offers.has_given_up {
             return Ok(());
         }
-        push(&mut offers.list, Answer { tree: tree as u32, value })?;
-        if offers.list.len() < offers.cut_at {
+        if !offers.push(Answer { tree: tree as u32, value })? {
             return Ok(());
         }
-        let mut least = offers.cut(self.wanted, self.first);
         // Too many nearly equal ones: the margin keeps them all, and the list would
         // grow on.
-        if offers.list.len() > 8 * Self::cut_at(self.wanted) {
+        if offers.list.len() > 8 * Offers::cut_at(offers.wanted) {
             *offers = Offers { has_given_up: true, ..Offers::default() };
-            least = f64::NAN;
-        } else {
-            // Cut again at twice the length, so cutting takes constant time per offer.
-            offers.cut_at = Self::cut_at(offers.list.len());
+            offers.least = f64::NAN;
         }
-        self.least[to].store(least.to_bits(), Ordering::Relaxed);
+        self.least[to].store(offers.least.to_bits(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -114,32 +105,69 @@ impl Best {
     /// found whose value is 0 or less; None where it gave up.
     pub(super) fn take(&self, tree: usize) -> Result<Option<(Vec<u32>, usize)>> {
         let Ok(mut offers) = self.offers[tree].lock() else { return Ok(None) };
-        let mut offers = std::mem::take(&mut *offers);
+        let offers = std::mem::take(&mut *offers);
         if offers.has_given_up {
             return Ok(None);
         }
-        offers.cut(self.wanted, self.first);
-        let missing = self.wanted.saturating_sub(offers.n_known());
-        let trees = collect(offers.list.into_iter().map(|answer| answer.tree))?;
-        Ok(Some((trees, missing)))
+        offers.done().map(Some)
     }
 }
 
 impl Offers {
-    /// Forgets what is not among the best, and returns the least value that may be.
-    fn cut(&mut self, wanted: usize, first: f64) -> f64 {
+    /// Of none, for so many. Where values are kernels that are never negative, those of 0
+    /// are not taken.
+    pub(super) fn new(wanted: usize, is_positive: bool) -> Self {
+        let first = if is_positive { FIRST } else { f64::NEG_INFINITY };
+        let cut_at = Self::cut_at(wanted);
+        Self { wanted, first, least: first, cut_at, ..Self::default() }
+    }
+
+    fn cut_at(len: usize) -> usize {
+        2 * len + 16
+    }
+
+    /// The least value that is taken.
+    pub(super) fn least(&self) -> f64 {
+        self.least
+    }
+
+    /// Takes an answer that is no less than that; whether others were forgotten for it.
+    pub(super) fn push(&mut self, answer: Answer) -> Result<bool> {
+        push(&mut self.list, answer)?;
+        if self.list.len() < self.cut_at {
+            return Ok(false);
+        }
+        self.cut();
+        // Cut again at twice the length, so cutting takes constant time per offer.
+        self.cut_at = Self::cut_at(self.list.len());
+        Ok(true)
+    }
+
+    /// The trees that may be among the nearest, ascending, and how many other ones are to be
+    /// found whose value is 0 or less.
+    pub(super) fn done(mut self) -> Result<(Vec<u32>, usize)> {
+        self.cut();
+        let missing = self.wanted.saturating_sub(self.n_known());
+        let mut trees = collect(self.list.into_iter().map(|answer| answer.tree))?;
+        trees.sort_unstable();
+        Ok((trees, missing))
+    }
+
+    /// Forgets what is not among the best.
+    pub(super) fn cut(&mut self) {
         // Those that nobody knows come first, and do not count.
         let n_unknown = self.list.iter().filter(|a| a.value.is_infinite()).count();
-        let place = n_unknown + wanted;
-        if self.list.len() <= place {
-            return first;
+        let place = n_unknown + self.wanted;
+        // Nobody is wanted where all others are excluded.
+        if self.list.len() <= place || place == 0 {
+            return;
         }
         let by_value = |a: &Answer, b: &Answer| b.value.total_cmp(&a.value);
         // The last one wanted, and a margin below it for rounding.
         let (_, last, _) = self.list.select_nth_unstable_by(place - 1, by_value);
-        let least = margin(last.value).max(first);
+        self.least = margin(last.value).max(self.first);
+        let least = self.least;
         self.list.retain(|answer| answer.value >= least);
-        least
     }
 
     /// How many values are known.

@@ -26,7 +26,7 @@
 use std::sync::Arc;
 
 use crate::dag::{self, Model};
-use crate::ids::ListId;
+use crate::ids::{Id, ListId, PackedOption};
 use crate::index::id_map::{IdMap, LISTS, Wanted};
 use crate::intern::{Keys, new_id};
 use crate::kernel::{
@@ -35,7 +35,9 @@ use crate::kernel::{
 use crate::memory::{collect, extend, filled, push, reach};
 use crate::ragged::Ragged;
 use crate::threads::Threads;
-use crate::{Context, Error, Forest, Kernel, NodeId, Nodes, Result};
+use crate::{
+    Context, Error, Forest, Kernel, Label, NodeId, Nodes, ProductionId, Result,
+};
 
 const NONE: u32 = u32::MAX;
 const WHAT: &str = "blocks, tree by tree";
@@ -52,8 +54,60 @@ pub(crate) type Vectors = Ragged<(u32, f32)>;
 /// Vectors whose dot products are no less than normalised kernels.
 pub struct Bound {
     pub(super) vectors: Vectors,
-    /// How many blocks there may be.
-    pub(super) n_blocks: usize,
+    pub(super) names: Names,
+}
+
+/// What blocks are, in the ids of a store: so those of two stores are told to be the same.
+pub(crate) struct Names {
+    nodes: Arc<Nodes>,
+    /// What blocks are numbered by: nodes, productions, or labels.
+    wanted: Wanted,
+    /// How many blocks there may be, and how many of them are no edges.
+    n_blocks: usize,
+    first_edge: usize,
+    /// Of edges: (production, position, production of the child).
+    edges: Keys<ListId>,
+}
+
+impl Names {
+    pub(super) fn n_blocks(&self) -> usize {
+        self.n_blocks
+    }
+
+    pub(super) fn nbytes(&self) -> usize {
+        self.edges.nbytes()
+    }
+
+    /// What the blocks of another store are called here, or [`NONE`].
+    pub(super) fn numbers(&self, other: &Self) -> Result<Vec<u32>> {
+        let (there, here) = (&other.nodes, &self.nodes);
+        let none = TreeCounts::read(there, &[], &Context::default())?;
+        let map = IdMap::of_trees(there, here, self.wanted, &none, |_| None)?;
+        match self.wanted {
+            Wanted::Nodes => return collect(map.nodes.iter().copied().map(number)),
+            Wanted::Labels => return collect(map.labels.iter().copied().map(number)),
+            _ => {}
+        }
+        // Productions, then labels of leaves, then edges.
+        let productions = map.productions.iter().copied().map(number);
+        let n_productions = here.n_productions() as u32;
+        let leaf = |label: &PackedOption<Label>| {
+            label.get().map_or(NONE, |label| n_productions + label.number())
+        };
+        let production = |id: u32| map.productions[ProductionId(id)].get();
+        let edge = |&[parent, position, child]: &[u32; 3]| {
+            let (parent, child) = (production(parent)?, production(child)?);
+            let edge = self.edges.find([parent.0, position, child.0])?;
+            Some(self.first_edge as u32 + edge.number())
+        };
+        let edges = other.edges.keys.iter().map(|key| edge(key).unwrap_or(NONE));
+        collect(productions.chain(map.labels.iter().map(leaf)).chain(edges))
+    }
+}
+
+/// The number of an id, or [`NONE`].
+fn number<I: Id>(id: PackedOption<I>) -> u32 {
+    id.get().map_or(NONE, Id::number)
 }
 
 /// Whether a tree has no vector.
@@ -174,7 +228,14 @@ pub(crate) fn bound(
     for part in parts {
         vectors.append(part, WHAT)?;
     }
-    Ok(Some(Bound { vectors, n_blocks }))
+    let wanted = match &blocks {
+        Blocks::Subtrees { .. } => Wanted::Nodes,
+        Blocks::Productions(_) => Wanted::Productions,
+        Blocks::Roots => Wanted::Labels,
+    };
+    let (nodes, first_edge) = (Arc::clone(nodes), edges.first);
+    let names = Names { nodes, wanted, n_blocks, first_edge, edges: edges.keys };
+    Ok(Some(Bound { vectors, names }))
 }
 
 /// The inner children of nodes.

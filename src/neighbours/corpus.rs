@@ -1,18 +1,22 @@
 //! Rows and columns of one call: how candidates are found, computed and handed on.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 
-use super::best::Best;
+use super::best::{Best, Offers};
 use super::blocks::Bound;
+use super::candidates::Candidates;
+use super::filter::Choice;
 use super::{Answer, Nearest, nearness, prune};
 use crate::gram::{
     Different, Distinct, Items, Measure, Near, Normalizer, Norms, Options, QueryRows,
     Report, RowSource, gathered, quotient,
 };
 use crate::kernel::{Prepared, Worker};
-use crate::memory::{Map, collect, extend, filled_with, push, reach, reserve, room};
+use crate::memory::{
+    Map, collect, extend, filled_with, push, reach, reach_with, reserve, room,
+    set_aside,
+};
 use crate::ragged::{Filler, Ragged};
 use crate::threads::{Tasks, Threads};
 use crate::{Context, Error, Result};
@@ -26,9 +30,11 @@ const BATCH: usize = 1 << 23;
 const ENOUGH: usize = 1 << 21;
 /// Rows whose trees are made ready together, at most some more than these.
 const ROWS: usize = 1 << 16;
-/// Rows that the bound is tried on, and one of how many pairs it may let through.
-const SAMPLE: usize = 64;
-const ONE_IN: usize = 20;
+/// Columns that a tree may meet in all for its row not to be computed: single pairs take
+/// less.
+const FEW: usize = 256;
+/// Values of a row that are looked at together.
+const CHUNK: usize = 64;
 
 /// Takes the answers of some rows, and asks on the way whether to go on.
 pub(super) type Each<'a> = dyn FnMut(&[u32], Vec<Vec<Answer>>) -> Result<()> + 'a;
@@ -36,20 +42,47 @@ pub(super) type Each<'a> = dyn FnMut(&[u32], Vec<Vec<Answer>>) -> Result<()> + '
 /// How candidates are found.
 pub(super) enum Finder<'a> {
     /// By the bound.
-    Pruned(Arc<Pruned>),
+    Pruned(Candidates),
     /// Row by row.
     Rows(Rows<'a>),
     /// By bounds of distances, which all items made ready have.
     Near(Arc<dyn Near>, Values),
 }
 
-/// Vectors for one threshold, and which trees have no kernel with themselves.
-pub(super) struct Pruned(pub(super) prune::Index, pub(super) Vec<bool>);
+/// The different columns, and what is kept of them between two calls.
+pub(super) struct Columns<X> {
+    pub(super) different: Arc<Different<X>>,
+    /// By column: where it stands.
+    pub(super) places: Ragged<u32>,
+    /// What no worker is using.
+    spare: Mutex<Vec<Scratch>>,
+}
+
+impl<X: Items> Columns<X> {
+    pub(super) fn new(different: Arc<Different<X>>) -> Result<Self> {
+        let places = places(&different.places)?;
+        Ok(Self { different, places, spare: Mutex::default() })
+    }
+
+    /// A scratch for each of some workers, those that are there first.
+    fn scratches(&self, n: usize) -> Result<Vec<Scratch>> {
+        // Without waiting: in a forked child, who holds the lock may be missing.
+        let mut spare = match self.spare.try_lock() {
+            Ok(mut spare) => std::mem::take(&mut *spare),
+            Err(_) => Vec::new(),
+        };
+        spare.truncate(n);
+        reach_with(&mut spare, n, Scratch::default)?;
+        Ok(spare)
+    }
+}
 
 pub(super) struct Rows<'a> {
     pub(super) source: &'a dyn RowSource,
     /// All items made ready for single pairs; None: those that are needed will be.
     pub(super) values: Option<Values>,
+    /// Places of columns that have no kernel with themselves, where it matters.
+    pub(super) zero_columns: &'a [usize],
     /// What a join asks for.
     pub(super) least: f64,
 }
@@ -83,9 +116,8 @@ impl Rows<'_> {
 /// What one worker keeps from row to row.
 #[derive(Default)]
 pub(super) struct Scratch {
-    pruned: prune::Scratch,
+    pub(super) pruned: prune::Scratch,
     row: Vec<f64>,
-    order: Vec<u32>,
 }
 
 impl Finder<'_> {
@@ -98,12 +130,12 @@ impl Finder<'_> {
         scratch: &mut Scratch,
         context: &Context,
     ) -> Result<Vec<u32>> {
-        let n = corpus.columns.len();
+        let n = corpus.columns().len();
         let end = if corpus.is_self() { x } else { n };
         let mut found = match self {
-            Self::Pruned(pruned) => {
-                let Pruned(index, _) = &**pruned;
-                index.find(corpus.first_row() + x, end, &mut scratch.pruned, context)?
+            Self::Pruned(candidates) => {
+                let found = candidates.find(x, end, &mut scratch.pruned, context)?;
+                collect(found.into_iter().map(|(tree, _)| tree))?
             }
             Self::Rows(rows) => {
                 // The lower triangle has the tree itself.
@@ -120,8 +152,11 @@ impl Finder<'_> {
             }
             Self::Near(near, _) => near.within(corpus.first_row() + x, end, context)?,
         };
-        if corpus.is_self() && corpus.places.get(x).len() > 1 {
+        if corpus.is_self() && corpus.columns.places.get(x).len() > 1 {
             push(&mut found, x as u32)?;
+        }
+        if !corpus.choice.is_all() {
+            found.retain(|&tree| corpus.may_answer(x, tree));
         }
         Ok(found)
     }
@@ -136,58 +171,63 @@ impl Finder<'_> {
         scratch: &mut Scratch,
         context: &Context,
     ) -> Result<Vec<u32>> {
-        let n = corpus.columns.len();
         let rows = match self {
             Self::Rows(rows) => rows,
             Self::Near(near, _) => {
                 return near.nearest(corpus.first_row() + x, wanted, context);
             }
-            Self::Pruned(_) => return Ok(Vec::new()),
+            Self::Pruned(candidates) => {
+                return candidates.nearest(corpus, x, wanted, scratch, context);
+            }
         };
-        let Scratch { row, order, .. } = scratch;
+        // 1. Where few columns have anything in common with the item, these, and as many
+        // others as are wanted: their values are 0.
+        if let Some(mut met) = rows.source.meets(x, FEW)? {
+            met.sort_unstable();
+            met.dedup();
+            met.retain(|&tree| corpus.may_answer(x, tree));
+            return corpus.with_others(x, met, wanted);
+        }
+        // 2. Else its row. What is no number is for the single pair to say: it is taken
+        // for infinite.
+        let n = corpus.columns().len();
+        let row = &mut scratch.row;
         reach(row, n, 0.0)?;
-        rows.row(corpus, x, row, context)?;
-        let of = |tree: &u32| row[*tree as usize];
-        let is_known = |tree: &u32| of(tree).is_finite();
-        order.clear();
-        reserve(order, n)?;
-        order.extend((0..n as u32).filter(is_known)); // has room
-        if wanted >= order.len() {
-            return collect(0..n as u32);
+        rows.row(corpus, x, &mut row[..n], context)?;
+        let fast = corpus.measure.fast();
+        let may_be_negative = fast.is_none_or(|fast| !fast.is_never_negative());
+        let mut best = Offers::new(wanted, !may_be_negative);
+        for (number, part) in row[..n].chunks(CHUNK).enumerate() {
+            // Most parts have nothing that is large enough.
+            let least = best.least();
+            let n_less = part.iter().filter(|&&value| value < least).count();
+            if n_less == part.len() {
+                continue;
+            }
+            for (tree, &value) in (number * CHUNK..).zip(part) {
+                let value = if value.is_nan() { f64::INFINITY } else { value };
+                if value >= best.least() && corpus.may_answer(x, tree as u32) {
+                    best.push(Answer { tree: tree as u32, value })?;
+                }
+            }
         }
-        order.select_nth_unstable_by(wanted, |a, b| {
-            // Not by `total_cmp`, to which 0 and -0 are different.
-            let by_value = of(b).partial_cmp(&of(a)).unwrap_or(Ordering::Equal);
-            by_value.then(a.cmp(b))
-        });
-        order.truncate(wanted);
-        let last = order.iter().map(of).fold(f64::INFINITY, f64::min);
-        // What is no number is for the single pair to say.
-        let unknown =
-            |trees: std::ops::Range<u32>| trees.filter(|tree| !is_known(tree));
-        if last == 0.0 {
-            // Those that have no kernel at all are chosen already: trees are numbered in
-            // the order in which they first stand.
-            return collect(order.iter().copied().chain(unknown(0..n as u32)));
-        }
-        let low = margin(last);
-        let may_do = |tree: &u32| of(tree) >= low || !is_known(tree);
-        collect((0..n as u32).filter(may_do))
+        let (found, missing) = best.done()?;
+        corpus.with_others(x, found, missing)
     }
 
     pub(super) fn report<X: Items>(&self, corpus: &Corpus<'_, X>) -> Result<Report> {
         let mut report = Report::default();
-        if let Self::Pruned(pruned) = self {
-            let zeros = |items: &Distinct, first: usize| {
-                let is_zero =
-                    |place: &usize| pruned.1[first + items.of[*place] as usize];
-                collect((0..items.of.len()).filter(is_zero))
+        if let Self::Pruned(candidates) = self {
+            let (rows, columns) = candidates.zeros();
+            report.zero_rows = collect(rows.iter().copied())?;
+            report.zero_columns = collect(columns.iter().copied())?;
+        } else if let (Self::Rows(rows), Some(normalizer)) = (self, corpus.normalizer())
+        {
+            report.zero_columns = collect(rows.zero_columns.iter().copied())?;
+            report.zero_rows = match corpus.query {
+                Some(query) => query.rows.places.zeros(normalizer.rows)?,
+                None => collect(rows.zero_columns.iter().copied())?,
             };
-            report.zero_rows = zeros(corpus.rows(), corpus.first_row())?;
-            report.zero_columns = zeros(corpus.columns(), 0)?;
-        } else if let Some(normalizer) = corpus.normalizer() {
-            report.zero_rows = corpus.rows().zeros(normalizer.rows)?;
-            report.zero_columns = corpus.columns().zeros(normalizer.columns)?;
         }
         Ok(report)
     }
@@ -219,8 +259,9 @@ impl Values {
         let (columns, rows) =
             wanted.split_at(wanted.partition_point(|&i| i < n_columns));
         let rows: Vec<usize> = collect(rows.iter().map(|row| row - n_columns))?;
-        let others = corpus.query.map_or(corpus.columns, |query| &*query.rows);
-        let parts = [(&corpus.columns.items, columns), (&others.items, &rows[..])];
+        let (all_columns, rows) = (&corpus.columns.different, &rows[..]);
+        let others = corpus.query.map_or(all_columns, |query| &query.rows);
+        let parts = [(&all_columns.items, columns), (&others.items, rows)];
         let items = gathered(parts, context)?;
         let singles = Arc::from(corpus.measure.prepare(&items, context)?);
         let mut values = Self { singles, number: None, norms: None };
@@ -285,21 +326,22 @@ impl Values {
 pub(super) struct Corpus<'a, X: Items> {
     pub(super) measure: &'a dyn Measure<X>,
     pub(super) options: Options,
-    pub(super) columns: &'a Different<X>,
+    pub(super) columns: &'a Columns<X>,
     /// Where values are normalised, and this is known.
     pub(super) norms: Option<&'a Norms>,
     /// None: the rows are the columns.
     pub(super) query: Option<&'a QueryRows<X>>,
-    /// By column, by row: where it stands.
-    pub(super) places: &'a Ragged<u32>,
+    /// By row: where it stands.
     pub(super) row_places: Ragged<u32>,
+    /// Which columns may be answers.
+    pub(super) choice: Choice<'a>,
 }
 
 impl<'a, X: Items> Corpus<'a, X> {
     pub(super) fn new(
         measure: &'a dyn Measure<X>,
         options: Options,
-        (columns, column_places): (&'a Different<X>, &'a Ragged<u32>),
+        columns: &'a Columns<X>,
         norms: Option<&'a Norms>,
         query: Option<&'a QueryRows<X>>,
     ) -> Result<Self> {
@@ -310,9 +352,48 @@ impl<'a, X: Items> Corpus<'a, X> {
             columns,
             norms,
             query,
-            places: column_places,
             row_places: row_places.unwrap_or_default(),
+            choice: Choice::default(),
         })
+    }
+
+    /// The vectors of some different items, where there is a bound of such values.
+    pub(super) fn bound(
+        &self,
+        items: &Different<X>,
+        least: f64,
+        context: &Context,
+    ) -> Result<Option<Bound>> {
+        let is_wanted = self.options.normalize && least > 0.0;
+        match self.measure.fast().filter(|_| is_wanted) {
+            Some(fast) => fast.bound(&items.items, context),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a column may be among the answers of a row.
+    pub(super) fn may_answer(&self, x: usize, tree: u32) -> bool {
+        let Choice { among, excludes_equal } = self.choice;
+        let mut places = self.columns.places.get(tree as usize).iter();
+        !(excludes_equal && self.are_equal(x, tree as usize))
+            && (among.is_none() || places.any(|&place| self.choice.has(place)))
+    }
+
+    /// Some columns, ascending, and the first others that may be answers.
+    fn with_others(
+        &self,
+        x: usize,
+        mut found: Vec<u32>,
+        n_others: usize,
+    ) -> Result<Vec<u32>> {
+        let n_found = found.len();
+        let is_other = |&tree: &u32| {
+            found[..n_found].binary_search(&tree).is_err() && self.may_answer(x, tree)
+        };
+        let all = 0..self.columns().len() as u32;
+        let others = collect(all.filter(is_other).take(n_others))?;
+        extend(&mut found, others)?;
+        Ok(found)
     }
 
     pub(super) fn is_self(&self) -> bool {
@@ -320,16 +401,16 @@ impl<'a, X: Items> Corpus<'a, X> {
     }
 
     pub(super) fn columns(&self) -> &Distinct {
-        &self.columns.places
+        &self.columns.different.places
     }
 
     pub(super) fn rows(&self) -> &Distinct {
-        self.query.map_or(&self.columns.places, |query| &query.rows.places)
+        self.query.map_or(self.columns(), |query| &query.rows.places)
     }
 
     /// Where the rows are numbered from.
     pub(super) fn first_row(&self) -> usize {
-        self.query.map_or(0, |_| self.columns.len())
+        self.query.map_or(0, |_| self.columns().len())
     }
 
     /// Where values are normalised, and it is known by what.
@@ -349,7 +430,8 @@ impl<'a, X: Items> Corpus<'a, X> {
 
     /// The order of two columns, whatever the order in which they came.
     fn comes_before(&self, x: usize, y: usize) -> Result<bool> {
-        let key = |item: usize| self.columns.items.key(item, &|root| root);
+        let columns = &self.columns.different.items;
+        let key = |item: usize| columns.key(item, &|root| root);
         Ok(key(x)? < key(y)?)
     }
 
@@ -370,9 +452,10 @@ impl<'a, X: Items> Corpus<'a, X> {
     /// The columns, and then the rows, where these are others.
     fn all(&self, context: &Context) -> Result<Cow<'_, X>> {
         let Some(query) = self.query else {
-            return Ok(Cow::Borrowed(&self.columns.items));
+            return Ok(Cow::Borrowed(&self.columns.different.items));
         };
-        self.columns.items.chain(&query.rows.items, context).map(Cow::Owned)
+        let columns = &self.columns.different.items;
+        columns.chain(&query.rows.items, context).map(Cow::Owned)
     }
 
     /// The bounds of a distance, where it has such.
@@ -383,46 +466,13 @@ impl<'a, X: Items> Corpus<'a, X> {
         if self.options.normalize {
             return Ok(None);
         }
-        let (n, items) = (self.columns.len(), self.all(context)?);
+        let (n, items) = (self.columns().len(), self.all(context)?);
         let Some(near) = self.measure.near(&items, n, context)? else {
             return Ok(None);
         };
         let singles: Arc<dyn Prepared> = Arc::clone(&near) as _;
         let values = Values { singles, number: None, norms: None };
         Ok(Some(Finder::Near(near, values)))
-    }
-
-    /// The bound, where it helps.
-    pub(super) fn pruned(
-        &self,
-        least: f64,
-        context: &Context,
-    ) -> Result<Option<Arc<Pruned>>> {
-        let is_wanted = self.options.normalize && least > 0.0;
-        let Some(fast) = self.measure.fast().filter(|_| is_wanted) else {
-            return Ok(None);
-        };
-        let (n, items) = (self.columns.len(), self.all(context)?);
-        let Some(Bound { vectors, n_blocks }) = fast.bound(&items, context)? else {
-            return Ok(None);
-        };
-        let threads = Threads::for_trees(context, items.n_items());
-        let zeros = collect(vectors.iter().map(<[_]>::is_empty))?;
-        let index = prune::Index::new(vectors, n_blocks, n, least, &threads)?;
-        let pruned = Arc::new(Pruned(index, zeros));
-        let finder = Finder::Pruned(Arc::clone(&pruned));
-        // A bound that lets many pairs through is no help: rows take less for each.
-        let (mut scratch, mut n_found, mut n_pairs) = (Scratch::default(), 0, 0);
-        let n_rows = self.rows().len();
-        for x in (0..n_rows).step_by(n_rows.div_ceil(SAMPLE).max(1)) {
-            context.check_now()?;
-            n_found += finder.find(self, x, &mut scratch, context)?.len();
-            n_pairs += if self.is_self() { x } else { n };
-        }
-        if n_found * ONE_IN > n_pairs && n_pairs > ONE_IN * SAMPLE {
-            return Ok(None);
-        }
-        Ok(Some(pruned))
     }
 
     /// Computes the values of what `find` finds for some rows, has `keep` take its choice,
@@ -442,8 +492,8 @@ impl<'a, X: Items> Corpus<'a, X> {
     ) -> Result<()> {
         let n = rows.len();
         let threads = Threads::new(context, n);
-        let mut scratch = filled_with(threads.size(), Scratch::default)?;
-        let batch = (BATCH / self.columns.len().max(1)).clamp(64, 1 << 13);
+        let mut scratch = self.columns.scratches(threads.size())?;
+        let batch = (BATCH / self.columns().len().max(1)).clamp(64, 1 << 13);
         let (mut first, mut found, mut n_found) = (0, Vec::new(), 0);
         for (number, part) in rows.chunks(batch).enumerate() {
             // 1. What may be an answer, until there is enough of it.
@@ -473,6 +523,13 @@ impl<'a, X: Items> Corpus<'a, X> {
             // they are asked for together.
             room(n_found, size_of::<Answer>())?;
             let part = &rows[first..end];
+            if n_found == 0 {
+                // Nothing is to be made ready, which takes time by the store of all.
+                each(part, filled_with(part.len(), Vec::new)?)?;
+                first = end;
+                found.clear();
+                continue;
+            }
             let some;
             let values = match finder {
                 Finder::Rows(Rows { values: Some(values), .. })
@@ -509,6 +566,11 @@ impl<'a, X: Items> Corpus<'a, X> {
             (first, n_found) = (end, 0);
             found.clear();
         }
+        if let Ok(mut spare) = self.columns.spare.try_lock() {
+            for scratch in scratch {
+                set_aside(&mut spare, scratch);
+            }
+        }
         context.report(n, n)
     }
 
@@ -519,7 +581,7 @@ impl<'a, X: Items> Corpus<'a, X> {
         k: usize,
         context: &Context,
     ) -> Result<Best> {
-        let n = self.columns.len();
+        let n = self.columns().len();
         let wanted = k.min(n.saturating_sub(1)).max(1);
         let best = Best::new(n, wanted, self.measure.is_distance())?;
         let team = Threads::new(context, n);
@@ -548,7 +610,7 @@ impl<'a, X: Items> Corpus<'a, X> {
             }
             let known: Map<u32, ()> = Map::of(found.iter().map(|&tree| (tree, ())))?;
             let is_other = |t: &u32| *t as usize != x && !known.contains_key(t);
-            let all = 0..self.columns.len() as u32;
+            let all = 0..self.columns().len() as u32;
             extend(&mut found, all.filter(is_other).take(missing))?;
         }
         push(&mut found, x as u32)?;
@@ -556,7 +618,11 @@ impl<'a, X: Items> Corpus<'a, X> {
     }
 
     /// The trees of some rows and of what was found for them, ascending.
-    fn involved(&self, rows: &[u32], found: &[Vec<u32>]) -> Result<Vec<u32>> {
+    pub(super) fn involved(
+        &self,
+        rows: &[u32],
+        found: &[Vec<u32>],
+    ) -> Result<Vec<u32>> {
         let mut trees = Vec::new();
         reserve(&mut trees, rows.len() + found.iter().map(Vec::len).sum::<usize>())?;
         for (&row, found) in rows.iter().zip(found).filter(|(_, f)| !f.is_empty()) {
@@ -566,6 +632,12 @@ impl<'a, X: Items> Corpus<'a, X> {
         trees.sort_unstable();
         trees.dedup();
         Ok(trees)
+    }
+
+    /// Where a row stands.
+    fn places_of_row(&self, x: usize) -> &[u32] {
+        let rows = self.query.map_or(&self.columns.places, |_| &self.row_places);
+        rows.get(x)
     }
 
     /// Writes the nearest of what was found for a row's tree to all its places.
@@ -585,13 +657,13 @@ impl<'a, X: Items> Corpus<'a, X> {
             }
             let start = all.len();
             for answer in equal {
-                let places = self.places.get(answer.tree as usize);
-                extend(&mut all, places.iter().map(|&place| (place, answer.value)))?;
+                let places = self.columns.places.get(answer.tree as usize).iter();
+                let places = places.filter(|&&place| self.choice.has(place));
+                extend(&mut all, places.map(|&place| (place, answer.value)))?;
             }
             all[start..].sort_unstable_by_key(|item| item.0);
         }
-        let rows = if self.is_self() { self.places } else { &self.row_places };
-        for &row in rows.get(x) {
+        for &row in self.places_of_row(x) {
             let others = all.iter().filter(|item| !self.is_self() || item.0 != row);
             for (at, &(column, value)) in others.take(k).enumerate() {
                 out.indices[row as usize * k + at] = column as usize;
@@ -608,10 +680,9 @@ impl<'a, X: Items> Corpus<'a, X> {
         answers: &[Answer],
         out: &mut dyn FnMut((u32, u32, f64)) -> Result<()>,
     ) -> Result<()> {
-        let rows = if self.is_self() { self.places } else { &self.row_places };
-        for &row in rows.get(x) {
+        for &row in self.places_of_row(x) {
             for &Answer { tree, value } in answers {
-                let mut columns = self.places.get(tree as usize);
+                let mut columns = self.columns.places.get(tree as usize);
                 if self.is_self() && tree as usize == x {
                     // Equal trees meet twice.
                     columns =

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use super::corpus::{Corpus, Finder, Pruned, Rows, Values, places};
+use super::candidates::Pruned;
+use super::corpus::{Columns, Corpus, Finder, Rows, Values};
+use super::filter::{Choice, Filter};
 use super::{
-    Collect, FoundPairs, NOBODY, Nearest, Sink, check_least, check_symmetric, join_by,
-    nearness, top_k_by,
+    Collect, FoundPairs, NOBODY, Nearest, Sink, check_symmetric, join_by, nearness,
+    top_k_by,
 };
 use crate::gram::{
-    Asking, Element, Items, Measure, Options, QueryRows, Report, RowSource, RowsOf,
-    TrainedEngine, check_size,
+    Asking, Different, Element, Items, Measure, Numbers, Options, QueryRows, Report,
+    RowSource, RowsOf, TrainedEngine, check_size,
 };
 use crate::intern::new_id;
 use crate::kernel::Prepared;
-use crate::memory::{collect, extend, filled, push};
-use crate::ragged::Ragged;
+use crate::memory::{collect, extend, push};
 use crate::threads::ForkSafeCache;
 use crate::{Context, Error, Forest, Result};
 
@@ -43,20 +44,38 @@ pub struct Index<X: Items = Forest> {
     parts: Vec<Arc<Part<X>>>,
 }
 
-/// Some items that stand together, and what is built of them.
+/// Some items that stand together, and what is built of them when it is needed first.
 struct Part<X: Items> {
     items: X,
+    numbered: ForkSafeCache<Numbered<X>>,
     built: ForkSafeCache<Built<X>>,
+    pruned: ForkSafeCache<KeptBound>,
+}
+
+/// The bound for the lowest threshold that was asked for and where it is of use: it serves
+/// those above it as well.
+#[derive(Clone, Default)]
+struct KeptBound {
+    least: f64,
+    pruned: Option<Arc<Pruned>>,
+    /// Up to this threshold too many pairs pass.
+    useless: f64,
+}
+
+/// The different items, and their numbers.
+struct Numbered<X: Items> {
+    columns: Arc<Columns<X>>,
+    numbers: Arc<Numbers<X>>,
 }
 
 /// An engine, and what neighbours need besides.
 pub(super) struct Built<X: Items> {
     trained: TrainedEngine<X>,
-    places: Ragged<u32>,
+    columns: Arc<Columns<X>>,
     /// The items made ready for single pairs, where they are wanted of all.
     singles: Option<Arc<dyn Prepared>>,
-    /// What the last join of the items among each other had, and its threshold.
-    pruned: ForkSafeCache<(f64, Option<Arc<Pruned>>)>,
+    /// Places of items that have no kernel with themselves, where values are normalised.
+    zeros: Vec<usize>,
 }
 
 impl<X: Items> Index<X> {
@@ -205,12 +224,38 @@ impl<X: Items> Index<X> {
         }
         let (measure, options) = (&*self.measure, self.options);
         let rows = (RowsOf::Columns, "Y");
-        let built = Built::new(measure, &part.items, options, rows, context)?;
+        let built = Built::new(measure, &*part.numbered()?, options, rows, context)?;
         Ok(part.built.put(Built { singles: None, ..built }))
     }
 
-    fn asking(&self, x: &X, context: &Context) -> Result<Asking<X>> {
-        Asking::new(&*self.measure, x, self.options, context)
+    /// The bound of a part, where it is of use for this threshold.
+    fn pruned(
+        &self,
+        part: &Part<X>,
+        least: f64,
+        context: &Context,
+    ) -> Result<Option<Arc<Pruned>>> {
+        let kept = part.pruned.get();
+        let kept = kept.map_or_else(KeptBound::default, |kept| KeptBound::clone(&kept));
+        if !self.options.normalize || least <= kept.useless {
+            return Ok(None);
+        }
+        if kept.pruned.is_some() && kept.least <= least {
+            return Ok(kept.pruned);
+        }
+        let numbered = part.numbered()?;
+        let (measure, columns) = (&*self.measure, &numbered.columns);
+        let corpus = Corpus::new(measure, self.options, columns, None, None)?;
+        let Some(pruned) = Pruned::for_any(&corpus, least, context)? else {
+            return Ok(None);
+        };
+        let candidates = Arc::clone(&pruned).candidates(&corpus, least, context)?;
+        if !candidates.are_few(&corpus, context)? {
+            part.pruned.put(KeptBound { useless: least, ..kept });
+            return Ok(None);
+        }
+        let pruned = Some(pruned);
+        Ok(part.pruned.put(KeptBound { least, pruned, ..kept }).pruned.clone())
     }
 
     /// The kernels of trees with all indexed ones: as [`gram::fill`](crate::gram::fill()).
@@ -238,7 +283,7 @@ impl<X: Items> Index<X> {
             return Ok(Report::default());
         }
         context.advance(0, x.n_items())?;
-        let (asking, mut report) = (self.asking(x, context)?, Report::default());
+        let (asking, mut report) = (Asking::new(x, context)?, Report::default());
         self.each_part(context, |part, start, context| {
             let (out, built) = ((&mut *out, width, start), self.built(part, context)?);
             let found = built.trained.fill(&*self.measure, &asking, out, context)?;
@@ -266,31 +311,62 @@ impl<X: Items> Index<X> {
         k: usize,
         context: &Context,
     ) -> Result<(Nearest, Report)> {
-        let (n, measure) = (self.len(), &*self.measure);
+        self.top_k_filtered_with(x, k, &Filter::default(), context)
+    }
+
+    /// The nearest of the indexed trees that a filter lets through; where these are fewer
+    /// than `k`, [`NOBODY`](super::NOBODY) behind them. With a smallest kernel a bound is
+    /// kept, as for [`join`](Self::join), and few kernels are computed.
+    ///
+    /// # Errors
+    /// As [`top_k`](Self::top_k), [`Error::Parameter`] for a smallest kernel that is no
+    /// number, and [`Error::Length`] for a list that has not a value for each tree.
+    pub fn top_k_filtered(
+        &self,
+        x: Option<&X>,
+        k: usize,
+        filter: &Filter<'_>,
+    ) -> Result<(Nearest, Report)> {
+        self.top_k_filtered_with(x, k, filter, &Context::default())
+    }
+
+    /// As [`top_k_filtered`](Self::top_k_filtered), in a context.
+    ///
+    /// # Errors
+    /// As [`top_k_filtered`](Self::top_k_filtered), and what `context` returns.
+    pub fn top_k_filtered_with(
+        &self,
+        x: Option<&X>,
+        k: usize,
+        filter: &Filter<'_>,
+        context: &Context,
+    ) -> Result<(Nearest, Report)> {
+        let n = self.len();
+        filter.check(n)?;
         context.advance(0, x.map_or(n, X::n_items))?;
         let k = k.min(if x.is_some() { n } else { n.saturating_sub(1) });
         if let Some(x) = x {
-            return self.nearest(x, None, k, context);
+            return self.nearest(x, None, k, filter, context);
         }
         if let [part] = &self.parts[..] {
-            let built = self.built(part, context)?;
-            return built.top_k(measure, self.options, None, k, context);
+            let choice = filter.of_part(0, n);
+            return self.nearest_of_part(part, None, k, filter, choice, context);
         }
         // Of several parts all ask as others do, so that equal trees have one value in
         // whichever part they are.
-        let (mut all, mut report) = (Nearest { k, ..Nearest::default() }, None);
+        let (mut all, mut report) =
+            (Nearest { k, ..Nearest::default() }, Report::default());
         let mut start = 0;
         for part in &self.parts {
             let own = Some(start);
-            let (found, of_part) = self.nearest(&part.items, own, k, context)?;
+            let (found, of_part) =
+                self.nearest(&part.items, own, k, filter, context)?;
             extend(&mut all.indices, found.indices)?;
             extend(&mut all.values, found.values)?;
             start += part.items.n_items();
-            // All columns are told of by each part.
-            let zeros = of_part.zero_columns;
-            report = Some(Report { zero_rows: zeros, ..Report::default() });
+            // Each part is told of all columns.
+            report.zero_rows = of_part.zero_columns;
         }
-        let mut report = report.unwrap_or_default();
         report.zero_columns = collect(report.zero_rows.iter().copied())?;
         Ok((all, report))
     }
@@ -302,15 +378,22 @@ impl<X: Items> Index<X> {
         x: &X,
         own: Option<usize>,
         k: usize,
+        filter: &Filter<'_>,
         context: &Context,
     ) -> Result<(Nearest, Report)> {
-        let asking = self.asking(x, context)?;
+        let asking = Asking::new(x, context)?;
         let (mut lists, mut report) = (Vec::new(), Report::default());
         let wanted = k + usize::from(own.is_some());
         self.each_part(context, |part, start, context| {
-            let (measure, built) = (&*self.measure, self.built(part, context)?);
-            let (found, of_part) =
-                built.top_k(measure, self.options, Some(&asking), wanted, context)?;
+            let choice = filter.of_part(start, part.items.n_items());
+            let (found, of_part) = self.nearest_of_part(
+                part,
+                Some(&asking),
+                wanted,
+                filter,
+                choice,
+                context,
+            )?;
             push(&mut lists, (start, found))?;
             add_report(&mut report, of_part, (0, start))
         })?;
@@ -320,10 +403,7 @@ impl<X: Items> Index<X> {
         {
             return Ok((std::mem::take(found), report));
         }
-        let len = x.n_items().saturating_mul(k);
-        let indices = filled(NOBODY, len)?;
-        let farthest = nearness(&*self.measure, f64::NEG_INFINITY);
-        let mut nearest = Nearest { k, indices, values: filled(farthest, len)? };
+        let mut nearest = Nearest::of_nobody(&*self.measure, x.n_items(), k)?;
         let mut all = Vec::new();
         for row in 0..x.n_items() {
             // The nearest of all parts, the lower index first where values are equal.
@@ -332,7 +412,8 @@ impl<X: Items> Index<X> {
                 let cells = row * found.k..(row + 1) * found.k;
                 let indices = found.indices[cells.clone()].iter();
                 let items = indices.zip(&found.values[cells]);
-                let items = items.map(|(&index, &value)| (start + index, value));
+                let items = items.filter(|(index, _)| **index != NOBODY);
+                let items = items.map(|(index, value)| (start + index, *value));
                 let is_own = |index| own.is_some_and(|own| own + row == index);
                 extend(&mut all, items.filter(|item| !is_own(item.0)))?;
             }
@@ -349,7 +430,36 @@ impl<X: Items> Index<X> {
         Ok((nearest, report))
     }
 
+    /// The nearest items of a part; without others those of its items.
+    fn nearest_of_part(
+        &self,
+        part: &Part<X>,
+        asking: Option<&Asking<X>>,
+        k: usize,
+        filter: &Filter<'_>,
+        choice: Choice<'_>,
+        context: &Context,
+    ) -> Result<(Nearest, Report)> {
+        let (measure, options) = (&*self.measure, self.options);
+        let least = filter.least(measure);
+        if let Some(pruned) = self.pruned(part, least, context)? {
+            let above = (choice, least);
+            return self.by_bound(
+                part,
+                asking,
+                above,
+                pruned,
+                context,
+                |corpus, finder| top_k_by(corpus, finder, k, least, context),
+            );
+        }
+        let built = self.built(part, context)?;
+        built.top_k(measure, options, asking, k, (choice, least), context)
+    }
+
     /// All pairs with indexed trees of at least so much: as [`join`](super::join()).
+    ///
+    /// The bound of the lowest threshold that was asked for is kept.
     ///
     /// # Errors
     /// As [`join`](super::join()).
@@ -373,21 +483,48 @@ impl<X: Items> Index<X> {
         sink: &mut Sink<'_>,
         context: &Context,
     ) -> Result<Report> {
-        check_least(least)?;
-        let (measure, options) = (&*self.measure, self.options);
-        check_symmetric(measure, x.is_some())?;
+        let filter = Filter::default().with_at_least(least);
+        self.join_filtered_with(x, &filter, sink, context)
+    }
+
+    /// All pairs with indexed trees that a filter lets through. Without `x` both trees of a
+    /// pair are to be among those of the filter.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join) and [`top_k_filtered`](Self::top_k_filtered).
+    pub fn join_filtered(
+        &self,
+        x: Option<&X>,
+        filter: &Filter<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<Report> {
+        self.join_filtered_with(x, filter, sink, &Context::default())
+    }
+
+    /// As [`join_filtered`](Self::join_filtered), in a context.
+    ///
+    /// # Errors
+    /// As [`join_filtered`](Self::join_filtered), and what `context` returns.
+    pub fn join_filtered_with(
+        &self,
+        x: Option<&X>,
+        filter: &Filter<'_>,
+        sink: &mut Sink<'_>,
+        context: &Context,
+    ) -> Result<Report> {
+        filter.check(self.len())?;
+        check_symmetric(&*self.measure, x.is_some())?;
         context.advance(0, x.map_or_else(|| self.len(), X::n_items))?;
         let mut report = Report::default();
         if let Some(x) = x {
-            let asking = self.asking(x, context)?;
+            let asking = Asking::new(x, context)?;
             self.each_part(context, |part, start, context| {
                 let sink: &mut Sink<'_> = &mut |mut pairs: FoundPairs| {
                     shift(&mut pairs.columns, start);
-                    sink(pairs)
+                    hand_on(pairs, filter, false, sink)
                 };
-                let (built, asking) = (self.built(part, context)?, Some(&asking));
                 let found =
-                    built.join(measure, options, asking, least, sink, context)?;
+                    self.join_part(part, start, Some(&asking), filter, sink, context)?;
                 add_report(&mut report, found, (0, start))
             })?;
             sort_report(&mut report);
@@ -398,17 +535,15 @@ impl<X: Items> Index<X> {
             let sink_within = &mut |mut pairs: FoundPairs| {
                 shift(&mut pairs.rows, start);
                 shift(&mut pairs.columns, start);
-                sink(pairs)
+                hand_on(pairs, filter, true, sink)
             };
-            let built = self.built(part, context)?;
-            let found =
-                built.join_within(measure, options, least, sink_within, context);
+            let found = self.join_part(part, start, None, filter, sink_within, context);
             let found = found.map_err(|error| moved(error, (start, 0)))?;
             add_report(&mut report, found, (start, start))?;
             if start == 0 {
                 return Ok(());
             }
-            let (asking, mut before) = (self.asking(&part.items, context)?, 0);
+            let (asking, mut before) = (Asking::new(&part.items, context)?, 0);
             for earlier in &self.parts {
                 if before == start {
                     break;
@@ -421,11 +556,9 @@ impl<X: Items> Index<X> {
                     shift(&mut columns, start);
                     let mut pairs = FoundPairs { rows, columns, values };
                     pairs.sort()?;
-                    sink(pairs)
+                    hand_on(pairs, filter, true, sink)
                 };
-                let built = self.built(earlier, context)?;
-                built
-                    .join(measure, options, Some(&asking), least, sink, context)
+                self.join_part(earlier, before, Some(&asking), filter, sink, context)
                     .map_err(|error| moved(error, (start, before)))?;
                 before += earlier.items.n_items();
             }
@@ -434,22 +567,121 @@ impl<X: Items> Index<X> {
         sort_report(&mut report);
         Ok(report)
     }
+
+    /// The pairs of a part; without others those among its items.
+    fn join_part(
+        &self,
+        part: &Part<X>,
+        start: usize,
+        asking: Option<&Asking<X>>,
+        filter: &Filter<'_>,
+        sink: &mut Sink<'_>,
+        context: &Context,
+    ) -> Result<Report> {
+        let (measure, options) = (&*self.measure, self.options);
+        let choice = filter.of_part(start, part.items.n_items());
+        let least = filter.least(measure);
+        if let Some(pruned) = self.pruned(part, least, context)? {
+            let above = (choice, least);
+            return self.by_bound(
+                part,
+                asking,
+                above,
+                pruned,
+                context,
+                |corpus, finder| join_by(corpus, finder, least, sink, context),
+            );
+        }
+        // Without bounds, or where they are of no use, row by row.
+        let built = self.built(part, context)?;
+        built.join(measure, options, asking, (choice, least), sink, context)
+    }
+
+    /// Runs something by the bound of a part, without its rows.
+    fn by_bound<T>(
+        &self,
+        part: &Part<X>,
+        asking: Option<&Asking<X>>,
+        (choice, least): (Choice<'_>, f64),
+        pruned: Arc<Pruned>,
+        context: &Context,
+        run: impl FnOnce(&Corpus<'_, X>, &Finder<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let numbered = part.numbered()?;
+        let Numbered { columns, numbers } = &*numbered;
+        let query = asking.map(|asking| -> Result<_> {
+            let rows = Arc::clone(&asking.rows);
+            let same = numbers.find(&columns.different.items, &rows.items)?;
+            Ok(QueryRows { rows, norms: None, same })
+        });
+        let (query, measure) = (query.transpose()?, &*self.measure);
+        let mut corpus =
+            Corpus::new(measure, self.options, columns, None, query.as_ref())?;
+        corpus.choice = choice;
+        let finder = Finder::Pruned(pruned.candidates(&corpus, least, context)?);
+        run(&corpus, &finder)
+    }
 }
 
 impl<X: Items> Part<X> {
     fn new(items: X) -> Arc<Self> {
-        Arc::new(Self { items, built: ForkSafeCache::default() })
+        Arc::new(Self {
+            items,
+            numbered: ForkSafeCache::default(),
+            built: ForkSafeCache::default(),
+            pruned: ForkSafeCache::default(),
+        })
+    }
+
+    fn numbered(&self) -> Result<Arc<Numbered<X>>> {
+        match self.numbered.get() {
+            Some(numbered) => Ok(numbered),
+            None => Ok(self.numbered.put(Numbered::new(&self.items)?)),
+        }
     }
 
     fn nbytes(&self) -> usize {
-        let built = self.built.get().map_or(0, |built| {
-            let pruned = built.pruned.get();
-            let pruned = pruned.and_then(|known| Some(known.1.as_ref()?.0.nbytes()));
-            built.trained.nbytes() + built.places.nbytes() + pruned.unwrap_or(0)
-        });
+        let built = self
+            .built
+            .get()
+            .map_or(0, |built| built.trained.nbytes() + built.columns.places.nbytes());
+        let pruned = self.pruned.get();
+        let pruned = pruned.and_then(|kept| Some(kept.pruned.as_ref()?.nbytes()));
         let trees = self.items.trees();
-        trees.nodes().nbytes() + trees.len() * 4 + built
+        trees.nodes().nbytes() + trees.len() * 4 + built + pruned.unwrap_or(0)
     }
+}
+
+impl<X: Items> Numbered<X> {
+    fn new(items: &X) -> Result<Self> {
+        let different = Different::new(items)?;
+        let numbers = Arc::new(Numbers::new(&different.items)?);
+        Ok(Self { columns: Arc::new(Columns::new(Arc::new(different))?), numbers })
+    }
+}
+
+/// Hands on the pairs of a join that a filter lets through.
+fn hand_on(
+    mut pairs: FoundPairs,
+    filter: &Filter<'_>,
+    is_self: bool,
+    sink: &mut Sink<'_>,
+) -> Result<()> {
+    let Some(among) = filter.among else { return sink(pairs) };
+    let mut kept = 0;
+    for at in 0..pairs.rows.len() {
+        let (row, column) = (pairs.rows[at], pairs.columns[at]);
+        if among[column] && (!is_self || among[row]) {
+            pairs.rows[kept] = row;
+            pairs.columns[kept] = column;
+            pairs.values[kept] = pairs.values[at];
+            kept += 1;
+        }
+    }
+    pairs.rows.truncate(kept);
+    pairs.columns.truncate(kept);
+    pairs.values.truncate(kept);
+    if kept > 0 { sink(pairs) } else { Ok(()) }
 }
 
 /// The items of some parts, and then others.
@@ -524,7 +756,8 @@ impl<X: Items> Built<X> {
         } else {
             (RowsOf::Others, "Y")
         };
-        let mut built = Self::new(measure, items, options, rows, context)?;
+        let numbered = Numbered::new(items)?;
+        let mut built = Self::new(measure, &numbered, options, rows, context)?;
         // Among each other all items are needed in pairs, so they are made ready at
         // once.
         if among_themselves && built.singles.is_none() {
@@ -537,15 +770,20 @@ impl<X: Items> Built<X> {
     /// Indexes items.
     fn new(
         measure: &dyn Measure<X>,
-        items: &X,
+        numbered: &Numbered<X>,
         options: Options,
         rows: (RowsOf, &'static str),
         context: &Context,
     ) -> Result<Self> {
+        let columns = Arc::clone(&numbered.columns);
+        let items = (Arc::clone(&columns.different), Arc::clone(&numbered.numbers));
         let (trained, singles) =
-            TrainedEngine::new(measure, items, options, rows, context)?;
-        let places = places(&trained.columns.places)?;
-        Ok(Self { trained, places, singles, pruned: ForkSafeCache::default() })
+            TrainedEngine::of(measure, items, options, rows, context)?;
+        let zeros = match &trained.norms {
+            Some(norms) => columns.different.places.zeros(norms)?,
+            None => Vec::new(),
+        };
+        Ok(Self { trained, columns, singles, zeros })
     }
 
     /// See [`top_k`](super::top_k()); without others the items among each other.
@@ -555,37 +793,17 @@ impl<X: Items> Built<X> {
         options: Options,
         asking: Option<&Asking<X>>,
         k: usize,
+        (choice, least): (Choice<'_>, f64),
         context: &Context,
     ) -> Result<(Nearest, Report)> {
-        let query = asking.map(|asking| self.trained.query(measure, asking, context));
-        let (query, source) = query.transpose()?.unzip(); // bounded: one of each
-        let corpus = self.corpus(measure, options, query.as_ref())?;
-        // Any value may be among the nearest.
-        let finder = self.rows(source.as_deref(), f64::NEG_INFINITY);
-        top_k_by(&corpus, &finder, k, context)
-    }
-
-    /// See [`join`](super::join()), of the items among each other.
-    fn join_within(
-        &self,
-        measure: &dyn Measure<X>,
-        options: Options,
-        least: f64,
-        sink: &mut Sink<'_>,
-        context: &Context,
-    ) -> Result<Report> {
-        let corpus = self.corpus(measure, options, None)?;
-        // Of the same threshold it serves again.
-        let pruned = match self.pruned.get().filter(|pruned| pruned.0 == least) {
-            Some(pruned) => pruned,
-            None => self.pruned.put((least, corpus.pruned(least, context)?)),
-        };
-        if let Some(pruned) = &pruned.1 {
-            let finder = Finder::Pruned(Arc::clone(pruned));
-            return join_by(&corpus, &finder, least, sink, context);
-        }
-        // Without bounds, or where they are of no use, row by row.
-        self.join(measure, options, None, least, sink, context)
+        self.by_rows(
+            measure,
+            options,
+            asking,
+            (choice, least),
+            context,
+            |corpus, finder| top_k_by(corpus, finder, k, least, context),
+        )
     }
 
     /// See [`join`](super::join()), row by row.
@@ -594,36 +812,35 @@ impl<X: Items> Built<X> {
         measure: &dyn Measure<X>,
         options: Options,
         asking: Option<&Asking<X>>,
-        least: f64,
+        (choice, least): (Choice<'_>, f64),
         out: &mut (impl Collect<X> + ?Sized),
         context: &Context,
     ) -> Result<Report> {
+        self.by_rows(
+            measure,
+            options,
+            asking,
+            (choice, least),
+            context,
+            |corpus, finder| join_by(corpus, finder, least, out, context),
+        )
+    }
+
+    /// Runs something by the rows of others, or by those of the items.
+    fn by_rows<T>(
+        &self,
+        measure: &dyn Measure<X>,
+        options: Options,
+        asking: Option<&Asking<X>>,
+        (choice, least): (Choice<'_>, f64),
+        context: &Context,
+        run: impl FnOnce(&Corpus<'_, X>, &Finder<'_>) -> Result<T>,
+    ) -> Result<T> {
         let query = asking.map(|asking| self.trained.query(measure, asking, context));
         let (query, source) = query.transpose()?.unzip(); // bounded: one of each
-        let corpus = self.corpus(measure, options, query.as_ref())?;
-        // A distance is compared with its sign turned.
-        let least = nearness(measure, least);
-        let finder = self.rows(source.as_deref(), least);
-        join_by(&corpus, &finder, least, out, context)
-    }
-
-    /// The items, and others that ask.
-    fn corpus<'a>(
-        &'a self,
-        measure: &'a dyn Measure<X>,
-        options: Options,
-        query: Option<&'a QueryRows<X>>,
-    ) -> Result<Corpus<'a, X>> {
-        let TrainedEngine { columns, norms, .. } = &self.trained;
-        Corpus::new(measure, options, (columns, &self.places), norms.as_ref(), query)
-    }
-
-    /// Candidates by the rows of others, or by those of the items.
-    fn rows<'a>(
-        &'a self,
-        source: Option<&'a (dyn RowSource + 'a)>,
-        least: f64,
-    ) -> Finder<'a> {
+        let (columns, norms) = (&*self.columns, self.trained.norms.as_ref());
+        let mut corpus = Corpus::new(measure, options, columns, norms, query.as_ref())?;
+        corpus.choice = choice;
         // Single pairs made ready are those of the items, not of others.
         let values = self.singles.as_ref().filter(|_| source.is_none());
         let values = values.map(|singles| Values {
@@ -631,10 +848,11 @@ impl<X: Items> Built<X> {
             number: None,
             norms: None,
         });
-        let source: &dyn RowSource = match source {
-            Some(source) => source,
+        let source: &dyn RowSource = match &source {
+            Some(source) => &**source,
             None => &*self.trained.engine,
         };
-        Finder::Rows(Rows { source, values, least })
+        let zero_columns = &self.zeros;
+        run(&corpus, &Finder::Rows(Rows { source, values, zero_columns, least }))
     }
 }

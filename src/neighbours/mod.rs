@@ -16,7 +16,9 @@
 
 mod best;
 mod blocks;
+mod candidates;
 mod corpus;
+mod filter;
 mod groups;
 mod index;
 mod prune;
@@ -28,12 +30,14 @@ use crate::gram::{
     Asking, Different, Distinct, Items, Measure, Numbers, Options, QueryRows, Report,
 };
 use crate::memory::{collect, filled, filled_with, push, reserve};
-use crate::ragged::Ragged;
 use crate::threads::{Tasks, Threads};
 use crate::{Context, Error, Result};
 pub(crate) use blocks::Blocks;
 pub(crate) use blocks::{Bound, bound};
-use corpus::{Corpus, Finder, Scratch, Values, ascending, by_halves, places};
+use candidates::Pruned;
+use corpus::{Columns, Corpus, Finder, Scratch, Values, ascending, by_halves};
+use filter::Choice;
+pub use filter::Filter;
 pub use groups::{Expander, Groups};
 use groups::{GroupPairs, check_rows};
 use index::Built;
@@ -223,9 +227,11 @@ fn find<X: Items>(
     let has_bound = options.normalize && least > 0.0 && measure.fast().is_some();
     if has_bound || measure.is_distance() {
         let joined = by_corpus(measure, x, y, options, &mut |corpus| {
-            let pruned = corpus.pruned(least, context)?.map(Finder::Pruned);
-            let finder = match pruned {
-                Some(pruned) => Some(pruned),
+            let finder = match Pruned::for_call(corpus, least, context)? {
+                Some(some) if some.are_few(corpus, context)? => {
+                    Some(Finder::Pruned(some))
+                }
+                Some(_) => None,
                 None => corpus.bounds_finder(context)?,
             };
             let Some(finder) = finder else { return Ok(None) };
@@ -237,7 +243,9 @@ fn find<X: Items>(
         }
     }
     let (asking, built) = built_for(measure, x, y, options, context)?;
-    built.join(measure, options, asking.as_ref(), least, out, context)
+    // A distance is compared with its sign turned.
+    let above = (Choice::default(), nearness(measure, least));
+    built.join(measure, options, asking.as_ref(), above, out, context)
 }
 
 /// An index for one call, and those that ask it, where these are others.
@@ -250,7 +258,7 @@ fn built_for<X: Items>(
 ) -> Result<(Option<Asking<X>>, Built<X>)> {
     let columns = y.unwrap_or(x);
     let built = Built::for_call(measure, columns, options, y.is_none(), context)?;
-    let asking = y.map(|_| Asking::new(measure, x, options, context));
+    let asking = y.map(|_| Asking::new(x, context));
     Ok((asking.transpose()?, built))
 }
 
@@ -262,15 +270,14 @@ fn by_corpus<X: Items, T>(
     options: Options,
     run: &mut dyn FnMut(&Corpus<'_, X>) -> Result<Option<T>>,
 ) -> Result<Option<T>> {
-    let columns = Different::new(y.unwrap_or(x))?;
+    let columns = Arc::new(Different::new(y.unwrap_or(x))?);
     let query = y.map(|_| -> Result<_> {
         let rows = Different::new(x)?;
         let same = Numbers::new(&columns.items)?.find(&columns.items, &rows.items)?;
         Ok(QueryRows { rows: Arc::new(rows), norms: None, same })
     });
-    let (query, places) = (query.transpose()?, places(&columns.places)?);
-    let (columns, query, norms) = (&columns, query.as_ref(), None);
-    run(&Corpus::new(measure, options, (columns, &places), norms, query)?)
+    let (query, columns) = (query.transpose()?, Columns::new(columns)?);
+    run(&Corpus::new(measure, options, &columns, None, query.as_ref())?)
 }
 
 /// Refuses to give one value to two trees that have two.
@@ -410,10 +417,24 @@ pub struct Nearest {
     /// How many each tree has.
     pub k: usize,
     /// Trees of Y (of X, where there is no Y), `k` after `k`, the nearest first. Behind those
-    /// that [`top_k_within`] finds, [`NOBODY`].
+    /// that [`top_k_within`] finds, or that a [`Filter`] lets through, [`NOBODY`].
     pub indices: Vec<usize>,
-    /// Their kernels or distances; those of nobody are infinite.
+    /// Their kernels or distances; of nobody minus infinity for a kernel, infinity for a
+    /// distance.
     pub values: Vec<f64>,
+}
+
+impl Nearest {
+    /// Nobody for each of some rows.
+    fn of_nobody<X: Items>(
+        measure: &dyn Measure<X>,
+        n_rows: usize,
+        k: usize,
+    ) -> Result<Self> {
+        let len = n_rows.saturating_mul(k);
+        let farthest = nearness(measure, f64::NEG_INFINITY);
+        Ok(Self { k, indices: filled(NOBODY, len)?, values: filled(farthest, len)? })
+    }
 }
 
 /// In place of a tree where none is near enough.
@@ -452,14 +473,15 @@ pub fn top_k_with<X: Items>(
     if measure.is_distance() {
         let found = by_corpus(measure, x, y, options, &mut |corpus| {
             let Some(finder) = corpus.bounds_finder(context)? else { return Ok(None) };
-            top_k_by(corpus, &finder, k, context).map(Some)
+            top_k_by(corpus, &finder, k, f64::NEG_INFINITY, context).map(Some)
         })?;
         if let Some(found) = found {
             return Ok(found);
         }
     }
     let (asking, built) = built_for(measure, x, y, options, context)?;
-    built.top_k(measure, options, asking.as_ref(), k, context)
+    let (asking, all) = (asking.as_ref(), (Choice::default(), f64::NEG_INFINITY));
+    built.top_k(measure, options, asking, k, all, context)
 }
 
 /// The nearest trees by a distance, as [`top_k`], among those whose distance is at most
@@ -511,16 +533,16 @@ fn top_k_by<X: Items>(
     corpus: &Corpus<'_, X>,
     finder: &Finder<'_>,
     k: usize,
+    least: f64,
     context: &Context,
 ) -> Result<(Nearest, Report)> {
     let (n_rows, n) = (corpus.rows().of.len(), corpus.columns().of.len());
     let k = k.min(if corpus.is_self() { n.saturating_sub(1) } else { n });
-    let len = n_rows.saturating_mul(k);
-    let (indices, values) = (filled(NOBODY, len)?, filled(f64::INFINITY, len)?);
-    let mut nearest = Nearest { k, indices, values };
+    let mut nearest = Nearest::of_nobody(corpus.measure, n_rows, k)?;
     let rows = collect(0..corpus.rows().len() as u32)?;
+    let is_mirrored = corpus.is_self() && corpus.measure.is_symmetric();
     let best = match finder {
-        Finder::Rows(rows) if corpus.is_self() && corpus.measure.is_symmetric() => {
+        Finder::Rows(rows) if is_mirrored && corpus.choice.is_all() => {
             Some(corpus.best(rows, k, context)?)
         }
         _ => None,
@@ -541,8 +563,11 @@ fn top_k_by<X: Items>(
         }
         Ok(())
     };
+    let keep = |_: usize, answers: &mut Vec<Answer>| {
+        answers.retain(|answer| answer.value >= least);
+    };
     let done_before = best.as_ref().map_or(0, |_| by_halves(rows.len()));
-    corpus.answer(finder, &rows, done_before, (find, |_, _| ()), each, context)?;
+    corpus.answer(finder, &rows, done_before, (find, keep), each, context)?;
     Ok((nearest, finder.report(corpus)?))
 }
 
@@ -607,15 +632,14 @@ pub fn pairs_with<X: Items>(
         Some(_) => (ascending(i)?, ascending(j)?),
         None => (Vec::new(), ascending(i.iter().chain(j))?),
     };
-    let chosen = Different::new(&y.unwrap_or(x).pick(&columns)?)?;
+    let chosen = Arc::new(Different::new(&y.unwrap_or(x).pick(&columns)?)?);
     let query = y.map(|_| -> Result<_> {
         let rows = Different::new(&x.pick(&rows)?)?;
         let same = Numbers::new(&chosen.items)?.find(&chosen.items, &rows.items)?;
         Ok(QueryRows { rows: Arc::new(rows), norms: None, same })
     });
-    let (query, places) = (query.transpose()?, Ragged::default());
-    let (all, query, norms) = ((&chosen, &places), query.as_ref(), None);
-    let corpus = Corpus::new(measure, options, all, norms, query)?;
+    let (query, all) = (query.transpose()?, Columns::new(Arc::clone(&chosen))?);
+    let corpus = Corpus::new(measure, options, &all, None, query.as_ref())?;
     let rows = if y.is_some() { &rows } else { &columns };
     let number = |of: &Distinct, chosen: &[usize], item: usize| {
         chosen.binary_search(&item).map_or(0, |at| of.of[at] as usize)

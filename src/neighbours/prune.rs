@@ -53,21 +53,77 @@ struct PartialDot {
     at: u32,
 }
 
-/// The index of some vectors for one threshold.
+/// The index of some vectors, for one threshold and all above it.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// Per tree its blocks, the rarest first, with norms.
-    vectors: Vectors,
-    /// Per tree how many of them are its tail.
-    tails: Vec<u32>,
+    /// By block: its place in the order, or [`UNRANKED`].
+    ranks: Vec<u32>,
+    columns: Ranked,
     /// Per block: tails that have it, trees ascending.
     lists: Ragged<Entry>,
     /// Of each entry the place in its tree's vector.
     places: Vec<u32>,
+}
+
+/// Vectors whose blocks stand in an index's order.
+#[derive(Debug)]
+pub(crate) struct Ranked {
+    /// Per tree its blocks, the rarest first, with norms.
+    vectors: Vectors,
     /// Trees without vectors, ascending.
     open: Vec<u32>,
-    least: f64,
-    n_columns: usize,
+}
+
+/// Who asks the columns.
+#[derive(Clone, Copy)]
+pub(crate) enum Askers<'a> {
+    /// They themselves.
+    Columns,
+    /// Others, and by block whether one of them has it.
+    Some(&'a [bool]),
+    /// They themselves, and any others.
+    Any,
+}
+
+/// A block that is in no list.
+const UNRANKED: u32 = u32::MAX;
+
+impl Ranked {
+    /// Blocks that have no place match nothing, and are left out.
+    fn new(mut vectors: Vectors, ranks: &[u32], threads: &Threads<'_>) -> Result<Self> {
+        let mut open = Vec::new();
+        for (tree, vector) in vectors.iter().enumerate() {
+            if is_open(vector) {
+                push(&mut open, tree as u32)?;
+            }
+        }
+        for item in &mut vectors.items {
+            item.0 = ranks.get(item.0 as usize).copied().unwrap_or(UNRANKED);
+        }
+        vectors.retain(|item| item.0 != UNRANKED);
+        for tree in 0..vectors.len() {
+            threads.context.check()?;
+            let (start, len) = (vectors.start(tree), vectors.get(tree).len());
+            vectors.items[start..start + len].sort_unstable_by_key(|item| item.0);
+        }
+        Ok(Self { vectors, open })
+    }
+
+    /// A tree's vector; None where it has none.
+    fn get(&self, tree: usize) -> Option<&[(u32, f32)]> {
+        let is_open = self.open.binary_search(&(tree as u32)).is_ok();
+        (!is_open).then(|| self.vectors.get(tree))
+    }
+}
+
+/// How many blocks of a vector are its tail.
+fn tail_of(vector: &[(u32, f32)], least: f64) -> usize {
+    let mut head = 0.0;
+    let is_head = |item: &&(u32, f32)| {
+        head += square(item.1);
+        head.sqrt() < least
+    };
+    vector.len() - vector.iter().rev().take_while(is_head).count()
 }
 
 /// What one worker keeps from tree to tree.
@@ -83,72 +139,52 @@ pub(crate) struct Scratch {
 }
 
 impl Index {
-    /// Indexes the first `n_columns` trees; those behind only ask. τ is above 0.
+    /// Indexes trees. τ is above 0.
     pub(crate) fn new(
-        mut vectors: Vectors,
+        vectors: Vectors,
         n_blocks: usize,
-        n_columns: usize,
         least: f64,
+        askers: Askers<'_>,
         threads: &Threads<'_>,
     ) -> Result<Self> {
         let least = least - 4.0 * SLACK;
-        // 1. The order of blocks; those of one tree match nothing.
+        // 1. The order of blocks, without those that match nothing.
         let mut times = filled(0u32, n_blocks)?;
-        let mut open = Vec::new();
         let mut mass = filled(0.0, n_blocks)?;
-        for (tree, vector) in vectors.iter().enumerate() {
-            if is_open(vector) {
-                push(&mut open, tree as u32)?;
-                continue;
-            }
+        for vector in vectors.iter().filter(|vector| !is_open(vector)) {
             for &(block, norm) in vector {
                 times[block as usize] += 1;
                 mass[block as usize] += square(norm);
             }
         }
         let mut order = collect(0..n_blocks as u32)?;
-        order.retain(|&block| times[block as usize] > 1);
+        order.retain(|&block| match (times[block as usize], askers) {
+            (0, _) | (1, Askers::Columns) => false,
+            (_, Askers::Some(asked)) => asked[block as usize],
+            _ => true,
+        });
         // Where few trees have much. By the number of trees alone, 1.3 times the time.
         let key = |&block: &u32| {
             f64::from(times[block as usize]).powi(3) / mass[block as usize]
         };
         order.sort_unstable_by(|a, b| key(a).total_cmp(&key(b)).then(a.cmp(b)));
-        let mut rank = filled(u32::MAX, n_blocks)?;
-        order.iter().zip(0..).for_each(|(&block, at)| rank[block as usize] = at);
+        let mut ranks = filled(UNRANKED, n_blocks)?;
+        order.iter().zip(0..).for_each(|(&block, at)| ranks[block as usize] = at);
         // 2. Vectors in that order, and their tails.
-        for item in &mut vectors.items {
-            item.0 = rank.get(item.0 as usize).copied().unwrap_or(u32::MAX);
-        }
-        vectors.retain(|item| item.0 != u32::MAX);
-        let mut tails = Vec::new();
-        reserve(&mut tails, vectors.len())?;
+        let columns = Ranked::new(vectors, &ranks, threads)?;
+        let vectors = &columns.vectors;
+        let tails = collect(vectors.iter().map(|vector| tail_of(vector, least)))?;
         let mut lens = filled(0u32, order.len())?;
-        for tree in 0..vectors.len() {
-            threads.context.check()?;
-            let (start, len) = (vectors.start(tree), vectors.get(tree).len());
-            let vector = &mut vectors.items[start..start + len];
-            vector.sort_unstable_by_key(|item| item.0);
-            let (mut head, mut tail) = (0.0, len);
-            while tail > 0 {
-                head += square(vector[tail - 1].1);
-                if head.sqrt() >= least {
-                    break;
-                }
-                tail -= 1;
-            }
-            push(&mut tails, tail as u32)?;
-            if tree < n_columns {
-                vector[..tail].iter().for_each(|item| lens[item.0 as usize] += 1);
-            }
+        for (vector, &tail) in vectors.iter().zip(&tails) {
+            vector[..tail].iter().for_each(|item| lens[item.0 as usize] += 1);
         }
         // 3. Their lists.
         let total: usize = lens.iter().map(|&len| len as usize).sum();
         new_id(total, "pairs of tree and block")?;
         let mut lists = Filler::new(lens, Entry::default())?;
-        for tree in 0..n_columns {
-            let vector = vectors.get(tree);
+        for (tree, (vector, &tail)) in vectors.iter().zip(&tails).enumerate() {
             let mut rest: f64 = vector.iter().map(|item| square(item.1)).sum();
-            for item in &vector[..tails[tree] as usize] {
+            for item in &vector[..tail] {
                 rest -= square(item.1);
                 let [norm, rest] = [item.1, root(rest)].map(parts);
                 lists.put(item.0, Entry { tree: tree as u32, norm, rest });
@@ -163,31 +199,56 @@ impl Index {
             *next - 1
         };
         let places = collect(lists.items.iter().map(place))?;
-        Ok(Self { vectors, tails, lists, places, open, least, n_columns })
+        Ok(Self { ranks, columns, lists, places })
     }
 
     pub(crate) fn nbytes(&self) -> usize {
-        let trees = self.tails.len() + self.open.len();
-        self.vectors.nbytes() + self.lists.nbytes() + (trees + self.places.len()) * 4
+        let trees = self.columns.open.len() + self.places.len() + self.ranks.len();
+        self.columns.vectors.nbytes() + self.lists.nbytes() + trees * 4
     }
 
-    /// The columns before `end` whose dot product with a tree may be τ or more.
+    /// Makes vectors ready to ask, whose blocks are called what `here` says: those of the
+    /// index, or [`u32::MAX`].
+    pub(crate) fn asking(
+        &self,
+        mut vectors: Vectors,
+        here: &[u32],
+        threads: &Threads<'_>,
+    ) -> Result<Ranked> {
+        let mut open = Vec::new();
+        for (tree, vector) in vectors.iter().enumerate() {
+            if is_open(vector) {
+                push(&mut open, tree as u32)?;
+            }
+        }
+        for item in &mut vectors.items {
+            item.0 = here.get(item.0 as usize).copied().unwrap_or(UNRANKED);
+        }
+        Ok(Ranked { open, ..Ranked::new(vectors, &self.ranks, threads)? })
+    }
+
+    /// The columns before `end` whose dot product with a tree of `rows`, or with a column,
+    /// may be τ or more: `least`, which is that of the index or above it. Each with what it is
+    /// at most.
     pub(crate) fn find(
         &self,
+        rows: Option<&Ranked>,
         x: usize,
-        end: usize,
+        (end, least): (usize, f64),
         scratch: &mut Scratch,
         context: &Context,
-    ) -> Result<Vec<u32>> {
-        if self.open.binary_search(&(x as u32)).is_ok() {
-            return collect(0..end as u32);
-        }
-        let open = self.open.iter().take_while(|&&tree| (tree as usize) < end);
-        let mut found = collect(open.copied())?;
+    ) -> Result<Vec<(u32, f64)>> {
+        let unbounded = |tree| (tree, f64::INFINITY);
+        let Some(vector) = rows.unwrap_or(&self.columns).get(x) else {
+            return collect((0..end as u32).map(unbounded));
+        };
+        let least = least - 4.0 * SLACK;
+        let open = self.columns.open.iter().copied();
+        let open = open.take_while(|&tree| (tree as usize) < end);
+        let mut found = collect(open.map(unbounded))?;
         let Scratch { met, touched, left, norms } = scratch;
-        reach(met, self.n_columns, PartialDot::default())?;
+        reach(met, self.columns.vectors.len(), PartialDot::default())?;
         reach(norms, self.lists.len(), [0.0; 2])?;
-        let vector = self.vectors.get(x);
         let mut rest: f64 = vector.iter().map(|item| square(item.1)).sum();
         for &(block, norm) in vector {
             rest -= square(norm);
@@ -195,10 +256,11 @@ impl Index {
         }
         // 1. Read the lists.
         let mut read = || {
-            for &(block, norm) in &vector[..self.tails[x] as usize] {
+            for &(block, norm) in &vector[..tail_of(vector, least)] {
                 context.check()?;
                 reserve(touched, self.lists.get(block as usize).len())?;
-                self.read(block, norm, norms[block as usize][1], end, met, touched);
+                let asker = [norm, norms[block as usize][1]];
+                self.read(block, asker, (end, least), met, touched);
             }
             reserve(&mut found, touched.len())?;
             reserve(left, touched.len())
@@ -217,8 +279,8 @@ impl Index {
             let mut vectors: [&[(u32, f32)]; AT_ONCE] = [&[]; AT_ONCE];
             for (met, vector) in some.iter().zip(&mut vectors) {
                 let tree = self.lists.items[met.at as usize].tree as usize;
-                *vector =
-                    &self.vectors.get(tree)[self.places[met.at as usize] as usize..];
+                *vector = &self.columns.vectors.get(tree)
+                    [self.places[met.at as usize] as usize..];
             }
             // They are far apart in memory: it brings many as fast as one.
             for vector in &vectors[..some.len()] {
@@ -226,8 +288,9 @@ impl Index {
             }
             for (met, vector) in some.iter().zip(vectors) {
                 let entry = self.lists.items[met.at as usize];
-                if self.may_reach(met.sum, entry.rest, vector, norms) {
-                    found.push(entry.tree); // has room
+                let known = (met.sum, entry.rest);
+                if let Some(most) = most_if(least, known, vector, norms) {
+                    found.push((entry.tree, most + 4.0 * SLACK)); // has room
                 }
             }
         }
@@ -242,13 +305,12 @@ impl Index {
     fn read(
         &self,
         block: u32,
-        norm: f32,
-        rest: f32,
-        end: usize,
+        [norm, rest]: [f32; 2],
+        (end, least): (usize, f64),
         met: &mut [PartialDot],
         touched: &mut Vec<u32>,
     ) {
-        let least = (self.least * ONE * ONE) as i32;
+        let least = (least * ONE * ONE) as i32;
         let [norm, rest] = [norm, rest].map(|norm| i32::from(parts(norm)));
         let start = self.lists.start(block as usize) as u32;
         for (at, entry) in (start..).zip(self.lists.get(block as usize)) {
@@ -270,32 +332,31 @@ impl Index {
             *before = PartialDot { sum, at };
         }
     }
+}
 
-    /// Whether a dot product may be τ or more, of which is known: a sum, up to the first
-    /// block of the rest of a vector, and the norm of all behind that.
-    fn may_reach(
-        &self,
-        sum: i32,
-        left: u16,
-        vector: &[(u32, f32)],
-        norms: &[[f32; 2]],
-    ) -> bool {
-        let mut sum = f64::from(sum) / (ONE * ONE);
-        let mut left = (f64::from(left) / ONE).powi(2);
-        let [_, mut rest] = norms[vector[0].0 as usize];
-        for part in vector[1..].chunks(PER_LOOK) {
-            for &(block, norm) in part {
-                let [other, behind] = norms[block as usize];
-                sum += f64::from(norm) * f64::from(other);
-                left -= square(norm);
-                rest = if other > 0.0 { behind } else { rest };
-            }
-            if sum + f64::from(root(left)) * f64::from(rest) < self.least {
-                return false;
-            }
+/// A dot product, if it may be τ or more, of which is known: a sum, up to the first block of
+/// the rest of a vector, and the norm of all behind that.
+fn most_if(
+    least: f64,
+    (sum, left): (i32, u16),
+    vector: &[(u32, f32)],
+    norms: &[[f32; 2]],
+) -> Option<f64> {
+    let mut sum = f64::from(sum) / (ONE * ONE);
+    let mut left = (f64::from(left) / ONE).powi(2);
+    let [_, mut rest] = norms[vector[0].0 as usize];
+    for part in vector[1..].chunks(PER_LOOK) {
+        for &(block, norm) in part {
+            let [other, behind] = norms[block as usize];
+            sum += f64::from(norm) * f64::from(other);
+            left -= square(norm);
+            rest = if other > 0.0 { behind } else { rest };
         }
-        true
+        if sum + f64::from(root(left)) * f64::from(rest) < least {
+            return None;
+        }
     }
+    Some(sum)
 }
 
 /// A norm in parts of 1 / [`ONE`], rounded up, and not 0.

@@ -11,7 +11,7 @@ use super::forest;
 use super::measure::{
     Call, Found, KernelRows, Nearest, Values, Zeros, joined, nearest, zero_trees,
 };
-use super::objects::{forest_of, tree_of};
+use super::objects::{forest_of, integers, tree_of};
 use super::shared::{self, Shared};
 use super::similarity::PySimilarity;
 use super::text::{Text, repr};
@@ -21,7 +21,8 @@ use crate::gram::{self, Options};
 use crate::kernel::{
     self, Counts, PartialTree, Range, SmoothedPartialTree, Value, Weighted, Weights,
 };
-use crate::{Forest, neighbours};
+use crate::neighbours::{self, Filter};
+use crate::{Forest, memory};
 
 /// A kernel with its parameters, in range.
 #[pyclass(frozen, module = "treekernel_rs._core", name = "Kernel")]
@@ -328,43 +329,75 @@ impl TreeIndex {
         Ok((out, zero_trees(report)))
     }
 
-    /// As the kernel's.
-    #[pyo3(signature = (x, k, n_jobs, progress))]
+    /// As the kernel's, of the trees that a filter lets through.
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (x, k, min_similarity, among, exclude_equal, n_jobs, progress))]
     fn top_k<'py>(
         &self,
         py: Python<'py>,
         x: Option<&Bound<'py, PyAny>>,
         k: usize,
+        min_similarity: Option<f64>,
+        among: Option<&Bound<'py, PyAny>>,
+        exclude_equal: bool,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Nearest<'py>, Zeros)> {
         let x = x.map(forest_of).transpose()?;
+        let among = among.map(|among| integers("where", among)).transpose()?;
         let (n, found, report) =
             self.0.read(py, &Request::new(n_jobs, progress), |index, context| {
-                let (found, report) = index.top_k_with(x.as_ref(), k, context)?;
-                Ok((x.as_ref().map_or_else(|| index.len(), Forest::len), found, report))
+                let among = mask(among.as_deref(), index.len())?;
+                let mut filter = Filter::default().with_exclude_equal(exclude_equal);
+                (filter.at_least, filter.among) = (min_similarity, among.as_deref());
+                let (x, filter) = (x.as_ref(), &filter);
+                let (found, report) =
+                    index.top_k_filtered_with(x, k, filter, context)?;
+                Ok((x.map_or_else(|| index.len(), Forest::len), found, report))
             })?;
         Ok((nearest(py, n, found)?, zero_trees(report)))
     }
 
-    /// As the kernel's.
-    #[pyo3(signature = (x, min_similarity, n_jobs, progress, out))]
+    /// As the kernel's, of the trees that a filter lets through.
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (x, min_similarity, among, n_jobs, progress, out))]
     fn join<'py>(
         &self,
         py: Python<'py>,
         x: Option<&Bound<'py, PyAny>>,
         min_similarity: f64,
+        among: Option<&Bound<'py, PyAny>>,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Found<'py>, Zeros)> {
         let x = x.map(forest_of).transpose()?;
+        let among = among.map(|among| integers("where", among)).transpose()?;
         joined(py, out, |sink| {
             self.0.read(py, &Request::new(n_jobs, progress), |index, context| {
-                index.join_with(x.as_ref(), min_similarity, sink, context)
+                let among = mask(among.as_deref(), index.len())?;
+                let mut filter = Filter::default().with_at_least(min_similarity);
+                filter.among = among.as_deref();
+                index.join_filtered_with(x.as_ref(), &filter, sink, context)
             })
         })
     }
+}
+
+/// By indexed tree whether it is among some.
+fn mask(trees: Option<&[i64]>, n: usize) -> crate::Result<Option<Vec<bool>>> {
+    let Some(trees) = trees else { return Ok(None) };
+    let mut mask = memory::filled(false, n)?;
+    for (index, &tree) in trees.iter().enumerate() {
+        let place = usize::try_from(tree).ok().and_then(|tree| mask.get_mut(tree));
+        let Some(place) = place else {
+            let (array, expected) = ("where", format!("from 0 to below {n}"));
+            let got = tree.to_string();
+            return Err(crate::Error::Array { array, index, expected, got });
+        };
+        *place = true;
+    }
+    Ok(Some(mask))
 }
 
 impl TreeIndex {

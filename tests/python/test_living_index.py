@@ -182,3 +182,144 @@ def test_an_added_tree_takes_a_small_part_of_building():
         assert index.top_k(asked, k=1, n_jobs=1).values.item() == 0.0
     # A hundredth by measurements; a tenth is enough to tell that not all is built again.
     assert min(took) < build / 10, (took, build)
+
+
+def nearest_of(matrix, allowed, least, k):
+    """Lists of (value, index) by brute force: the nearest first, equal ones by index."""
+    rows = []
+    for values, may in zip(matrix, allowed, strict=True):
+        some = [(-v, j) for j, v in enumerate(values) if may[j] and v >= least]
+        rows.append([(-v, j) for v, j in sorted(some)[:k]])
+    return rows
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    kernels() | st.sampled_from(COMPOSED),
+    st.lists(corpora, min_size=1, max_size=3),
+    st.none() | corpora,
+    st.data(),
+)
+def test_filters_are_those_of_brute_force(kernel, parts, X, data):
+    index = kernel.index(parts[0])
+    for part in parts[1:]:
+        index.add(part)
+    trees = [tree for part in parts for tree in part]
+    n, asked = len(trees), trees if X is None else X
+    # Values of the index itself, as rounding decides at the threshold.
+    every = index.top_k(asked, k=n)
+    matrix = np.full((len(asked), n), np.nan)
+    np.put_along_axis(matrix, every.indices, every.values, axis=1)
+    np.testing.assert_allclose(matrix, kernel(asked, trees), rtol=1e-12, atol=1e-12)
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    where = data.draw(st.sampled_from([None, mask, np.flatnonzero(mask)]))
+    exclude = data.draw(st.booleans())
+    least = data.draw(st.sampled_from([None, 0.3, 0.8, 1.0]))
+    k = data.draw(st.integers(1, 4))
+    equal = np.array(asked)[:, None] == np.array(trees)
+    allowed = np.tile(
+        True if where is None else mask, (len(asked), n if where is None else 1)
+    )
+    if exclude:
+        allowed = allowed & ~equal
+    if X is None:
+        allowed = allowed & ~np.eye(n, dtype=bool)
+    found = index.top_k(
+        X, k=k, where=where, exclude_equal=exclude, min_similarity=least, n_jobs=1
+    )
+    width = min(k, n - (X is None))
+    assert found.indices.shape == (len(asked), width)
+    low = -np.inf if least is None else least
+    for row, expected in enumerate(nearest_of(matrix, allowed, low - 1e-12, width)):
+        indices, values = found.indices[row], found.values[row]
+        n_found = int((indices >= 0).sum())
+        assert (indices[n_found:] == -1).all()
+        assert np.isneginf(values[n_found:]).all()
+        # What is as near to the threshold as rounding may be on either side of it.
+        surely = [v for v, _ in expected if v >= low + 1e-12]
+        assert len(surely) <= n_found <= len(expected)
+        best = [value for value, _ in expected[:n_found]]
+        np.testing.assert_allclose(values[:n_found], best, rtol=1e-12, atol=1e-12)
+        assert allowed[row, indices[:n_found]].all()
+        assert (
+            (np.diff(values[:n_found]) < 0) | (np.diff(indices[:n_found]) > 0)
+        ).all()
+    joined = index.join(X, min_similarity=0.5, where=where, n_jobs=1)
+    whole = index.join(X, min_similarity=0.5)
+    wanted = np.ones(n, bool) if where is None else mask
+    kept = wanted[whole.columns] & (wanted[whole.rows] if X is None else True)
+    for part, expected in zip(joined[:3], whole[:3], strict=True):
+        np.testing.assert_array_equal(part, expected[kept])
+
+
+def test_a_kept_bound_serves_all_thresholds():
+    trees = [f"(S (A w{i % 9}) (B (C w{i % 5}) (A w{i % 7})))" for i in range(200)]
+    index, matrix = SST.index(trees), SST(trees[:20], trees)
+    # Up and down, so that bounds are kept, used for more, and made again for less.
+    for least in (0.9, 0.95, 0.5, 0.7, 0.01, 0.9, 0.02, 1.0):
+        check_joined(
+            index.join(trees[:20], min_similarity=least), matrix, least, is_self=False
+        )
+        found = index.top_k(trees[:20], k=200, min_similarity=least)
+        counts = (found.indices >= 0).sum(axis=1)
+        assert (counts >= (matrix >= least + 1e-12).sum(axis=1)).all()
+        assert (counts <= (matrix >= least - 1e-12).sum(axis=1)).all()
+    size = index.nbytes
+    index.join(trees[:3], min_similarity=0.95)
+    assert index.nbytes == size
+
+
+@pytest.mark.parametrize(
+    ("given_where", "error", "message"),
+    [
+        (
+            [True],
+            ValueError,
+            r"where must be of shape \(3,\), one value per tree, got \(1,\)",
+        ),
+        ([3], ValueError, r"where\[0\].*from 0 to below 3.*3"),
+        ([-1], ValueError, r"where\[0\].*from 0 to below 3.*-1"),
+        ([0.5], ValueError, "where: expected a one-dimensional array of integers"),
+        ([[0]], ValueError, "where: expected a one-dimensional array of integers"),
+    ],
+)
+def test_a_wrong_where_is_named(given_where, error, message):
+    index = SST.index(["(A a)", "(B b)", "(C c)"])
+    for call in (index.top_k, index.join):
+        with pytest.raises(error, match=message):
+            call(["(A a)"], where=given_where)
+
+
+def test_wrong_filters_are_named():
+    index = SST.index(["(A a)"])
+    with pytest.raises(TypeError, match="min_similarity must be a number"):
+        index.top_k(min_similarity="high")
+    with pytest.raises(ValueError, match="min_similarity must be a number, got NaN"):
+        index.top_k(["(A a)"], min_similarity=np.nan)
+    with pytest.raises(ValueError, match="exclude_equal must be True or False, got 1"):
+        index.top_k(exclude_equal=1)
+
+
+def test_few_matches_and_none_answer_as_rows_do():
+    # Rare productions, frequent ones, none: with lists, rows, and neither.
+    trees = [
+        f"(S (A w{i % 400}) (R{i % 300} x) (B (C w{i % 5})))" for i in range(3_000)
+    ]
+    asked = ["(Q q)", "(R7 x)", "(A w3)", "(S (A w3) (R1 x) (B (C w2)))", "(B (C w2))"]
+    for kernel in (
+        SST,
+        tk.SubsetTreeKernel(0.4, leaf_weight=0.1),
+        tk.SubtreeKernel(0.4, normalize=True),
+        tk.SubtreeKernel(0.4, leaf_weight=0.2, counts="log"),
+        tk.PartialTreeKernel(normalize=True),
+        tk.PartialTreeKernel(leaf_factor=0.0),
+        tk.ElasticTreeKernel(0.5, normalize=True),
+        tk.SubpathKernel(0.5),
+    ):
+        matrix, index = kernel(asked, trees), kernel.index(trees)
+        equal = np.zeros((3_000, 3_000), dtype=bool)
+        for k in (1, 12):
+            found = index.top_k(asked, k=k)
+            check_nearest(found, matrix, equal, k, is_self=False)
+        # Of nothing in common the first trees are the nearest.
+        assert found.indices[0].tolist() == list(range(12))
