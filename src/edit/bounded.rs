@@ -339,9 +339,9 @@ fn fill(
 
 #[cfg(test)]
 mod tests {
-    use super::super::costs::{Costs, Gains, LabelCosts, Unit};
+    use super::super::costs::{Costs, Gains};
     use super::super::distance::{Tables, saving};
-    use super::super::order::Orders;
+    use super::super::tests::prepared;
     use super::*;
     use crate::corpus::{Random, forest};
 
@@ -357,16 +357,12 @@ mod tests {
                 insert: insert.into(),
                 delete: delete.into(),
             };
-            let (by_label, codes) = LabelCosts::new(&costs, &forest, &context).unwrap();
-            let costs = by_label.in_units(&costs, Unit::Small).unwrap();
-            let orders = [false, true]
-                .map(|side| Orders::new(&forest, &codes, side, &context).unwrap());
+            let (costs, orders) = prepared(&costs, &forest);
             let constant = costs.constant().unwrap();
             let Gains::Constant(gains) = &costs.gains else { panic!() };
             for pair in (0..forest.len()).flat_map(|a| (0..=a).map(move |b| [a, b])) {
-                for side in [0, 1] {
-                    let of = |side: usize| pair.map(|tree| orders[side].get(tree));
-                    let sides = Sides { trees: of(side), others: of(1 - side) };
+                let sides = orders.pair(pair);
+                for sides in [sides, sides.turned()] {
                     let [n, m] = sides.trees.map(|tree| tree.len());
                     let all = n as f64 * constant.delete + m as f64 * constant.insert;
                     let most =

@@ -20,6 +20,7 @@ pub(super) fn by_alignment(
     row: &mut Vec<f64>,
     context: &Context,
 ) -> Result<f64> {
+    // Looking at the kind of gain for each cell takes 2.6 times the time.
     match gains {
         Gains::Constant(gains) => aligned(a, b, gains, row, context),
         Gains::ByLabel(gains) => aligned(a, b, gains, row, context),

@@ -299,7 +299,8 @@ pub(super) fn larger(a: f64, b: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::costs::{Costs, LabelCosts, RenameCosts, Unit};
+    use super::super::costs::{Costs, RenameCosts};
+    use super::super::tests::prepared;
     use super::*;
     use crate::corpus::{Random, forest};
 
@@ -321,12 +322,7 @@ mod tests {
             for insert in [1.5.into(), by_label.clone()] {
                 let (rename, delete) = (rename.clone(), 1.25.into());
                 let costs = Costs { rename, insert, delete };
-                let (by_label, codes) =
-                    LabelCosts::new(&costs, &forest, &context).unwrap();
-                let costs = by_label.in_units(&costs, Unit::Small).unwrap();
-                let orders = [false, true].map(|is_mirrored| {
-                    Orders::new(&forest, &codes, is_mirrored, &context).unwrap()
-                });
+                let (costs, orders) = prepared(&costs, &forest);
                 ways.push((costs.gains, orders));
             }
         }
@@ -335,9 +331,7 @@ mod tests {
             for b in 0..forest.len() {
                 let mut values = Vec::new();
                 for (gains, orders) in &ways {
-                    let [trees, others] =
-                        orders.each_ref().map(|of| [a, b].map(|tree| of.get(tree)));
-                    let sides = Sides { trees, others };
+                    let sides = orders.pair([a, b]);
                     for sides in [sides, sides.turned()] {
                         let value = saving(&sides, gains, &mut tables, &context);
                         values.push(value.unwrap());

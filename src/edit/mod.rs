@@ -563,3 +563,18 @@ impl Prepared for Trees {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Costs in small units, and trees from both sides.
+    pub(super) fn prepared(costs: &Costs, forest: &Forest) -> (UnitCosts, BothOrders) {
+        let context = Context::default();
+        let (by_label, codes) = LabelCosts::new(costs, forest, &context).unwrap();
+        let orders = [false, true].map(|is_mirrored| {
+            Orders::new(forest, &codes, is_mirrored, &context).unwrap()
+        });
+        (by_label.in_units(costs, Unit::Small).unwrap(), BothOrders(orders))
+    }
+}

@@ -451,9 +451,9 @@ impl<G: Gain> Run<'_, G> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::costs::{Costs, Gains, LabelCosts, RenameCosts, Unit};
+    use super::super::costs::{Costs, Gains, RenameCosts};
     use super::super::distance::along_leftmost_paths;
-    use super::super::order::Orders;
+    use super::super::tests::prepared;
     use super::*;
     use crate::corpus::{Random, binary, read, trees, turning};
 
@@ -515,19 +515,12 @@ mod tests {
             let names = names.iter().enumerate();
             names.map(move |(j, b)| ((*a).to_owned(), (*b).to_owned(), cost(j)))
         });
-        let context = Context::default();
         for rename in [0.75.into(), RenameCosts::by_labels(pairs, 9.0).unwrap()] {
             let costs = Costs { rename, insert: 1.5.into(), delete: 0.5.into() };
-            let (by_label, codes) = LabelCosts::new(&costs, &forest, &context).unwrap();
-            let costs = by_label.in_units(&costs, Unit::Small).unwrap();
-            let orders = [false, true].map(|is_mirrored| {
-                Orders::new(&forest, &codes, is_mirrored, &context).unwrap()
-            });
+            let (costs, orders) = prepared(&costs, &forest);
             for a in 0..forest.len() {
                 let b = random.below(forest.len());
-                let [trees, others] =
-                    orders.each_ref().map(|of| [a, b].map(|tree| of.get(tree)));
-                let sides = Sides { trees, others };
+                let sides = orders.pair([a, b]);
                 for sides in [sides, sides.turned()] {
                     match &costs.gains {
                         Gains::Constant(gains) => check(gains, &sides, &mut random),

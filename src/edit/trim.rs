@@ -115,8 +115,9 @@ fn equal_children([a, b]: &[Order<'_>; 2], [x, y]: [Part; 2], most: usize) -> us
 
 #[cfg(test)]
 mod tests {
-    use super::super::costs::{Costs, LabelCosts, Unit};
+    use super::super::costs::Costs;
     use super::super::distance::{Tables, saving};
+    use super::super::tests::prepared;
     use super::*;
     use crate::corpus::{Random, read, trees};
     use crate::{Context, Forest, NodeId};
@@ -171,12 +172,7 @@ mod tests {
                     insert: insert.into(),
                     delete: delete.into(),
                 };
-                let (by_label, codes) =
-                    LabelCosts::new(&costs, &forest, &context).unwrap();
-                let costs = by_label.in_units(&costs, Unit::Small).unwrap();
-                let orders = BothOrders([false, true].map(|is_mirrored| {
-                    Orders::new(&forest, &codes, is_mirrored, &context).unwrap()
-                }));
+                let (costs, orders) = prepared(&costs, &forest);
                 let mut save = |sides: &Sides<'_>| {
                     saving(sides, &costs.gains, &mut tables, &context).unwrap()
                 };
