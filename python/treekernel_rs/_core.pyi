@@ -294,8 +294,8 @@ class Kernel:
     ) -> tuple[NDArray[np.float64], tuple[list[int], list[int]]]: ...
     def pair(self, a: Any, b: Any, normalize: bool) -> float: ...
 
-#: How many labels each of some others is similar to, which, and the similarities.
-LabelRows: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+# How many labels each of some others is similar to, which, and the similarities.
+_LabelRows: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 @final
 class LabelTable:
@@ -316,7 +316,7 @@ class LabelTable:
     ) -> LabelTable: ...
     def rows_by_vectors(
         self, vectors: NDArray[np.float64], classes: NDArray[np.int64]
-    ) -> LabelRows: ...
+    ) -> _LabelRows: ...
     def blocks(
         self, most: int
     ) -> tuple[list[tuple[int, Any]], NDArray[np.int64], NDArray[np.int64]]: ...

@@ -37,8 +37,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from treekernel_rs._arguments import Trees
-    from treekernel_rs._core import LabelRows
 
+    #: How many labels each of some others is similar to, which, and the similarities.
+    LabelRows: TypeAlias = tuple[
+        NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]
+    ]
     Labelled: TypeAlias = tuple[Sequence[str], Any]
     Pairs: TypeAlias = (
         Mapping[tuple[str, str], float] | Labelled | Callable[[str, str], float]

@@ -193,7 +193,7 @@ pub fn fill_with<X: Items, T: Element>(
     if let Some(y) = y.or(Some(x).filter(|_| !measure.is_symmetric())) {
         let rows = (RowsOf::Others, "Y");
         let (trained, _) = TrainedEngine::new(measure, y, options, rows, context)?;
-        let asking = Asking::new(x, context)?;
+        let asking = Asking::once(x, y, context)?;
         return trained.fill(measure, &asking, (out, y.n_items(), 0), context);
     }
     // Else half of the matrix is computed, and mirrored.

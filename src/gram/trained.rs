@@ -102,6 +102,15 @@ impl<X: Items> Asking<X> {
         Ok(Self { rows, norms: OnceLock::new() })
     }
 
+    /// The same, of an index that is made for this question: where they share its store, of
+    /// which all is read anyway, they stay there.
+    pub(crate) fn once(x: &X, columns: &X, context: &Context) -> Result<Self> {
+        if !x.trees().shares_store(columns.trees()) {
+            return Self::new(x, context);
+        }
+        Ok(Self { rows: Arc::new(Different::new(x)?), norms: OnceLock::new() })
+    }
+
     fn norms(&self, measure: &dyn Measure<X>, context: &Context) -> Result<Arc<Norms>> {
         if let Some(norms) = self.norms.get() {
             return Ok(Arc::clone(norms));

@@ -258,7 +258,7 @@ fn built_for<X: Items>(
 ) -> Result<(Option<Asking<X>>, Built<X>)> {
     let columns = y.unwrap_or(x);
     let built = Built::for_call(measure, columns, options, y.is_none(), context)?;
-    let asking = y.map(|_| Asking::new(x, context));
+    let asking = y.map(|y| Asking::once(x, y, context));
     Ok((asking.transpose()?, built))
 }
 
