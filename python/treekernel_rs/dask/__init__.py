@@ -29,10 +29,11 @@ from treekernel_rs._public import listing
 with needs(__name__, "Dask", "dask"):
     from treekernel_rs.dask._matrices import NpyFile, gram
     from treekernel_rs.dask._models import Mixture, Solution, fit_perceptron, fit_svm
-    from treekernel_rs.dask._neighbors import join, top_k
+    from treekernel_rs.dask._neighbors import LazyNeighbors, join, top_k
     from treekernel_rs.dask._vectors import encode, vectorize
 
 __all__ = [
+    "LazyNeighbors",
     "Mixture",
     "NpyFile",
     "Solution",

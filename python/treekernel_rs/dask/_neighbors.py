@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -32,6 +32,26 @@ if TYPE_CHECKING:
     from treekernel_rs.tree_kernels import TreeKernel
 
 
+class LazyNeighbors(NamedTuple):
+    """The nearest trees of each tree, as `Neighbors` has them; by `top_k`.
+
+    Its parts are Dask arrays, and what ``dask.compute`` returns for it has NumPy's.
+
+    Examples
+    --------
+    >>> import dask, treekernel_rs as tk, treekernel_rs.dask
+    >>> found = tk.dask.top_k(tk.SubsetTreeKernel(0.4), ["(A a)", "(A a b)"], k=1, chunks=1)
+    >>> (done,) = dask.compute(found, scheduler="sync")
+    >>> done.indices.tolist(), done.values.tolist()
+    ([[1], [0]], [[0.0], [0.0]])
+    """
+
+    #: Trees, the nearest first, one row for each tree of X.
+    indices: Any
+    #: Their kernels.
+    values: Any
+
+
 def top_k(
     kernel: TreeKernel,
     X: Partitions,
@@ -40,7 +60,7 @@ def top_k(
     k: int = 10,
     chunks: Any = None,
     n_jobs: int = 1,
-) -> Any:
+) -> LazyNeighbors:
     """Find the trees of Y that have the largest kernels with each tree of X.
 
     Each partition of X asks each of Y, and the best of the answers are kept. A `TreeIndex` as
@@ -59,7 +79,7 @@ def top_k(
 
     Returns
     -------
-    Neighbors
+    LazyNeighbors
         As the kernel's `top_k`, with `indices` and `values` as Dask arrays.
 
     Examples
@@ -94,7 +114,7 @@ def top_k(
         )
         for half, dtype in halves
     ]
-    return Neighbors(*arrays)
+    return LazyNeighbors(*arrays)
 
 
 def join(
