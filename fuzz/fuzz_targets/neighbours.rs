@@ -1,5 +1,5 @@
 //! Nearest trees, joins and lists of pairs, of a call and of a kept index that grows: those
-//! of the whole matrix.
+//! of the whole matrix; of an index that is compact, those of the call to the bit.
 
 #![no_main]
 
@@ -30,6 +30,8 @@ fuzz_target!(|bytes: &[u8]| {
         index.top_k_with(None, 1, &context).expect("small values");
     }
     index.add_with(&more, &context).expect("a small forest");
+    let mut compact = index.clone();
+    compact.compact_with(&context).expect("a small forest");
     for x in [None, Some(&x)] {
         let (rows, y_of) = (x.unwrap_or(&y), x.map(|_| &y));
         let matrix = gram::gram_with(&*kernel, rows, Some(&y), options, &context)
@@ -39,9 +41,12 @@ fuzz_target!(|bytes: &[u8]| {
         let (nearest, _) =
             neighbours::top_k_with(&*kernel, rows, y_of, k, options, &context)
                 .expect("small values");
-        let (kept, _) = index.top_k_with(x, k, &context).expect("small values");
+        let (kept, _) = compact.top_k_with(x, k, &context).expect("small values");
         assert_eq!(kept, nearest, "top_k of the index");
-        are_nearest(&nearest, rows.len(), y.len(), x.is_none(), k, &at);
+        let (grown, _) = index.top_k_with(x, k, &context).expect("small values");
+        for nearest in [&nearest, &grown] {
+            are_nearest(nearest, rows.len(), y.len(), x.is_none(), k, &at);
+        }
 
         let mut found = FoundPairs::default();
         let sink = &mut |pairs: FoundPairs| {
@@ -55,12 +60,17 @@ fuzz_target!(|bytes: &[u8]| {
         neighbours::join_with(&*kernel, rows, y_of, least, options, sink, &context)
             .expect("small values");
         found.sort().expect("few pairs");
-        let mut kept = FoundPairs::default();
-        let sink = &mut |pairs: FoundPairs| kept.append(pairs);
-        index.join_with(x, least, sink, &context).expect("small values");
-        kept.sort().expect("few pairs");
-        assert_eq!(kept, found, "join of the index");
-        are_all(&found, rows.len(), y.len(), x.is_none(), least, &at);
+        let join = |index: &Index| {
+            let mut kept = FoundPairs::default();
+            let sink = &mut |pairs: FoundPairs| kept.append(pairs);
+            index.join_with(x, least, sink, &context).expect("small values");
+            kept.sort().expect("few pairs");
+            kept
+        };
+        assert_eq!(join(&compact), found, "join of the index");
+        for found in [&found, &join(&index)] {
+            are_all(found, rows.len(), y.len(), x.is_none(), least, &at);
+        }
 
         let i: Vec<usize> =
             (0..source.below(6)).map(|_| source.below(rows.len())).collect();
@@ -78,6 +88,10 @@ fuzz_target!(|bytes: &[u8]| {
     gram::fill_with(&*kernel, &x, Some(&y), options, &mut fresh, &context)
         .expect("small");
     index.fill_with(&x, &mut kept, &context).expect("small values");
+    for (&value, &right) in kept.iter().zip(&fresh) {
+        assert!(close(value, right, 0.0), "rows of the index: {value}, not {right}");
+    }
+    compact.fill_with(&x, &mut kept, &context).expect("small values");
     let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&kept), bits(&fresh), "rows of the index");
 });
