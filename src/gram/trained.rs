@@ -127,8 +127,7 @@ pub(crate) struct QueryRows<X> {
     pub(crate) rows: Arc<Different<X>>,
     /// Where values are normalised, and this is known.
     pub(crate) norms: Option<Arc<Norms>>,
-    /// Per row the column that is the same item, or a number of none; where values are
-    /// normalised, or it is wanted.
+    /// Per row the column that is the same item, or a number of none.
     pub(crate) same: Vec<u32>,
 }
 
@@ -172,12 +171,11 @@ impl<X: Items> TrainedEngine<X> {
         self.engine.nbytes() + self.columns.len() * 64
     }
 
-    /// Looks up other items; `wants_same`: also where they are the same as columns.
+    /// Looks up other items.
     pub(crate) fn query(
         &self,
         measure: &dyn Measure<X>,
         asking: &Asking<X>,
-        wants_same: bool,
         context: &Context,
     ) -> Result<(QueryRows<X>, Box<dyn RowSource + '_>)> {
         let (columns, rows) = (&self.columns.items, Arc::clone(&asking.rows));
@@ -185,12 +183,7 @@ impl<X: Items> TrainedEngine<X> {
         let is_normalized = self.norms.is_some();
         let norms =
             is_normalized.then(|| asking.norms(measure, context)).transpose()?;
-        // Matrices divide by norms, and neighbours tell equal items apart.
-        let same = if is_normalized || wants_same {
-            self.numbers.find(columns, &rows.items)?
-        } else {
-            Vec::new()
-        };
+        let same = self.numbers.find(columns, &rows.items)?;
         Ok((QueryRows { rows, norms, same }, source))
     }
 
@@ -203,7 +196,7 @@ impl<X: Items> TrainedEngine<X> {
         (out, width, first_column): (&mut [T], usize, usize),
         context: &Context,
     ) -> Result<Report> {
-        let (query, source) = self.query(measure, asking, false, context)?;
+        let (query, source) = self.query(measure, asking, context)?;
         let on_demand =
             PairsOnDemand { measure, columns: &self.columns.items, query: &query };
         let norms = self.norms.as_ref().zip(query.norms.as_deref());

@@ -836,8 +836,7 @@ impl<X: Items> Built<X> {
         context: &Context,
         run: impl FnOnce(&Corpus<'_, X>, &Finder<'_>) -> Result<T>,
     ) -> Result<T> {
-        let query =
-            asking.map(|asking| self.trained.query(measure, asking, true, context));
+        let query = asking.map(|asking| self.trained.query(measure, asking, context));
         let (query, source) = query.transpose()?.unzip(); // bounded: one of each
         let (columns, norms) = (&*self.columns, self.trained.norms.as_ref());
         let mut corpus = Corpus::new(measure, options, columns, norms, query.as_ref())?;
