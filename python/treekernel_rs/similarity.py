@@ -361,7 +361,7 @@ def _in_range(x: str, y: str, value: Any) -> float:
     return number
 
 
-class _OfVectors(Similarity):
+class _CosineSimilarity(Similarity):
     """Cosines of vectors that labels have."""
 
     @property
@@ -428,7 +428,7 @@ class _LabelVectors:
         return matrix, self._classes
 
 
-class VectorSimilarity(_OfVectors):
+class VectorSimilarity(_CosineSimilarity):
     """Cosines of vectors of labels.
 
     The similarity of two different labels is the cosine of their vectors, after `clip`,
@@ -498,7 +498,7 @@ class VectorSimilarity(_OfVectors):
         return found
 
 
-class ComposedSimilarity(_OfVectors):
+class ComposedSimilarity(_CosineSimilarity):
     """Cosines of vectors that are composed of a head's and a modifier's.
 
     For trees CGRCT and CLCT (`readers.conllu`), whose labels ``COMP##relation<head,modifier>``

@@ -287,13 +287,13 @@ impl SimilarityTable {
     ) -> Result<Self> {
         let mut table = Self::blank(classes.len())?;
         // 1. Scale to length 1.
-        let all = UnitVectors::new(vectors, classes, how)?;
-        let len = all.len;
+        let unit_vectors = UnitVectors::new(vectors, classes, how)?;
+        let len = unit_vectors.len;
         let mut from = 0;
-        for same in all.members.iter() {
+        for same in unit_vectors.members.iter() {
             // 2. The cosines of a class.
             let n = same.len();
-            let unit = &all.numbers[from * len..][..n * len];
+            let unit = &unit_vectors.numbers[from * len..][..n * len];
             from += n;
             // Without a threshold nearly no cosine is 0, so they make a matrix.
             if how.threshold.is_none() {
@@ -330,7 +330,7 @@ impl SimilarityTable {
             })?;
             table.add(pairs, |place| same[place as usize])?;
         }
-        table.vectors = Some(all);
+        table.vectors = Some(unit_vectors);
         Ok(table)
     }
 

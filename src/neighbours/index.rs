@@ -354,21 +354,21 @@ impl<X: Items> Index<X> {
         }
         // Of several parts all ask as others do, so that equal trees have one value in
         // whichever part they are.
-        let (mut all, mut report) =
+        let (mut nearest, mut report) =
             (Nearest { k, ..Nearest::default() }, Report::default());
         let mut start = 0;
         for part in &self.parts {
             let own = Some(start);
             let (found, of_part) =
                 self.nearest(&part.items, own, k, filter, context)?;
-            extend(&mut all.indices, found.indices)?;
-            extend(&mut all.values, found.values)?;
+            extend(&mut nearest.indices, found.indices)?;
+            extend(&mut nearest.values, found.values)?;
             start += part.items.n_items();
             // Each part is told of all columns.
             report.zero_rows = of_part.zero_columns;
         }
         report.zero_columns = collect(report.zero_rows.iter().copied())?;
-        Ok((all, report))
+        Ok((nearest, report))
     }
 
     /// The nearest trees of others, or of indexed ones from `own` on, which are not their
@@ -404,10 +404,10 @@ impl<X: Items> Index<X> {
             return Ok((std::mem::take(found), report));
         }
         let mut nearest = Nearest::of_nobody(&*self.measure, x.n_items(), k)?;
-        let mut all = Vec::new();
+        let mut merged = Vec::new();
         for row in 0..x.n_items() {
             // The nearest of all parts, the lower index first where values are equal.
-            all.clear();
+            merged.clear();
             for (start, found) in &lists {
                 let cells = row * found.k..(row + 1) * found.k;
                 let indices = found.indices[cells.clone()].iter();
@@ -415,14 +415,14 @@ impl<X: Items> Index<X> {
                 let items = items.filter(|(index, _)| **index != NOBODY);
                 let items = items.map(|(index, value)| (start + index, *value));
                 let is_own = |index| own.is_some_and(|own| own + row == index);
-                extend(&mut all, items.filter(|item| !is_own(item.0)))?;
+                extend(&mut merged, items.filter(|item| !is_own(item.0)))?;
             }
-            all.sort_unstable_by(|a, b| {
+            merged.sort_unstable_by(|a, b| {
                 let [a_near, b_near] =
                     [a, b].map(|item| nearness(&*self.measure, item.1));
                 b_near.total_cmp(&a_near).then(a.0.cmp(&b.0))
             });
-            for (at, &(index, value)) in all.iter().take(k).enumerate() {
+            for (at, &(index, value)) in merged.iter().take(k).enumerate() {
                 nearest.indices[row * k + at] = index;
                 nearest.values[row * k + at] = value;
             }
