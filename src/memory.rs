@@ -8,6 +8,8 @@ use std::collections::{BinaryHeap, HashMap, hash_map};
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
 
+use foldhash::fast::RandomState;
+
 use crate::{Error, Result};
 
 /// Makes sure that `n` times `size` bytes can be had now: those of something whose size is
@@ -226,9 +228,10 @@ pub(crate) fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
     list.try_reserve(more).map_err(|_| Error::Memory { bytes })
 }
 
-/// A hash map that grows with a question. It is read as any map.
+/// A hash map that grows with a question. It is read as any map. Hashes depend on random
+/// numbers of the map, so that nobody can choose keys that collide.
 #[derive(Debug, Clone)]
-pub(crate) struct Map<K, V, S = hash_map::RandomState>(HashMap<K, V, S>);
+pub(crate) struct Map<K, V, S = RandomState>(HashMap<K, V, S>);
 
 impl<K, V, S: Default> Default for Map<K, V, S> {
     fn default() -> Self {
