@@ -157,17 +157,21 @@ impl Index {
                 mass[block as usize] += square(norm);
             }
         }
-        let mut order = collect(0..n_blocks as u32)?;
-        order.retain(|&block| match (times[block as usize], askers) {
+        let is_asked = |&block: &u32| match (times[block as usize], askers) {
             (0, _) | (1, Askers::Columns) => false,
             (_, Askers::Some(asked)) => asked[block as usize],
             _ => true,
-        });
-        // Where few trees have much. By the number of trees alone, 1.3 times the time.
-        let key = |&block: &u32| {
-            f64::from(times[block as usize]).powi(3) / mass[block as usize]
         };
-        order.sort_unstable_by(|a, b| key(a).total_cmp(&key(b)).then(a.cmp(b)));
+        // Where few trees have much. By the number of trees alone, 1.3 times the time.
+        let key = |block: u32| {
+            let (times, mass) = (times[block as usize], mass[block as usize]);
+            let key = (f64::from(times).powi(3) / mass) as f32;
+            // Floats from 0 on are ordered as their bits are: one number for each block.
+            u64::from(key.to_bits()) << 32 | u64::from(block)
+        };
+        let mut keys = collect((0..n_blocks as u32).filter(is_asked).map(key))?;
+        keys.sort_unstable();
+        let order = collect(keys.iter().map(|&key| key as u32))?;
         let mut ranks = filled(UNRANKED, n_blocks)?;
         order.iter().zip(0..).for_each(|(&block, at)| ranks[block as usize] = at);
         // 2. Vectors in that order, and their tails.
