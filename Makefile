@@ -89,8 +89,8 @@ bench: ## Measure the core (criterion; results are kept in benches/RESULTS.md)
 fuzz: install $(VENV)/.atheris ## Fuzz all targets, MINUTES=10 in all; adds a line to fuzz/RUNS.md
 	cd fuzz && RECORD=$(RECORD) ./run $(MINUTES)
 
-faults: install ## Take away memory, fork, interrupt, share among threads: SECONDS=30 each
-	cd tests/python && status=0; for suite in memory forks signals threads; do \
+faults: install ## Take away memory, fork, interrupt, share among threads: SECONDS=30 each suite
+	cd tests/python && status=0; for suite in memory forks signals threads serving; do \
 		../../$(BIN)/python -m faults.$$suite $(SECONDS) || status=1; \
 	done; exit $$status
 

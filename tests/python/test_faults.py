@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SUITES = ["memory", "forks", "signals", "threads"]
+SUITES = ["memory", "forks", "signals", "threads", "serving"]
 
 
 @pytest.mark.parametrize("suite", SUITES)
