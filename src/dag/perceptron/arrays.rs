@@ -162,19 +162,18 @@ impl Perceptron {
             let alphas =
                 &stored.alphas[tree * options.n_outputs..][..options.n_outputs];
             let n_nodes = perceptron.model.nodes.len();
-            let place = match u32::try_from(number) {
+            let kept = if number == KEPT_WHOLE { roots.next() } else { None };
+            let place = match (u32::try_from(number), kept) {
                 // A number from the arrays is looked up only after this test.
-                Ok(root) if (root as usize) < n_nodes => Place::Graph(NodeId(root)),
-                _ if number == NOT_THERE => Place::Nowhere,
-                _ if number == KEPT_WHOLE
-                    && let Some(&root) = roots.next() =>
-                {
-                    Place::Whole(perceptron.model.whole.add(
-                        whole.nodes(),
-                        root,
-                        alphas,
-                    )?)
+                (Ok(root), _) if (root as usize) < n_nodes => {
+                    Place::Graph(NodeId(root))
                 }
+                (_, Some(&root)) => Place::Whole(perceptron.model.whole.add(
+                    whole.nodes(),
+                    root,
+                    alphas,
+                )?),
+                _ if number == NOT_THERE => Place::Nowhere,
                 _ => {
                     let expected = format!("-2 to {}", n_nodes as i64 - 1);
                     return wrong("roots", tree, &expected, number.to_string());
