@@ -7,7 +7,8 @@ RUST := Cargo.toml Cargo.lock $(shell find src -name '*.rs')
 
 .DEFAULT_GOAL := help
 .PHONY: help install release demo test test-rust test-python test-slow oldest lint format bench fuzz \
-	faults asan overflow mutants wheel site papers check clean
+	faults asan overflow mutants instructions minimum-rust wheel release-check \
+	site papers check clean
 
 # What an incremental build keeps for the next one would cost the first a quarter of its time.
 ifeq ($(wildcard target),)
@@ -21,11 +22,13 @@ RECORD ?= RUNS.md
 RUST_TESTS ?=
 WORKERS ?= 3
 PYTHON_TESTS ?= tests/python
+PYTHONS ?= python3.11 python3.14
+OLDEST_RUST = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
-		awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+		awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
 install: $(VENV)/.tools $(VENV)/.built ## Make .venv with the tools, build the library and install it there
 
@@ -117,6 +120,15 @@ mutants: $(VENV)/.tools ## Change NUMBER=60 places of src, one at a time: do tes
 
 wheel: $(VENV)/.tools ## Build a wheel into dist/
 	$(BIN)/maturin build --release --locked --out dist
+
+# The oldest Rust that Cargo.toml states; lints of newer ones do not know all that it lacks.
+minimum-rust: ## Check the crate with the oldest Rust that it states (installs that by rustup)
+	rustup toolchain install $(OLDEST_RUST) --profile minimal --no-self-update
+	cargo +$(OLDEST_RUST) check --locked --package treekernel_rs --features python \
+		--target-dir target/minimum-rust
+
+release-check: ## Rehearse a release without publishing: PYTHONS='python3.11 python3.14'
+	.ci/release-check $(if $(QUICK),--quick) $(PYTHONS)
 
 site: install ## Build the documentation into docs/_build; any warning is an error
 	$(BIN)/python -m pip install --quiet --group docs
