@@ -7,7 +7,8 @@ RUST := Cargo.toml Cargo.lock $(shell find src -name '*.rs')
 
 .DEFAULT_GOAL := help
 .PHONY: help install release demo test test-rust test-python test-slow oldest lint format bench fuzz \
-	faults asan overflow mutants instructions minimum-rust wheel release-check \
+	faults asan overflow mutants instructions minimum-rust oldest-rust \
+	wheel release-check \
 	site papers check clean
 
 # What an incremental build keeps for the next one would cost the first a quarter of its time.
@@ -22,6 +23,7 @@ RECORD ?= RUNS.md
 RUST_TESTS ?=
 WORKERS ?= 3
 PYTHON_TESTS ?= tests/python
+BASE ?= origin/main
 PYTHONS ?= python3.11 python3.14
 OLDEST_RUST = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
@@ -121,11 +123,27 @@ mutants: $(VENV)/.tools ## Change NUMBER=60 places of src, one at a time: do tes
 wheel: $(VENV)/.tools ## Build a wheel into dist/
 	$(BIN)/maturin build --release --locked --out dist
 
-# The oldest Rust that Cargo.toml states; lints of newer ones do not know all that it lacks.
-minimum-rust: ## Check the crate with the oldest Rust that it states (installs that by rustup)
-	rustup toolchain install $(OLDEST_RUST) --profile minimal --no-self-update
+# Lints of newer Rusts do not know all that the oldest one lacks.
+minimum-rust: oldest-rust ## Check the crate with the oldest Rust that it states
 	cargo +$(OLDEST_RUST) check --locked --package treekernel_rs --features python \
 		--target-dir target/minimum-rust
+
+oldest-rust:
+	rustup toolchain install $(OLDEST_RUST) --profile minimal --no-self-update
+
+# Both are built alike, in a folder of their own. Needs valgrind.
+instructions: $(VENV)/.tools ## Stop if a kernel takes over 5 % more instructions than at BASE=origin/main
+	rm -rf target/instructions/base target/instructions/old target/instructions/new
+	mkdir -p target/instructions/base
+	git archive $(BASE) | tar -x -C target/instructions/base
+	for build in old:target/instructions/base new:.; do \
+		to=target/instructions/$${build%%:*}; \
+		$(BIN)/maturin build --profile quick --locked --manifest-path $${build#*:}/Cargo.toml \
+			--target-dir target/instructions/build --out $$to || exit 1; \
+		$(BIN)/python -m pip install --quiet --no-deps --target $$to/site $$to/*.whl || exit 1; \
+	done
+	$(BIN)/python benches/instructions.py --limit 0.05 - \
+		target/instructions/new/site target/instructions/old/site
 
 release-check: ## Rehearse a release without publishing: PYTHONS='python3.11 python3.14'
 	.ci/release-check $(if $(QUICK),--quick) $(PYTHONS)

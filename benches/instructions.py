@@ -1,12 +1,14 @@
 """How many instructions the library's calls take, for comparing two builds of it.
 
-    python benches/instructions.py [--times] DATA NEW [OLD]
+    python benches/instructions.py [--times | --limit SHARE] DATA NEW [OLD]
 
-DATA has qc/, wsj/, snli/ and code/ of docs/DATA.md. NEW and OLD are folders that hold a
+DATA has qc/, wsj/, snli/ and code/ of docs/DATA.md; with `-` in its place, the matrices of five
+kernels on generated trees are counted. NEW and OLD are folders that hold a
 package `treekernel_rs` with its extension built, as `python/` does after `maturin develop`.
 Each call is made once to warm up, and counted the second time, on one thread, by valgrind's
 callgrind; counts do not depend on what else the machine is doing. With OLD, a last column has
-the ratio of NEW to OLD. Needs valgrind with its headers, and cc.
+the ratio of NEW to OLD; with --limit 0.05, a ratio above 1.05 ends in an error. Needs valgrind
+with its headers, and cc.
 
 With --times, the calls are timed without valgrind instead: builds take turns, and the least
 of seven times is printed. That is worth something only where nothing else runs.
@@ -14,6 +16,7 @@ of seven times is printed. That is worth something only where nothing else runs.
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import gzip
 import os
@@ -49,8 +52,34 @@ def column(path: Path, number: int, n: int) -> list[str]:
         ]
 
 
-def calls(data: Path) -> dict[str, Callable[[], object]]:
+def grown(rng: np.random.Generator, label: int, depth: int) -> str:
+    """Return a random tree: what stands below a label depends on the label."""
+    if depth == 0 or rng.random() < 0.2:
+        return f"(L{label} w{rng.zipf(1.6) % 100})"
+    below = (label + rng.integers(1, 4, size=rng.integers(1, 4))) % 12
+    return f"(L{label} {' '.join(grown(rng, child, depth - 1) for child in below)})"
+
+
+def generated_calls() -> dict[str, Callable[[], object]]:
+    """Make matrices of generated trees ready, each with its name."""
+    import treekernel_rs as tk
+
+    rng = np.random.default_rng(0)
+    trees = tk.Forest.from_brackets([grown(rng, 0, 6) for _ in range(1000)])
+    few = trees[:300]
+    return {
+        "ST matrix": lambda: tk.SubtreeKernel(0.4).gram(trees, n_jobs=1),
+        "SST matrix": lambda: tk.SubsetTreeKernel(0.4).gram(trees, n_jobs=1),
+        "PT matrix": lambda: tk.PartialTreeKernel(0.4, 0.4).gram(few, n_jobs=1),
+        "ET matrix": lambda: tk.ElasticTreeKernel(0.4).gram(few, n_jobs=1),
+        "subpath matrix": lambda: tk.SubpathKernel(0.4).gram(few, n_jobs=1),
+    }
+
+
+def calls(data: Path | None) -> dict[str, Callable[[], object]]:
     """Make the calls ready, each with its name."""
+    if data is None:
+        return generated_calls()
     import treekernel_rs as tk
 
     read = tk.Forest.from_brackets
@@ -69,7 +98,9 @@ def calls(data: Path) -> dict[str, Callable[[], object]]:
     pt, et = tk.PartialTreeKernel(0.4, 0.4), tk.ElasticTreeKernel(0.4)
     unit = sst.replace(normalize=True)
     tags = {("NP", "NN"): 0.2, ("VB", "VBD"): 0.2, ("NN", "NNS"): 0.2}
-    smoothed = tk.PartialTreeKernel(0.4, 0.4, similarity=tk.kernels.TableSimilarity(tags))
+    smoothed = tk.PartialTreeKernel(
+        0.4, 0.4, similarity=tk.kernels.TableSimilarity(tags)
+    )
     i, j = np.arange(20_000) % 1000, np.arange(20_000) * 7 % 1000
     model = tk.DagModel.from_dual(sst, qc2, y[:2000])
     encoder = tk.DistributedTrees(sst, 2048)
@@ -103,7 +134,7 @@ def calls(data: Path) -> dict[str, Callable[[], object]]:
     }
 
 
-def count(data: Path, switch: str) -> None:
+def count(data: Path | None, switch: str) -> None:
     """Make each call, the second time with callgrind counting: runs inside valgrind."""
     callgrind = ctypes.CDLL(switch)
     for name, call in calls(data).items():
@@ -113,7 +144,7 @@ def count(data: Path, switch: str) -> None:
         callgrind.stop(name.encode())
 
 
-def measure(data: Path) -> None:
+def measure(data: Path | None) -> None:
     """Time each call, the second time, and print milliseconds by name."""
     for name, call in calls(data).items():
         call()
@@ -122,13 +153,13 @@ def measure(data: Path) -> None:
         print(f"{1e3 * (time.perf_counter() - started)}\t{name}")
 
 
-def timed(data: Path, packages: list[Path]) -> list[dict[str, float]]:
+def timed(data: str, packages: list[Path]) -> list[dict[str, float]]:
     """Run `measure` for builds by turns; the least milliseconds by call."""
     tables: list[dict[str, float]] = [{} for _ in packages]
     for _ in range(ROUNDS):
         for package, table in zip(packages, tables, strict=True):
             done = subprocess.run(
-                [sys.executable, __file__, "--measure", str(data)],
+                [sys.executable, __file__, "--measure", data],
                 check=True,
                 env=os.environ | {"PYTHONPATH": str(package), "PYTHONHASHSEED": "0"},
                 stdout=subprocess.PIPE,
@@ -140,7 +171,7 @@ def timed(data: Path, packages: list[Path]) -> list[dict[str, float]]:
     return tables
 
 
-def counted(data: Path, package: Path, folder: Path) -> dict[str, float]:
+def counted(data: str, package: Path, folder: Path) -> dict[str, float]:
     """Run `count` in a valgrind of its own; millions of instructions by call."""
     source, switch = folder / "switch.c", folder / "switch.so"
     source.write_text(SWITCH)
@@ -149,7 +180,7 @@ def counted(data: Path, package: Path, folder: Path) -> dict[str, float]:
     command = ["valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no"]
     command += [f"--callgrind-out-file={out}/counts", sys.executable, __file__]
     environment = os.environ | {"PYTHONPATH": str(package), "PYTHONHASHSEED": "0"}
-    command += ["--count", str(data), str(switch)]
+    command += ["--count", data, str(switch)]
     subprocess.run(command, check=True, env=environment)
     found = {}
     for path in out.glob("counts.*"):
@@ -161,21 +192,34 @@ def counted(data: Path, package: Path, folder: Path) -> dict[str, float]:
     return found
 
 
+def slower(new: dict[str, float], old: dict[str, float], limit: float) -> list[str]:
+    """Return the calls that take more than this share more in the new build."""
+    return [name for name in sorted(new) if new[name] > (1 + limit) * old[name]]
+
+
 def main() -> None:
     """Count, and print a table."""
-    arguments = sys.argv[1:]
-    if arguments[:1] == ["--count"]:
-        count(Path(arguments[1]), arguments[2])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--times", action="store_true")
+    parser.add_argument("--limit", type=float)
+    parser.add_argument("--count", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("data")
+    parser.add_argument("paths", type=Path, nargs="*", metavar="NEW [OLD]")
+    options = parser.parse_args()
+    data = options.data if options.data == "-" else str(Path(options.data).resolve())
+    folder_of_data = None if data == "-" else Path(data)
+    if options.count:
+        count(folder_of_data, str(options.paths[0]))
         return
-    if arguments[:1] == ["--measure"]:
-        measure(Path(arguments[1]))
+    if options.measure:
+        measure(folder_of_data)
         return
-    is_timed = arguments[:1] == ["--times"]
-    arguments = arguments[is_timed:]
-    if len(arguments) not in (2, 3):
-        sys.exit(__doc__)
-    data, *packages = [Path(argument).resolve() for argument in arguments]
-    if is_timed:
+    packages = [path.resolve() for path in options.paths]
+    least = 1 if options.limit is None else 2
+    if not least <= len(packages) <= 2:
+        parser.error("expected NEW, or NEW and OLD, and both with --limit")
+    if options.times:
         unit, tables = "milliseconds", timed(data, packages)
     else:
         with tempfile.TemporaryDirectory() as folder:
@@ -188,6 +232,8 @@ def main() -> None:
         cells = [f"{value:,.1f}" for value in values]
         cells += [f"{values[0] / values[1]:.3f}"] if values[1:] else []
         print(f"| {name} | {' | '.join(cells)} |")
+    if options.limit is not None and (found := slower(*tables, options.limit)):
+        sys.exit(f"more than {options.limit:.0%} slower: {', '.join(found)}")
 
 
 if __name__ == "__main__":
