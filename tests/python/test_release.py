@@ -66,6 +66,11 @@ def test_good_links_of_a_page_are_counted(check, link):
     assert check.check_links("page", LINK.format(link) * 2, ROOT) == 2
 
 
+def test_links_within_a_page_are_not_counted(check):
+    page = '<h1 id="top">A</h1><a href="#top">#</a>' + LINK.format("https://a.example")
+    assert check.check_links("page", page, ROOT) == 1
+
+
 @pytest.mark.parametrize(
     ("page", "told"),
     [
@@ -74,6 +79,7 @@ def test_good_links_of_a_page_are_counted(check, link):
         (LINK.format(f"{BLOB}docs/NONE.md"), "leads to no file"),
         (LINK.format(f"{BLOB}README.md#none"), "leads to no heading"),
         ('<img src="images/a.png">', "expected an absolute link"),
+        (LINK.format("#none"), "expected an absolute link"),
         ("<p>text</p>", "expected links"),
     ],
 )
