@@ -132,10 +132,11 @@ oldest-rust:
 	rustup toolchain install $(OLDEST_RUST) --profile minimal --no-self-update
 
 # Both are built alike, in a folder of their own. Needs valgrind.
+instructions: export BASE := $(BASE)
 instructions: $(VENV)/.tools ## Stop if a kernel takes over 5 % more instructions than at BASE=origin/main
 	rm -rf target/instructions/base target/instructions/old target/instructions/new
 	mkdir -p target/instructions/base
-	git archive $(BASE) | tar -x -C target/instructions/base
+	git archive "$$BASE" | tar -x -C target/instructions/base
 	for build in old:target/instructions/base new:.; do \
 		to=target/instructions/$${build%%:*}; \
 		$(BIN)/maturin build --profile quick --locked --manifest-path $${build#*:}/Cargo.toml \
