@@ -22,6 +22,36 @@ X = [
 Y = ["person", "person", "place", "place"]
 
 
+FUNCTION = """
+def bill(prices):
+    total = 0
+    for price in prices:
+        total += price
+    return total
+"""
+
+
+def shapes() -> dict[str, tk.drawing.Drawing]:
+    """Draw a function with one statement more, by what it shares with the original."""
+    copy = FUNCTION.replace("    for", "    check(prices)\n    for")
+    drawn = {}
+    for shape in ("as_is", "chain"):
+        original, changed = (
+            tk.readers.python_ast(
+                text=code, level="function", identifiers="blank", shape=shape
+            ).forest[0]
+            for code in (FUNCTION, copy)
+        )
+
+        def production(node: tk.nodes.Node) -> tuple[str, ...]:
+            return node.label, *(child.label for child in node.children)
+
+        there = {production(node) for node in original.walk()}
+        shared = [float(production(node) in there) for node in changed.walk()]
+        drawn[f"shape-{shape.replace('_', '-')}"] = tk.draw(changed, shared)
+    return drawn
+
+
 def figures() -> dict[str, tk.drawing.Drawing]:
     """Return the pictures by name."""
     svc = tk.TreeSVC(tk.SubsetTreeKernel(0.4, normalize=True), C=10).fit(X, Y)
@@ -35,6 +65,7 @@ def figures() -> dict[str, tk.drawing.Drawing]:
     versions = {f"compare-{name}": compared(name).draw() for name in EXAMPLES}
     return {
         **versions,
+        **shapes(),
         "tree": tk.draw(X[0]),
         "explained": tk.draw(question, svc.contributions(question, "person")),
         "folded": tk.draw(large, max_nodes=13),

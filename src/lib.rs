@@ -267,3 +267,4 @@ pub use error::{Error, ParseError, Result};
 pub use forest::{Forest, NodeId, Nodes, ProductionId};
 pub use kernel::Kernel;
 pub use label::{Label, Labels};
+pub use transform::Branching;

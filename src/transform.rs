@@ -1,4 +1,5 @@
-//! Forests made of others: sorted, without repeats, with other labels, pruned.
+//! Forests made of others: sorted, without repeats, with other labels, pruned, with
+//! chains in place of long lists of children.
 //!
 //! Equal subtrees become equal subtrees, so each distinct one is rewritten once, children
 //! before parents ([`Forest::rewrite`]). What takes a node's place is a list: empty where
@@ -28,6 +29,15 @@ use crate::intern::Seed;
 use crate::memory::{self, filled, reserve};
 use crate::ragged::Ragged;
 use crate::{Context, Forest, Label, NodeId, Nodes, Result};
+
+/// Which end of a list of children is nearest to the root of its chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Branching {
+    /// The last child: `(S (S (S a) b) c)`.
+    Left,
+    /// The first child: `(S a (S b (S c)))`.
+    Right,
+}
 
 /// The most nodes that take the place of others, of all distinct subtrees together.
 const MAX_MOVED: u64 = 1 << 26;
@@ -235,6 +245,56 @@ impl Forest {
             } else if keep_children {
                 out.append(below);
             }
+            Ok(())
+        })
+    }
+
+    /// The trees with a chain in place of each node that has at least `min_children`
+    /// children and a label that `is_list` accepts: one node with its label for each
+    /// child, each below the one before. Lists that differ in one child then differ in
+    /// one node, and have the chains of what precedes or follows it in common.
+    ///
+    /// # Errors
+    /// As [`sorted`](Self::sorted); [`crate::Error::Capacity`].
+    pub fn binarize(
+        &self,
+        is_list: impl Fn(Label) -> bool,
+        min_children: usize,
+        branching: Branching,
+    ) -> Result<Self> {
+        self.binarize_with(is_list, min_children, branching, &Context::default())
+    }
+
+    /// As [`binarize`](Self::binarize), in a context.
+    ///
+    /// # Errors
+    /// As [`binarize`](Self::binarize), and what `context` returns.
+    pub fn binarize_with(
+        &self,
+        is_list: impl Fn(Label) -> bool,
+        min_children: usize,
+        branching: Branching,
+        context: &Context,
+    ) -> Result<Self> {
+        self.rewrite(None, MAX_MOVED, context, |nodes, [old, label], below, out| {
+            // Of a single child the chain is the node itself.
+            if below.len() < min_children.max(2) || !is_list(old) {
+                out.push(nodes.intern(label, below)?);
+                return Ok(());
+            }
+            // The chain grows from its lowest node.
+            if branching == Branching::Right {
+                below.reverse();
+            }
+            let mut chain = nodes.intern(label, &below[..1])?;
+            for &child in &below[1..] {
+                chain = match branching {
+                    Branching::Left => nodes.intern(label, &[chain, child])?,
+                    Branching::Right => nodes.intern(label, &[child, chain])?,
+                };
+                context.check()?;
+            }
+            out.push(chain);
             Ok(())
         })
     }

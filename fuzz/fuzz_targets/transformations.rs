@@ -9,9 +9,9 @@ mod plain;
 use libfuzzer_sys::fuzz_target;
 use plain::Plain;
 use source::{LABELS, Source, jobs};
-use treekernel_rs::Forest;
 use treekernel_rs::gram::{self, Options};
 use treekernel_rs::kernel::SubsetTree;
+use treekernel_rs::{Branching, Forest};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
@@ -21,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
         let plain = |change: &dyn Fn(&Plain) -> Plain| -> Vec<Plain> {
             was.iter().map(change).collect()
         };
-        match source.below(5) {
+        match source.below(6) {
             0 => {
                 let sorted = forest.sorted().expect("a small forest");
                 let own = trees(&sorted);
@@ -59,6 +59,15 @@ fuzz_target!(|bytes: &[u8]| {
                 let goes = |label| nodes.labels().name(label) == out;
                 forest = forest.prune(goes, keeps).expect("a small forest");
                 assert_eq!(trees(&forest), plain(&|tree| pruned(tree, out, keeps)));
+            }
+            4 => {
+                let (list, least) = (source.pick(LABELS), source.below(4));
+                let branching = source.pick(&[Branching::Left, Branching::Right]);
+                let nodes = forest.nodes().clone();
+                let is_list = |label| nodes.labels().name(label) == list;
+                forest = forest.binarize(is_list, least, branching).expect("small");
+                let chains = |tree: &Plain| chained(tree, list, least, branching);
+                assert_eq!(trees(&forest), plain(&chains));
             }
             _ => {
                 let shared = forest.to_shared().expect("a small forest");
@@ -129,6 +138,29 @@ fn in_place(tree: &Plain, out: &str, keeps: bool) -> Vec<Plain> {
         (true, true) => below(),
         (true, false) => Vec::new(),
     }
+}
+
+fn chained(tree: &Plain, list: &str, least: usize, branching: Branching) -> Plain {
+    let below: Vec<Plain> =
+        tree.children.iter().map(|c| chained(c, list, least, branching)).collect();
+    if tree.label == list && below.len() >= least.max(2) {
+        chain(list, &below, branching)
+    } else {
+        Plain::new(&*tree.label, below)
+    }
+}
+
+fn chain(list: &str, children: &[Plain], branching: Branching) -> Plain {
+    let below = match (children, branching) {
+        ([first, rest @ ..], Branching::Right) if !rest.is_empty() => {
+            vec![first.clone(), chain(list, rest, branching)]
+        }
+        ([rest @ .., last], Branching::Left) if !rest.is_empty() => {
+            vec![chain(list, rest, branching), last.clone()]
+        }
+        (all, _) => all.to_vec(),
+    };
+    Plain::new(list, below)
 }
 
 /// What files and pickles hold, changed: it loads whole, or is refused.

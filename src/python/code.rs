@@ -2,6 +2,7 @@
 //! a child, and those of tree-sitter, by a cursor (a list of children per node takes
 //! several times as long).
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::slice;
 use std::sync::Arc;
@@ -190,12 +191,18 @@ impl CodeBuilder {
 
     /// Append the trees below a cursor of tree-sitter, and return their root nodes: the
     /// outermost nodes that the description calls roots.
+    ///
+    /// `texts` has, by their first bytes, leaves with another text than their own, or
+    /// without (None).
+    #[pyo3(signature = (cursor, source, texts=None))]
     fn push_cursor<'py>(
         &mut self,
         cursor: &Bound<'py, PyAny>,
         source: &Bound<'py, PyBytes>,
+        texts: Option<HashMap<usize, Option<Text>>>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let (py, source) = (cursor.py(), source.as_bytes());
+        let texts = texts.unwrap_or_default();
         let Self { forest, describe, symbols, .. } = self;
         let mut symbol_of = |node: &Bound<'py, PyAny>| -> PyResult<Arc<Symbol>> {
             let id: u16 = node.getattr(intern!(py, "kind_id"))?.extract()?;
@@ -250,12 +257,18 @@ impl CodeBuilder {
                         if symbol.keep_text {
                             let at = |name| node.getattr(name)?.extract::<usize>();
                             let start = at(intern!(py, "start_byte"))?;
-                            let text = source.get(start..at(intern!(py, "end_byte"))?);
-                            let text =
-                                String::from_utf8_lossy(text.unwrap_or_default());
-                            let text = nodes.labels_mut().intern(&text)?;
-                            let text = nodes.intern_leaf(text)?;
-                            leaf = nodes.intern(label, &[text])?;
+                            let text = if let Some(text) = texts.get(&start) {
+                                text.as_deref().map(Cow::Borrowed)
+                            } else {
+                                let end = at(intern!(py, "end_byte"))?;
+                                let text = source.get(start..end).unwrap_or_default();
+                                Some(String::from_utf8_lossy(text))
+                            };
+                            if let Some(text) = text {
+                                let text = nodes.labels_mut().intern(&text)?;
+                                let text = nodes.intern_leaf(text)?;
+                                leaf = nodes.intern(label, &[text])?;
+                            }
                         }
                         if is_root {
                             found.push(node);

@@ -16,7 +16,7 @@ use super::tree::{Tree, TreeIterator};
 use super::{Signals, detached, interruptible};
 use crate::error::quoted;
 use crate::forest as core;
-use crate::{Context, memory};
+use crate::{Branching, Context, Label, memory};
 
 /// A list of trees over a shared store of distinct subtrees.
 ///
@@ -563,17 +563,71 @@ impl Forest {
     /// '(S dogs bark (. !))'
     #[pyo3(signature = (labels, *, keep_children=false))]
     fn prune(&self, labels: &Bound<'_, PyAny>, keep_children: bool) -> PyResult<Self> {
-        let mut goes = memory::filled(false, self.0.nodes().labels().len())?;
-        for label in self.0.try_used_labels()? {
-            let name = self.0.nodes().labels().name(label);
-            goes[label.index()] = if labels.is_callable() {
-                labels.call1((name,))?.is_truthy()?
-            } else {
-                labels.contains(name)?
-            };
-        }
+        let goes = self.accepted(labels)?;
         interruptible(labels.py(), |context| {
             self.0.prune_with(|label| goes[label.index()], keep_children, context)
+        })
+        .map(Self)
+    }
+
+    /// The trees with chains in place of long lists of children.
+    ///
+    /// A node with the children a, b and c becomes three nodes with its label, each with
+    /// one child and the next of them. Kernels that compare a node with all its children,
+    /// such as `SubsetTreeKernel`, find nothing in common at two lists of which one has a
+    /// child more; of two chains they find the parts before and behind it.
+    ///
+    /// Parameters
+    /// ----------
+    /// labels : container of str, or callable, optional
+    ///     Which nodes become chains, by their label; a callable is called once for each
+    ///     label. By default all.
+    /// min_children : int, default 2
+    ///     Nodes with fewer children stay as they are.
+    /// branching : {"right", "left"}, default "right"
+    ///     ``(S a (S b (S c)))``, whose parts are lists without their first children, or
+    ///     ``(S (S (S a) b) c)``, whose parts are lists without their last ones.
+    ///
+    /// Returns
+    /// -------
+    /// Forest
+    ///     With as many trees, in which no node that became a chain has more than two
+    ///     children.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treekernel_rs as tk
+    /// >>> forest = tk.Forest("(def (args x y) (body init loop return))")
+    /// >>> str(forest.binarize({"body"})[0])
+    /// '(def (args x y) (body init (body loop (body return))))'
+    /// >>> str(forest.binarize(min_children=3, branching="left")[0])
+    /// '(def (args x y) (body (body (body init) loop) return))'
+    #[pyo3(
+        signature = (labels=None, *, min_children=2, branching="right".into()),
+        text_signature = "($self, labels=None, *, min_children=2, branching='right')"
+    )]
+    fn binarize(
+        &self,
+        py: Python<'_>,
+        labels: Option<&Bound<'_, PyAny>>,
+        min_children: usize,
+        branching: Text,
+    ) -> PyResult<Self> {
+        let branching = match &*branching {
+            "right" => Branching::Right,
+            "left" => Branching::Left,
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "branching must be 'right' or 'left', got {}",
+                    quoted(other)
+                )));
+            }
+        };
+        let is_list = labels.map(|labels| self.accepted(labels)).transpose()?;
+        let is_list =
+            |label: Label| is_list.as_ref().is_none_or(|named| named[label.index()]);
+        interruptible(py, |context| {
+            self.0.binarize_with(is_list, min_children, branching, context)
         })
         .map(Self)
     }
@@ -745,6 +799,22 @@ impl Forest {
             plural(nodes, "node"),
             plural(self.0.try_n_distinct()? as u64, "distinct subtree"),
         ))
+    }
+}
+
+impl Forest {
+    /// By label: whether a container of labels, or a callable, accepts it.
+    fn accepted(&self, labels: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
+        let mut accepted = memory::filled(false, self.0.nodes().labels().len())?;
+        for label in self.0.try_used_labels()? {
+            let name = self.0.nodes().labels().name(label);
+            accepted[label.index()] = if labels.is_callable() {
+                labels.call1((name,))?.is_truthy()?
+            } else {
+                labels.contains(name)?
+            };
+        }
+        Ok(accepted)
     }
 }
 

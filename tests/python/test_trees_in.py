@@ -440,6 +440,39 @@ def test_pruned_forests_are_the_slow_ones(forest, keep):
     assert got.to_brackets() == shown(by_oracle(forest, prune))
 
 
+@given(
+    oracle.forests, st.integers(0, 4), st.booleans(), st.sampled_from(["right", "left"])
+)
+def test_binarized_forests_are_the_slow_ones(forest, least, named, branching):
+    def is_list(label):
+        return not named or len(label) % 2 == 0
+
+    def chain(label, below):
+        if len(below) == 1:
+            return label, tuple(below)
+        if branching == "right":
+            return label, (below[0], chain(label, below[1:]))
+        return label, (chain(label, below[:-1]), below[-1])
+
+    def binarize(label, below):
+        if len(below) >= max(least, 2) and is_list(label):
+            return [chain(label, below)]
+        return [(label, tuple(below))]
+
+    got = built(forest).binarize(
+        is_list if named else None, min_children=least, branching=branching
+    )
+    assert got.to_brackets() == shown(by_oracle(forest, binarize))
+
+
+def test_branching_is_right_or_left():
+    forest = tk.Forest("(S a b)")
+    with pytest.raises(ValueError, match="must be 'right' or 'left', got 'up'"):
+        forest.binarize(branching="up")
+    with pytest.raises(OverflowError):
+        forest.binarize(min_children=-1)
+
+
 @given(oracle.forests, st.randoms())
 def test_sorted_forests_do_not_depend_on_the_order_of_children(forest, rng):
     def shuffle(label, below):
@@ -471,10 +504,19 @@ def test_transformations_are_linear_in_distinct_subtrees():
     assert forest.collapse_repeats()[0].n_nodes == 61
     assert forest.relabel(str.upper)[0].label == "N59"
     assert forest.prune({"n0"})[0].n_nodes == 2**59 - 1
+    assert forest.binarize(min_children=3) == forest
+    assert forest.binarize({"n0"})[0].n_nodes == 2**61 - 1 + 2**59
     with pytest.raises(ValueError, match="the forest would have"):
         forest.prune(lambda label: label != "a", keep_children=True)
+    wide = tk.Forest("(a" + " b" * 1_000_000 + ")").binarize()
+    assert (wide[0].depth, wide[0].n_nodes) == (1_000_001, 2_000_000)
     deep = tk.Forest("(a" * 100_000 + ")" * 100_000)
-    for made in (deep.sorted(), deep.collapse_repeats(), deep.relabel({})):
+    for made in (
+        deep.sorted(),
+        deep.collapse_repeats(),
+        deep.relabel({}),
+        deep.binarize(),
+    ):
         assert made == deep
 
 

@@ -1,5 +1,7 @@
 //! Forests made of others.
 
+use treekernel_rs::Branching;
+
 use crate::corpus::read;
 
 #[test]
@@ -59,4 +61,31 @@ fn labels_are_replaced_by_names_in_their_order() {
     let name = |label| format!("{}1", forest.nodes().labels().name(label));
     let got = forest.relabel(&labels.map(name).collect::<Vec<_>>()).unwrap();
     assert_eq!(got.to_brackets(), ["(S1 (B1 b1) (A1 a1))", "(A1 b1)"]);
+}
+
+#[test]
+fn lists_of_children_become_chains() {
+    // A tree, its lists named L as chains from either end, all long lists as chains.
+    let cases = [
+        ("(L a)", "(L a)", "(L a)", "(L a)"),
+        ("(L a b)", "(L a (L b))", "(L (L a) b)", "(L a b)"),
+        ("(L a b c)", "(L a (L b (L c)))", "(L (L (L a) b) c)", "(L a (L b (L c)))"),
+        ("(S a b c)", "(S a b c)", "(S a b c)", "(S a (S b (S c)))"),
+        (
+            "(S (L (L a b) c) (L a b))",
+            "(S (L (L a (L b)) (L c)) (L a (L b)))",
+            "(S (L (L (L a) b) c) (L (L a) b))",
+            "(S (L (L a b) c) (L a b))",
+        ),
+    ];
+    for (tree, right, left, long) in cases {
+        let forest = read(&[tree]);
+        let is_list = |label| forest.nodes().labels().name(label) == "L";
+        let got = forest.binarize(is_list, 2, Branching::Right).unwrap();
+        assert_eq!(got.to_brackets(), [right], "{tree}");
+        let got = forest.binarize(is_list, 0, Branching::Left).unwrap();
+        assert_eq!(got.to_brackets(), [left], "{tree}");
+        let got = forest.binarize(|_| true, 3, Branching::Right).unwrap();
+        assert_eq!(got.to_brackets(), [long], "{tree}");
+    }
 }

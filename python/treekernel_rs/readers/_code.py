@@ -21,7 +21,17 @@ import numpy as np
 
 from treekernel_rs._core import CodeBuilder, ParseError
 from treekernel_rs._extras import missing, needed
-from treekernel_rs.readers._reading import Collector, Reading, choice
+from treekernel_rs.readers._names import (
+    FUNCTION_NODE,
+    FUNCTIONS,
+    Declarations,
+    captures,
+    change_names,
+    kinds_of,
+    name_node,
+    outermost,
+)
+from treekernel_rs.readers._reading import SHAPES, Collector, Reading, choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,17 +66,20 @@ _WRAPPED_FIELDS = frozenset(
 _NEVER_WRAPPED = (ast.Lambda, ast.IfExp, ast.mod)
 
 _DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 
-_FUNCTION_NODE = re.compile(
-    r"(function|method|constructor|subroutine|procedure)(_signature)?"
-    r"(_definition|_declaration|_item|_statement)?|(short_)?func(tion)?_decl"
+# Lists whose items follow each other: with `shape="chain"`, chains.
+_PYTHON_LISTS = frozenset({"Module", "body", "orelse", "finalbody"})
+_LIST_NODE = re.compile(
+    r"program|module|source_file|translation_unit|(\w+_)?(block|body|body_statement"
+    r"|compound_statement|statement_list|declaration_list|statement_group)"
 )
 _CODING = re.compile(
     rb"(?:\xef\xbb\xbf)?(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)"
 )
-_TEXT = ("keep", "blank")
+_NAMES = ("keep", "locals", "blank", "kind")
+# Grammars that come in the package of another one.
+_PACKAGES = {"tsx": "typescript"}
 _LITERALS = ("keep", "type", "blank")
 
 
@@ -78,6 +91,7 @@ def python_ast(
     identifiers: str = "keep",
     literals: str = "type",
     docstrings: bool = False,
+    shape: str = "as_is",
     node_spans: bool = False,
     errors: str = "raise",
     progress: Progress = None,
@@ -90,15 +104,20 @@ def python_ast(
         Paths may also be directories (``*.py``) and patterns; files may be gzipped.
     text : str, bytes or iterable of these, optional
         The text itself, in place of `source`.
-    level : {"module", "function"}, default "module"
-        One tree for each text, or for each function and method that is in no other.
-    identifiers : {"keep", "blank"}, default "keep"
+    level : {"module", "function", "every_function"}, default "module"
+        One tree for each text; or for each function and method that is in no other; or
+        for those in others as well, which are also parts of the trees of these.
+    identifiers : {"keep", "locals", "blank", "kind"}, default "keep"
         Keep names of functions, variables, attributes, arguments, keywords and imports
-        as leaves, or drop them.
+        as leaves, or drop them. "locals" drops those of parameters and local variables
+        only, by Python's rules for scopes; "kind" writes ``local`` in place of these and
+        ``other`` in place of all others.
     literals : {"keep", "type", "blank"}, default "type"
         A constant is ``(Constant (int 1))``, ``(Constant int)`` or ``Constant``.
     docstrings : bool, default False
         Keep them.
+    shape : {"as_is", "chain"}, default "as_is"
+        "chain" makes chains of lists of statements, as `Forest.binarize` does.
     node_spans : bool, default False
         Keep the lines of each node. Nodes that have none in `ast`, such as names of
         arguments, have those of the node above; fields have those of what is in them.
@@ -133,9 +152,10 @@ def python_ast(
     >>> str(reading.forest[0])
     '(FunctionDef (arguments arg) (body (Return (Constant int))))'
     """
-    choice("level", level, "module", "function")
-    choice("identifiers", identifiers, *_TEXT)
+    choice("level", level, "module", "function", "every_function")
+    choice("identifiers", identifiers, *_NAMES)
     choice("literals", literals, *_LITERALS)
+    choice("shape", shape, *SHAPES)
     builder = CodeBuilder(ast_class(identifiers, literals, docstrings=docstrings))
     collector = Collector(source, text, (".py",), errors=errors, progress=progress)
     lines = array("q")
@@ -156,15 +176,21 @@ def python_ast(
             collector.wrong(each.error_at(1, 1, "Python", got))
             continue
         whole = (1, each.content.count("\n") + 1) if node_spans else None
+        every = level == "every_function"
+        functions = [] if level == "module" else list(functions_in(module, every=every))
+        if identifiers in ("locals", "kind"):
+            change_names(module, kinds=identifiers == "kind")
         if level == "module":
             lines.extend(chain.from_iterable(builder.push_ast(module, whole)))
             collector.add(each)
             continue
-        for name, node in functions_in(module):
+        for name, node in functions:
             lines.extend(chain.from_iterable(builder.push_ast(node, whole)))
             collector.add(each, name, (node.lineno, node.end_lineno))
     spans = np.array(lines, dtype=np.int64).reshape(-1, 2) if node_spans else None
-    return collector.reading(builder.finish(), node_spans=spans)
+    return collector.reading(
+        builder.finish(), node_spans=spans, shape=shape, lists=_PYTHON_LISTS
+    )
 
 
 @contextlib.contextmanager
@@ -185,14 +211,18 @@ def _declared(code: bytes) -> str:
     return found[1].decode() if found else "utf-8-sig"
 
 
-def functions_in(module: ast.Module) -> Iterator[tuple[str, Any]]:
-    """List functions and methods in source order, but none inside a function."""
+def functions_in(
+    module: ast.Module, *, every: bool = False
+) -> Iterator[tuple[str, Any]]:
+    """List functions and methods in source order; those inside others if asked for."""
     stack: list[tuple[Any, str]] = [(module, "")]
     while stack:
         node, prefix = stack.pop()
-        if isinstance(node, _FUNCTIONS):
+        if isinstance(node, FUNCTIONS):
             yield f"{prefix}{node.name}", node
-            continue
+            if not every:
+                continue
+            prefix = f"{prefix}{node.name}.<locals>."
         if isinstance(node, ast.ClassDef):
             prefix = f"{prefix}{node.name}."
         # Functions defined under `if`, `try` or `with` belong to the module as well.
@@ -224,7 +254,7 @@ def ast_class(
         return {
             "label": cls.__name__,
             "fields": fields,
-            "keep_text": identifiers == "keep",
+            "keep_text": identifiers != "blank",
             "leaves": constant if is_constant and literals != "blank" else None,
         }
 
@@ -253,6 +283,7 @@ def tree_sitter(
     literals: str = "type",
     comments: bool = False,
     tokens: bool = False,
+    shape: str = "as_is",
     errors: str = "raise",
     progress: Progress = None,
 ) -> Reading:
@@ -269,15 +300,21 @@ def tree_sitter(
         installed, else of ``tree_sitter_language_pack``.
     level : str, default "file"
         One tree for each text; or ``"function"``, for each function, method and
-        constructor that is in no other; or a pattern (`re`) of node types.
-    identifiers : {"keep", "blank"}, default "keep"
-        Keep identifier text as a child leaf, or drop it.
+        constructor that is in no other, or ``"every_function"``, for those in others as
+        well; or a pattern (`re`) of node types.
+    identifiers : {"keep", "locals", "blank", "kind"}, default "keep"
+        Keep identifier text as a child leaf, or drop it. "locals" drops the names that a
+        function declares, of parameters and variables, wherever they occur in it; "kind"
+        writes ``local`` in place of these and ``other`` in place of all others. Both know
+        C, Go, Java, JavaScript and TypeScript.
     literals : {"keep", "type", "blank"}, default "type"
         Other named leaves: with their text, by type, or all as ``literal``.
     comments : bool, default False
         Keep comments.
     tokens : bool, default False
         Keep nodes without a name: brackets, keywords and operators.
+    shape : {"as_is", "chain"}, default "as_is"
+        "chain" makes chains of blocks and bodies, as `Forest.binarize` does.
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the texts in which the parser met an error, and lists why.
     progress : callable or True, optional
@@ -302,14 +339,27 @@ def tree_sitter(
     >>> code = "int f(int x) { return x + 1; }"
     >>> reading = tk.readers.tree_sitter(text=code, language="java")  # doctest: +SKIP
     """
-    choice("identifiers", identifiers, *_TEXT)
+    choice("identifiers", identifiers, *_NAMES)
     choice("literals", literals, *_LITERALS)
+    choice("shape", shape, *SHAPES)
     ts = needed("this reader", "tree_sitter", "code")
-    parser = ts.Parser(_language(ts, language))
+    grammar = _language(ts, language)
+    parser = ts.Parser(grammar)
+    of_functions = level in ("function", "every_function")
     roots = None
     if level != "file":
-        roots = _FUNCTION_NODE if level == "function" else re.compile(level)
+        roots = FUNCTION_NODE if of_functions else re.compile(level)
     describe = symbol(identifiers, literals, roots, comments=comments, tokens=tokens)
+    declarations = None
+    if identifiers in ("locals", "kind"):
+        name = language if isinstance(language, str) else getattr(grammar, "name", None)
+        kinds = identifiers == "kind"
+        declarations = Declarations(ts, grammar, name or "", kinds=kinds)
+    find_functions = None
+    if declarations is not None or level == "every_function":
+        types = kinds_of(grammar, FUNCTION_NODE.fullmatch)
+        patterns = " ".join(f"({kind}) @function" for kind in types)
+        find_functions = captures(ts, grammar, patterns)
     builder = CodeBuilder(describe)
     collector = Collector(source, text, ("",), errors=errors, progress=progress)
     for each in collector.texts():
@@ -318,16 +368,30 @@ def tree_sitter(
         if root.has_error:
             collector.wrong(_error_in(root, each, code))
             continue
+        functions = find_functions(root).get("function", []) if find_functions else []
+        texts = None
+        if declarations is not None:
+            texts = declarations.texts(root, outermost(functions), code)
+        starts = [root]
+        if level == "every_function":
+            starts = sorted(
+                functions, key=lambda node: (node.start_byte, -node.end_byte)
+            )
         # Not by `start_point.row`, which crashes Python in tree-sitter 0.26.0 beyond line
         # 256: https://github.com/tree-sitter/py-tree-sitter/pull/466
         ends = [newline.start() for newline in re.finditer(b"\n", code)]
-        for node in builder.push_cursor(root.walk(), code):
-            name = node.child_by_field_name("name") if roots else None
-            first = bisect_left(ends, node.start_byte) + 1
-            span = first, bisect_left(ends, node.end_byte) + 1
-            found = code[name.start_byte : name.end_byte].decode() if name else ""
-            collector.add(each, found, span)
-    return collector.reading(builder.finish())
+        for start in starts:
+            for node in builder.push_cursor(start.walk(), code, texts):
+                name = _name(node, code, of_functions=of_functions) if roots else ""
+                first = bisect_left(ends, node.start_byte) + 1
+                collector.add(each, name, (first, bisect_left(ends, node.end_byte) + 1))
+    return collector.reading(builder.finish(), shape=shape, lists=_LIST_NODE.fullmatch)
+
+
+def _name(node: Any, code: bytes, *, of_functions: bool) -> str:
+    """Return what the source calls a node."""
+    named = name_node(node) if of_functions else node.child_by_field_name("name")
+    return code[named.start_byte : named.end_byte].decode() if named else ""
 
 
 def symbol(
@@ -347,7 +411,7 @@ def symbol(
         elif "comment" in label:
             label, keep = (label if comments else None), comments
         elif "identifier" in label:
-            keep = identifiers == "keep"
+            keep = identifiers != "blank"
         else:
             keep = literals == "keep"
         is_root = roots is None or bool(roots.fullmatch(label or ""))
@@ -372,7 +436,8 @@ def _language(ts: Any, language: Any) -> Any:
         msg = f"language must be the name of a grammar, got {language!r}"
         raise ValueError(msg)
     try:
-        module = needed("this reader", f"tree_sitter_{language}", "code")
+        package = _PACKAGES.get(language, language)
+        module = needed("this reader", f"tree_sitter_{package}", "code")
     except ImportError:
         pack = needed("this reader", "tree_sitter_language_pack", "code")
         version = metadata.version("tree-sitter-language-pack")

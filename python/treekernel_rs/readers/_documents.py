@@ -11,6 +11,7 @@ import numpy as np
 
 from treekernel_rs._extras import needed
 from treekernel_rs.readers._reading import (
+    SHAPES,
     Collector,
     Reading,
     Table,
@@ -184,6 +185,7 @@ def xml(
     text_nodes: str = "blank",
     element: str | None = None,
     namespaces: str = "strip",
+    shape: str = "as_is",
     node_spans: bool = False,
     errors: str = "raise",
     progress: Progress = None,
@@ -207,6 +209,8 @@ def xml(
         document is a tree.
     namespaces : {"strip", "keep"}, default "strip"
         ``title``, or ``{http://purl.org/dc/elements/1.1/}title``.
+    shape : {"as_is", "chain"}, default "as_is"
+        "chain" makes chains of the children of all nodes, as `Forest.binarize` does.
     node_spans : bool, default False
         Keep the lines of each node. Attributes and texts have those of their element.
     errors : {"raise", "skip"}, default "raise"
@@ -239,6 +243,7 @@ def xml(
     >>> tk.readers.xml(text=text, element="li", text_nodes="keep").forest.to_brackets()
     ['(li one\\ two)', '(li)']
     """
+    choice("shape", shape, *SHAPES)
     elements = Elements(
         attributes, text_nodes, element, namespaces, node_spans=node_spans
     )
@@ -275,7 +280,8 @@ def xml(
             continue
         elements.keep(each, collector)
     spans = elements.node_spans()
-    return collector.reading(elements.table.forest(), node_spans=spans)
+    forest = elements.table.forest()
+    return collector.reading(forest, node_spans=spans, shape=shape)
 
 
 def _clark(name: str) -> str:
@@ -289,6 +295,7 @@ def html(
     attributes: str | Iterable[str] = "drop",
     text_nodes: str = "drop",
     element: str | None = None,
+    shape: str = "as_is",
     node_spans: bool = False,
     errors: str = "raise",
     progress: Progress = None,
@@ -310,6 +317,8 @@ def html(
     element : str, optional
         A tag, such as ``"form"``: one tree for each element with it that is in no
         other. By default a page is a tree.
+    shape : {"as_is", "chain"}, default "as_is"
+        "chain" makes chains of the children of all nodes, as `Forest.binarize` does.
     node_spans : bool, default False
         Keep the lines of each node: that on which its element begins, and the last one on
         which an element in it begins. Attributes and texts have those of their element.
@@ -337,6 +346,7 @@ def html(
     >>> str(tk.readers.html(text=page).forest[0])  # doctest: +SKIP
     '(html (head title) (body (form input input)))'
     """
+    choice("shape", shape, *SHAPES)
     elements = Elements(attributes, text_nodes, element, node_spans=node_spans)
     etree = needed("this reader", "lxml.etree", "web")
     collector = Collector(
@@ -354,7 +364,8 @@ def html(
         elements.walk(etree, root)
         elements.keep(each, collector)
     spans = elements.node_spans()
-    return collector.reading(elements.table.forest(), node_spans=spans)
+    forest = elements.table.forest()
+    return collector.reading(forest, node_spans=spans, shape=shape)
 
 
 def html_root(etree: Any, page: str | bytes) -> tuple[Any, Any]:
@@ -379,6 +390,7 @@ def json(
     text: Texts = None,
     values: str = "keep",
     lines: bool = False,
+    shape: str = "as_is",
     errors: str = "raise",
     progress: Progress = None,
 ) -> Reading:
@@ -396,6 +408,8 @@ def json(
         ``null``; or all as ``value``.
     lines : bool, default False
         Each line is a tree of its own (JSON Lines).
+    shape : {"as_is", "chain"}, default "as_is"
+        "chain" makes chains of the children of all nodes, as `Forest.binarize` does.
     errors : {"raise", "skip"}, default "raise"
         "skip" leaves out the texts (or lines) that are wrong, and lists why.
     progress : callable or True, optional
@@ -425,6 +439,7 @@ def json(
     '(object (name string) (born (array number number)))'
     """
     choice("values", values, "keep", "type", "blank")
+    choice("shape", shape, *SHAPES)
     collector = Collector(
         source, text, (".json", ".jsonl", ".ndjson"), errors=errors, progress=progress
     )
@@ -457,7 +472,7 @@ def json(
                 collector.wrong(each.error_at(number, 1, "Unicode text", got))
                 continue
             collector.add(each, "", (number, number) if lines else None)
-    return collector.reading(table.forest())
+    return collector.reading(table.forest(), shape=shape)
 
 
 class Pairs(list[tuple[str, Any]]):

@@ -17,7 +17,7 @@ from treekernel_rs._core import Forest, ParseError
 from treekernel_rs.readers._source import BOM, Document, documents, found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from treekernel_rs.readers._source import Source, Texts
 
 Progress: TypeAlias = "Callable[[int, int], object] | bool | None"
+
+
+#: Whether long lists of children become chains.
+SHAPES = ("as_is", "chain")
 
 
 def _utf_8(_: bytes) -> str:
@@ -341,10 +345,38 @@ class Collector:
         forest: Forest,
         tokens: NDArray[np.int64] | None = None,
         node_spans: NDArray[np.int64] | None = None,
+        *,
+        shape: str = "as_is",
+        lists: Container[str] | Callable[[str], object] | None = None,
     ) -> Reading:
-        """Return all of it."""
+        """Return all of it; with the shape "chain", lists with these labels as chains."""
         kept = self.kept()
+        if shape == "chain":
+            if node_spans is not None:
+                node_spans = spans_of_chains(forest, node_spans, lists)
+            forest = forest.binarize(lists)
         return Reading(forest=forest, tokens=tokens, node_spans=node_spans, **kept)
+
+
+def spans_of_chains(
+    forest: Forest,
+    spans: NDArray[np.int64],
+    lists: Container[str] | Callable[[str], object] | None,
+) -> NDArray[np.int64]:
+    """Return the lines of the nodes of chains: those of what is left of a list."""
+    arrays = forest.to_arrays()
+    labels, parents = arrays["labels"], arrays["parents"]
+    is_list = np.ones(len(forest.labels), dtype=bool)
+    if lists is not None:
+        accepts = lists if callable(lists) else lists.__contains__
+        is_list[:] = [bool(accepts(label)) for label in forest.labels]
+    # In preorder, a chain has a node more before each child but the first, which follows
+    # its parent.
+    at = np.flatnonzero(parents != np.arange(len(parents)) - 1)
+    at = at[parents[at] >= 0]
+    at = at[is_list[labels[parents[at]]]]
+    new = np.stack([spans[at, 0], spans[parents[at], 1]], axis=1)
+    return np.insert(spans, at, new, axis=0)
 
 
 class Table:

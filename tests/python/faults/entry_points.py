@@ -68,6 +68,7 @@ def calls(n: int) -> Calls:
         "Forest pickled": lambda: pickle.loads(pickle.dumps(everything)),
         "Forest.sorted": everything.sorted,
         "Forest.collapse_repeats": everything.collapse_repeats,
+        "Forest.binarize": everything.binarize,
         "Forest.save": lambda: everything.save(path / "forest"),
         "Forest.concat": lambda: tk.Forest.concat([everything, everything[::2]]),
         "Forest.labels": lambda: everything.labels,
