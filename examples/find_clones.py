@@ -204,6 +204,8 @@ class Corpus:
     #: Name, first and last line, and number of the tree.
     files: dict[str, list[tuple[str, int, int, int]]] = field(default_factory=dict)
     views: list[tk.Forest] = field(default_factory=lambda: [tk.Forest() for _ in VIEWS])
+    #: Keys of files of which a part was left out, to be read and told again.
+    partial: set[str] = field(default_factory=set)
 
     def of(self, files: list[File]) -> Corpus:
         """Return what is known of some files."""
@@ -239,8 +241,8 @@ class Corpus:
             if error := wrong.get(number):
                 why = f"expected {error.expected}, got {error.got}"
                 skipped(f"{file.path}:{error.line}", why)
-            if number in found or number not in wrong:
-                self.files[file.key] = found[number]
+                self.partial.add(file.key)
+            self.files[file.key] = found[number]
         self.views = [
             view + unnamed(read.forest, reading.names)
             for view, read in zip(self.views, readings, strict=True)
@@ -371,7 +373,9 @@ def load(folder: Path) -> Corpus:
 
 def keep(corpus: Corpus, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    told = {"maker": maker(), "n": len(corpus.views[0]), "files": corpus.files}
+    """Keep the trees of files that were read whole."""
+    whole = {k: rows for k, rows in corpus.files.items() if k not in corpus.partial}
+    told = {"maker": maker(), "n": len(corpus.views[0]), "files": whole}
     for names, view in zip(VIEWS, corpus.views, strict=True):
         view.save(folder / f"{names}.forest")
     text = json.dumps(told)
@@ -615,7 +619,8 @@ def side_html(function: Function, source: list[str], shared: set[int]) -> str:
     for number, text in enumerate(source):
         kind = "line shared" if number in shared else "line"
         at = f'<span class="n">{function.first + number}</span>'
-        lines.append(f'<span class="{kind}">{at}{html.escape(text)}</span>')
+        # Lines of generated code may be as long as the file.
+        lines.append(f'<span class="{kind}">{at}{html.escape(text[:400])}</span>')
     title = f"{html.escape(function.place)} &nbsp; {html.escape(function.name)}"
     return f'<div class="side"><h3>{title}</h3><pre>{"".join(lines)}</pre></div>'
 

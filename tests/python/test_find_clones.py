@@ -130,7 +130,9 @@ def test_changed_copies_are_found(run, tmp_path, changed):
         *changed
     ).replace("def total", "def copy")
     # Long enough that one statement is a small part.
-    more = "".join(f"    result = g{k}(result, prices[{k}], h(rate))\n" for k in range(6))
+    more = "".join(
+        f"    result = g{k}(result, prices[{k}], h(rate))\n" for k in range(6)
+    )
     code = code.replace("    return", f"{more}    return")
     (tmp_path / "c.py").write_text(code)
     assert found(run("c.py", "--json", "-")) == [[("c.py", "total"), ("c.py", "copy")]]
@@ -282,7 +284,9 @@ def test_what_is_no_file_is_left_out_and_told(run, tmp_path):
     assert done.returncode == 0, done.stderr
     assert len(found(done)[0]) == 3
     (tmp_path / "src" / "again.py").symlink_to("a.py")
-    assert run("src", "src/a.py", "--min-nodes", 20, "--json", "-").stdout == done.stdout
+    assert (
+        run("src", "src/a.py", "--min-nodes", 20, "--json", "-").stdout == done.stdout
+    )
     (tmp_path / "src" / "gone.py").symlink_to("nowhere.py")
     os.mkfifo(tmp_path / "src" / "pipe.py")
     done = run("src", "--min-nodes", 20, "--json", "-")
@@ -358,10 +362,28 @@ def test_a_second_run_reads_what_changed(tmp_path, capsys, monkeypatch):
     assert (capsys.readouterr().out, set(texts)) == (kept, {"a.py", "b.py", "d.py"})
 
 
+def test_what_was_left_out_is_told_again(tmp_path, capsys):
+    (tmp_path / "a.py").write_text(ONE.format(constant=1) * 2)
+    (tmp_path / "broken.py").write_text("def f(:")
+    lines = "".join(f"{name}\t{TREE.format(last='e')}\n" for name in "xy")
+    (tmp_path / "trees.tsv").write_text(f"{lines}z\t(broken\n")
+    files = [str(tmp_path / name) for name in ("a.py", "broken.py", "trees.tsv")]
+    given = [*files, "--min-nodes", "5", "--keep", str(tmp_path / "kept")]
+    told = []
+    for _ in range(2):
+        assert find_clones.main(given) == 2
+        told.append(capsys.readouterr())
+    assert told[0] == told[1]
+    assert told[0].err.count("left out") == 2
+    assert "4 of 4 functions in 2 groups" in told[0].out
+
+
 def test_the_similarity_is_that_of_both_views_by_single_kernels(tmp_path):
     """The values are those of plain kernels of each pair, the larger of both views."""
     code = ONE.format(constant=1) + ONE.format(constant=1).replace("price", "cost")
-    code += ONE.format(constant=1).replace("result", "r").replace("rate", "y", 1) + OTHER
+    code += (
+        ONE.format(constant=1).replace("result", "r").replace("rate", "y", 1) + OTHER
+    )
     (tmp_path / "a.py").write_text(code)
     skipped = find_clones.Skipped()
     files = find_clones.read_files([str(tmp_path)], skipped)

@@ -373,6 +373,18 @@ def test_functions_in_functions_follow_these():
     assert outer.forest == every.forest[:1]
 
 
+def test_functions_without_errors_are_read_where_others_have_some():
+    pytest.importorskip("tree_sitter_java")
+    code = (
+        "class A { int f() { return 1; } int g() { return ?; } int h() { return 3; } }"
+    )
+    options = {"text": code, "language": "java", "errors": "skip"}
+    reading = readers.tree_sitter(level="every_function", **options)
+    assert reading.names == ["f", "h"]
+    assert [error.column for error in reading.skipped] == [53]
+    assert len(readers.tree_sitter(level="function", **options)) == 0
+
+
 def test_blocks_of_other_languages_become_chains():
     pytest.importorskip("tree_sitter_java")
     code = "class A { int f(int x) { a(); b(); if (x) { c(); d(); } } int y; }"

@@ -316,7 +316,8 @@ def tree_sitter(
     shape : {"as_is", "chain"}, default "as_is"
         "chain" makes chains of blocks and bodies, as `Forest.binarize` does.
     errors : {"raise", "skip"}, default "raise"
-        "skip" leaves out the texts in which the parser met an error, and lists why.
+        "skip" leaves out the texts in which the parser met an error, and lists why; with
+        ``"every_function"``, the functions in which it met one.
     progress : callable or True, optional
         Called as progress(done, total), in texts; True shows a bar.
 
@@ -367,16 +368,16 @@ def tree_sitter(
         root = parser.parse(code).root_node
         if root.has_error:
             collector.wrong(_error_in(root, each, code))
-            continue
+            if level != "every_function":
+                continue
         functions = find_functions(root).get("function", []) if find_functions else []
         texts = None
         if declarations is not None:
             texts = declarations.texts(root, outermost(functions), code)
         starts = [root]
         if level == "every_function":
-            starts = sorted(
-                functions, key=lambda node: (node.start_byte, -node.end_byte)
-            )
+            whole = (node for node in functions if not node.has_error)
+            starts = sorted(whole, key=lambda node: (node.start_byte, -node.end_byte))
         # Not by `start_point.row`, which crashes Python in tree-sitter 0.26.0 beyond line
         # 256: https://github.com/tree-sitter/py-tree-sitter/pull/466
         ends = [newline.start() for newline in re.finditer(b"\n", code)]
