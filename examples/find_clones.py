@@ -207,7 +207,7 @@ class Corpus:
     #: Keys of files of which a part was left out, to be read and told again.
     partial: set[str] = field(default_factory=set)
 
-    def of(self, files: list[File]) -> Corpus:
+    def only(self, files: list[File]) -> Corpus:
         """Return what is known of some files."""
         rows = {f.key: self.files[f.key] for f in files if f.key in self.files}
         trees = [row[3] for of_file in rows.values() for row in of_file]
@@ -600,11 +600,11 @@ def shared_lines(one: Side, other: Side) -> set[int]:
         return {block.a + k for block in blocks for k in range(block.size)}
     both = tk.Forest.concat([one.trees, other.trees])
     starts, ids = both.subtree_ids()
-    own, there = ids[: starts[1]].tolist(), set(ids[starts[1] :].tolist())
+    subtrees, there = ids[: starts[1]].tolist(), set(ids[starts[1] :].tolist())
     parents = one.trees.to_arrays()["parents"].tolist()
     spans = one.spans.tolist()
     shared, others = set(), set()
-    for subtree, parent, (first, last) in zip(own, parents, spans, strict=True):
+    for subtree, parent, (first, last) in zip(subtrees, parents, spans, strict=True):
         if subtree not in there:
             # A line is not shared if anything that begins and ends on it is not.
             others |= {first} if first == last else set()
@@ -709,7 +709,7 @@ def main(arguments: list[str] | None = None) -> int:
     skipped = Skipped()
     files = read_files(given.paths, skipped)
     kept = load(given.keep) if given.keep else Corpus()
-    corpus = kept.of(files)
+    corpus = kept.only(files)
     by_language: defaultdict[str, dict[str, File]] = defaultdict(dict)
     for file in files:
         if file.key not in corpus.files:

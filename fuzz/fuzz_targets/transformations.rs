@@ -158,7 +158,7 @@ fn chain(list: &str, children: &[Plain], branching: Branching) -> Plain {
         ([rest @ .., last], Branching::Left) if !rest.is_empty() => {
             vec![chain(list, rest, branching), last.clone()]
         }
-        (all, _) => all.to_vec(),
+        (one_or_none, _) => one_or_none.to_vec(),
     };
     Plain::new(list, below)
 }

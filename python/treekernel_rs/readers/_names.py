@@ -299,17 +299,17 @@ class Declarations:
             strict=True,
         ):
             named = name_node(function)
-            own = -1 if named is None else named.start_byte
+            named_at = -1 if named is None else named.start_byte
             names = {
                 code[node.start_byte : node.end_byte]
                 for node in declared
-                if node.start_byte != own
+                if node.start_byte != named_at
             }
             for node in used:
                 start = node.start_byte
                 if (
                     code[start : node.end_byte] in names
-                    and start != own
+                    and start != named_at
                     and start not in no_variables
                 ):
                     texts[start] = LOCAL if self._kinds else None
