@@ -283,8 +283,9 @@ def figure_6(args: argparse.Namespace) -> dict[str, tuple[list[float], list[floa
         ]
         many = np.tile(left, 50), np.tile(right, 50)
         times.append(seconds(lambda: kernel.pairs(some, *many, n_jobs=1), 5) / 50)  # noqa: B023
-        # Counts need no clock, so they are of more trees.
-        group = trees[near[: 6 if args.short else 60]]
+        # Counts need no clock, so they are of more trees, where there are more of about this size.
+        about = int(np.sum(abs(trees.n_nodes - size) <= size / 10))
+        group = trees[near[: 6 if args.short else max(12, min(60, about))]]
         counts = [Counter(p for p, below in nodes(tree) if below) for tree in group]
         equal = [
             sum(n * b[production] for production, n in a.items())
