@@ -2,9 +2,9 @@
 //! published algorithm, measured in the same run.
 //!
 //! `cargo bench --bench gram` (some minutes; `-- QC` for one data set, `-- code` for 8,000
-//! Java functions, `-- worst`, `-- steps`, `-- growth`). λ = μ = 0.4. All figures are the minimum of several runs,
-//! nanoseconds for one pair of trees; for a symmetric matrix of n trees there are
-//! n (n + 1) / 2.
+//! Java functions, `-- worst`, `-- steps`, `-- growth`, `-- papers`). λ = μ = 0.4. All figures
+//! are the minimum of several runs, nanoseconds for one pair of trees; for a symmetric
+//! matrix of n trees there are n (n + 1) / 2.
 //!
 //! | column | what is timed |
 //! |---|---|
@@ -45,7 +45,7 @@ const ALL: [(&str, &dyn Kernel); 4] =
     [("ST", &ST), ("SST", &SST), ("PT", &PT), ("ET", &ET)];
 
 /// Seconds of the best of some runs; fewer of them where one takes long.
-fn best(mut run: impl FnMut()) -> f64 {
+fn best<T>(mut run: impl FnMut() -> T) -> f64 {
     let (mut best, mut spent) = (f64::INFINITY, 0.0);
     while spent < 1.5 {
         let start = Instant::now();
@@ -322,6 +322,84 @@ fn growth() {
     }
 }
 
+/// What `by_size` measures of the pairs of some trees: how many pairs of nodes the quadratic
+/// and the fast algorithm evaluate, nanoseconds of both, and of this library.
+fn of_trees(forest: &Forest) -> [f64; 5] {
+    let pairs: Vec<(usize, usize)> =
+        (0..forest.len()).flat_map(|i| (0..i).map(move |j| (i, j))).collect();
+    let n = pairs.len() as f64;
+    let mut qtk = Qtk::new(forest, 0.4);
+    let mut ftk = Ftk::new(forest, (Fragments::SubsetTrees, 0.4));
+    let all: usize = pairs.iter().map(|&(i, j)| qtk.evaluated(i, j)).sum();
+    let equal: usize = pairs.iter().map(|&(i, j)| ftk.evaluated(i, j)).sum();
+    let prepared = gram::SinglePairs::new(&SST, forest).expect("legal");
+    let mut single = prepared.worker();
+    let time = |of: &mut dyn FnMut(usize, usize) -> f64| {
+        let run = || black_box(pairs.iter().map(|&(i, j)| of(i, j)).sum::<f64>());
+        best(run) * 1e9 / n
+    };
+    [
+        all as f64 / n,
+        equal as f64 / n,
+        time(&mut |i, j| qtk.pair(i, j)),
+        time(&mut |i, j| ftk.pair(i, j)),
+        time(&mut |i, j| single(i, j).expect("small values")),
+    ]
+}
+
+/// Figures 5 and 6 of EACL 2006: SST by the size of trees and by the number of arguments,
+/// both published algorithms and this library. `examples/papers/eacl_2006.py` reads it.
+fn by_size() {
+    println!(
+        "\n| SST, ns, trees of | nodes | pairs of nodes | with equal productions \
+         | quadratic | fast | pair |\n|---|---|---|---|---|---|---|"
+    );
+    if let Some(trees) = corpus::real(SETS[2].1, SETS[2].2) {
+        let sizes = |forest: &Forest| -> Vec<u64> {
+            forest.roots().iter().map(|&root| forest.nodes().size(root)).collect()
+        };
+        let known = sizes(&read(&trees));
+        for size in [10, 20, 30, 50, 70, 100, 130, 160, 200, 250u64] {
+            let mut order: Vec<usize> = (0..trees.len()).collect();
+            order.sort_by_key(|&index| known[index].abs_diff(size));
+            let near = order[..12].iter().map(|&index| trees[index].as_str());
+            let forest = Forest::from_bracket_items(near).expect("legal trees");
+            let nodes = sizes(&forest).iter().sum::<u64>() as f64 / 12.0;
+            let [all, equal, slow, fast, single] = of_trees(&forest);
+            println!(
+                "| WSJ | {nodes:.1} | {all:.0} | {equal:.1} | {slow:.0} | {fast:.0} \
+                 | {single:.0} |"
+            );
+        }
+    }
+    let masc = "srl/masc_boundary.tsv.gz";
+    let (Some(labels), Some(trees)) = (corpus::real(masc, 0), corpus::real(masc, 5))
+    else {
+        return;
+    };
+    let is_argument =
+        |(label, tree): (&String, String)| (label == "+1").then_some(tree);
+    let arguments: Vec<String> =
+        labels.iter().zip(trees).filter_map(is_argument).collect();
+    println!(
+        "\n| SST, seconds for all pairs of arguments | n | quadratic | fast | pair | rows |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for n in [1_000, 2_000, 4_000, 8_000] {
+        let some = sample(&arguments, n);
+        let n = some.len();
+        let all = (n * (n + 1) / 2) as f64 / 1e9;
+        let mut qtk = Qtk::new(&some, 0.4);
+        let slow = per_pair(n, |i, j| qtk.pair(i, j)) * all;
+        let fast = published(&SST, &some) * all;
+        let prepared = gram::SinglePairs::new(&SST, &some).expect("legal");
+        let mut of = prepared.worker();
+        let single = per_pair(n, |i, j| of(i, j).expect("small values")) * all;
+        let rows = packed(&SST, &some, 1);
+        println!("| MASC | {n} | {slow:.3} | {fast:.3} | {single:.3} | {rows:.4} |");
+    }
+}
+
 fn main() {
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
@@ -357,5 +435,8 @@ fn main() {
     }
     if is_wanted("growth") {
         growth();
+    }
+    if is_wanted("papers") {
+        by_size();
     }
 }

@@ -177,6 +177,11 @@ impl Qtk {
         Self { trees: Trees::new(forest), decay, delta: Vec::new() }
     }
 
+    /// How many pairs of nodes `pair` evaluates: all.
+    pub fn evaluated(&self, i: usize, j: usize) -> usize {
+        self.trees.tree(i).nodes.len() * self.trees.tree(j).nodes.len()
+    }
+
     pub fn pair(&mut self, i: usize, j: usize) -> f64 {
         let (a, b) = (self.trees.tree(i), self.trees.tree(j));
         let width = b.nodes.len();
@@ -228,6 +233,13 @@ impl Ftk {
             trees.sorted_by(|node| (!node.is_leaf()).then_some(node.production));
         let sigma = if fragments == Fragments::Subtrees { 0.0 } else { 1.0 };
         Self { trees, lists, decay, sigma, pairs: vec![], delta: vec![] }
+    }
+
+    /// How many pairs of nodes `pair` evaluates: those with equal productions.
+    pub fn evaluated(&self, i: usize, j: usize) -> usize {
+        let mut n = 0;
+        self.lists.merge(i, j, |_, _| n += 1);
+        n
     }
 
     pub fn pair(&mut self, i: usize, j: usize) -> f64 {

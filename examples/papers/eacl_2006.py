@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from _common import (
@@ -39,7 +40,6 @@ from scipy import stats
 from scipy.sparse import csr_matrix
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.metrics import f1_score
-from sklearn.svm import SVC
 
 import treekernel_rs as tk
 
@@ -90,49 +90,16 @@ def matrices(
     return normalised(within, diagonal, diagonal), normalised(across, n_test, diagonal)
 
 
-def quadratic(a: list[tuple], b: list[tuple], decay: float = 0.4) -> float:
-    """Return the kernel by all pairs of nodes: Collins & Duffy's algorithm.
-
-    Nodes are (production, children), children before parents; leaves have none.
-    """
-    C = np.zeros((len(a), len(b)))
-    for i, (rule, below) in enumerate(a):
-        for j, (other, under) in enumerate(b):
-            if rule == other and below:
-                product = decay
-                for x, y in zip(below, under, strict=True):
-                    product *= 1 + C[x, y]
-                C[i, j] = product
-    return float(C.sum())
-
-
-def fast(a: list[tuple], b: list[tuple], decay: float = 0.4) -> float:
-    """Return the kernel by pairs of equal productions: the paper's algorithm."""
-    places: dict[object, list[int]] = {}
-    for j, (rule, under) in enumerate(b):
-        if under:
-            places.setdefault(rule, []).append(j)
-    C: dict[tuple[int, int], float] = {}
-    for i, (rule, below) in enumerate(a):
-        for j in places.get(rule, ()) if below else ():
-            product = decay
-            for x, y in zip(below, b[j][1], strict=True):
-                product *= 1 + C.get((x, y), 0.0)
-            C[i, j] = product
-    return sum(C.values())
-
-
-def nodes(tree: tk.Tree) -> list[tuple]:
-    """Return the nodes of a tree as the two functions above take them."""
-    done: list[tuple] = []
-
-    def visit(node: tk.Tree) -> int:
-        below = [visit(child) for child in node.children]
-        done.append(((node.label, *(c.label for c in node.children)), below))
-        return len(done) - 1
-
-    visit(tree)
-    return done
+def productions(tree: tk.Tree) -> Counter[tuple[str, ...]]:
+    """Return how often a tree has each production."""
+    found: Counter[tuple[str, ...]] = Counter()
+    todo = [tree]
+    while todo:
+        node = todo.pop()
+        if node.children:  # a leaf has no production
+            found[node.label, *(child.label for child in node.children)] += 1
+        todo += node.children
+    return found
 
 
 def evaluated(forest: tk.Forest) -> tuple[int, int]:
@@ -140,12 +107,7 @@ def evaluated(forest: tk.Forest) -> tuple[int, int]:
 
     The quadratic algorithm evaluates the former, the fast one the latter.
     """
-    counts = Counter(
-        production
-        for tree in forest
-        for production, below in nodes(tree)
-        if below  # a leaf has no production
-    )
+    counts = sum(map(productions, forest), Counter())
     return int(forest.n_nodes.sum()) ** 2, sum(n * n for n in counts.values())
 
 
@@ -176,24 +138,21 @@ def growth(
     table(title, head, [*lines, ["exponent", *last]])
 
 
+def compiled(path: Path | None) -> dict[str, list[list[float]]]:
+    """Return the rows of figures 5 and 6 that the bench of compiled code has printed."""
+    found: dict[str, list[list[float]]] = {"MASC": [], "WSJ": []}
+    for line in path.read_text("utf-8").splitlines() if path else ():
+        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        if name in found:
+            found[name].append([float(cell) for cell in cells])
+    return found
+
+
 def figure_5(
-    trees: tk.Forest, is_zero: np.ndarray, n_python: int
+    trees: tk.Forest, is_zero: np.ndarray, measured: list[list[float]]
 ) -> dict[str, tuple[list[float], list[float]]]:
     """Print what it takes to learn one machine, ARG0 against the rest."""
     kernel = tk.SubsetTreeKernel(0.4, normalize=True)
-
-    def by_pairs(compute: Callable[..., float], n: int) -> None:
-        prepared = [nodes(tree) for tree in trees[:n]]
-        K = np.zeros((n, n))
-        for i, a in enumerate(prepared):
-            for j, b in enumerate(prepared[: i + 1]):
-                K[i, j] = K[j, i] = compute(a, b)
-        diagonal = np.diag(K).copy()
-        SVC(kernel="precomputed").fit(normalised(K, diagonal, diagonal), is_zero[:n])
-
-    def by_solver(solver: str, n: int) -> None:
-        tk.TreeSVC(kernel, solver=solver, random_state=0).fit(trees[:n], is_zero[:n])
-
     pairs = []
     for share in (0.1, 0.2, 0.4, 0.7, 1.0):
         n = int(share * len(trees))
@@ -206,55 +165,52 @@ def figure_5(
         (),
         (0, 1, 2, 1),
     )
-    sizes = [int(share * n_python) for share in (0.25, 0.5, 0.75, 1.0)]
-    times = [
-        [n, *(seconds(lambda n=n, f=f: by_pairs(f, n)) for f in (quadratic, fast))]
-        for n in sizes
-    ]
-    unit = times[0][2]
-    body = [[n, slow / unit, quick / unit, slow / quick] for n, slow, quick in times]
-    growth(
-        f"Figure 5: time to learn ARG0, both algorithms in Python; fast with {sizes[0]} is 1",
-        ("arguments", "quadratic", "fast", "ratio"),
-        body,
-        (1, 2),
-        (0, 2, 2, 2),
-    )
-    curves = {
-        f"{what}, in Python": (sizes, [line[column] for line in body])
-        for column, what in ((1, "quadratic"), (2, "fast"))
-    }
-    sizes = [min(4 * n, len(trees)) for n in sizes]
-    times = [
+    curves = {}
+    if measured:
+        growth(
+            "Figure 5: seconds for all kernels of the arguments, compiled code",
+            ("arguments", "quadratic", "fast", "ratio", "pairs here", "rows here"),
+            [[n, a, b, a / b, *more] for n, a, b, *more in measured],
+            (1, 2, 4, 5),
+            (0, 2, 2, 1, 2, 3),
+        )
+        n, *columns = map(list, zip(*measured, strict=True))
+        names = ("quadratic", "fast", "this library, pairs", "this library, rows")
+        curves = {name: (n, y) for name, y in zip(names, columns, strict=True)}
+
+    def learn(solver: str, n: int) -> None:
+        tk.TreeSVC(kernel, solver=solver, random_state=0).fit(trees[:n], is_zero[:n])
+
+    sizes = [min(8000, len(trees)) // k for k in (8, 4, 2, 1)]
+    body = [
         [
             n,
             seconds(lambda n=n: kernel(trees[:n]), 3),
-            *(
-                seconds(lambda n=n, s=s: by_solver(s, n), 3)
-                for s in ("matrix", "model")
-            ),
+            *(seconds(lambda n=n, s=s: learn(s, n), 3) for s in ("matrix", "model")),
         ]
         for n in sizes
     ]
-    body = [[line[0], *(time / unit for time in line[1:])] for line in times]
     growth(
-        "Figure 5: time to learn ARG0, this library, in the same unit",
+        "Figure 5: seconds to learn ARG0, this library",
         ("arguments", "matrix alone", "matrix + SVM", "without matrix"),
         body,
         (1, 2, 3),
-        (0, 5, 5, 5),
+        (0, 3, 3, 3),
     )
     for column, what in ((2, "matrix + SVM"), (3, "without matrix")):
-        curves[f"this library, {what}"] = (sizes, [line[column] for line in body])
+        y = [line[column] for line in body]
+        curves[f"this library, {what}"] = (sizes, y)
     return curves
 
 
-def figure_6(args: argparse.Namespace) -> dict[str, tuple[list[float], list[float]]]:
+def figure_6(
+    args: argparse.Namespace, measured: list[list[float]]
+) -> dict[str, tuple[list[float], list[float]]]:
     """Print evaluated pairs and times of a kernel by the number of nodes of both trees."""
     found = rows("wsj/wsj_clean.txt.gz", args)
     rng = np.random.default_rng(1)
     lines = (
-        [grown(rng, "NPVD", 4) for _ in range(300)]
+        [grown(rng, "NPVDS", 5) for _ in range(300)]
         if found is None
         else [r[2] for r in found]
     )
@@ -262,58 +218,39 @@ def figure_6(args: argparse.Namespace) -> dict[str, tuple[list[float], list[floa
     sizes = (
         (10, 20, 40) if args.short else (10, 20, 30, 50, 70, 100, 130, 160, 200, 250)
     )
-    kernel, body = tk.SubsetTreeKernel(0.4), []
+    body = []
     for size in sizes:
         near = np.argsort(abs(trees.n_nodes - size), kind="stable")
-        some = trees[near[: 6 if args.short else 12]]
-        prepared = [nodes(tree) for tree in some]
-        pairs = [(i, j) for i in range(len(some)) for j in range(i)]
-        left, right = (np.array(side) for side in zip(*pairs, strict=True))
-        exact = kernel.pairs(some, left, right)
-        for (i, j), value in zip(
-            pairs[:5], exact, strict=False
-        ):  # all compute the same
-            for compute in (quadratic, fast):
-                assert abs(compute(prepared[i], prepared[j]) - value) < 1e-6 * (
-                    1 + value
-                )
-        times = [
-            seconds(lambda f=f: [f(prepared[i], prepared[j]) for i, j in pairs])  # noqa: B023
-            for f in (quadratic, fast)
-        ]
-        many = np.tile(left, 50), np.tile(right, 50)
-        times.append(seconds(lambda: kernel.pairs(some, *many, n_jobs=1), 5) / 50)  # noqa: B023
-        # Counts need no clock, so they are of more trees, where there are more of about this size.
         about = int(np.sum(abs(trees.n_nodes - size) <= size / 10))
         group = trees[near[: 6 if args.short else max(12, min(60, about))]]
-        counts = [Counter(p for p, below in nodes(tree) if below) for tree in group]
+        counts = list(map(productions, group))
         equal = [
             sum(n * b[production] for production, n in a.items())
             for k, a in enumerate(counts)
             for b in counts[:k]
         ]
-        body.append(
-            [
-                float(np.mean(group.n_nodes)),
-                float(np.mean(group.n_nodes)) ** 2,
-                float(np.mean(equal)),
-                *times,
-            ]
-        )
-    unit = body[0][4]
-    body = [[*line[:3], *(time / unit for time in line[3:])] for line in body]
-    head = ("nodes", "all pairs", "equal productions", "quadratic", "fast", "k.pairs")
+        mean = float(np.mean(group.n_nodes))
+        body.append([mean, mean**2, float(np.mean(equal))])
     growth(
-        "Figure 6: pairs of nodes of a kernel, and time, quadratic and fast in Python, "
-        "k.pairs compiled; fast with 10 nodes is 1",
-        head,
+        "Figure 6: pairs of nodes evaluated for a kernel",
+        ("nodes", "quadratic", "fast"),
         body,
-        (1, 2, 3, 4, 5),
-        (1, 0, 1, 2, 2, 4),
+        (1, 2),
+        (1, 0, 1),
     )
-    x = [line[0] for line in body]
-    names = {"quadratic, in Python": 3, "fast, in Python": 4, "this library": 5}
-    return {name: (x, [line[k] for line in body]) for name, k in names.items()}
+    if not measured:
+        x, *columns = map(list, zip(*body, strict=True))
+        return dict(zip(("quadratic", "fast"), ((x, y) for y in columns), strict=True))
+    growth(
+        "Figure 6: nanoseconds a kernel, compiled code",
+        ("nodes", "quadratic", "fast", "ratio", "pair here"),
+        [[n, a, b, a / b, c] for n, _, _, a, b, c in measured],
+        (1, 2, 4),
+        (1, 0, 0, 1, 0),
+    )
+    x, _, _, *columns = map(list, zip(*measured, strict=True))
+    names = ("quadratic", "fast", "this library, pair")
+    return {name: (x, y) for name, y in zip(names, columns, strict=True)}
 
 
 #: Accuracies of figure 7 and table 4 that the paper's text has, of PropBank.
@@ -401,8 +338,14 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--most", type=int, default=4000, help="training arguments")
     parser.add_argument("--splits", type=int, default=3, help="other splits")
+    parser.add_argument(
+        "--compiled",
+        type=Path,
+        help="what `cargo bench --bench gram -- papers` printed",
+    )
     args = parser.parse_args()
-    curves_6 = figure_6(args)
+    measured = compiled(args.compiled)
+    curves_6 = figure_6(args, measured["WSJ"])
     corpus = arguments(args)
     lines, roles, names = corpus
     train = np.random.default_rng(args.seed).permutation(
@@ -411,7 +354,7 @@ def main() -> None:
     curves_5 = figure_5(
         forest([lines[k] for k in train[: 400 if args.short else None]]),
         roles[train] == "ARG0",
-        100 if args.short else 1000,
+        measured["MASC"],
     )
     split = Split(args, corpus, 0)
     n = split.n
@@ -446,7 +389,9 @@ def main() -> None:
     for name in COMBINED:  # K1 + gamma K2
         weights[name] = max(
             (0.25, 0.5, 1.0, 2.0),
-            key=lambda g: best_svm(split.kernel(name, g)[0], split.y, against_all=True).score_,
+            key=lambda g: (
+                best_svm(split.kernel(name, g)[0], split.y, against_all=True).score_
+            ),
         )
         said, costs[name, n] = split.predictions(name, n, COSTS, weights[name])
         add(name, said)
@@ -486,10 +431,11 @@ def main() -> None:
     draw(
         args,
         [
-            {"title": "Figure 5: learning ARG0", "xlabel": "training arguments",
-             "ylabel": "time, fast with 500 is 1", "curves": curves_5, "log": "xy"},
+            {"title": "Figure 5: kernels of arguments; learning", "ylabel": "seconds",
+             "xlabel": "training arguments", "curves": curves_5, "log": "xy"},
             {"title": "Figure 6: one kernel", "xlabel": "nodes of a tree",
-             "ylabel": "time, fast with 10 nodes is 1", "curves": curves_6, "log": "xy"},
+             "ylabel": "nanoseconds" if measured["WSJ"] else "pairs of nodes",
+             "curves": curves_6, "log": "xy"},
             {"title": "Figure 7: accuracy", "xlabel": "training arguments",
              "ylabel": "accuracy", "curves": curves, "published": PUBLISHED, "log": "x"},
         ],

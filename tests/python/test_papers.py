@@ -58,20 +58,35 @@ def test_a_script_prints_its_tables_and_draws(name, tmp_path, monkeypatch, capsy
     assert [part for part in PARTS[name] if f"\n{part}" not in text] == []
 
 
-def test_the_published_algorithms_compute_the_kernel(monkeypatch):
-    """The quadratic and the fast algorithm of figure 6, and `pair`."""
+def test_counts_of_evaluated_pairs_and_rows_of_the_bench(monkeypatch, tmp_path):
+    """Figures 5 and 6: the counts by a loop over all pairs of nodes."""
     pytest.importorskip("sklearn", reason="the script trains machines")
     monkeypatch.syspath_prepend(PAPERS)
     import treekernel_rs as tk
 
     paper = runpy.run_path(str(PAPERS / "eacl_2006.py"))
-    a, b = tk.Forest.from_brackets(
-        [
-            "(S (NP (D the) (N dog)) (VP (V barks)))",
-            "(S (NP (D the) (N cat)) (VP (V x)))",
-        ]
+    lines = ["(S (N (D the) (N dog)) (V barks))", "(S (N (D the) (N cat)) (V x))"]
+    trees = tk.Forest.from_brackets(lines)
+    found = [
+        (len(node.children), [node.label, *(child.label for child in node.children)])
+        for tree in trees
+        for node in walked(tree)
+    ]
+    every = len(found) ** 2
+    equal = sum(a == b and a[0] > 0 for a in found for b in found)
+    assert paper["evaluated"](trees) == (every, equal)
+    bench = tmp_path / "bench.txt"
+    bench.write_text(
+        "| WSJ | 10.2 | 105 | 0.4 | 62 | 15 | 34 |\n| MASC | 9 | 2 | 1 |\n"
     )
-    exact = tk.SubsetTreeKernel(0.4).pair(a, b)
-    for way in ("quadratic", "fast"):
-        found = paper[way](paper["nodes"](a), paper["nodes"](b))
-        assert found == pytest.approx(exact, rel=1e-12)
+    assert paper["compiled"](bench) == {
+        "WSJ": [[10.2, 105, 0.4, 62, 15, 34]],
+        "MASC": [[9, 2, 1]],
+    }
+    assert paper["compiled"](None) == {"WSJ": [], "MASC": []}
+
+
+def walked(tree):
+    yield tree
+    for child in tree.children:
+        yield from walked(child)
