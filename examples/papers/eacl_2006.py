@@ -107,7 +107,9 @@ def evaluated(forest: tk.Forest) -> tuple[int, int]:
 
     The quadratic algorithm evaluates the former, the fast one the latter.
     """
-    counts = sum(map(productions, forest), Counter())
+    counts: Counter[tuple[str, ...]] = Counter()
+    for tree in forest:
+        counts.update(productions(tree))
     return int(forest.n_nodes.sum()) ** 2, sum(n * n for n in counts.values())
 
 
@@ -126,16 +128,18 @@ def growth(
     digits: Sequence[int],
 ) -> None:
     """Print a table, and below it the exponents by which some columns grow with the first."""
-    lines = [
+    lines: list[list[str]] = [
         [f"{value:,.{n}f}" for value, n in zip(line, digits, strict=True)]
         for line in body
     ]
-    columns = list(zip(*body, strict=True))
-    last = [
-        exponent(columns[0], columns[k]) if k in exponents else ""
-        for k in range(1, len(head))
-    ]
-    table(title, head, [*lines, ["exponent", *last]])
+    if exponents:
+        columns = list(zip(*body, strict=True))
+        last = [
+            exponent(columns[0], columns[k]) if k in exponents else ""
+            for k in range(1, len(head))
+        ]
+        lines.append(["exponent", *last])
+    table(title, head, lines)
 
 
 def compiled(path: Path | None) -> dict[str, list[list[float]]]:
