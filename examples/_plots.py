@@ -57,7 +57,12 @@ def figure(panels: Sequence[dict[str, Any]], columns: int = 2) -> Any:
     """
     try:
         from matplotlib.figure import Figure
-        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+        from matplotlib.ticker import (
+            FixedLocator,
+            FuncFormatter,
+            LogLocator,
+            NullFormatter,
+        )
     except ImportError:
         print("\nnothing drawn: matplotlib is not installed")
         return None
@@ -87,7 +92,11 @@ def figure(panels: Sequence[dict[str, Any]], columns: int = 2) -> Any:
             # A line of long numbers has room for few.
             room = 20 if which == "x" and high > 20_000 else 100
             marks = (1.0, 2.0, 5.0) if high < room * low else (1.0,)
-            axis.set_major_locator(LogLocator(subs=marks))
+            values = {value for x, *_ in panel["curves"].values() for value in x}
+            if which == "x" and len(values) <= 6 and not panel.get("published"):
+                axis.set_major_locator(FixedLocator(sorted(values)))
+            else:
+                axis.set_major_locator(LogLocator(subs=marks))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
             axis.set_minor_formatter(NullFormatter())
         ax.grid(alpha=0.3)
