@@ -24,7 +24,7 @@
 use super::bounded::Corridors;
 use super::costs::{Gain, Gains, Transposed};
 use super::forests::Forests;
-use super::order::{Order, Orders, Sides};
+use super::order::{Order, Sides};
 use super::strategy;
 use super::text::Matcher;
 use crate::memory::{reserve, room};
@@ -74,19 +74,6 @@ fn zeros(n: usize, context: &Context) -> Result<Vec<f64>> {
         list.resize(n.min(list.len() + CHUNK), 0.0); // has room
     }
     Ok(list)
-}
-
-/// Trees from both sides.
-pub(super) struct BothOrders(pub(super) [Orders; 2]);
-
-impl BothOrders {
-    /// Two trees from the side from which there are fewer cells to fill.
-    pub(super) fn pair(&self, pair: [usize; 2]) -> Sides<'_> {
-        let [left, right] =
-            self.0.each_ref().map(|orders| pair.map(|tree| orders.get(tree)));
-        let sides = Sides { trees: left, others: right };
-        if sides.turned().n_cells() < sides.n_cells() { sides.turned() } else { sides }
-    }
 }
 
 /// The largest saving of a mapping of two trees.

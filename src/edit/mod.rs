@@ -63,10 +63,10 @@ use costs::{
     ConstantCosts, Costs, Gains, LabelCosts, MOST_UNITS, PairGains, Unit, UnitCosts,
 };
 pub use costs::{NodeCosts, RenameCosts, RenameFunction};
-use distance::{BothOrders, Tables, saving};
+use distance::{Tables, saving};
 pub use mapping::Mapping;
 use mapping::mapping;
-use order::{Orders, Sides};
+use order::{BothOrders, Orders, Sides};
 use search::Neighbourhood;
 use trim::Trimmed;
 
@@ -330,12 +330,12 @@ impl Trees {
     fn new(measure: &EditDistance, trees: &Forest, context: &Context) -> Result<Self> {
         let costs = &measure.costs;
         let (by_label, codes) = LabelCosts::new(costs, trees, context)?;
-        let order = |is_mirrored| Orders::new(trees, &codes, is_mirrored, context);
-        let orders = [order(false)?, order(true)?];
+        let sizes = trees.try_n_nodes()?;
+        let orders = BothOrders::new(trees, &sizes, &codes, context)?;
         let priced = |by_label: LabelCosts, unit| {
-            Priced::new(by_label.in_units(costs, unit)?, &orders[0], trees.len())
+            Priced::new(by_label.in_units(costs, unit)?, &orders.0[0], trees.len())
         };
-        let most = trees.try_n_nodes()?.into_iter().max().unwrap_or(0);
+        let most = sizes.into_iter().max().unwrap_or(0);
         let in_large_units = if by_label.may_exceed(most, costs, Unit::Small) {
             Some(priced(by_label.copied()?, Unit::Large)?)
         } else {
@@ -344,7 +344,7 @@ impl Trees {
         let priced = priced(by_label, Unit::Small)?;
         let normalization = measure.normalization;
         let roots = memory::copied(trees.roots())?;
-        let (orders, most) = (BothOrders(orders), measure.most);
+        let most = measure.most;
         Ok(Self { roots, orders, priced, in_large_units, normalization, most })
     }
 
@@ -572,9 +572,8 @@ mod tests {
     pub(super) fn prepared(costs: &Costs, forest: &Forest) -> (UnitCosts, BothOrders) {
         let context = Context::default();
         let (by_label, codes) = LabelCosts::new(costs, forest, &context).unwrap();
-        let orders = [false, true].map(|is_mirrored| {
-            Orders::new(forest, &codes, is_mirrored, &context).unwrap()
-        });
-        (by_label.in_units(costs, Unit::Small).unwrap(), BothOrders(orders))
+        let sizes = forest.try_n_nodes().unwrap();
+        let orders = BothOrders::new(forest, &sizes, &codes, &context).unwrap();
+        (by_label.in_units(costs, Unit::Small).unwrap(), orders)
     }
 }

@@ -13,8 +13,10 @@
 
 use std::ops::Range;
 
-use crate::memory::{collect, filled, push, reach, reserve};
+use crate::forest::{MAX_NODES, check_size};
+use crate::memory::{collect, extend, filled, push, reach, reserve};
 use crate::ragged::Ragged;
+use crate::threads::Threads;
 use crate::{Context, Forest, Result};
 
 /// Some trees in postorder.
@@ -45,11 +47,53 @@ pub(super) struct Order<'a> {
     is_mirrored: bool,
 }
 
+/// Trees from both sides.
+pub(super) struct BothOrders(pub(super) [Orders; 2]);
+
 /// Two trees from the side from which they are compared, and from the other.
 #[derive(Clone, Copy)]
 pub(super) struct Sides<'a> {
     pub(super) trees: [Order<'a>; 2],
     pub(super) others: [Order<'a>; 2],
+}
+
+impl BothOrders {
+    /// Reads all trees of a forest, of these sizes; `codes` are the labels'.
+    ///
+    /// # Errors
+    /// [`Error::Expansion`](crate::Error::Expansion) for trees that are too large written
+    /// out, [`Error::Memory`](crate::Error::Memory), and what `context` returns.
+    pub(super) fn new(
+        forest: &Forest,
+        sizes: &[u64],
+        codes: &[u32],
+        context: &Context,
+    ) -> Result<Self> {
+        let total = |sizes: &[u64]| sizes.iter().copied().fold(0, u64::saturating_add);
+        check_size("the trees of an edit distance", "nodes", total(sizes), MAX_NODES)?;
+        let threads = Threads::for_trees(context, forest.len());
+        let parts = threads.parts(forest.len(), |trees, context| {
+            let n_nodes = total(&sizes[trees.clone()]) as usize;
+            let left = Orders::read(forest, trees, n_nodes, codes, context)?;
+            let right = left.mirrored(context)?;
+            Ok([left, right])
+        })?;
+        let mut orders = [false, true].map(Orders::empty);
+        for part in parts {
+            for (orders, more) in orders.iter_mut().zip(part) {
+                orders.append(more)?;
+            }
+        }
+        Ok(Self(orders))
+    }
+
+    /// Two trees from the side from which there are fewer cells to fill.
+    pub(super) fn pair(&self, pair: [usize; 2]) -> Sides<'_> {
+        let [left, right] =
+            self.0.each_ref().map(|orders| pair.map(|tree| orders.get(tree)));
+        let sides = Sides { trees: left, others: right };
+        if sides.turned().n_cells() < sides.n_cells() { sides.turned() } else { sides }
+    }
 }
 
 impl Sides<'_> {
@@ -176,35 +220,25 @@ impl Orders {
         self.add_keyroots(start)
     }
 
-    /// Reads all trees of a forest from the left or from the right; `codes` are the labels'.
-    ///
-    /// # Errors
-    /// [`Error::Expansion`](crate::Error::Expansion) for trees that are too large written
-    /// out, [`Error::Memory`](crate::Error::Memory), and what `context` returns.
-    pub(super) fn new(
+    /// Reads some trees of a forest, which have so many nodes, from the left.
+    fn read(
         forest: &Forest,
+        trees: Range<usize>,
+        n_nodes: usize,
         codes: &[u32],
-        is_mirrored: bool,
         context: &Context,
     ) -> Result<Self> {
-        let n_nodes = forest.expanded("the trees of an edit distance")?;
-        let mut orders = Self::empty(is_mirrored);
-        reserve(&mut orders.labels.items, n_nodes)?;
-        reserve(&mut orders.leftmost, n_nodes)?;
-        reserve(&mut orders.parents, n_nodes)?;
+        let mut orders = Self::with_room(n_nodes, false)?;
         let (store, mut open) = (forest.nodes(), Vec::new());
-        for &root in forest.roots() {
+        for &root in &forest.roots()[trees] {
             let start = orders.leftmost.len();
             let place = |orders: &Self| (orders.leftmost.len() - start) as u32;
-            // 1. Nodes, when the walk leaves them: what was first below is the leftmost.
-            push(&mut open, (root, 0, 0))?;
-            while let Some((node, n_left, leftmost)) = open.last_mut() {
-                let children = store.children(*node);
-                if let Some(last) = children.len().checked_sub(*n_left + 1) {
-                    let child = children[if is_mirrored { last } else { *n_left }];
-                    *n_left += 1;
+            // Nodes come when the walk leaves them: what was first below is the leftmost.
+            push(&mut open, (root, store.children(root).iter(), 0))?;
+            while let Some((node, children, leftmost)) = open.last_mut() {
+                if let Some(&child) = children.next() {
                     let leftmost = place(&orders);
-                    push(&mut open, (child, 0, leftmost))?;
+                    push(&mut open, (child, store.children(child).iter(), leftmost))?;
                     continue;
                 }
                 orders.labels.push(codes[store.label(*node).index()])?;
@@ -215,6 +249,50 @@ impl Orders {
             orders.close_tree(start)?;
         }
         Ok(orders)
+    }
+
+    /// The same trees from the right. There postorder is preorder from the left, backwards.
+    fn mirrored(&self, context: &Context) -> Result<Self> {
+        let mut mirrored = Self::with_room(self.leftmost.len(), true)?;
+        for tree in 0..self.labels.len() {
+            let (order, start) = (self.get(tree), mirrored.leftmost.len());
+            let last = order.len() as u32 - 1;
+            let numbers = order.preorder()?;
+            mirrored.labels.extend(order.labels.iter().copied())?;
+            extend(&mut mirrored.leftmost, order.leftmost.iter().copied())?;
+            for (place, &number) in (0..).zip(&numbers) {
+                let (here, there) = (place as usize, (last - number) as usize);
+                mirrored.labels.items[start + there] = order.labels[here];
+                // The first node of a subtree stands as far from its root on either side.
+                let n_below = place - order.leftmost[here];
+                mirrored.leftmost[start + there] = there as u32 - n_below;
+            }
+            mirrored.close_tree(start)?;
+            context.check()?;
+        }
+        Ok(mirrored)
+    }
+
+    /// No trees, and room for so many nodes.
+    fn with_room(n_nodes: usize, is_mirrored: bool) -> Result<Self> {
+        let mut orders = Self::empty(is_mirrored);
+        reserve(&mut orders.labels.items, n_nodes)?;
+        reserve(&mut orders.leftmost, n_nodes)?;
+        reserve(&mut orders.parents, n_nodes)?;
+        Ok(orders)
+    }
+
+    /// Adds the trees of another, from the same side.
+    fn append(&mut self, other: Self) -> Result<()> {
+        if self.leftmost.is_empty() {
+            *self = other; // without a copy
+            return Ok(());
+        }
+        self.labels.append(other.labels, "nodes of trees")?;
+        self.keyroots.append(other.keyroots, "keyroots of trees")?;
+        extend(&mut self.leftmost, other.leftmost)?;
+        extend(&mut self.parents, other.parents)?;
+        extend(&mut self.n_below, other.n_below)
     }
 
     /// The parents of the last tree's nodes, which start at `start`.
@@ -238,7 +316,7 @@ impl Orders {
     /// The keyroots of the last tree, which starts at `start`.
     fn add_keyroots(&mut self, start: usize) -> Result<()> {
         let leftmost = &self.leftmost[start..];
-        // 2. The last node of each path; paths are told by their leaves.
+        // The last node of each path; paths are told by their leaves.
         let mut keyroot = filled(0, leftmost.len())?;
         for (place, &leaf) in (0..).zip(leftmost) {
             keyroot[leaf as usize] = place;
@@ -263,6 +341,68 @@ impl Orders {
             keyroots: self.keyroots.get(tree),
             n_below: self.n_below[tree],
             is_mirrored: self.is_mirrored,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::costs::Costs;
+    use super::super::tests::prepared;
+    use super::*;
+    use crate::corpus::{Random, read, trees};
+
+    /// A tree in brackets, with the children of all nodes the other way round.
+    fn mirrored(forest: &Forest, node: crate::NodeId) -> String {
+        let store = forest.nodes();
+        let below = store.children(node).iter().rev();
+        let below: Vec<String> = below.map(|&child| mirrored(forest, child)).collect();
+        format!("({} {})", store.name(node), below.join(" "))
+    }
+
+    #[test]
+    fn orders_from_the_right_are_those_of_trees_in_a_mirror() {
+        let mut random = Random(5);
+        let texts = trees(&mut random, 40, 30);
+        let there = read(&texts);
+        let roots = there.roots().iter();
+        let turned: Vec<String> = roots.map(|&root| mirrored(&there, root)).collect();
+        // One after another, so that both have the same codes.
+        let forest = read(&texts.iter().chain(&turned).collect::<Vec<_>>());
+        let costs =
+            Costs { rename: 1.0.into(), insert: 1.0.into(), delete: 1.0.into() };
+        let (_, BothOrders([left, right])) = prepared(&costs, &forest);
+        for tree in 0..texts.len() {
+            for (tree, other) in
+                [(tree, tree + texts.len()), (tree + texts.len(), tree)]
+            {
+                let (a, b) = (right.get(tree), left.get(other));
+                assert_eq!(a.labels, b.labels);
+                assert_eq!(a.leftmost, b.leftmost);
+                assert_eq!(a.parents, b.parents);
+                assert_eq!((a.keyroots, a.n_below), (b.keyroots, b.n_below));
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_several_threads_are_what_one_makes() {
+        let texts = trees(&mut Random(6), 700, 9);
+        let forest = read(&texts);
+        let (sizes, codes) =
+            (forest.try_n_nodes().unwrap(), vec![0; forest.nodes().labels().len()]);
+        let of_jobs = |n: usize| {
+            let context = Context::default().with_n_jobs(Some(n));
+            BothOrders::new(&forest, &sizes, &codes, &context).unwrap()
+        };
+        let (alone, shared) = (of_jobs(1), of_jobs(3));
+        for (one, other) in alone.0.iter().zip(&shared.0) {
+            for tree in 0..forest.len() {
+                let (a, b) = (one.get(tree), other.get(tree));
+                assert_eq!((a.labels, a.leftmost), (b.labels, b.leftmost));
+                assert_eq!((a.parents, a.keyroots), (b.parents, b.keyroots));
+                assert_eq!(a.n_below, b.n_below);
+            }
         }
     }
 }

@@ -26,14 +26,15 @@ use super::Trees;
 use super::costs::ConstantCosts;
 use crate::gram::Near;
 use crate::kernel::{Prepared, Worker};
-use crate::memory::{collect, enter, extend, filled, push, reach, set_aside};
+use crate::memory::{collect, enter, extend, filled, push, reach, reserve, set_aside};
 use crate::ragged::{Filler, Ragged, times};
 use crate::{Context, Result};
 
 /// In place of a number of tokens: no tree of that size is near.
 const NONE: u32 = u32::MAX;
-/// With more different sizes, what each asks of each other is not looked at in advance.
-const MANY_SIZES: usize = 1 << 12;
+/// With more different sizes, what each asks of each other is not looked at in advance: a
+/// table of that takes 16 MB.
+const MANY_SIZES: usize = 1 << 11;
 
 /// Trees, and the lists by which near ones are found.
 pub(super) struct Neighbourhood {
@@ -46,6 +47,9 @@ pub(super) struct Neighbourhood {
     /// All different sizes, ascending, and which of them each tree has.
     sizes: Vec<u32>,
     size_of: Vec<u32>,
+    /// By size and size: how many tokens must be in common; empty where it is not known in
+    /// advance.
+    needs: Vec<u32>,
     /// By size: columns.
     columns: Ragged<u32>,
     spares: Mutex<Vec<Scratch>>,
@@ -56,7 +60,7 @@ pub(super) struct Neighbourhood {
 struct Scratch {
     /// Of single pairs.
     single: super::Scratch,
-    /// By size: how many tokens must be in common.
+    /// By size: how many tokens must be in common, where the table is not there.
     needs: Vec<u32>,
     /// By column: which of those that asked met it last, and how many tokens it has in
     /// common with one.
@@ -106,20 +110,27 @@ impl Neighbourhood {
             lists: Ragged::default(),
             sizes,
             size_of,
+            needs: Vec::new(),
             columns: columns.done(),
             spares: Mutex::default(),
         };
         let mut first = collect(found.sizes.iter().copied())?;
-        if found.trees.most.is_some() && found.sizes.len() <= MANY_SIZES {
+        let n_sizes = found.sizes.len();
+        if found.trees.most.is_some() && n_sizes <= MANY_SIZES {
             let mut needs = Vec::new();
-            for (n_first, &size) in first.iter_mut().zip(&found.sizes) {
+            reserve(&mut needs, n_sizes * n_sizes)?;
+            for &row in &found.sizes {
                 context.check()?;
+                let row = found.sizes.iter().map(|&size| found.need([row, size]));
+                needs.extend(row); // has room
+            }
+            found.needs = needs;
+            let mut needs = Vec::new();
+            for (size, n_first) in first.iter_mut().enumerate() {
                 needs.clear();
-                extend(
-                    &mut needs,
-                    found.sizes.iter().map(|&row| found.need([row, size])),
-                )?;
-                *n_first = n_firsts(size, &needs);
+                let column = found.needs.iter().skip(size).step_by(n_sizes);
+                extend(&mut needs, column.copied())?;
+                *n_first = n_firsts(found.sizes[size], &needs);
             }
         }
         let by_size = &found.columns.items;
@@ -188,8 +199,14 @@ impl Neighbourhood {
         *n_asked += 1;
         let row = self.tokens.get(item);
         let n = row.len() as u32;
-        needs.clear();
-        extend(needs, self.sizes.iter().map(|&size| self.need([n, size])))?;
+        let needs = if self.needs.is_empty() {
+            needs.clear();
+            extend(needs, self.sizes.iter().map(|&size| self.need([n, size])))?;
+            &needs[..]
+        } else {
+            let start = self.size_of[item] as usize * self.sizes.len();
+            &self.needs[start..][..self.sizes.len()]
+        };
         let mut found = Vec::new();
         // 1. Trees that need not have any.
         let is_near = |need: &u32| *need != NONE;

@@ -15,8 +15,7 @@
 //! # Complexity
 //! Time and memory: as many nodes as two trees have.
 
-use super::distance::BothOrders;
-use super::order::{Order, Orders, Sides};
+use super::order::{BothOrders, Order, Orders, Sides};
 use crate::Result;
 
 /// What part of its nodes a pair must lose, so that it is worth a copy of the others.
