@@ -2,11 +2,13 @@
 
     python benches/index.py CACHE 100000 500000
     python benches/index.py CACHE 1000000 --statements --asked 5000
+    python benches/index.py CACHE 20000 --edit --asked 100
 
 CACHE is that of `functions.py`. One process for each size, one thread, milliseconds of
 processor: each question is a function that the index does not have, in a forest of its own.
 Compare two versions of the library in one run of each, on one machine: older versions are
-asked what they can answer. With --statements, statements are joined at .9 only.
+asked what they can answer. With --statements, statements are joined at .9 only; with --edit,
+functions of 20 to 2,000 nodes are asked for by edit distance, and nothing else.
 """
 
 import argparse
@@ -109,6 +111,30 @@ def join_statements(cache: Path, n: int, n_asked: int) -> None:
     )
 
 
+def ask_edits(cache: Path, n: int, n_asked: int) -> None:
+    drawn = functions(cache, 2 * (n + n_asked))
+    fits = (drawn.n_nodes >= 20) & (drawn.n_nodes <= 2_000)
+    drawn = drawn[np.flatnonzero(fits)[: n + n_asked]]
+    known = drawn[:n]
+    asked = [tk.Forest.from_brackets([text]) for text in drawn[n:].to_brackets()]
+    distance = tk.EditDistance(normalize="max")
+    index = distance.index(known)
+    build = seconds(lambda: index.build(n_jobs=1))
+    print(f"{n} functions, edit distance: {build:.2f} s, {index.nbytes >> 20} MB")
+    near = {"max_distance": 0.2, "n_jobs": 1}
+    for name, call in [
+        ("index.join at .2", lambda one: index.join(one, **near)),
+        ("index.top_k, up to .2", lambda one: index.top_k(one, k=10, **near)),
+        ("index.top_k", lambda one: index.top_k(one, k=10, n_jobs=1)),
+    ]:
+        shown(name, [seconds(lambda one=one: call(one)) for one in asked])
+    few = asked[:10]
+    shown(
+        "join of the distance",
+        [seconds(lambda one=one: distance.join(one, known, **near)) for one in few],
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cache", type=Path)
@@ -116,11 +142,15 @@ def main() -> None:
     parser.add_argument("--asked", type=int, default=300)
     parser.add_argument("--added", type=int, default=10_000)
     parser.add_argument("--statements", action="store_true")
+    parser.add_argument("--edit", action="store_true")
     given = parser.parse_args()
     # Statements that are one leaf have no kernel with themselves.
     warnings.filterwarnings("ignore", "the kernel of", RuntimeWarning)
     if given.statements:
         join_statements(given.cache, given.sizes[0], given.asked)
+        return
+    if given.edit:
+        ask_edits(given.cache, given.sizes[0], given.asked)
         return
     if len(given.sizes) == 1:
         run(given.cache, given.sizes[0], given.asked, given.added)

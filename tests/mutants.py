@@ -70,6 +70,8 @@ def main() -> int:
     mutants = draw(commit)[told.skip :][: told.number]
     broken, left = [], []
 
+    # Both first: tests that fail without a mutant are told before the hours that follow.
+    pytest_limit = time_limit(lambda: build() and run(pytest("", told.workers)))
     limit = time_limit(lambda: passes_rust("", None))
     for number, mutant in enumerate(mutants, 1):
         path = mutant["file"]
@@ -90,14 +92,13 @@ def main() -> int:
 
     killed_by_rust = len(mutants) - len(broken) - len(left)
     survivors = []
-    limit = time_limit(lambda: build() and run(pytest("", told.workers)))
     for number, mutant in enumerate(left, 1):
         begun = time.monotonic()
         with changed(mutant):
             if not build():
                 broken.append(mutant)
                 outcome = "does not compile"
-            elif run(pytest(mutant["file"], told.workers), limit):
+            elif run(pytest(mutant["file"], told.workers), pytest_limit):
                 survivors.append(mutant["name"])
                 outcome = "SURVIVES"
             else:

@@ -3,11 +3,13 @@
 
 #![no_main]
 
+use std::sync::Arc;
+
 use libfuzzer_sys::fuzz_target;
 use source::{LABELS, Source, close};
 use treekernel_rs::edit::{EditDistance, Normalization};
 use treekernel_rs::gram::{self, Measure, Options};
-use treekernel_rs::neighbours::{self, FoundPairs};
+use treekernel_rs::neighbours::{self, Filter, FoundPairs, Index};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
@@ -31,7 +33,12 @@ fuzz_target!(|bytes: &[u8]| {
     let y = source.forest(LABELS, 4, max_nodes);
     let k = source.pick(&[1, 2, 3, 20, 0]);
     let options = Options::default();
+    let indexes = [&x, &y].map(|trees| {
+        let measure = Arc::new(measure.clone());
+        Index::new(measure, trees.clone(), false).expect("costs are in range")
+    });
     for y in [None, Some(&y)] {
+        let mut joined = Vec::new();
         let matrix =
             gram::gram_with(&measure, &x, y, options, &context).expect("small trees");
         let at = (source.byte() as usize) % matrix.len();
@@ -50,6 +57,7 @@ fuzz_target!(|bytes: &[u8]| {
             let pairs = found.rows.iter().zip(&found.columns).zip(&found.values);
             let got: Vec<_> = pairs.map(|((&i, &j), &value)| (i, j, value)).collect();
             assert_eq!(got, right, "pairs up to {most}");
+            joined = found.values;
         }
         let (nearest, _) =
             neighbours::top_k_with(&measure, &x, y, k, options, &context)
@@ -71,6 +79,21 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
         assert_eq!(within, right, "up to {most}");
+        // An index says the same, whatever was asked before.
+        let index = &indexes[usize::from(y.is_some())];
+        let x = y.map(|_| &x);
+        let filter = Filter::default().with_at_least(most);
+        let (found, _) = index
+            .top_k_filtered_with(x, k, &filter, &context)
+            .expect("small trees");
+        assert_eq!(found, right, "of an index, up to {most}");
+        if x.is_some() || measure.is_symmetric() {
+            let mut found = FoundPairs::default();
+            let sink = &mut |pairs: FoundPairs| found.append(pairs);
+            index.join_with(x, most, sink, &context).expect("small trees");
+            found.sort().expect("few pairs");
+            assert_eq!(found.values, joined, "of an index, up to {most}");
+        }
     }
     let (a, b) = (x.select([0]), y.select([0]));
     let distance = measure.pair_with(&a, &b, &context).expect("small trees");

@@ -496,7 +496,7 @@ class Index:
         self,
         x: Any | None,
         k: int,
-        min_similarity: float | None,
+        at_least: float | None,
         among: Any | None,
         exclude_equal: bool,
         n_jobs: int | None,
@@ -507,7 +507,7 @@ class Index:
     def join(
         self,
         x: Any | None,
-        min_similarity: float,
+        at_least: float,
         among: Any | None,
         n_jobs: int | None,
         progress: Callable[[int, int], object] | None,
@@ -732,6 +732,7 @@ class EditCore:
     ) -> tuple[
         tuple[NDArray[np.int64], NDArray[np.float64]], tuple[list[int], list[int]]
     ]: ...
+    def index(self, forest: Forest, normalize: str | None) -> Index: ...
     def pair(
         self, a: Any, b: Any, normalize: str | None, max_distance: float | None
     ) -> float: ...

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from treekernel_rs._arguments import Progress, Trees
     from treekernel_rs._core import Tree
+    from treekernel_rs.index import EditIndex
     from treekernel_rs.neighbors import JoinResult, Neighbors
 
     NodeCosts = float | Mapping[str | None, float]
@@ -307,6 +308,29 @@ class EditDistance(MatrixMethods["Trees"]):
         """
         most = _most(max_distance)
         return self._top_k(X, Y, k, n_jobs, progress, most)
+
+    def index(self, Y: Trees) -> EditIndex:
+        """Index trees once, for many questions.
+
+        Parameters
+        ----------
+        Y : Forest or sequence of str
+            The trees.
+
+        Returns
+        -------
+        EditIndex
+
+        Examples
+        --------
+        >>> import treekernel_rs as tk
+        >>> index = tk.EditDistance(normalize="max").index(["(a b c)", "(x y)"])
+        >>> index.top_k(["(a b)"], k=1).values.round(3)
+        array([[0.333]])
+        """
+        from treekernel_rs.index import EditIndex
+
+        return EditIndex(self, Y)
 
     def pair(
         self,

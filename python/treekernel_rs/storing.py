@@ -70,7 +70,7 @@ _OTHERS = {
 }
 _SPARSE = ("csr_matrix", "csr_array")
 #: Classes whose objects are made by a call; all others are made empty and get their state.
-_CALLED = ("TreeIndex", "ViewIndex", "Views")
+_CALLED = ("EditIndex", "TreeIndex", "ViewIndex", "Views")
 
 
 def save(obj: object, path: str | os.PathLike[str]) -> None:

@@ -430,6 +430,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn vectors_whose_squares_are_no_floats_have_a_norm() {
+        for scale in [1.0, 1e200, 1e-200, f64::MAX / 8.0] {
+            let mut row = [3.0, -4.0].map(|number| number * scale);
+            assert!(to_unit(&mut row));
+            for (number, expected) in row.iter().zip([0.6, -0.8]) {
+                assert!((number - expected).abs() < 1e-15, "{scale}: {row:?}");
+            }
+        }
+        assert!(!to_unit(&mut [0.0f32; 3]));
+    }
+
+    #[test]
     fn a_size_is_the_logarithm_of_the_squared_norm() {
         for n in [1, 15, 16, 72, 100] {
             let numbers: Vec<f64> = (1..=n).map(f64::from).collect();

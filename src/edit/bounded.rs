@@ -361,7 +361,7 @@ mod tests {
             let constant = costs.constant().unwrap();
             let Gains::Constant(gains) = &costs.gains else { panic!() };
             for pair in (0..forest.len()).flat_map(|a| (0..=a).map(move |b| [a, b])) {
-                let sides = orders.pair(pair);
+                let sides = orders.pair(pair).cheapest();
                 for sides in [sides, sides.turned()] {
                     let [n, m] = sides.trees.map(|tree| tree.len());
                     let all = n as f64 * constant.delete + m as f64 * constant.insert;

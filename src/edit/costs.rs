@@ -269,6 +269,8 @@ impl Unit {
     }
 }
 
+/// In place of the code of a label that no tree has.
+pub(super) const NO_CODE: u32 = u32::MAX;
 /// Units up to which every whole number is a float.
 pub(super) const MOST_UNITS: f64 = (1_u64 << 53) as f64;
 /// Labels with costs of their own among which every detour is looked at.
@@ -407,7 +409,7 @@ pub(super) struct ConstantCosts {
 
 impl LabelCosts {
     /// The costs of the labels of a forest, and the code of each label: those that are used
-    /// are numbered from 0.
+    /// are numbered from 0, the others are [`NO_CODE`].
     ///
     /// # Errors
     /// [`Error::Parameter`] for a function that returns what is no cost, [`Error::Memory`],
@@ -418,7 +420,7 @@ impl LabelCosts {
         context: &Context,
     ) -> Result<(Self, Vec<u32>)> {
         let (labels, used) = (forest.nodes().labels(), forest.try_used_labels()?);
-        let mut codes = filled(0, labels.len())?;
+        let mut codes = filled(NO_CODE, labels.len())?;
         for (code, label) in (0..).zip(&used) {
             codes[label.index()] = code;
         }

@@ -60,13 +60,14 @@ use crate::kernel::{Prepared, Scaled, Worker};
 use crate::{Context, Error, Forest, Result, memory};
 use bounded::Bounded;
 use costs::{
-    ConstantCosts, Costs, Gains, LabelCosts, MOST_UNITS, PairGains, Unit, UnitCosts,
+    ConstantCosts, Costs, Gains, LabelCosts, MOST_UNITS, NO_CODE, PairGains, Unit,
+    UnitCosts,
 };
 pub use costs::{NodeCosts, RenameCosts, RenameFunction};
 use distance::{Tables, saving};
 pub use mapping::Mapping;
 use mapping::mapping;
-use order::{BothOrders, Orders, Sides};
+use order::{BothOrders, Order, Orders, Sides};
 use search::Neighbourhood;
 use trim::Trimmed;
 
@@ -209,11 +210,11 @@ impl EditDistance {
     ) -> Result<Mapping> {
         let both = self.both(a, b, context)?;
         let trees = Trees::new(self, &both, context)?;
-        let (priced, mut gains) = (trees.priced([0, 1]), PairGains::default());
-        let sides = trees.orders.pair([0, 1]);
-        let (sides, gains) = priced.costs.between(&sides, &mut gains, context)?;
+        let (prices, mut gains) = (trees.prices([0, 1]), PairGains::default());
+        let (costs, sides) = (&prices.labels.costs, trees.sides([0, 1]).cheapest());
+        let (sides, gains) = costs.between(&sides, &mut gains, context)?;
         let (mapping, saved) = mapping(&sides, gains, context)?;
-        let cost = (priced.delete[0] + priced.insert[1] - saved) * priced.costs.unit;
+        let cost = (prices.delete + prices.insert - saved) * costs.unit;
         Ok(Mapping { cost, ..mapping })
     }
 
@@ -271,35 +272,66 @@ impl Measure<Forest> for EditDistance {
         trees: &Forest,
         n_columns: usize,
         context: &Context,
-    ) -> Result<Option<Arc<dyn Near>>> {
+    ) -> Result<Option<Arc<dyn Near<Forest>>>> {
         let trees = Trees::new(self, trees, context)?;
         let near = Neighbourhood::new(trees, n_columns, context)?;
-        Ok(near.map(|near| Arc::new(near) as Arc<dyn Near>))
+        Ok(near.map(|near| Arc::new(near) as Arc<dyn Near<Forest>>))
     }
 }
 
-/// Trees made ready.
+/// Trees made ready, and others that ask these.
 struct Trees {
-    roots: Vec<NodeId>,
-    orders: BothOrders,
-    priced: Priced,
-    /// In large units, if there are trees that need them.
-    in_large_units: Option<Priced>,
+    columns: Arc<Columns>,
+    /// Numbered behind the columns; none where these ask each other.
+    asking: TreeArrays,
+    /// Codes are below.
+    n_labels: usize,
     normalization: Option<Normalization>,
     /// Distances above need not be known.
     most: Option<f64>,
 }
 
-/// Costs in some unit.
-struct Priced {
-    costs: UnitCosts,
-    /// By tree, in units: what it costs to delete it, to insert it.
+/// Trees, and the costs of their labels.
+struct Columns {
+    trees: Forest,
+    arrays: TreeArrays,
+    /// By label: its code, if a tree has it.
+    codes: Vec<u32>,
+    labels: LabelPrices,
+    /// In large units, if there are trees that need them.
+    in_large_units: Option<LabelPrices>,
+}
+
+/// Trees as arrays.
+struct TreeArrays {
+    roots: Vec<NodeId>,
+    orders: BothOrders,
+    totals: Totals,
+    /// In large units, if there are trees that need them.
+    in_large_units: Option<Totals>,
+}
+
+/// By tree, in units: what it costs to delete it, to insert it.
+struct Totals {
     delete: Vec<f64>,
     insert: Vec<f64>,
+}
+
+/// Costs of labels in some unit.
+struct LabelPrices {
+    costs: UnitCosts,
     /// The largest gain.
     gain: f64,
     /// The costs, if they do not depend on labels.
     constant: Option<ConstantCosts>,
+}
+
+/// What two trees cost, in the smallest unit in which that adds up exactly.
+struct Prices<'a> {
+    labels: &'a LabelPrices,
+    /// What it costs to delete the first, and to insert the second.
+    delete: f64,
+    insert: f64,
 }
 
 /// What one worker keeps from pair to pair.
@@ -310,8 +342,29 @@ struct Scratch {
     trimmed: Trimmed,
 }
 
-impl Priced {
-    fn new(costs: UnitCosts, orders: &Orders, n_trees: usize) -> Result<Self> {
+impl LabelPrices {
+    fn new(costs: UnitCosts) -> Self {
+        let (gain, constant) = (costs.gains.largest(), costs.constant());
+        Self { costs, gain, constant }
+    }
+}
+
+impl TreeArrays {
+    fn none() -> Self {
+        let totals = Totals { delete: Vec::new(), insert: Vec::new() };
+        let orders = BothOrders([false, true].map(Orders::empty));
+        Self { roots: Vec::new(), orders, totals, in_large_units: None }
+    }
+
+    fn nbytes(&self) -> usize {
+        let orders: usize = self.orders.0.iter().map(Orders::nbytes).sum();
+        let n_totals = 2 * (1 + usize::from(self.in_large_units.is_some()));
+        orders + self.roots.len() * (4 + n_totals * size_of::<f64>())
+    }
+}
+
+impl Totals {
+    fn new(costs: &UnitCosts, orders: &Orders, n_trees: usize) -> Result<Self> {
         let total = |costs: &[f64], tree: usize| {
             let labels = orders.get(tree).labels.iter();
             labels.map(|&label| costs[label as usize]).sum::<f64>()
@@ -319,10 +372,15 @@ impl Priced {
         let totals = |costs: &[f64]| {
             memory::collect((0..n_trees).map(|tree| total(costs, tree)))
         };
-        let (delete, insert) = (totals(&costs.delete)?, totals(&costs.insert)?);
-        let gain = costs.gains.largest();
-        let constant = costs.constant();
-        Ok(Self { costs, delete, insert, gain, constant })
+        Ok(Self { delete: totals(&costs.delete)?, insert: totals(&costs.insert)? })
+    }
+
+    /// Of trees of these sizes, where costs do not depend on labels.
+    fn constant(costs: &ConstantCosts, sizes: &[u64]) -> Result<Self> {
+        // Whole numbers of units: they are what their sums are.
+        let totals =
+            |cost: f64| memory::collect(sizes.iter().map(|&size| size as f64 * cost));
+        Ok(Self { delete: totals(costs.delete)?, insert: totals(costs.insert)? })
     }
 }
 
@@ -332,27 +390,138 @@ impl Trees {
         let (by_label, codes) = LabelCosts::new(costs, trees, context)?;
         let sizes = trees.try_n_nodes()?;
         let orders = BothOrders::new(trees, &sizes, &codes, context)?;
-        let priced = |by_label: LabelCosts, unit| {
-            Priced::new(by_label.in_units(costs, unit)?, &orders.0[0], trees.len())
-        };
         let most = sizes.into_iter().max().unwrap_or(0);
-        let in_large_units = if by_label.may_exceed(most, costs, Unit::Small) {
-            Some(priced(by_label.copied()?, Unit::Large)?)
+        let totals = |labels: &LabelPrices| {
+            Totals::new(&labels.costs, &orders.0[0], trees.len())
+        };
+        let large = if by_label.may_exceed(most, costs, Unit::Small) {
+            let large = by_label.copied()?.in_units(costs, Unit::Large)?;
+            Some(LabelPrices::new(large))
         } else {
             None
         };
-        let priced = priced(by_label, Unit::Small)?;
-        let normalization = measure.normalization;
-        let roots = memory::copied(trees.roots())?;
-        let most = measure.most;
-        Ok(Self { roots, orders, priced, in_large_units, normalization, most })
+        let labels = LabelPrices::new(by_label.in_units(costs, Unit::Small)?);
+        let n_labels = labels.costs.delete.len();
+        let arrays = TreeArrays {
+            roots: memory::copied(trees.roots())?,
+            totals: totals(&labels)?,
+            in_large_units: large.as_ref().map(totals).transpose()?,
+            orders,
+        };
+        let trees = trees.clone();
+        let columns = Columns { trees, arrays, codes, labels, in_large_units: large };
+        Ok(Self {
+            columns: Arc::new(columns),
+            asking: TreeArrays::none(),
+            n_labels,
+            normalization: measure.normalization,
+            most: measure.most,
+        })
     }
 
-    /// Costs in the smallest unit in which those of two trees add up exactly.
-    fn priced(&self, [a, b]: [usize; 2]) -> &Priced {
-        let Some(in_large_units) = &self.in_large_units else { return &self.priced };
-        let most = self.priced.delete[a] + self.priced.insert[b];
-        if most > MOST_UNITS { in_large_units } else { &self.priced }
+    /// The same columns, asked by other trees for distances up to `most`. None: these need
+    /// larger units than the columns, or costs depend on labels.
+    fn asked_by(
+        &self,
+        trees: &Forest,
+        most: Option<f64>,
+        context: &Context,
+    ) -> Result<Option<Self>> {
+        let Columns { trees: columns, codes, labels, in_large_units, .. } =
+            &*self.columns;
+        let Some(costs) = &labels.constant else { return Ok(None) };
+        let sizes = trees.try_n_nodes()?;
+        let largest = sizes.iter().max().copied().unwrap_or(0) as f64;
+        let large = in_large_units.as_ref().and_then(|large| large.constant.as_ref());
+        if large.is_none() && (costs.delete + costs.insert + 1.0) * largest > MOST_UNITS
+        {
+            return Ok(None);
+        }
+        // 1. Labels that the columns do not have are numbered behind theirs.
+        let (here, there) = (trees.nodes(), columns.nodes());
+        let mut n_labels = labels.costs.delete.len();
+        let mut own_codes = memory::filled(NO_CODE, here.labels().len())?;
+        for label in trees.try_used_labels()? {
+            let known = there.labels().get(here.labels().name(label));
+            let known = known.map(|label| codes[label.index()]);
+            own_codes[label.index()] = match known {
+                Some(code) if code != NO_CODE => code,
+                _ => {
+                    n_labels += 1;
+                    n_labels as u32 - 1
+                }
+            };
+        }
+        // 2. A tree that is a column has its root; no column has that of the others.
+        let mut roots = Vec::new();
+        for &root in trees.roots() {
+            let root = here.try_find_in(root, there)?;
+            memory::push(&mut roots, root.unwrap_or(NodeId(u32::MAX)))?;
+        }
+        let asking = TreeArrays {
+            roots,
+            orders: BothOrders::new(trees, &sizes, &own_codes, context)?,
+            totals: Totals::constant(costs, &sizes)?,
+            in_large_units: large
+                .map(|costs| Totals::constant(costs, &sizes))
+                .transpose()?,
+        };
+        let (columns, normalization) = (Arc::clone(&self.columns), self.normalization);
+        Ok(Some(Self { columns, asking, n_labels, normalization, most }))
+    }
+
+    /// How many trees there are, those that ask included.
+    fn len(&self) -> usize {
+        self.n_columns() + self.asking.roots.len()
+    }
+
+    fn n_columns(&self) -> usize {
+        self.columns.arrays.roots.len()
+    }
+
+    /// Where a tree stands.
+    #[inline]
+    fn arrays(&self, tree: usize) -> (&TreeArrays, usize) {
+        match tree.checked_sub(self.n_columns()) {
+            None => (&self.columns.arrays, tree),
+            Some(tree) => (&self.asking, tree),
+        }
+    }
+
+    /// A tree from both sides.
+    #[inline]
+    fn orders(&self, tree: usize) -> [Order<'_>; 2] {
+        let (arrays, tree) = self.arrays(tree);
+        arrays.orders.0.each_ref().map(|orders| orders.get(tree))
+    }
+
+    /// Two trees from the left.
+    fn sides(&self, pair: [usize; 2]) -> Sides<'_> {
+        let [a, b] = pair.map(|tree| self.orders(tree));
+        Sides { trees: [a[0], b[0]], others: [a[1], b[1]] }
+    }
+
+    fn size(&self, tree: usize) -> u32 {
+        self.orders(tree)[0].len() as u32
+    }
+
+    fn prices(&self, pair: [usize; 2]) -> Prices<'_> {
+        let [(first, a), (second, b)] = pair.map(|tree| self.arrays(tree));
+        let prices = |labels, [first, second]: [&Totals; 2]| {
+            let (delete, insert) = (first.delete[a], second.insert[b]);
+            Prices { labels, delete, insert }
+        };
+        let Columns { labels, in_large_units, .. } = &*self.columns;
+        let small = prices(labels, [&first.totals, &second.totals]);
+        let large = [&first.in_large_units, &second.in_large_units];
+        match (in_large_units, large) {
+            (Some(labels), [Some(first), Some(second)])
+                if small.delete + small.insert > MOST_UNITS =>
+            {
+                prices(labels, [first, second])
+            }
+            _ => small,
+        }
     }
 
     fn distance(
@@ -372,8 +541,11 @@ impl Trees {
 
     /// Whether two trees are equal, and a tree that stays as it is costs nothing.
     fn are_equal(&self, pair: [usize; 2]) -> bool {
-        let [a, b] = pair.map(|tree| self.roots[tree]);
-        a == b && self.priced(pair).costs.is_staying_free
+        let [a, b] = pair.map(|tree| {
+            let (arrays, tree) = self.arrays(tree);
+            arrays.roots[tree]
+        });
+        a == b && self.prices(pair).labels.costs.is_staying_free
     }
 
     fn full(
@@ -384,7 +556,8 @@ impl Trees {
     ) -> Result<f64> {
         let Scratch { tables, gains, trimmed } = scratch;
         let (sides, off) = self.trimmed(pair, trimmed)?;
-        let (sides, gains) = self.priced(pair).costs.between(&sides, gains, context)?;
+        let costs = &self.prices(pair).labels.costs;
+        let (sides, gains) = costs.between(&sides, gains, context)?;
         let saved = saving(&sides, gains, tables, context)?;
         Ok(self.value(pair, off + saved))
     }
@@ -395,20 +568,20 @@ impl Trees {
         pair: [usize; 2],
         trimmed: &'a mut Trimmed,
     ) -> Result<(Sides<'a>, f64)> {
-        let Some(costs) = &self.priced(pair).constant else {
-            return Ok((self.orders.pair(pair), 0.0));
+        let sides = self.sides(pair);
+        let Some(costs) = &self.prices(pair).labels.constant else {
+            return Ok((sides.cheapest(), 0.0));
         };
-        let (sides, n_lost) = trimmed.trim(&self.orders, pair)?;
+        let (sides, n_lost) = trimmed.trim(&sides)?;
         Ok((sides, n_lost as f64 * costs.equal))
     }
 
     /// The distance where the best mapping saves so much.
-    fn value(&self, [a, b]: [usize; 2], saved: f64) -> f64 {
-        let priced = self.priced([a, b]);
-        let (delete, insert) = (priced.delete[a], priced.insert[b]);
+    fn value(&self, pair: [usize; 2], saved: f64) -> f64 {
+        let Prices { labels, delete, insert } = self.prices(pair);
         let d = delete + insert - saved;
         match self.normalization {
-            None => d * priced.costs.unit,
+            None => d * labels.costs.unit,
             Some(normalization) => normalization.divide(d, delete, insert),
         }
     }
@@ -431,13 +604,13 @@ impl Trees {
         scratch: &mut Scratch,
         context: &Context,
     ) -> Result<f64> {
-        let priced = self.priced(pair);
-        let [a, b] = pair.map(|tree| self.orders.0[0].get(tree).labels);
+        let labels = self.prices(pair).labels;
+        let shorter = self.size(pair[0]).min(self.size(pair[1]));
         let is_beyond = |saved: f64| self.value(pair, saved) > most;
-        if is_beyond(a.len().min(b.len()) as f64 * priced.gain) {
+        if is_beyond(f64::from(shorter) * labels.gain) {
             return Ok(f64::INFINITY);
         }
-        if let Some(costs) = &priced.constant {
+        if let Some(costs) = &labels.constant {
             self.ask(pair[0], &mut scratch.tables)?;
             let n_most = self.most_edits(pair, most, costs);
             let tables = &mut scratch.tables;
@@ -445,9 +618,10 @@ impl Trees {
             let Some(least) = least else { return Ok(f64::INFINITY) };
             return self.close(pair, [least, n_most], costs, scratch, context);
         }
-        for orders in &self.orders.0 {
-            let [a, b] = pair.map(|tree| orders.get(tree).labels);
-            let (gains, row) = (&priced.costs.gains, &mut scratch.tables.row);
+        let Sides { trees, others } = self.sides(pair);
+        for side in [trees, others] {
+            let [a, b] = side.map(|tree| tree.labels);
+            let (gains, row) = (&labels.costs.gains, &mut scratch.tables.row);
             if is_beyond(bounds::by_alignment(a, b, gains, row, context)?) {
                 return Ok(f64::INFINITY);
             }
@@ -457,21 +631,18 @@ impl Trees {
 
     /// Sets the labels from which string edit distances are asked for.
     fn ask(&self, tree: usize, tables: &mut Tables) -> Result<()> {
-        let n_labels = self.priced.costs.delete.len();
-        for (orders, strings) in self.orders.0.iter().zip(&mut tables.strings) {
-            strings.read(orders.get(tree).labels, n_labels)?;
+        for (order, strings) in self.orders(tree).iter().zip(&mut tables.strings) {
+            strings.read(order.labels, self.n_labels)?;
         }
         Ok(())
     }
 
     /// How many edits a mapping has at most that costs at most `most`.
-    fn most_edits(&self, [a, b]: [usize; 2], most: f64, costs: &ConstantCosts) -> u32 {
-        let Priced { costs: UnitCosts { unit, .. }, delete, insert, .. } =
-            self.priced([a, b]);
-        let largest = self.largest(most, *unit, delete[a], insert[b]);
-        let n_nodes = [a, b].map(|tree| self.orders.0[0].get(tree).len() as u32);
+    fn most_edits(&self, pair: [usize; 2], most: f64, costs: &ConstantCosts) -> u32 {
+        let Prices { labels, delete, insert } = self.prices(pair);
+        let largest = self.largest(most, labels.costs.unit, delete, insert);
         let n_edits = (largest / costs.edit).ceil() as u32; // 0 for what is below it
-        n_edits.min(n_nodes[0] + n_nodes[1])
+        n_edits.min(self.size(pair[0]) + self.size(pair[1]))
     }
 
     /// How many edits there are at least between the tree whose labels have been set and
@@ -484,9 +655,8 @@ impl Trees {
         context: &Context,
     ) -> Result<Option<u32>> {
         let mut least = 0;
-        for (orders, strings) in self.orders.0.iter().zip(&mut tables.strings) {
-            let labels = orders.get(tree).labels;
-            least = strings.distance(labels, most, context)?.max(least);
+        for (order, strings) in self.orders(tree).iter().zip(&mut tables.strings) {
+            least = strings.distance(order.labels, most, context)?.max(least);
             if least > most {
                 return Ok(None);
             }
@@ -497,13 +667,12 @@ impl Trees {
     /// No more than the distance where so many edits are needed.
     fn value_of_edits(
         &self,
-        [a, b]: [usize; 2],
+        pair: [usize; 2],
         n_edits: u32,
         costs: &ConstantCosts,
     ) -> f64 {
-        let priced = self.priced([a, b]);
-        let all = priced.delete[a] + priced.insert[b];
-        self.value([a, b], all - f64::from(n_edits) * costs.edit)
+        let Prices { delete, insert, .. } = self.prices(pair);
+        self.value(pair, delete + insert - f64::from(n_edits) * costs.edit)
     }
 
     /// The distance of two trees that are at least and at most so many edits apart;
@@ -516,8 +685,8 @@ impl Trees {
         scratch: &mut Scratch,
         context: &Context,
     ) -> Result<f64> {
-        let priced = self.priced(pair);
-        let Gains::Constant(gains) = &priced.costs.gains else {
+        let Prices { labels, delete, insert } = self.prices(pair);
+        let Gains::Constant(gains) = &labels.costs.gains else {
             return self.full(pair, scratch, context);
         };
         let Scratch { tables, trimmed, .. } = scratch;
@@ -526,7 +695,7 @@ impl Trees {
         let mut edits = (least + 1 + least / 8).min(most);
         let is_slow = |edits: u32| Bounded::n_cells(n, m, edits) > n_cells;
         let full = |tables: &mut Tables| {
-            let saved = saving(&sides, &priced.costs.gains, tables, context)?;
+            let saved = saving(&sides, &labels.costs.gains, tables, context)?;
             Ok(self.value(pair, off + saved))
         };
         if is_slow(edits) {
@@ -536,7 +705,7 @@ impl Trees {
         loop {
             let corridors = &mut tables.corridors;
             let saved = off + bounded.saving(edits, gains, corridors, context)?;
-            let cost = priced.delete[pair[0]] + priced.insert[pair[1]] - saved;
+            let cost = delete + insert - saved;
             // No mapping has more edits than there are nodes.
             if cost <= f64::from(edits) * costs.edit || edits as usize >= n + m {
                 return Ok(self.value(pair, saved));

@@ -87,12 +87,11 @@ impl BothOrders {
         Ok(Self(orders))
     }
 
-    /// Two trees from the side from which there are fewer cells to fill.
+    /// Two trees from the left.
     pub(super) fn pair(&self, pair: [usize; 2]) -> Sides<'_> {
-        let [left, right] =
+        let [trees, others] =
             self.0.each_ref().map(|orders| pair.map(|tree| orders.get(tree)));
-        let sides = Sides { trees: left, others: right };
-        if sides.turned().n_cells() < sides.n_cells() { sides.turned() } else { sides }
+        Sides { trees, others }
     }
 }
 
@@ -100,6 +99,11 @@ impl Sides<'_> {
     /// Compared from the other side.
     pub(super) fn turned(self) -> Self {
         Self { trees: self.others, others: self.trees }
+    }
+
+    /// From the side from which there are fewer cells to fill.
+    pub(super) fn cheapest(self) -> Self {
+        if self.turned().n_cells() < self.n_cells() { self.turned() } else { self }
     }
 
     /// Cells of the blocks of all keyroots.
@@ -330,6 +334,12 @@ impl Orders {
         }
         self.keyroots.close("keyroots of trees")?;
         push(&mut self.n_below, n_below)
+    }
+
+    pub(super) fn nbytes(&self) -> usize {
+        let Self { labels, leftmost, parents, keyroots, n_below, .. } = self;
+        let places = leftmost.capacity() + parents.capacity() + 2 * n_below.capacity();
+        labels.nbytes() + keyroots.nbytes() + places * size_of::<u32>()
     }
 
     pub(super) fn get(&self, tree: usize) -> Order<'_> {

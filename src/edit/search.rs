@@ -20,15 +20,17 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use super::Trees;
 use super::costs::ConstantCosts;
+use super::{Columns, Trees};
 use crate::gram::Near;
 use crate::kernel::{Prepared, Worker};
-use crate::memory::{collect, enter, extend, filled, push, reach, reserve, set_aside};
+use crate::memory::{
+    collect, copied, enter, extend, filled, push, reach, reserve, set_aside,
+};
 use crate::ragged::{Filler, Ragged, times};
-use crate::{Context, Result};
+use crate::{Context, Forest, Result};
 
 /// In place of a number of tokens: no tree of that size is near.
 const NONE: u32 = u32::MAX;
@@ -40,6 +42,15 @@ const MANY_SIZES: usize = 1 << 11;
 pub(super) struct Neighbourhood {
     trees: Trees,
     costs: ConstantCosts,
+    lists: Arc<TokenLists>,
+    /// By tree that asks from outside: its tokens that columns have, the rarest first.
+    asking: Ragged<u32>,
+}
+
+/// The lists of the trees that are there when they are made: of the columns, and in one call
+/// of those that ask these.
+struct TokenLists {
+    numbers: TokenNumbers,
     /// By tree: its tokens, the rarest first.
     tokens: Ragged<u32>,
     /// By token: columns that have it, or have it among their first, by size.
@@ -53,6 +64,15 @@ pub(super) struct Neighbourhood {
     /// By size: columns.
     columns: Ragged<u32>,
     spares: Mutex<Vec<Scratch>>,
+}
+
+/// How tokens are numbered.
+struct TokenNumbers {
+    /// By label: its tokens from the first on, and where they end.
+    starts: Vec<u32>,
+    ends: Vec<u32>,
+    /// By token: its place, the rarest first.
+    ranks: Vec<u32>,
 }
 
 /// What one worker keeps from tree to tree.
@@ -81,31 +101,32 @@ impl Neighbourhood {
         n_columns: usize,
         context: &Context,
     ) -> Result<Option<Self>> {
-        let Some(costs) = trees.priced.constant else { return Ok(None) };
-        let large = trees.in_large_units.as_ref();
-        if large.is_some_and(|priced| priced.constant.is_none()) {
+        let Columns { labels, in_large_units, .. } = &*trees.columns;
+        let large = in_large_units.as_ref();
+        let is_by_label = large.is_some_and(|large| large.constant.is_none());
+        let Some(costs) = labels.constant.filter(|_| !is_by_label) else {
             return Ok(None);
-        }
-        let n_labels = trees.priced.costs.delete.len();
+        };
         // 1. Sizes.
-        let n_trees = trees.roots.len();
-        let len = |tree: usize| trees.orders.0[0].get(tree).len() as u32;
-        let mut sizes = collect((0..n_trees).map(len))?;
+        let n_trees = trees.len();
+        let mut sizes = collect((0..n_trees).map(|tree| trees.size(tree)))?;
         let mut size_of = filled(0, n_trees)?;
         sizes.sort_unstable();
         sizes.dedup();
         for (tree, size) in size_of.iter_mut().enumerate() {
-            *size = sizes.partition_point(|&size| size < len(tree)) as u32;
+            let n_nodes = trees.size(tree);
+            *size = sizes.partition_point(|&size| size < n_nodes) as u32;
         }
         let mut columns = Filler::new(times(&size_of[..n_columns], sizes.len())?, 0)?;
         for (column, &size) in (0..).zip(&size_of[..n_columns]) {
             columns.put(size, column);
         }
         // 2. Tokens, and of each column those by which it is found.
-        let (tokens, n_tokens) = tokens(&trees, n_labels, context)?;
-        let mut found = Self {
-            trees,
-            costs,
+        let (tokens, numbers) = tokens(&trees, context)?;
+        let asking = Ragged::default();
+        let n_tokens = numbers.ranks.len();
+        let mut found = TokenLists {
+            numbers,
             tokens,
             lists: Ragged::default(),
             sizes,
@@ -116,22 +137,22 @@ impl Neighbourhood {
         };
         let mut first = collect(found.sizes.iter().copied())?;
         let n_sizes = found.sizes.len();
-        if found.trees.most.is_some() && n_sizes <= MANY_SIZES {
+        if trees.most.is_some() && n_sizes <= MANY_SIZES {
             let mut needs = Vec::new();
             reserve(&mut needs, n_sizes * n_sizes)?;
             for &row in &found.sizes {
                 context.check()?;
-                let row = found.sizes.iter().map(|&size| found.need([row, size]));
-                needs.extend(row); // has room
+                let sizes = found.sizes.iter();
+                needs.extend(sizes.map(|&size| need(&trees, &costs, [row, size]))); // has room
+            }
+            let mut column = Vec::new();
+            for (size, n_first) in first.iter_mut().enumerate() {
+                column.clear();
+                let column_needs = needs.iter().skip(size).step_by(n_sizes);
+                extend(&mut column, column_needs.copied())?;
+                *n_first = n_firsts(found.sizes[size], &column);
             }
             found.needs = needs;
-            let mut needs = Vec::new();
-            for (size, n_first) in first.iter_mut().enumerate() {
-                needs.clear();
-                let column = found.needs.iter().skip(size).step_by(n_sizes);
-                extend(&mut needs, column.copied())?;
-                *n_first = n_firsts(found.sizes[size], &needs);
-            }
         }
         let by_size = &found.columns.items;
         let firsts = |column: u32| {
@@ -151,38 +172,43 @@ impl Neighbourhood {
             }
         }
         found.lists = lists.done();
-        Ok(Some(found))
+        Ok(Some(Self { trees, costs, lists: Arc::new(found), asking }))
     }
 
-    /// How many tokens two trees of these sizes have in common if they are near.
-    fn need(&self, [n, m]: [u32; 2]) -> u32 {
-        let costs = &self.costs;
-        let (delete, insert) =
-            (f64::from(n) * costs.delete, f64::from(m) * costs.insert);
-        let shorter = n.min(m);
-        let most = self.trees.most.unwrap_or(f64::INFINITY);
-        let unit = self.trees.priced.costs.unit;
-        let most = self.trees.largest(most, unit, delete, insert);
-        let saved = delete + insert - most - f64::from(shorter) * costs.different;
-        // Costs of large trees are rounded to larger units.
-        let large = self.trees.in_large_units.as_ref().map_or(0.0, |of| of.costs.unit);
-        let rounding = large / unit * f64::from(n + m);
-        let need = (saved - rounding) / (costs.equal - costs.different) - 1e-6;
-        let need = need.ceil() as u32;
-        if need <= shorter { need } else { NONE }
+    /// The tokens of a tree that columns have, the rarest first.
+    fn tokens(&self, tree: usize) -> &[u32] {
+        match tree.checked_sub(self.lists.tokens.len()) {
+            None => self.lists.tokens.get(tree),
+            Some(tree) => self.asking.get(tree),
+        }
+    }
+
+    /// What a tree needs to have in common with columns, by size.
+    fn needs<'a>(&'a self, item: usize, room: &'a mut Vec<u32>) -> Result<&'a [u32]> {
+        let TokenLists { sizes, size_of, needs, .. } = &*self.lists;
+        if let Some(&size) = size_of.get(item)
+            && !needs.is_empty()
+        {
+            return Ok(&needs[size as usize * sizes.len()..][..sizes.len()]);
+        }
+        let n = self.trees.size(item);
+        room.clear();
+        let sizes = sizes.iter();
+        extend(room, sizes.map(|&size| need(&self.trees, &self.costs, [n, size])))?;
+        Ok(room)
     }
 
     fn costs(&self, pair: [usize; 2]) -> &ConstantCosts {
-        self.trees.priced(pair).constant.as_ref().unwrap_or(&self.costs)
+        self.trees.prices(pair).labels.constant.as_ref().unwrap_or(&self.costs)
     }
 
     fn take(&self) -> Scratch {
-        let spare = self.spares.lock().map(|mut spares| spares.pop());
+        let spare = self.lists.spares.lock().map(|mut spares| spares.pop());
         spare.ok().flatten().unwrap_or_default()
     }
 
     fn give(&self, scratch: Scratch) {
-        if let Ok(mut spares) = self.spares.lock() {
+        if let Ok(mut spares) = self.lists.spares.lock() {
             set_aside(&mut spares, scratch);
         }
     }
@@ -197,30 +223,26 @@ impl Neighbourhood {
     ) -> Result<Vec<u32>> {
         let Scratch { needs, met, n_asked, .. } = scratch;
         *n_asked += 1;
-        let row = self.tokens.get(item);
-        let n = row.len() as u32;
-        let needs = if self.needs.is_empty() {
-            needs.clear();
-            extend(needs, self.sizes.iter().map(|&size| self.need([n, size])))?;
-            &needs[..]
-        } else {
-            let start = self.size_of[item] as usize * self.sizes.len();
-            &self.needs[start..][..self.sizes.len()]
-        };
+        let (row, n) = (self.tokens(item), self.trees.size(item));
+        let needs = self.needs(item, needs)?;
+        let TokenLists { lists, size_of, columns, .. } = &*self.lists;
         let mut found = Vec::new();
         // 1. Trees that need not have any.
         let is_near = |need: &u32| *need != NONE;
         for (size, _) in needs.iter().enumerate().filter(|(_, need)| **need == 0) {
-            let columns = self.columns.get(size).iter().copied();
-            extend(&mut found, columns.filter(|&column| (column as usize) < end))?;
+            let near = columns.get(size).iter().copied();
+            extend(&mut found, near.filter(|&column| (column as usize) < end))?;
         }
         let Some(first) = needs.iter().position(is_near) else { return Ok(found) };
         let last = needs.iter().rposition(is_near).unwrap_or(first) as u32;
         // 2. Those that share a rare one.
-        reach(met, self.columns.items.len(), 0)?;
-        for &token in &row[..n_firsts(n, needs) as usize] {
-            let list = self.lists.get(token as usize);
-            let size = |column: u32| self.size_of[column as usize];
+        reach(met, columns.items.len(), 0)?;
+        // Those that no column has would be the first.
+        let n_unknown = n as usize - row.len();
+        let n_asked_for = (n_firsts(n, needs) as usize).saturating_sub(n_unknown);
+        for &token in &row[..n_asked_for] {
+            let list = lists.get(token as usize);
+            let size = |column: u32| size_of[column as usize];
             let start = list.partition_point(|&column| (size(column) as usize) < first);
             for &column in &list[start..] {
                 if size(column) > last {
@@ -233,7 +255,7 @@ impl Neighbourhood {
                 *last_met = *n_asked;
                 let need = needs[size(column) as usize];
                 let is_near = need != 0 && need != NONE;
-                if is_near && share(row, self.tokens.get(column as usize), need) {
+                if is_near && share(row, self.tokens(column as usize), need) {
                     push(&mut found, column)?;
                 }
             }
@@ -247,32 +269,35 @@ impl Neighbourhood {
         &self,
         item: usize,
         common: &mut Vec<u32>,
+        may_answer: &dyn Fn(u32) -> bool,
         context: &Context,
     ) -> Result<Vec<Candidate>> {
-        let row = self.tokens.get(item);
+        let n = self.trees.size(item);
         common.clear();
-        reach(common, self.columns.items.len(), 0)?;
-        for &token in row {
+        reach(common, self.lists.columns.items.len(), 0)?;
+        for &token in self.tokens(item) {
             context.check()?;
-            for &column in self.lists.get(token as usize) {
+            for &column in self.lists.lists.get(token as usize) {
                 common[column as usize] += 1;
             }
         }
         let by_tokens = |(column, &common): (u32, &u32)| {
-            let shorter = row.len().min(self.tokens.get(column as usize).len());
+            let shorter = n.min(self.trees.size(column as usize));
             let pair = [item, column as usize];
             let costs = self.costs(pair);
             let saved = f64::from(common) * costs.equal
-                + (shorter as f64 - f64::from(common)) * costs.different;
+                + f64::from(shorter - common) * costs.different;
             Reverse((self.trees.value(pair, saved).to_bits(), column, None))
         };
-        collect((0..).zip(&*common).map(by_tokens))
+        let columns = (0..).zip(&*common).filter(|(column, _)| may_answer(*column));
+        collect(columns.map(by_tokens))
     }
 
     fn nearest_by(
         &self,
         item: usize,
         wanted: usize,
+        may_answer: &dyn Fn(u32) -> bool,
         scratch: &mut Scratch,
         context: &Context,
     ) -> Result<Vec<u32>> {
@@ -280,11 +305,12 @@ impl Neighbourhood {
         // 1. Columns, by a bound of their distances.
         let bounds = if trees.most.is_some() {
             // Those with as many tokens as they need, of which no more is known.
-            let n_columns = self.columns.items.len();
+            let n_columns = self.lists.columns.items.len();
             let near = self.candidates(item, n_columns, scratch, context)?;
-            collect(near.into_iter().map(|column| Reverse((0, column, None))))?
+            let near = near.into_iter().filter(|&column| may_answer(column));
+            collect(near.map(|column| Reverse((0, column, None))))?
         } else {
-            self.bounds(item, &mut scratch.common, context)?
+            self.bounds(item, &mut scratch.common, may_answer, context)?
         };
         let single = &mut scratch.single;
         let farthest = (trees.most.unwrap_or(f64::INFINITY).to_bits(), NONE);
@@ -344,7 +370,7 @@ impl Prepared for Neighbourhood {
     }
 }
 
-impl Near for Neighbourhood {
+impl Near<Forest> for Neighbourhood {
     fn within(&self, item: usize, end: usize, context: &Context) -> Result<Vec<u32>> {
         let mut scratch = self.take();
         let mut found = self.candidates(item, end, &mut scratch, context)?;
@@ -372,16 +398,59 @@ impl Near for Neighbourhood {
         &self,
         item: usize,
         wanted: usize,
+        may_answer: &dyn Fn(u32) -> bool,
         context: &Context,
     ) -> Result<Vec<u32>> {
         if wanted == 0 || self.trees.most.is_some_and(|most| most < 0.0) {
             return Ok(Vec::new());
         }
         let mut scratch = self.take();
-        let found = self.nearest_by(item, wanted, &mut scratch, context)?;
+        let found = self.nearest_by(item, wanted, may_answer, &mut scratch, context)?;
         self.give(scratch);
         Ok(found)
     }
+
+    fn asked_by(
+        &self,
+        trees: Option<&Forest>,
+        most: Option<f64>,
+        context: &Context,
+    ) -> Result<Option<Arc<dyn Near<Forest>>>> {
+        let none = Forest::default();
+        let trees = trees.unwrap_or(&none);
+        let Some(trees) = self.trees.asked_by(trees, most, context)? else {
+            return Ok(None);
+        };
+        let mut asking = Ragged::default();
+        let n_columns = trees.n_columns();
+        for tree in n_columns..trees.len() {
+            context.check()?;
+            self.lists.numbers.add(trees.orders(tree)[0].labels, &mut asking)?;
+        }
+        let (lists, costs) = (Arc::clone(&self.lists), self.costs);
+        Ok(Some(Arc::new(Self { trees, costs, lists, asking })))
+    }
+
+    fn nbytes(&self) -> usize {
+        let Self { trees, lists, .. } = self;
+        trees.columns.arrays.nbytes() + lists.nbytes()
+    }
+}
+
+/// How many tokens two trees of these sizes have in common if they are near.
+fn need(trees: &Trees, costs: &ConstantCosts, [n, m]: [u32; 2]) -> u32 {
+    let (delete, insert) = (f64::from(n) * costs.delete, f64::from(m) * costs.insert);
+    let shorter = n.min(m);
+    let most = trees.most.unwrap_or(f64::INFINITY);
+    let unit = trees.columns.labels.costs.unit;
+    let most = trees.largest(most, unit, delete, insert);
+    let saved = delete + insert - most - f64::from(shorter) * costs.different;
+    // Costs of large trees are rounded to larger units.
+    let large = trees.columns.in_large_units.as_ref().map_or(0.0, |of| of.costs.unit);
+    let rounding = large / unit * f64::from(n + m);
+    let need = (saved - rounding) / (costs.equal - costs.different) - 1e-6;
+    let need = need.ceil() as u32;
+    if need <= shorter { need } else { NONE }
 }
 
 /// Of how many of its tokens one is in any tree that has as many in common as one of the
@@ -406,29 +475,52 @@ fn share(a: &[u32], b: &[u32], need: u32) -> bool {
     common >= need as usize
 }
 
-/// By tree: its tokens, numbered from the rarest on, ascending; and how many there are.
-fn tokens(
-    trees: &Trees,
-    n_labels: usize,
-    context: &Context,
-) -> Result<(Ragged<u32>, usize)> {
+impl TokenLists {
+    fn nbytes(&self) -> usize {
+        let Self { numbers, tokens, lists, sizes, size_of, needs, columns, .. } = self;
+        let lists = tokens.nbytes() + lists.nbytes() + columns.nbytes();
+        let numbers = 2 * numbers.starts.len() + numbers.ranks.len();
+        lists + (numbers + sizes.len() + size_of.len() + needs.len()) * 4
+    }
+}
+
+impl TokenNumbers {
+    /// Adds the tokens of a tree with these labels, as far as they are numbered.
+    fn add(&self, labels: &[u32], tokens: &mut Ragged<u32>) -> Result<()> {
+        let mut labels = copied(labels)?;
+        labels.sort_unstable();
+        for equal in labels.chunk_by(|a, b| a == b) {
+            // Labels behind all that are numbered have no tokens.
+            let Some(&start) = self.starts.get(equal[0] as usize) else { break };
+            let numbers = start..self.ends[equal[0] as usize];
+            let ranks = numbers.take(equal.len()).map(|at| self.ranks[at as usize]);
+            tokens.extend(ranks)?;
+        }
+        let start = tokens.start(tokens.len());
+        tokens.items[start..].sort_unstable();
+        tokens.close("nodes of trees")
+    }
+}
+
+/// By tree: its tokens, numbered from the rarest on, ascending; and how that is done.
+fn tokens(trees: &Trees, context: &Context) -> Result<(Ragged<u32>, TokenNumbers)> {
     // 1. Labels, ascending; how often a tree has each.
-    let (mut tokens, mut most) = (Ragged::default(), filled(0u32, n_labels)?);
-    for tree in 0..trees.roots.len() {
+    let (mut tokens, mut ends) = (Ragged::default(), filled(0u32, trees.n_labels)?);
+    for tree in 0..trees.len() {
         context.check()?;
         let start = tokens.items.len();
-        tokens.extend(trees.orders.0[0].get(tree).labels.iter().copied())?;
+        tokens.extend(trees.orders(tree)[0].labels.iter().copied())?;
         tokens.close("nodes of trees")?;
         tokens.items[start..].sort_unstable();
         for equal in tokens.items[start..].chunk_by(|a, b| a == b) {
-            let most = &mut most[equal[0] as usize];
+            let most = &mut ends[equal[0] as usize];
             *most = (*most).max(equal.len() as u32);
         }
     }
     // 2. Each with its number among equal ones.
-    let starts = crate::ragged::starts(&mut most)?;
-    let n_tokens = most.last().copied().unwrap_or(0) as usize;
-    let mut counts = filled(0u32, n_tokens)?;
+    let starts = crate::ragged::starts(&mut ends)?;
+    let n_tokens = ends.last().copied().unwrap_or(0);
+    let mut counts = filled(0u32, n_tokens as usize)?;
     for tree in 0..tokens.len() {
         let (start, len) = (tokens.start(tree), tokens.get(tree).len());
         let items = &mut tokens.items[start..start + len];
@@ -440,18 +532,18 @@ fn tokens(
         }
     }
     // 3. The rarest first.
-    let mut order = collect(0..n_tokens as u32)?;
+    let mut order = collect(0..n_tokens)?;
     order.sort_unstable_by_key(|&token| (counts[token as usize], token));
-    let mut rank = filled(0, n_tokens)?;
-    order.iter().zip(0..).for_each(|(&token, at)| rank[token as usize] = at);
+    let mut ranks = filled(0, n_tokens as usize)?;
+    order.iter().zip(0..).for_each(|(&token, at)| ranks[token as usize] = at);
     for tree in 0..tokens.len() {
         context.check()?;
         let (start, len) = (tokens.start(tree), tokens.get(tree).len());
         let items = &mut tokens.items[start..start + len];
         for token in &mut *items {
-            *token = rank[*token as usize];
+            *token = ranks[*token as usize];
         }
         items.sort_unstable();
     }
-    Ok((tokens, n_tokens))
+    Ok((tokens, TokenNumbers { starts, ends, ranks }))
 }

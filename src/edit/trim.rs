@@ -39,20 +39,19 @@ struct Part {
 }
 
 impl Trimmed {
-    /// Two trees without the equal parts at their outside, from the side from which there
-    /// are fewer cells, and how many nodes each has lost. Costs do not depend on labels.
+    /// Two trees, told from the left, without the equal parts at their outside, from the side
+    /// from which there are fewer cells, and how many nodes each has lost. Costs do not depend
+    /// on labels.
     ///
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory).
     pub(super) fn trim<'a>(
         &'a mut self,
-        orders: &'a BothOrders,
-        pair: [usize; 2],
+        sides: &Sides<'a>,
     ) -> Result<(Sides<'a>, usize)> {
-        let sides = orders.0.each_ref().map(|orders| pair.map(|tree| orders.get(tree)));
-        let [left, right] = &sides;
+        let (left, right) = (&sides.trees, &sides.others);
         let whole = |tree: &Order<'_>| Part { first: 0, root: tree.len() - 1 };
-        let mut parts = sides.each_ref().map(|trees| trees.each_ref().map(whole));
+        let mut parts = [left, right].map(|trees| trees.each_ref().map(whole));
         // By side: how many nodes are off that come first from there.
         let (mut ends, mut n_lost) = ([0; 2], 0);
         while left[0].labels[parts[0][0].root] == left[1].labels[parts[0][1].root] {
@@ -81,16 +80,16 @@ impl Trimmed {
         }
         let n_nodes = left[0].len() + left[1].len();
         if n_lost * LEAST_PART < n_nodes {
-            return Ok((orders.pair(pair), 0));
+            return Ok((sides.cheapest(), 0));
         }
         for (side, orders) in self.0.0.iter_mut().enumerate() {
             orders.clear();
-            for (tree, part) in sides[side].iter().zip(parts[side]) {
+            for (tree, part) in [left, right][side].iter().zip(parts[side]) {
                 let kept = part.first + ends[side]..part.root - ends[1 - side];
                 orders.push_part(tree, kept, part.root)?;
             }
         }
-        Ok((self.0.pair([0, 1]), n_lost))
+        Ok((self.0.pair([0, 1]).cheapest(), n_lost))
     }
 }
 
@@ -176,8 +175,8 @@ mod tests {
                     saving(sides, &costs.gains, &mut tables, &context).unwrap()
                 };
                 for pair in [[0, 1], [1, 0]] {
-                    let whole = save(&orders.pair(pair));
-                    let (sides, n_lost) = trimmed.trim(&orders, pair).unwrap();
+                    let whole = save(&orders.pair(pair).cheapest());
+                    let (sides, n_lost) = trimmed.trim(&orders.pair(pair)).unwrap();
                     let off = n_lost as f64 * costs.constant().unwrap().equal;
                     for sides in [sides, sides.turned()] {
                         assert_eq!(save(&sides) + off, whole, "{pair:?}");

@@ -186,7 +186,7 @@ pub trait Measure<X: Items>: Send + Sync {
         _items: &X,
         _n_columns: usize,
         _context: &Context,
-    ) -> Result<Option<Arc<dyn Near>>> {
+    ) -> Result<Option<Arc<dyn Near<X>>>> {
         Ok(None)
     }
 
@@ -198,7 +198,7 @@ pub trait Measure<X: Items>: Send + Sync {
 }
 
 /// Items made ready whose near ones are found without all distances.
-pub trait Near: Prepared {
+pub trait Near<X: Items>: Prepared {
     /// Columns before `end` that may be as near to an item as is [wanted](Measure::within),
     /// those that are among them.
     ///
@@ -206,9 +206,9 @@ pub trait Near: Prepared {
     /// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
     fn within(&self, item: usize, end: usize, context: &Context) -> Result<Vec<u32>>;
 
-    /// As many columns as are wanted with the smallest distances from an item, the first
-    /// ones where these are equal, in any order; fewer if others are farther than is
-    /// [wanted](Measure::within).
+    /// As many columns that may answer as are wanted with the smallest distances from an
+    /// item, the first ones where these are equal, in any order; fewer if others are farther
+    /// than is [wanted](Measure::within).
     ///
     /// # Errors
     /// As [`within`](Self::within).
@@ -216,8 +216,25 @@ pub trait Near: Prepared {
         &self,
         item: usize,
         wanted: usize,
+        may_answer: &dyn Fn(u32) -> bool,
         context: &Context,
     ) -> Result<Vec<u32>>;
+
+    /// These items, all of them columns, asked by others, which are numbered behind them, or
+    /// by each other; distances above `most` need not be known. None: the others have to be
+    /// made ready together with these.
+    ///
+    /// # Errors
+    /// As [`within`](Self::within).
+    fn asked_by(
+        &self,
+        items: Option<&X>,
+        most: Option<f64>,
+        context: &Context,
+    ) -> Result<Option<Arc<dyn Near<X>>>>;
+
+    /// About how many bytes the columns take.
+    fn nbytes(&self) -> usize;
 }
 
 /// What this crate knows of its own measures.

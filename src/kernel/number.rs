@@ -278,6 +278,9 @@ mod tests {
     fn scaled_numbers_agree_with_floats_where_floats_suffice() {
         let values =
             [0.0, 1e-300, 1e-30, 0.4, 1.0, 3.5, 1e10, 1e76, 1e78, 1e150, 1e300];
+        for value in values {
+            assert_eq!(Number::float(Scaled::from_f64(value)), value);
+        }
         for a in values {
             assert_eq!(Scaled::from_f64(a).value(), a);
             for b in values {

@@ -551,3 +551,17 @@ fn rounded_up(value: f64) -> f32 {
     let near = value as f32;
     if f64::from(near) < value { near.next_up() } else { near }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_float_is_rounded_to_the_least_that_is_no_less() {
+        for value in [0.1, 0.2, 0.3, 0.7, 1.0 / 3.0, 1.0, 0.5, 3e-9, 12_345.678_9] {
+            let rounded = rounded_up(value);
+            assert!(f64::from(rounded) >= value, "{value}");
+            assert!(f64::from(rounded.next_down()) < value, "{value}");
+        }
+    }
+}

@@ -40,13 +40,13 @@ const CHUNK: usize = 64;
 pub(super) type Each<'a> = dyn FnMut(&[u32], Vec<Vec<Answer>>) -> Result<()> + 'a;
 
 /// How candidates are found.
-pub(super) enum Finder<'a> {
+pub(super) enum Finder<'a, X: Items> {
     /// By the bound.
     Pruned(Candidates),
     /// Row by row.
     Rows(Rows<'a>),
     /// By bounds of distances, which all items made ready have.
-    Near(Arc<dyn Near>, Values),
+    Near(Arc<dyn Near<X>>, Values),
 }
 
 /// The different columns, and what is kept of them between two calls.
@@ -120,10 +120,16 @@ pub(super) struct Scratch {
     row: Vec<f64>,
 }
 
-impl Finder<'_> {
+impl<X: Items> Finder<'_, X> {
+    /// By bounds of distances, and what computes these.
+    pub(super) fn of_near(near: Arc<dyn Near<X>>) -> Self {
+        let singles: Arc<dyn Prepared> = Arc::clone(&near) as _;
+        Self::Near(near, Values { singles, number: None, norms: None })
+    }
+
     /// Finds the columns that may be answers of a join; where rows are columns, those up
     /// to the row.
-    pub(super) fn find<X: Items>(
+    pub(super) fn find(
         &self,
         corpus: &Corpus<'_, X>,
         x: usize,
@@ -163,7 +169,7 @@ impl Finder<'_> {
 
     /// The columns that may be among so many nearest; those without kernel as far as they
     /// are needed.
-    pub(super) fn find_nearest<X: Items>(
+    pub(super) fn find_nearest(
         &self,
         corpus: &Corpus<'_, X>,
         x: usize,
@@ -174,7 +180,9 @@ impl Finder<'_> {
         let rows = match self {
             Self::Rows(rows) => rows,
             Self::Near(near, _) => {
-                return near.nearest(corpus.first_row() + x, wanted, context);
+                let may_answer = |tree| corpus.may_answer(x, tree);
+                let item = corpus.first_row() + x;
+                return near.nearest(item, wanted, &may_answer, context);
             }
             Self::Pruned(candidates) => {
                 return candidates.nearest(corpus, x, wanted, scratch, context);
@@ -215,7 +223,7 @@ impl Finder<'_> {
         corpus.with_others(x, found, missing)
     }
 
-    pub(super) fn report<X: Items>(&self, corpus: &Corpus<'_, X>) -> Result<Report> {
+    pub(super) fn report(&self, corpus: &Corpus<'_, X>) -> Result<Report> {
         let mut report = Report::default();
         if let Self::Pruned(candidates) = self {
             let (rows, columns) = candidates.zeros();
@@ -462,7 +470,7 @@ impl<'a, X: Items> Corpus<'a, X> {
     pub(super) fn bounds_finder(
         &self,
         context: &Context,
-    ) -> Result<Option<Finder<'_>>> {
+    ) -> Result<Option<Finder<'_, X>>> {
         if self.options.normalize {
             return Ok(None);
         }
@@ -470,9 +478,7 @@ impl<'a, X: Items> Corpus<'a, X> {
         let Some(near) = self.measure.near(&items, n, context)? else {
             return Ok(None);
         };
-        let singles: Arc<dyn Prepared> = Arc::clone(&near) as _;
-        let values = Values { singles, number: None, norms: None };
-        Ok(Some(Finder::Near(near, values)))
+        Ok(Some(Finder::of_near(near)))
     }
 
     /// Computes the values of what `find` finds for some rows, has `keep` take its choice,
@@ -480,7 +486,7 @@ impl<'a, X: Items> Corpus<'a, X> {
     /// `done_before` rows take has been done.
     pub(super) fn answer(
         &self,
-        finder: &Finder<'_>,
+        finder: &Finder<'_, X>,
         rows: &[u32],
         done_before: usize,
         (find, keep): (

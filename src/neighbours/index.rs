@@ -10,8 +10,8 @@ use super::{
     top_k_by,
 };
 use crate::gram::{
-    Asking, Different, Element, Items, Measure, Numbers, Options, QueryRows, Report,
-    RowSource, RowsOf, TrainedEngine, check_size,
+    Asking, Different, Element, Items, Measure, Near, Numbers, Options, QueryRows,
+    Report, RowSource, RowsOf, TrainedEngine, check_size,
 };
 use crate::intern::new_id;
 use crate::kernel::Prepared;
@@ -50,6 +50,16 @@ struct Part<X: Items> {
     numbered: ForkSafeCache<Numbered<X>>,
     built: ForkSafeCache<Built<X>>,
     pruned: ForkSafeCache<KeptBound>,
+    near: ForkSafeCache<KeptNear<X>>,
+}
+
+/// What finds the near ones of a distance; None: it has no bounds.
+struct KeptNear<X: Items>(Option<Arc<dyn Near<X>>>);
+
+/// What finds answers without rows.
+enum Kept<X: Items> {
+    Bound(Arc<Pruned>),
+    Near(Arc<dyn Near<X>>),
 }
 
 /// The bound for the lowest threshold that was asked for and where it is of use: it serves
@@ -193,7 +203,10 @@ impl<X: Items> Index<X> {
     /// # Errors
     /// As [`build`](Self::build), and what `context` returns.
     pub fn build_with(&self, context: &Context) -> Result<()> {
-        self.each_part(context, |part, _, context| self.built(part, context).map(drop))
+        self.each_part(context, |part, _, context| match self.near(part, context)? {
+            Some(_) => Ok(()),
+            None => self.built(part, context).map(drop),
+        })
     }
 
     /// Runs something for all parts with the number of items before them. Errors name items
@@ -256,6 +269,36 @@ impl<X: Items> Index<X> {
         }
         let pruned = Some(pruned);
         Ok(part.pruned.put(KeptBound { least, pruned, ..kept }).pruned.clone())
+    }
+
+    /// What finds the near ones of a part's items, where these are found by bounds.
+    fn near(
+        &self,
+        part: &Part<X>,
+        context: &Context,
+    ) -> Result<Option<Arc<dyn Near<X>>>> {
+        if !self.measure.is_distance() || self.options.normalize {
+            return Ok(None);
+        }
+        if let Some(kept) = part.near.get() {
+            return Ok(kept.0.clone());
+        }
+        let columns = Arc::clone(&part.numbered()?.columns.different);
+        let near = self.measure.near(&columns.items, columns.len(), context)?;
+        Ok(part.near.put(KeptNear(near)).0.clone())
+    }
+
+    /// What finds answers of a part without rows, where that is less.
+    fn kept(
+        &self,
+        part: &Part<X>,
+        least: f64,
+        context: &Context,
+    ) -> Result<Option<Kept<X>>> {
+        if let Some(near) = self.near(part, context)? {
+            return Ok(Some(Kept::Near(near)));
+        }
+        Ok(self.pruned(part, least, context)?.map(Kept::Bound))
     }
 
     /// The kernels of trees with all indexed ones: as [`gram::fill`](crate::gram::fill()).
@@ -442,16 +485,15 @@ impl<X: Items> Index<X> {
     ) -> Result<(Nearest, Report)> {
         let (measure, options) = (&*self.measure, self.options);
         let least = filter.least(measure);
-        if let Some(pruned) = self.pruned(part, least, context)? {
+        if let Some(kept) = self.kept(part, least, context)? {
             let above = (choice, least);
-            return self.by_bound(
-                part,
-                asking,
-                above,
-                pruned,
-                context,
-                |corpus, finder| top_k_by(corpus, finder, k, least, context),
-            );
+            let found =
+                self.by_bound(part, asking, above, kept, context, |corpus, finder| {
+                    top_k_by(corpus, finder, k, least, context)
+                })?;
+            if let Some(found) = found {
+                return Ok(found);
+            }
         }
         let built = self.built(part, context)?;
         built.top_k(measure, options, asking, k, (choice, least), context)
@@ -581,32 +623,32 @@ impl<X: Items> Index<X> {
         let (measure, options) = (&*self.measure, self.options);
         let choice = filter.of_part(start, part.items.n_items());
         let least = filter.least(measure);
-        if let Some(pruned) = self.pruned(part, least, context)? {
+        if let Some(kept) = self.kept(part, least, context)? {
             let above = (choice, least);
-            return self.by_bound(
-                part,
-                asking,
-                above,
-                pruned,
-                context,
-                |corpus, finder| join_by(corpus, finder, least, sink, context),
-            );
+            let found =
+                self.by_bound(part, asking, above, kept, context, |corpus, finder| {
+                    join_by(corpus, finder, least, sink, context)
+                })?;
+            if let Some(report) = found {
+                return Ok(report);
+            }
         }
         // Without bounds, or where they are of no use, row by row.
         let built = self.built(part, context)?;
         built.join(measure, options, asking, (choice, least), sink, context)
     }
 
-    /// Runs something by the bound of a part, without its rows.
+    /// Runs something by what is kept of a part, without its rows. None: that is of no use
+    /// for those that ask.
     fn by_bound<T>(
         &self,
         part: &Part<X>,
         asking: Option<&Asking<X>>,
         (choice, least): (Choice<'_>, f64),
-        pruned: Arc<Pruned>,
+        kept: Kept<X>,
         context: &Context,
-        run: impl FnOnce(&Corpus<'_, X>, &Finder<'_>) -> Result<T>,
-    ) -> Result<T> {
+        run: impl FnOnce(&Corpus<'_, X>, &Finder<'_, X>) -> Result<T>,
+    ) -> Result<Option<T>> {
         let numbered = part.numbered()?;
         let Numbered { columns, numbers } = &*numbered;
         let query = asking.map(|asking| -> Result<_> {
@@ -618,8 +660,21 @@ impl<X: Items> Index<X> {
         let mut corpus =
             Corpus::new(measure, self.options, columns, None, query.as_ref())?;
         corpus.choice = choice;
-        let finder = Finder::Pruned(pruned.candidates(&corpus, least, context)?);
-        run(&corpus, &finder)
+        let finder = match kept {
+            Kept::Bound(pruned) => {
+                Finder::Pruned(pruned.candidates(&corpus, least, context)?)
+            }
+            Kept::Near(near) => {
+                let rows = query.as_ref().map(|query| &query.rows.items);
+                let most = nearness(measure, least);
+                let most = Some(most).filter(|&most| most < f64::INFINITY);
+                let Some(near) = near.asked_by(rows, most, context)? else {
+                    return Ok(None);
+                };
+                Finder::of_near(near)
+            }
+        };
+        run(&corpus, &finder).map(Some)
     }
 }
 
@@ -630,6 +685,7 @@ impl<X: Items> Part<X> {
             numbered: ForkSafeCache::default(),
             built: ForkSafeCache::default(),
             pruned: ForkSafeCache::default(),
+            near: ForkSafeCache::default(),
         })
     }
 
@@ -647,8 +703,11 @@ impl<X: Items> Part<X> {
             .map_or(0, |built| built.trained.nbytes() + built.columns.places.nbytes());
         let pruned = self.pruned.get();
         let pruned = pruned.and_then(|kept| Some(kept.pruned.as_ref()?.nbytes()));
+        let near = self.near.get();
+        let near = near.and_then(|kept| Some(kept.0.as_ref()?.nbytes()));
+        let kept = pruned.unwrap_or(0) + near.unwrap_or(0);
         let trees = self.items.trees();
-        trees.nodes().nbytes() + trees.len() * 4 + built + pruned.unwrap_or(0)
+        trees.nodes().nbytes() + trees.len() * 4 + built + kept
     }
 }
 
@@ -834,7 +893,7 @@ impl<X: Items> Built<X> {
         asking: Option<&Asking<X>>,
         (choice, least): (Choice<'_>, f64),
         context: &Context,
-        run: impl FnOnce(&Corpus<'_, X>, &Finder<'_>) -> Result<T>,
+        run: impl FnOnce(&Corpus<'_, X>, &Finder<'_, X>) -> Result<T>,
     ) -> Result<T> {
         let query = asking.map(|asking| self.trained.query(measure, asking, context));
         let (query, source) = query.transpose()?.unzip(); // bounded: one of each

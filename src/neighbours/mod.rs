@@ -300,7 +300,7 @@ fn check_least(least: f64) -> Result<()> {
 
 fn join_by<X: Items>(
     corpus: &Corpus<'_, X>,
-    finder: &Finder<'_>,
+    finder: &Finder<'_, X>,
     least: f64,
     out: &mut (impl Collect<X> + ?Sized),
     context: &Context,
@@ -531,7 +531,7 @@ pub fn top_k_within_with<X: Items>(
 
 fn top_k_by<X: Items>(
     corpus: &Corpus<'_, X>,
-    finder: &Finder<'_>,
+    finder: &Finder<'_, X>,
     k: usize,
     least: f64,
     context: &Context,

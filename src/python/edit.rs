@@ -1,14 +1,17 @@
 //! Tree edit distance.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use super::interruptible;
+use super::kernel::TreeIndex;
 use super::measure::{Call, Found, KernelRows, Nearest, Values, Zeros};
 use super::objects::{forest_of, tree_of};
 use super::similarity::raise;
 use super::text::Text;
+use super::{forest, interruptible};
 use crate::edit::{EditDistance, Mapping, NodeCosts, Normalization, RenameCosts};
 use crate::error::quoted;
 
@@ -143,6 +146,15 @@ impl EditCore {
             None => call.top_k(py, &x, y.as_ref(), k),
             Some(most) => call.top_k_within(py, &x, y.as_ref(), k, most),
         }
+    }
+
+    /// An index of trees.
+    fn index(
+        &self,
+        forest: Bound<'_, forest::Forest>,
+        normalize: Option<Text>,
+    ) -> PyResult<TreeIndex> {
+        TreeIndex::of(Arc::new(self.divided(normalize)?), forest, false)
     }
 
     /// One distance; infinity where it is more than `max_distance`.

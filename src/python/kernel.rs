@@ -250,9 +250,7 @@ impl TreeIndex {
         forest: Bound<'_, forest::Forest>,
         normalize: bool,
     ) -> PyResult<Self> {
-        let trees = forest.get().0.clone();
-        let index = neighbours::Index::new(kernel.shared(), trees, normalize)?;
-        Ok(Self(Shared::new(index), Mutex::new(forest.unbind())))
+        Self::of(kernel.shared(), forest, normalize)
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
@@ -331,13 +329,13 @@ impl TreeIndex {
 
     /// As the kernel's, of the trees that a filter lets through.
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (x, k, min_similarity, among, exclude_equal, n_jobs, progress))]
+    #[pyo3(signature = (x, k, at_least, among, exclude_equal, n_jobs, progress))]
     fn top_k<'py>(
         &self,
         py: Python<'py>,
         x: Option<&Bound<'py, PyAny>>,
         k: usize,
-        min_similarity: Option<f64>,
+        at_least: Option<f64>,
         among: Option<&Bound<'py, PyAny>>,
         exclude_equal: bool,
         n_jobs: Option<usize>,
@@ -349,7 +347,7 @@ impl TreeIndex {
             self.0.read(py, &Request::new(n_jobs, progress), |index, context| {
                 let among = mask(among.as_deref(), index.len())?;
                 let mut filter = Filter::default().with_exclude_equal(exclude_equal);
-                (filter.at_least, filter.among) = (min_similarity, among.as_deref());
+                (filter.at_least, filter.among) = (at_least, among.as_deref());
                 let (x, filter) = (x.as_ref(), &filter);
                 let (found, report) =
                     index.top_k_filtered_with(x, k, filter, context)?;
@@ -360,12 +358,12 @@ impl TreeIndex {
 
     /// As the kernel's, of the trees that a filter lets through.
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (x, min_similarity, among, n_jobs, progress, out))]
+    #[pyo3(signature = (x, at_least, among, n_jobs, progress, out))]
     fn join<'py>(
         &self,
         py: Python<'py>,
         x: Option<&Bound<'py, PyAny>>,
-        min_similarity: f64,
+        at_least: f64,
         among: Option<&Bound<'py, PyAny>>,
         n_jobs: Option<usize>,
         progress: Option<&Bound<'py, PyAny>>,
@@ -376,7 +374,7 @@ impl TreeIndex {
         joined(py, out, |sink| {
             self.0.read(py, &Request::new(n_jobs, progress), |index, context| {
                 let among = mask(among.as_deref(), index.len())?;
-                let mut filter = Filter::default().with_at_least(min_similarity);
+                let mut filter = Filter::default().with_at_least(at_least);
                 filter.among = among.as_deref();
                 index.join_filtered_with(x.as_ref(), &filter, sink, context)
             })
@@ -401,6 +399,16 @@ fn mask(trees: Option<&[i64]>, n: usize) -> crate::Result<Option<Vec<bool>>> {
 }
 
 impl TreeIndex {
+    pub(super) fn of(
+        measure: Arc<dyn crate::gram::Measure<Forest>>,
+        forest: Bound<'_, forest::Forest>,
+        normalize: bool,
+    ) -> PyResult<Self> {
+        let trees = forest.get().0.clone();
+        let index = neighbours::Index::new(measure, trees, normalize)?;
+        Ok(Self(Shared::new(index), Mutex::new(forest.unbind())))
+    }
+
     /// Held as the state of a [`Shared`] is. What is let go is let go after it.
     fn trees(&self) -> MutexGuard<'_, Py<forest::Forest>> {
         self.1.lock().unwrap_or_else(PoisonError::into_inner)

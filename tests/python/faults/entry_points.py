@@ -117,6 +117,7 @@ def calls(n: int) -> Calls:
         "PairKernel.join": lambda: rules.join(few_pairs),
     }
     edit, old, new = tk.EditDistance(normalize="max"), everything[0], everything[1]
+    edit_index = edit.index(everything)
     made |= {
         "edit: d(X)": lambda: edit(part),
         "edit: d(X, Y)": lambda: edit(part, few),
@@ -128,6 +129,8 @@ def calls(n: int) -> Calls:
             part, few, k=2, max_distance=0.5
         ),
         "edit: join": lambda: edit.join(everything, max_distance=0.1),
+        "edit: index": lambda: edit.index(everything).top_k(few, k=2),
+        "edit: index, join": lambda: edit_index.join(few, max_distance=0.1),
         "edit: pair": lambda: edit.pair(old, new, max_distance=0.5),
         "edit: mapping": lambda: edit.mapping(old, new),
         "compare": lambda: str(tk.compare(old, new)),
