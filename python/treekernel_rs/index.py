@@ -391,6 +391,8 @@ class EditIndex(TreesIndex):
     --------
     >>> import treekernel_rs as tk
     >>> index = tk.EditDistance().index(["(a b c)", "(x (y z))", "(a b)"])
+    >>> index.distance
+    EditDistance(1)
     >>> found = index.top_k(["(a b c d)"], k=2)
     >>> found.indices, found.values
     (array([[0, 2]]), array([[1., 2.]]))

@@ -167,6 +167,23 @@ def test_a_score_is_the_sum_of_its_fragments(model, tree):
     )
 
 
+@pytest.mark.parametrize("max_children", [1, 2, 3, None])
+@pytest.mark.parametrize(
+    "text", ["(a (b) (b) (b) (b))", "(a (b) (c) (d) (e))", "(a (b c) (b c) (b c))"]
+)
+def test_fragments_have_no_more_children_than_the_kernel_takes(text, max_children):
+    """Random trees are too small for that, as a rule."""
+    parameters = {"decay": 0.4, "mu": 1.0, "leaf_factor": 1.0}
+    parameters["max_children"] = max_children
+    weights = all_weights("PartialTreeKernel", parameters, oracle.parse(text), [1.0])
+    dag = tk.DagModel(tk.PartialTreeKernel(**parameters))
+    dag.add([text], [1.0])
+    found = {same_text(str(f.tree)): f.weight for f in dag.top_fragments(1_000)}
+    assert found == pytest.approx(
+        {same_text(shown(f)): w for f, (w, _) in weights.items()}
+    )
+
+
 def test_equal_weights_are_no_trouble_however_many_there_are():
     """2^40 fragments and more, all of weight 1: the search goes down to k of them."""
     tree = "(S" + "(A (B b))" * 40 + ")"
