@@ -83,9 +83,8 @@ fuzz_target!(|bytes: &[u8]| {
         let index = &indexes[usize::from(y.is_some())];
         let x = y.map(|_| &x);
         let filter = Filter::default().with_at_least(most);
-        let (found, _) = index
-            .top_k_filtered_with(x, k, &filter, &context)
-            .expect("small trees");
+        let (found, _) =
+            index.top_k_filtered_with(x, k, &filter, &context).expect("small trees");
         assert_eq!(found, right, "of an index, up to {most}");
         if x.is_some() || measure.is_symmetric() {
             let mut found = FoundPairs::default();
