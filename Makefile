@@ -131,16 +131,17 @@ minimum-rust: oldest-rust ## Check the crate with the oldest Rust that it states
 oldest-rust:
 	rustup toolchain install $(OLDEST_RUST) --profile minimal --no-self-update
 
-# Both are built alike, in a folder of their own. Needs valgrind.
+# Both are built alike. Each needs a target folder of its own: cargo takes two copies of a
+# workspace for the same, and does not build the second. Needs valgrind.
 instructions: export BASE := $(BASE)
 instructions: $(VENV)/.tools ## Stop if a kernel takes over 5 % more instructions than at BASE=origin/main
-	rm -rf target/instructions/base target/instructions/old target/instructions/new
+	rm -rf target/instructions
 	mkdir -p target/instructions/base
 	git archive "$$BASE" | tar -x -C target/instructions/base
 	for build in old:target/instructions/base new:.; do \
 		to=target/instructions/$${build%%:*}; \
 		$(BIN)/maturin build --profile quick --locked --manifest-path $${build#*:}/Cargo.toml \
-			--target-dir target/instructions/build --out $$to || exit 1; \
+			--target-dir $$to-build --out $$to || exit 1; \
 		$(BIN)/python -m pip install --quiet --no-deps --target $$to/site $$to/*.whl || exit 1; \
 	done
 	$(BIN)/python benches/instructions.py --limit 0.05 - \
