@@ -74,7 +74,7 @@ fn lists_of_children_become_chains() {
         (
             "(S (L (L a b) c) (L a b))",
             "(S (L (L a (L b)) (L c)) (L a (L b)))",
-            "(S (L (L (L a) b) c) (L (L a) b))",
+            "(S (L (L (L (L a) b)) c) (L (L a) b))",
             "(S (L (L a b) c) (L a b))",
         ),
     ];
