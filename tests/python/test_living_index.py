@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ COMPOSED = [
 STEPS = st.one_of(
     st.tuples(st.just("add"), corpora),
     st.tuples(st.just("add"), corpora.map(lambda trees: trees[:1])),
-    st.tuples(st.sampled_from(["pickle", "compact", "copy"]), st.none()),
+    st.tuples(st.sampled_from(["pickle", "save", "compact", "copy"]), st.none()),
     st.tuples(st.just("gram"), corpora),
     st.tuples(st.just("top_k"), st.none() | corpora),
     st.tuples(st.just("join"), st.none() | corpora),
@@ -75,6 +77,10 @@ def check_history(kernel, trees, steps, least, k):
             continue
         if step == "pickle":
             index = pickle.loads(pickle.dumps(index))
+        elif step == "save":
+            with tempfile.TemporaryDirectory() as folder:
+                tk.save(index, Path(folder, "index"))
+                index = tk.load(Path(folder, "index"))
         elif step == "copy":
             # What is added to the one is not in the other.
             earlier, index = index, pickle.loads(pickle.dumps(index))
