@@ -90,9 +90,10 @@ struct Scratch {
     n_asked: u64,
 }
 
-/// A column that may be near: the bits of a bound of its distance, and, once they have been
-/// asked for, how many edits there are at least. The smallest comes first.
-type Candidate = Reverse<(u64, u32, Option<u32>)>;
+/// A column that may be near: the bits of a bound of its distance, where it stands first, its
+/// number, and, once they have been asked for, how many edits there are at least. The smallest
+/// comes first.
+type Candidate = Reverse<(u64, u32, u32, Option<u32>)>;
 
 impl Neighbourhood {
     /// Trees of which the first `n_columns` may be near. None: their costs depend on labels.
@@ -269,7 +270,7 @@ impl Neighbourhood {
         &self,
         item: usize,
         common: &mut Vec<u32>,
-        may_answer: &dyn Fn(u32) -> bool,
+        place: &dyn Fn(u32) -> Option<u32>,
         context: &Context,
     ) -> Result<Vec<Candidate>> {
         let n = self.trees.size(item);
@@ -282,22 +283,23 @@ impl Neighbourhood {
             }
         }
         let by_tokens = |(column, &common): (u32, &u32)| {
+            let place = place(column)?;
             let shorter = n.min(self.trees.size(column as usize));
             let pair = [item, column as usize];
             let costs = self.costs(pair);
             let saved = f64::from(common) * costs.equal
                 + f64::from(shorter - common) * costs.different;
-            Reverse((self.trees.value(pair, saved).to_bits(), column, None))
+            let least = self.trees.value(pair, saved).to_bits();
+            Some(Reverse((least, place, column, None)))
         };
-        let columns = (0..).zip(&*common).filter(|(column, _)| may_answer(*column));
-        collect(columns.map(by_tokens))
+        collect((0..).zip(&*common).filter_map(by_tokens))
     }
 
     fn nearest_by(
         &self,
         item: usize,
         wanted: usize,
-        may_answer: &dyn Fn(u32) -> bool,
+        place: &dyn Fn(u32) -> Option<u32>,
         scratch: &mut Scratch,
         context: &Context,
     ) -> Result<Vec<u32>> {
@@ -307,18 +309,19 @@ impl Neighbourhood {
             // Those with as many tokens as they need, of which no more is known.
             let n_columns = self.lists.columns.items.len();
             let near = self.candidates(item, n_columns, scratch, context)?;
-            let near = near.into_iter().filter(|&column| may_answer(column));
-            collect(near.map(|column| Reverse((0, column, None))))?
+            let near = near.into_iter();
+            let near = near.filter_map(|column| Some((place(column)?, column)));
+            collect(near.map(|(place, column)| Reverse((0, place, column, None))))?
         } else {
-            self.bounds(item, &mut scratch.common, may_answer, context)?
+            self.bounds(item, &mut scratch.common, place, context)?
         };
         let single = &mut scratch.single;
-        let farthest = (trees.most.unwrap_or(f64::INFINITY).to_bits(), NONE);
+        let farthest = (trees.most.unwrap_or(f64::INFINITY).to_bits(), NONE, NONE);
         let mut open = BinaryHeap::from(bounds);
-        let mut best: BinaryHeap<(u64, u32)> = BinaryHeap::new();
+        let mut best: BinaryHeap<(u64, u32, u32)> = BinaryHeap::new();
         trees.ask(item, &mut single.tables)?;
         // 2. From the smallest on: none is below 0, so they are ordered as their bits are.
-        while let Some(Reverse((least, column, edits))) = open.pop() {
+        while let Some(Reverse((least, place, column, edits))) = open.pop() {
             let worst = match best.peek() {
                 Some(&worst) if best.len() == wanted => worst,
                 _ => farthest,
@@ -326,7 +329,7 @@ impl Neighbourhood {
             if least > worst.0 {
                 break;
             }
-            if (least, column) > worst {
+            if (least, place, column) > worst {
                 continue;
             }
             let pair = [item, column as usize];
@@ -342,7 +345,7 @@ impl Neighbourhood {
                 };
                 if let Some(edits) = edits {
                     let least_now = trees.value_of_edits(pair, edits, costs).to_bits();
-                    let key = (least_now.max(least), column, Some(edits));
+                    let key = (least_now.max(least), place, column, Some(edits));
                     enter(&mut open, Reverse(key))?;
                 }
                 continue;
@@ -352,7 +355,7 @@ impl Neighbourhood {
             } else {
                 trees.close(pair, [edits, n_most], costs, single, context)?
             };
-            let answer = (value.to_bits(), column);
+            let answer = (value.to_bits(), place, column);
             if answer < worst {
                 if best.len() == wanted {
                     best.pop();
@@ -360,7 +363,7 @@ impl Neighbourhood {
                 enter(&mut best, answer)?;
             }
         }
-        collect(best.iter().map(|answer| answer.1))
+        collect(best.iter().map(|answer| answer.2))
     }
 }
 
@@ -398,14 +401,14 @@ impl Near<Forest> for Neighbourhood {
         &self,
         item: usize,
         wanted: usize,
-        may_answer: &dyn Fn(u32) -> bool,
+        place: &dyn Fn(u32) -> Option<u32>,
         context: &Context,
     ) -> Result<Vec<u32>> {
         if wanted == 0 || self.trees.most.is_some_and(|most| most < 0.0) {
             return Ok(Vec::new());
         }
         let mut scratch = self.take();
-        let found = self.nearest_by(item, wanted, may_answer, &mut scratch, context)?;
+        let found = self.nearest_by(item, wanted, place, &mut scratch, context)?;
         self.give(scratch);
         Ok(found)
     }

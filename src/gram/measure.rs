@@ -206,9 +206,9 @@ pub trait Near<X: Items>: Prepared {
     /// [`Error::Memory`](crate::Error::Memory), and what `context` returns.
     fn within(&self, item: usize, end: usize, context: &Context) -> Result<Vec<u32>>;
 
-    /// As many columns that may answer as are wanted with the smallest distances from an
-    /// item, the first ones where these are equal, in any order; fewer if others are farther
-    /// than is [wanted](Measure::within).
+    /// As many columns as are wanted with the smallest distances from an item, the first ones
+    /// by their places where these are equal, in any order; fewer if others are farther than
+    /// is [wanted](Measure::within). A column without a place is none of them.
     ///
     /// # Errors
     /// As [`within`](Self::within).
@@ -216,7 +216,7 @@ pub trait Near<X: Items>: Prepared {
         &self,
         item: usize,
         wanted: usize,
-        may_answer: &dyn Fn(u32) -> bool,
+        place: &dyn Fn(u32) -> Option<u32>,
         context: &Context,
     ) -> Result<Vec<u32>>;
 

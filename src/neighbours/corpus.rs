@@ -180,9 +180,9 @@ impl<X: Items> Finder<'_, X> {
         let rows = match self {
             Self::Rows(rows) => rows,
             Self::Near(near, _) => {
-                let may_answer = |tree| corpus.may_answer(x, tree);
+                let place = |tree| corpus.first_answer(x, tree);
                 let item = corpus.first_row() + x;
-                return near.nearest(item, wanted, &may_answer, context);
+                return near.nearest(item, wanted, &place, context);
             }
             Self::Pruned(candidates) => {
                 return candidates.nearest(corpus, x, wanted, scratch, context);
@@ -381,10 +381,16 @@ impl<'a, X: Items> Corpus<'a, X> {
 
     /// Whether a column may be among the answers of a row.
     pub(super) fn may_answer(&self, x: usize, tree: u32) -> bool {
-        let Choice { among, excludes_equal } = self.choice;
-        let mut places = self.columns.places.get(tree as usize).iter();
-        !(excludes_equal && self.are_equal(x, tree as usize))
-            && (among.is_none() || places.any(|&place| self.choice.has(place)))
+        self.first_answer(x, tree).is_some()
+    }
+
+    /// The first place where a column is that may be among the answers of a row.
+    fn first_answer(&self, x: usize, tree: u32) -> Option<u32> {
+        if self.choice.excludes_equal && self.are_equal(x, tree as usize) {
+            return None;
+        }
+        let mut places = self.columns.places.get(tree as usize).iter().copied();
+        places.find(|&place| self.choice.has(place))
     }
 
     /// Some columns, ascending, and the first others that may be answers.
@@ -394,12 +400,13 @@ impl<'a, X: Items> Corpus<'a, X> {
         mut found: Vec<u32>,
         n_others: usize,
     ) -> Result<Vec<u32>> {
-        let n_found = found.len();
-        let is_other = |&tree: &u32| {
-            found[..n_found].binary_search(&tree).is_err() && self.may_answer(x, tree)
+        // By the places of answers, as that is their order where values are equal.
+        let is_other = |&(place, &tree): &(u32, &u32)| {
+            found.binary_search(&tree).is_err()
+                && self.first_answer(x, tree) == Some(place)
         };
-        let all = 0..self.columns().len() as u32;
-        let others = collect(all.filter(is_other).take(n_others))?;
+        let others = (0..).zip(&self.columns().of).filter(is_other);
+        let others = collect(others.map(|(_, &tree)| tree).take(n_others))?;
         extend(&mut found, others)?;
         Ok(found)
     }

@@ -258,6 +258,15 @@ def test_filters_are_those_of_brute_force(kernel, parts, X, data):
         np.testing.assert_array_equal(part, expected[kept])
 
 
+@pytest.mark.parametrize("measure", [SST, tk.EditDistance()])
+def test_of_equal_values_the_first_one_that_may_answer_comes_first(measure):
+    """Copies that are left out do not count as places of their trees."""
+    index = measure.index(["(A a)", "(B b)", "(C c)", "(A a)", "(B b)", "(D d)"])
+    for where, expected in [([1, 3], [1, 3]), ([2, 3, 4], [2, 3]), ([3, 4, 5], [3, 4])]:
+        found = index.top_k(["(Q q)"], k=2, where=where)
+        assert found.indices.tolist() == [expected]
+
+
 def test_a_kept_bound_serves_all_thresholds():
     trees = [f"(S (A w{i % 9}) (B (C w{i % 5}) (A w{i % 7})))" for i in range(200)]
     index, matrix = SST.index(trees), SST(trees[:20], trees)
