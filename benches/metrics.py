@@ -1,6 +1,6 @@
 """Metrics beside the programs that people use, on one thread.
 
-    pip install table-recognition-metric dendropy
+    pip install table-recognition-metric dendropy apted zss edist
     python benches/metrics.py
 
 Processor time, the least of some runs; what is not installed is left out.
@@ -61,6 +61,67 @@ def phylogenies(n_trees: int, n_taxa: int) -> str:
     return "\n".join(texts)
 
 
+def edit_distances() -> None:
+    """Print what a pair of trees of 60 nodes takes, at unit costs."""
+    rng = random.Random(2)
+
+    def tree(n: int) -> tuple[str, list]:
+        below = []
+        n -= 1
+        while n:
+            part = rng.randint(1, n)
+            below.append(tree(part))
+            n -= part
+        return rng.choice("abcdefgh"), below
+
+    def text(node: tuple[str, list], marks: str) -> str:
+        label, below = node
+        return marks[0] + label + "".join(text(b, marks) for b in below) + marks[1]
+
+    trees = [tree(60) for _ in range(40)]
+    forest = tk.Forest.from_brackets([text(t, "()") for t in trees])
+    i, j = list(range(0, 40, 2)), list(range(1, 40, 2))
+    distance = tk.EditDistance()
+    ours = least(lambda: distance.pairs(forest, i * 100, j * 100, n_jobs=1), 5) / 2_000
+    found = distance.pairs(forest, i, j).tolist()
+    print(f"edit distance, trees of 60 nodes: {1_000 * ours:.1f} µs a pair")
+
+    def beside(name: str, run: Callable[[int, int], float]) -> None:
+        pairs = list(zip(i, j, strict=True))
+        assert [run(*pair) for pair in pairs] == found, name
+        theirs = least(lambda: [run(*pair) for pair in pairs], 2) / len(pairs)
+        print(f"  {name}: {1_000 * theirs:,.0f} µs, {theirs / ours:,.0f} times as long")
+
+    if find_spec("apted"):
+        from apted import APTED
+        from apted.helpers import Tree
+
+        nodes = [Tree.from_text(text(t, "{}")) for t in trees]
+        beside("apted", lambda a, b: APTED(nodes[a], nodes[b]).compute_edit_distance())
+    if find_spec("zss"):
+        import zss
+
+        def node(t: tuple[str, list]) -> object:
+            return zss.Node(t[0], [node(below) for below in t[1]])
+
+        roots = [node(t) for t in trees]
+        beside("zss", lambda a, b: zss.simple_distance(roots[a], roots[b]))
+    if find_spec("edist"):
+        from edist import ted
+
+        def arrays(t: tuple[str, list]) -> tuple[list[str], list[list[int]]]:
+            labels, children = [t[0]], [[]]
+            for below in t[1]:
+                children[0].append(len(labels))
+                more, lists = arrays(below)
+                children += [[c + len(labels) for c in list_] for list_ in lists]
+                labels += more
+            return labels, children
+
+        lists = [arrays(t) for t in trees]
+        beside("edist", lambda a, b: ted.standard_ted(*lists[a], *lists[b]))
+
+
 def main() -> None:
     """Print a line for each metric and program."""
     pair = tables(40, 10)
@@ -72,6 +133,8 @@ def main() -> None:
 
         theirs = least(lambda: TEDS()(*pair), 1)
         print(f"  TEDS by table-recognition-metric: {theirs:,.0f} ms")
+
+    edit_distances()
 
     text = phylogenies(1_000, 100)
     for weighted in (False, True):
