@@ -327,6 +327,7 @@ struct LabelPrices {
 }
 
 /// What two trees cost, in the smallest unit in which that adds up exactly.
+#[derive(Clone, Copy)]
 struct Prices<'a> {
     labels: &'a LabelPrices,
     /// What it costs to delete the first, and to insert the second.
@@ -501,10 +502,13 @@ impl Trees {
         Sides { trees: [a[0], b[0]], others: [a[1], b[1]] }
     }
 
+    #[inline]
     fn size(&self, tree: usize) -> u32 {
-        self.orders(tree)[0].len() as u32
+        let (arrays, tree) = self.arrays(tree);
+        arrays.orders.0[0].size(tree)
     }
 
+    #[inline]
     fn prices(&self, pair: [usize; 2]) -> Prices<'_> {
         let [(first, a), (second, b)] = pair.map(|tree| self.arrays(tree));
         let prices = |labels, [first, second]: [&Totals; 2]| {
@@ -578,7 +582,12 @@ impl Trees {
 
     /// The distance where the best mapping saves so much.
     fn value(&self, pair: [usize; 2], saved: f64) -> f64 {
-        let Prices { labels, delete, insert } = self.prices(pair);
+        self.value_at(&self.prices(pair), saved)
+    }
+
+    #[inline]
+    fn value_at(&self, prices: &Prices<'_>, saved: f64) -> f64 {
+        let Prices { labels, delete, insert } = *prices;
         let d = delete + insert - saved;
         match self.normalization {
             None => d * labels.costs.unit,

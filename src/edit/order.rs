@@ -336,6 +336,12 @@ impl Orders {
         push(&mut self.n_below, n_below)
     }
 
+    /// How many nodes a tree has.
+    #[inline]
+    pub(super) fn size(&self, tree: usize) -> u32 {
+        self.labels.get(tree).len() as u32
+    }
+
     pub(super) fn nbytes(&self) -> usize {
         let Self { labels, leftmost, parents, keyroots, n_below, .. } = self;
         let places = leftmost.capacity() + parents.capacity() + 2 * n_below.capacity();

@@ -23,7 +23,7 @@ use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex};
 
 use super::costs::ConstantCosts;
-use super::{Columns, Trees};
+use super::{Columns, Prices, Trees};
 use crate::gram::Near;
 use crate::kernel::{Prepared, Worker};
 use crate::memory::{
@@ -270,10 +270,12 @@ impl Neighbourhood {
         &self,
         item: usize,
         common: &mut Vec<u32>,
-        place: &dyn Fn(u32) -> Option<u32>,
+        place: Option<&dyn Fn(u32) -> Option<u32>>,
         context: &Context,
     ) -> Result<Vec<Candidate>> {
-        let n = self.trees.size(item);
+        let (n, arrays) = (self.trees.size(item), &self.trees.columns.arrays);
+        let is_one_unit = self.trees.columns.in_large_units.is_none();
+        let first = self.trees.prices([item, 0]);
         common.clear();
         reach(common, self.lists.columns.items.len(), 0)?;
         for &token in self.tokens(item) {
@@ -283,13 +285,17 @@ impl Neighbourhood {
             }
         }
         let by_tokens = |(column, &common): (u32, &u32)| {
-            let place = place(column)?;
-            let shorter = n.min(self.trees.size(column as usize));
-            let pair = [item, column as usize];
-            let costs = self.costs(pair);
+            let place = place.map_or(Some(column), |place| place(column))?;
+            let shorter = n.min(arrays.orders.0[0].size(column as usize));
+            let prices = if is_one_unit {
+                Prices { insert: arrays.totals.insert[column as usize], ..first }
+            } else {
+                self.trees.prices([item, column as usize])
+            };
+            let costs = prices.labels.constant.as_ref().unwrap_or(&self.costs);
             let saved = f64::from(common) * costs.equal
                 + f64::from(shorter - common) * costs.different;
-            let least = self.trees.value(pair, saved).to_bits();
+            let least = self.trees.value_at(&prices, saved).to_bits();
             Some(Reverse((least, place, column, None)))
         };
         collect((0..).zip(&*common).filter_map(by_tokens))
@@ -299,7 +305,7 @@ impl Neighbourhood {
         &self,
         item: usize,
         wanted: usize,
-        place: &dyn Fn(u32) -> Option<u32>,
+        place: Option<&dyn Fn(u32) -> Option<u32>>,
         scratch: &mut Scratch,
         context: &Context,
     ) -> Result<Vec<u32>> {
@@ -310,6 +316,7 @@ impl Neighbourhood {
             let n_columns = self.lists.columns.items.len();
             let near = self.candidates(item, n_columns, scratch, context)?;
             let near = near.into_iter();
+            let place = |column| place.map_or(Some(column), |place| place(column));
             let near = near.filter_map(|column| Some((place(column)?, column)));
             collect(near.map(|(place, column)| Reverse((0, place, column, None))))?
         } else {
@@ -401,7 +408,7 @@ impl Near<Forest> for Neighbourhood {
         &self,
         item: usize,
         wanted: usize,
-        place: &dyn Fn(u32) -> Option<u32>,
+        place: Option<&dyn Fn(u32) -> Option<u32>>,
         context: &Context,
     ) -> Result<Vec<u32>> {
         if wanted == 0 || self.trees.most.is_some_and(|most| most < 0.0) {

@@ -208,7 +208,8 @@ pub trait Near<X: Items>: Prepared {
 
     /// As many columns as are wanted with the smallest distances from an item, the first ones
     /// by their places where these are equal, in any order; fewer if others are farther than
-    /// is [wanted](Measure::within). A column without a place is none of them.
+    /// is [wanted](Measure::within). A column without a place is none of them; without `place`
+    /// a column's number is its place.
     ///
     /// # Errors
     /// As [`within`](Self::within).
@@ -216,7 +217,7 @@ pub trait Near<X: Items>: Prepared {
         &self,
         item: usize,
         wanted: usize,
-        place: &dyn Fn(u32) -> Option<u32>,
+        place: Option<&dyn Fn(u32) -> Option<u32>>,
         context: &Context,
     ) -> Result<Vec<u32>>;
 

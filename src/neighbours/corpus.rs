@@ -182,7 +182,10 @@ impl<X: Items> Finder<'_, X> {
             Self::Near(near, _) => {
                 let place = |tree| corpus.first_answer(x, tree);
                 let item = corpus.first_row() + x;
-                return near.nearest(item, wanted, &place, context);
+                // Columns are numbered by their first places.
+                let place =
+                    (!corpus.choice.is_all()).then_some(&place as &dyn Fn(_) -> _);
+                return near.nearest(item, wanted, place, context);
             }
             Self::Pruned(candidates) => {
                 return candidates.nearest(corpus, x, wanted, scratch, context);
