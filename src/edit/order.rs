@@ -270,9 +270,9 @@ impl Orders {
                 // The first node of a subtree stands as far from its root on either side.
                 let n_below = place - order.leftmost[here];
                 mirrored.leftmost[start + there] = there as u32 - n_below;
+                context.check()?;
             }
             mirrored.close_tree(start)?;
-            context.check()?;
         }
         Ok(mirrored)
     }
